@@ -49,9 +49,10 @@ lab: .venv/lab $(EXECUTED)
 outputs: .venv/lab
 	@$(BIN)/python notebooks/stored.py $(NOTEBOOKS)
 
-# Needs Chromium.
+# The first needs Chromium.
 pictures: .venv/test
 	@$(BIN)/python tests/browser/pictures.py docs/images
+	@$(BIN)/python tests/traces/plots/plot_pictures.py docs/images/plots
 
 # Seconds when little has changed: all three keep what they know of unchanged files in folders that git ignores.
 check: .venv/test

@@ -24,21 +24,33 @@ if TYPE_CHECKING:
     from agentnb.detect.run import Run as Run
     from agentnb.display.save import save_trace as save_trace
     from agentnb.guidance.sets import GuidanceSet as GuidanceSet
+    from agentnb.notebook.browser import browse as browse
+    from agentnb.notebook.labelling import label as label
     from agentnb.notebook.panel import panel as panel
     from agentnb.policies.gates.duplicate import DuplicateGuard as DuplicateGuard
     from agentnb.policies.named import Matrix as Matrix
     from agentnb.policies.named import Minimal as Minimal
     from agentnb.rerun.diff import diff as diff
+    from agentnb.rerun.expect import expect as expect
+    from agentnb.rerun.fork import fork as fork
+    from agentnb.rerun.fork import fork_sync as fork_sync
+    from agentnb.rerun.replay import replay as replay
+    from agentnb.rerun.reproduce import reproduce as reproduce
+    from agentnb.rerun.reproduce import reproduce_sync as reproduce_sync
+    from agentnb.rerun.survey import survey as survey
+    from agentnb.rerun.to_test import to_test as to_test
     from agentnb.runtime.run_options import RunOptions as RunOptions
     from agentnb.session.recovery import recover as recover
     from agentnb.tools.ask_person import ask_person as ask_person
     from agentnb.tools.function import tool as tool
     from agentnb.tools.todos.board import TodoBoard as TodoBoard
+    from agentnb.traces import plots as plots
     from agentnb.traces import tables as tables
     from agentnb.traces.files import iter_traces as iter_traces
     from agentnb.traces.files import load_trace as load_trace
     from agentnb.traces.files import load_traces as load_traces
     from agentnb.traces.importing import import_traces as import_traces
+    from agentnb.traces.labels import labels as labels
     from agentnb.traces.store import Store as Store
     from agentnb.traces.to_code import to_code as to_code
 
@@ -60,19 +72,31 @@ _NAMES = {
     "TodoBoard": "agentnb.tools.todos.board",
     "ToolCall": "agentnb.core.messages",
     "ask_person": "agentnb.tools.ask_person",
+    "browse": "agentnb.notebook.browser",
     "detect": "agentnb",
     "diff": "agentnb.rerun.diff",
     "errors": "agentnb",
     "examples": "agentnb",
+    "expect": "agentnb.rerun.expect",
+    "fork": "agentnb.rerun.fork",
+    "fork_sync": "agentnb.rerun.fork",
     "import_traces": "agentnb.traces.importing",
     "iter_traces": "agentnb.traces.files",
+    "label": "agentnb.notebook.labelling",
+    "labels": "agentnb.traces.labels",
     "load_trace": "agentnb.traces.files",
     "load_traces": "agentnb.traces.files",
     "panel": "agentnb.notebook.panel",
+    "plots": "agentnb.traces",
     "recover": "agentnb.session.recovery",
+    "replay": "agentnb.rerun.replay",
+    "reproduce": "agentnb.rerun.reproduce",
+    "reproduce_sync": "agentnb.rerun.reproduce",
     "save_trace": "agentnb.display.save",
+    "survey": "agentnb.rerun.survey",
     "tables": "agentnb.traces",
     "to_code": "agentnb.traces.to_code",
+    "to_test": "agentnb.rerun.to_test",
     "tool": "agentnb.tools.function",
 }
 """Each public name and the module it lives in."""
@@ -82,9 +106,6 @@ _LATER = frozenset(
         "Experiment",
         "Workflow",
         "compare",
-        "fork",
-        "plots",
-        "replay",
     }
 )
 """Names that the documentation promises and that this version does not have yet."""

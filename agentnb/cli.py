@@ -1,4 +1,4 @@
-"""The command line: ``agentnb runs``, ``agentnb show``, ``agentnb table``.
+"""The command line: ``agentnb runs``, ``agentnb show``, ``agentnb table``, ``agentnb replay``.
 
 A command is a function from its arguments to the text for standard output, and a row of `COMMANDS`. Text goes to standard
 output, one line about an error to standard error. The exit code is 0, 2 for wrong usage, and 1 for every other failure.
@@ -7,6 +7,7 @@ output, one line about an error to standard error. The exit code is 0, 2 for wro
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
@@ -19,24 +20,38 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from agentnb.detect.run import Run
+from agentnb.display.browser import problems_told
 from agentnb.display.history import history_text, list_told, matches
 from agentnb.display.labels import clean
 from agentnb.display.page import page_html
+from agentnb.display.replay_view import replay_text
+from agentnb.display.run_list import files_text
 from agentnb.display.text import run_text
-from agentnb.errors import AgentnbError, SettingsError, StoreError, near
+from agentnb.errors import AgentnbError, SettingsError, StoreError, TraceError, near
+from agentnb.guidance.sets import BUILT_IN, GuidanceSet
+from agentnb.rerun.replay import replay as replay_run
 from agentnb.session.places import default_store
 from agentnb.traces import tables
-from agentnb.traces.files import load_trace
+from agentnb.traces.files import is_there, iter_traces, load_traces
 from agentnb.traces.store import Store
 from agentnb.traces.summaries import families
+from agentnb.traces.trace_file import Problem
 from agentnb.traces.writing import write_whole
 
 SHOWN = 20
 """Runs listed by default, without ``-n``."""
 FAILED, WRONG_USAGE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 """Exit codes; the last two are those of a program that the signal ended."""
-IN_A_SHELL = {"%agent history lists": "agentnb runs lists"}
-"""Parts of hints as a notebook's command, and as the command line's."""
+IN_A_SHELL = (
+    (re.compile(r"%agent history lists"), "agentnb runs lists"),
+    (re.compile(r"What can be read of it: load_traces\(\.\.\., strict=False\)"), "What can be read of it: --loose"),
+    (re.compile(r"Load all (?:of them|runs in it) with load_traces\('(.*?)'\)"), r"agentnb runs \1 lists them"),
+    (re.compile(r": \.problems has all"), ""),
+    (re.compile(r" load_traces\(\.\.\.\)\.problems lists all of them"), ""),
+)
+"""Parts of hints as a notebook or Python has them, and as the command line's."""
+MAX_PROBLEMS = 5
+"""Files left out of a list that are named; of more, only the count is."""
 
 
 class Argument(NamedTuple):
@@ -88,7 +103,9 @@ def _done(argv: list[str]) -> str:
 
 
 def runs(given: Namespace) -> str:
-    """List the runs of a folder, newest first."""
+    """List the runs of a folder, newest first, or those of a file of any format."""
+    if given.folder is not None and _holds_other_files(given.folder):
+        return _runs_of_files(given)
     store = _store(given.folder)
     found = families(store.each_summary(), set(store.ids()))
     lists = (family if given.nested else family[:1] for family in found)
@@ -100,9 +117,23 @@ def runs(given: Namespace) -> str:
     return history_text(lines, f"{told}. Show one: agentnb show {name}" if lines else told) + "\n"
 
 
+def _runs_of_files(given: Namespace) -> str:
+    """List the runs of a file, or of a folder of files, of any format, with their numbers."""
+    problems: list[Problem] = []
+    found = [*iter_traces(given.folder, strict=False, problems=problems)]
+    for told in problems_told(problems, MAX_PROBLEMS):
+        _complain(told)
+    return files_text(found, str(given.folder), words=given.words, most=given.most, is_folder=_path(given.folder).is_dir())
+
+
 def show(given: Namespace) -> str:
-    """Show a run as text, or as a self-contained page of HTML."""
-    run = _run(given.run)
+    """Show a run of a file of any format as text, or as a self-contained page of HTML."""
+    found = _runs_named(given.run, loose=given.loose)
+    run = _chosen(found, given.which, given.run)
+    if run is None:
+        if given.html or given.output is not None:
+            raise SettingsError(f"{given.run} holds {len(found):,} runs", f"Name one: agentnb show {given.run} --run 1")
+        return files_text(found, given.run, most=len(found))
     html = given.html or (given.output is not None and given.output.suffix.lower() in (".html", ".htm"))
     text = page_html(run) if html else run_text(run) + "\n"
     return _written(text.encode("utf-8", "replace"), given.output, "The run") if given.output else text
@@ -116,12 +147,39 @@ def table(given: Namespace) -> str:
     if kind not in (".csv", ".parquet"):
         raise SettingsError(f"{given.output} is neither CSV nor Parquet", "End the name with .csv or .parquet")
     sources: list[Path | Store] = [_source(path) for path in given.paths]
-    source = sources or default_store()[0]
-    frame = getattr(tables, given.name)(sources[0] if len(sources) == 1 else source)
+    source = sources[0] if len(sources) == 1 else sources or default_store()[0]
+    frame = getattr(tables, given.name)(load_traces(source, strict=False) if given.loose else source)
     if kind == ".parquet":
         return _written(_parquet(frame, given.output), given.output, "The table")
     text: str = frame.to_csv(index=False, lineterminator="\n")
     return _written(text.encode("utf-8", "replace"), given.output, "The table") if given.output else text
+
+
+def replay(given: Namespace) -> str:
+    """Show what other guidance, another policy or limit would have done with a recorded run of any product."""
+    known = _runs_named(given.run, loose=False)
+    run = _chosen(known, given.which, given.run)
+    if run is None:
+        raise SettingsError(f"{given.run} holds {len(known):,} runs", f"Name one: agentnb replay {given.run} --run 1")
+    found = replay_run(
+        run,
+        guidance=_guidance(given.guidance),
+        policy=given.policy,
+        detect=given.detect,
+        limits={} if given.max_rounds is None else {"max_rounds": given.max_rounds},
+        workflow_mode=True if given.workflow_mode else None,
+    )
+    return replay_text(found) + "\n"
+
+
+def _guidance(name: str | None) -> str | GuidanceSet | None:
+    """Return the name of a built-in set, or the set in a Markdown file."""
+    if name is None or name in BUILT_IN:
+        return name
+    path = _path(name)
+    if not path.is_file():
+        raise SettingsError(f"There is no guidance set {name}", f"Name {', '.join(BUILT_IN)} or a Markdown file of one")
+    return GuidanceSet.from_markdown("-".join(path.stem.split()), path.read_text("utf-8", "replace"))
 
 
 def _parquet(frame: Any, path: Path) -> bytes:
@@ -149,11 +207,41 @@ def _runs_within(folder: Path) -> Path:
     return within if within.is_dir() and not any(folder.glob("*.jsonl")) else folder
 
 
-def _run(name: str) -> Run:
+def _holds_other_files(path: Path) -> bool:
+    """Return whether this is a file, an example, or a folder in which no run log of agentnb is found."""
+    folder = _path(path)
+    if not folder.is_dir():
+        return is_there(path)
+    store = Store(_runs_within(folder))
+    return next(iter(store.each_summary()), None) is None and any(folder.rglob("*.*"))
+
+
+def _runs_named(name: str, *, loose: bool) -> list[Run]:
+    """Return the runs of a file or an example, or the run with this id."""
     path = _path(name)
     if path.is_dir():
         raise SettingsError(f"{path} is a folder", f"agentnb runs {path} lists its runs")
-    return load_trace(path) if _is_file(path) else default_store()[0].load(name)
+    if not (_is_file(path) or is_there(name)):
+        return [default_store()[0].load(name)]
+    found = load_traces(name, strict=not loose)
+    if not found:
+        raise TraceError(f"{name} holds no run")
+    return found
+
+
+def _chosen(found: Sequence[Run], which: str | None, name: str) -> Run | None:
+    """Return the run with this number from 1, or the end of this id; without, the only one that is not nested in another."""
+    if not which:
+        ids = {run.id for run in found}
+        fits = [run for run in found if run.parent_id not in ids]
+    elif which.isdecimal() and 0 < int(which) <= len(found):
+        fits = [found[int(which) - 1]]
+    else:
+        fits = [run for run in found if run.id.endswith(which)]
+    if which and len(fits) != 1:
+        many = f"{len(fits):,} runs" if fits else "no run"
+        raise SettingsError(f"{name} has {many} {which}", f"agentnb runs {name} lists its {len(found):,} runs")
+    return fits[0] if len(fits) == 1 else None
 
 
 def _source(name: str) -> Path:
@@ -161,7 +249,7 @@ def _source(name: str) -> Path:
     path = _path(name)
     if path.is_dir():
         return _runs_within(path)
-    if _is_file(path) or has_magic(name):
+    if _is_file(path) or has_magic(name) or is_there(name):
         return path
     store = default_store()[0]
     return store.path(store.find(name))
@@ -204,8 +292,8 @@ def _write(text: str) -> None:
 def _complain(text: str) -> None:
     if sys.stderr is None:  # it was closed before the program began
         return
-    for notebook, shell in IN_A_SHELL.items():
-        text = text.replace(notebook, shell)
+    for notebook, shell in IN_A_SHELL:
+        text = notebook.sub(shell, text)
     sys.stderr.write(f"agentnb: {clean(' '.join(text.split()))}\n")
 
 
@@ -255,6 +343,7 @@ def _argument(*names: str, **how: Any) -> Argument:
     return Argument(names, how)
 
 
+_LOOSE = _argument("--loose", action="store_true", help="read of damaged files what can be read")
 _OUTPUT = {"metavar": "FILE", "type": _file, "dest": "output"}
 COMMANDS: dict[str, Command] = {
     "runs": Command(
@@ -265,7 +354,7 @@ COMMANDS: dict[str, Command] = {
                 nargs="?",
                 metavar="FOLDER",
                 type=_file,
-                help="a folder of run logs, or one that holds .agentnb/runs",
+                help="a folder of run logs, or one that holds .agentnb/runs; or a file or folder of any format, or an example",
             ),
             _argument("-n", dest="most", metavar="N", type=_count, default=SHOWN, help=f"how many at most; default: {SHOWN}"),
             _argument(
@@ -284,11 +373,18 @@ COMMANDS: dict[str, Command] = {
     "show": Command(
         show,
         (
-            _argument("run", metavar="ID|FILE", type=_text, help="a run log, or the id of a run here (its end is enough)"),
+            _argument(
+                "run",
+                metavar="ID|FILE",
+                type=_text,
+                help="a file of any format, an example such as complex-fails, or the id of a run here (its end is enough)",
+            ),
+            _argument("--run", dest="which", metavar="NUMBER|ID", type=_text, help="which run of a file of several"),
+            _LOOSE,
             _argument("--html", action="store_true", help="a page of HTML"),
             _argument("-o", help="write to this file; HTML if it ends with .html", **_OUTPUT),
         ),
-        "agentnb show 1507efae80\nagentnb show run.jsonl -o run.html",
+        "agentnb show 1507efae80\nagentnb show run.jsonl -o run.html\nagentnb show traces.json --run 3",
     ),
     "table": Command(
         table,
@@ -299,13 +395,29 @@ COMMANDS: dict[str, Command] = {
                 nargs="*",
                 metavar="PATH",
                 type=_text,
-                help="run logs, folders, patterns or ids; default: the runs of this folder",
+                help="files of any format, folders, patterns, examples or ids; default: the runs of this folder",
             ),
+            _LOOSE,
             _argument(
                 "-o", help="write to this file: .csv, or .parquet (needs pyarrow); default: CSV to standard output", **_OUTPUT
             ),
         ),
         "agentnb table usage > usage.csv\nagentnb table runs a/.agentnb/runs 'b/*.jsonl' -o runs.parquet",
+    ),
+    "replay": Command(
+        replay,
+        (
+            _argument("run", metavar="ID|FILE", type=_text, help="a file of any format, an example, or the id of a run here"),
+            _argument(
+                "--run", dest="which", metavar="N", type=_text, help="its number in the file, from 1, or the end of its id"
+            ),
+            _argument("-g", "--guidance", metavar="NAME", type=_text, help="a guidance set: matrix, off, or a Markdown file"),
+            _argument("-p", "--policy", metavar="NAME", type=_text, help="matrix or minimal"),
+            _argument("-d", "--detect", metavar="PRESET", type=_text, help="a preset of detectors, such as default"),
+            _argument("--workflow-mode", action="store_true", help="with workflow mode of the policy matrix"),
+            _argument("--max-rounds", metavar="N", type=_count, help="with this limit"),
+        ),
+        "agentnb replay complex-fails --workflow-mode\nagentnb replay run.jsonl -g brief.md -p minimal",
     ),
 }
 """The commands by name. A new one is a function and a row."""

@@ -11,6 +11,7 @@
     │   └── NotAvailable          a documented name that this version does not have yet
     ├── ModelError                the model did not answer
     │   ├── ScriptEnded           a scripted model has no replies left
+    │   ├── ReplayDiverged        a recorded model was asked for what the record does not have
     │   ├── KeyRefused            the provider does not accept the key, or not for this model
     │   ├── RequestRefused        the provider refuses the request, and would refuse it again
     │   │   └── ContextOverflow   the conversation is longer than the model can take
@@ -24,6 +25,7 @@
     ├── StoreError                a run log cannot be written or found
     ├── TraceError                a file is not a run log that this version can read
     ├── StepFailed                a step of a run failed
+    ├── ExpectationFailed         a run is not as you expected; ``.failed`` says in what, ``.run`` is the run
     ├── RunLimited                a run reached a limit that raises; ``.run`` is the run
     └── RunFailed                 a run ended with status ``failed``; ``.run`` is the run
 
@@ -32,8 +34,9 @@ A tool's errors are not exceptions: they are tool results that the model reads. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any, Protocol
 
 
@@ -108,6 +111,10 @@ class ScriptEnded(ModelError):
     """A scripted model has no replies left for this request."""
 
 
+class ReplayDiverged(ModelError):
+    """A recorded model was asked for what the record does not have: names the first difference."""
+
+
 class KeyRefused(ModelError):
     """The provider does not accept the key, or not for this model."""
 
@@ -160,6 +167,15 @@ class TraceError(AgentnbError, ValueError):
 
 class StepFailed(AgentnbError, RuntimeError):
     """A step of a run failed; what its work raised is the cause."""
+
+
+class ExpectationFailed(AgentnbError, AssertionError):
+    """A run is not as you expected. ``failed`` holds what does not hold, by the ids of the runs."""
+
+    failed: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
+
+    def __str__(self) -> str:
+        return f"{self.what}\n{self.hint}" if "\n" in self.what and self.hint else super().__str__()
 
 
 class RunLimited(AgentnbError, RuntimeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,9 +16,10 @@ from typing import NamedTuple
 import pandas as pd
 import pytest
 
-from agentnb import Agent, Run, Store, ToolCall, tables
+from agentnb import Agent, Run, Store, ToolCall, load_trace, load_traces, replay, tables
 from agentnb.cli import COMMANDS, main
 from agentnb.display.page import page_html
+from agentnb.display.replay_view import replay_text
 from agentnb.display.text import run_text
 from agentnb.models import ScriptedModel
 
@@ -124,6 +126,56 @@ def test_a_run_is_shown_as_a_page(cli: Call) -> None:
     assert Path("run.html").read_text("utf-8") == Path("page").read_text("utf-8") == page_html(run)
     cli("show", run.id, "-o", "run.txt")
     assert Path("run.txt").read_text("utf-8") == run_text(run) + "\n"
+
+
+# Files of any format
+
+
+def several(path: str = "made.jsonl") -> list[Run]:
+    """Three conversations in one file, as another product records them."""
+    said = [[{"role": "user", "content": f"Task {n}"}, {"role": "assistant", "content": f"Answer {n}"}] for n in range(3)]
+    lines = [json.dumps({"messages": messages}) for messages in said]
+    Path(path).write_text("\n".join(lines) + "\n", "utf-8")
+    return [*load_traces(path)]
+
+
+def test_a_file_of_several_runs_is_listed_and_one_is_shown_by_its_number_or_id(cli: Call) -> None:
+    runs = several()
+    code, out, err = cli("show", "made.jsonl")
+    told, *lines = out.splitlines()
+    assert (code, err) == (0, "") and told == "3 runs in made.jsonl. Show one: agentnb show made.jsonl --run NUMBER"
+    assert [line.split()[:2] for line in lines] == [[str(n + 1), run.id[-8:]] for n, run in enumerate(runs)]
+    for which in ("2", runs[1].id[-8:]):
+        assert cli("show", "made.jsonl", "--run", which).out == run_text(runs[1]) + "\n"
+    assert refused(cli("show", "made.jsonl", "--run", "9")) and refused(cli("show", "made.jsonl", "-o", "x.html"))
+
+
+def test_an_example_is_shown_listed_and_tabled_by_its_name(cli: Call) -> None:
+    assert cli("show", "simple-fail").out == run_text(load_trace("simple-fail")) + "\n"
+    assert "Tell five bedtime stories" in cli("runs", "simple-fail").out
+    assert pd.read_csv(StringIO(cli("table", "runs", "simple-fail", "healthy").out))["rounds"].tolist() == [6, 9]
+
+
+def test_runs_lists_a_folder_of_any_format_and_names_what_is_left_out(cli: Call) -> None:
+    Path("traces").mkdir()
+    several("traces/made.jsonl")
+    Path("traces/notes.txt").write_text("none", "utf-8")
+    code, out, err = cli("runs", "traces", "-n", "2", "-w", "task")
+    assert code == 0 and out.startswith("1 to 2 of 3 runs in traces. Show one: agentnb show FILE --run ID\n")
+    assert "made.jsonl" in out and "1 left out:" in err and "notes.txt" in err and "Tried" not in err
+    assert cli("runs", "traces", "-w", "task 2").out.count("Task") == 1
+    assert pd.read_csv(StringIO(cli("table", "runs", "traces").out)).shape[0] == 3
+
+
+def test_a_damaged_file_is_refused_with_a_hint_for_a_shell_and_read_with_loose(cli: Call) -> None:
+    several()
+    text = Path("made.jsonl").read_text("utf-8")
+    Path("made.jsonl").write_text(text.replace('"Task 1"', '"Task 1'), "utf-8")
+    for argv in (["table", "runs", "made.jsonl"], ["show", "made.jsonl", "--run", "1"]):
+        done = cli(*argv)
+        assert refused(done) and "--loose" in done.err and "load_traces" not in done.err
+        assert cli(*argv, "--loose").code == 0
+    assert "load_traces" not in cli("show", "made.jsonl").err
 
 
 # Tables
@@ -294,3 +346,24 @@ def test_the_home_of_somebody_unknown_is_told_in_a_line(cli: Call) -> None:
     for command in (("show", "~nobody-of-this-name/x"), ("table", "runs", "~nobody-of-this-name/x")):
         done = cli(*command)
         assert done.code == 2 and "Traceback" not in done.err and done.err.count("\n") == 1
+
+
+def test_replay_prints_recorded_beside_would_be(cli: Call) -> None:
+    found = cli("replay", "complex-fails", "--workflow-mode")
+    assert found.code == 0 and found.out == replay_text(replay("complex-fails", workflow_mode=True)) + "\n"
+    assert cli("replay", "simple-fail", "-p", "minimal", "-g", "off").out.startswith(
+        "Replay under guidance off, policy minimal"
+    )
+
+
+def test_replay_takes_a_run_of_this_folder_a_limit_and_a_markdown_file_of_guidance(cli: Call) -> None:
+    run = do()
+    Path("brief.md").write_text("Call a tool.", encoding="utf-8")
+    found = cli("replay", run.id[-6:], "-g", "brief.md", "--max-rounds", "1")
+    assert "guidance brief, policy matrix, max_rounds 1" in found.out
+    assert "It would have ended after round 1 (max_rounds), 1 round before the record ends." in found.out
+    wrong = cli("replay", "healthy", "-g", "brif.md")
+    assert (wrong.code, wrong.err) == (
+        2,
+        "agentnb: There is no guidance set brif.md. Name matrix, off or a Markdown file of one\n",
+    )

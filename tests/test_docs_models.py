@@ -73,6 +73,27 @@ def column(heading: str, name: str) -> dict[str, str]:
     return {row[0]: row[place] for row in rows(heading)}
 
 
+def in_notebook(*given: str) -> str:
+    """Run these cells in IPython; gives what it printed, with the value of the last one after RESULT."""
+    cells = ["%load_ext agentnb", *given]
+    code = (
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance()\n"
+        f"for cell in {cells!r}:\n"
+        "    done = shell.run_cell(cell)\n"
+        "    done.raise_error()\n"
+        "print('RESULT', done.result)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout + done.stderr
+
+
+def blocks_after(beginning: str) -> list[str]:
+    """The code of the blocks after these words."""
+    start = TEXT.index(beginning)
+    return [block[1] for block in re.finditer(r"^```(?:python)?\n(.*?)^```$", TEXT[start:], re.DOTALL | re.MULTILINE)]
+
+
 def run_alone(block: re.Match[str]) -> dict[str, Any]:
     """Run a block with nothing that another has imported or made; gives what it has made."""
     namespace: dict[str, Any] = {}
@@ -94,21 +115,19 @@ def test_each_example_runs_by_itself(providers: testing.LoopbackServer) -> None:
 
 @pytest.mark.slow("starts IPython and imports the library of a provider")
 def test_the_example_for_several_cells_runs_in_a_notebook() -> None:
-    start = TEXT.index("For several cells of a notebook")
-    first, second = (
-        block[1] for block in list(re.finditer(r"^```(?:python)?\n(.*?)^```$", TEXT[start:], re.DOTALL | re.MULTILINE))
+    first, second = blocks_after("For several cells of a notebook")
+    shown = in_notebook(first, second, second, "[str(run.text), len(server.requests), server.close()]")
+    assert "RESULT ['It is five.', 4, None]" in shown, shown
+
+
+@pytest.mark.slow("starts IPython")
+def test_the_model_of_ones_own_can_be_pasted_calls_its_tool_and_can_be_the_default() -> None:
+    first, second = blocks_after("## A model of your own")[:2]
+    again = second.replace(" -m adder", "")
+    shown = in_notebook(
+        first, second, "print(run.text)", "%agent defaults model=adder", again, "[str(run.text), run.calls_made]"
     )
-    cells = ["%load_ext agentnb", first, second, second, "[str(run.text), len(server.requests), server.close()]"]
-    code = (
-        "from IPython.core.interactiveshell import InteractiveShell\n"
-        "shell = InteractiveShell.instance()\n"
-        f"for cell in {cells!r}:\n"
-        "    done = shell.run_cell(cell)\n"
-        "    done.raise_error()\n"
-        "print('RESULT', done.result)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert "RESULT ['It is five.', 4, None]" in done.stdout, done.stdout + done.stderr
+    assert "RESULT ['It is 5.', 1]" in shown and "model=adder" in shown, shown
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -39,7 +39,8 @@ class Agent(AgentSettings):
     or an `Output`. An answer that does not fit is sent back with what is wrong, twice by default; then the run fails.
     ``run.output`` holds the answer: an instance of the type, and plain data in a run that was loaded from its log.
     ``work_dir``: the folder tools work in; by default the current folder when the run starts.
-    ``extensions``: what other parts of agentnb or you add to it, each an `Extension`.
+    ``extensions``: what other parts of agentnb or you add to it, each an `Extension`. ``detect``: detectors that look on, the
+    name of a preset such as ``default`` or your own: a nudge, a block of the repeated call and a stop follow, in this order.
 
     Limits of a run, None for no limit: ``max_rounds``: model calls, 1 to 1,000. ``max_tool_calls``, and
     ``max_tool_calls_per_turn`` since the person last spoke. ``max_seconds``, not counting waits for the person.

@@ -16,6 +16,8 @@ from agentnb.policies.gates import Gate, OnCopy
 from agentnb.policies.verdict import Policy
 from agentnb.tools.function import as_tool
 
+_PARTS = ("policies", "guides", "gates", "detectors", "limits")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
@@ -49,7 +51,7 @@ class Extension:
         """Raise `SettingsError` for a part of the wrong kind."""
         if not isinstance(self.prompt, str) or not isinstance(self.settings, Mapping):
             raise SettingsError(f"The extension {self.name} has a prompt that is not a text, or settings that are not a dict")
-        for part in ("policies", "guides", "gates", "detectors", "limits"):
+        for part in _PARTS:
             given: Any = getattr(self, part)
             if isinstance(given, str) or not isinstance(given, Iterable) or not all(map(callable, given)):
                 raise SettingsError(
@@ -60,8 +62,13 @@ class Extension:
     @property
     def as_logged(self) -> dict[str, Any]:
         """The extension as plain data: its name, the names of its tools, and its settings."""
-        parts = {"tools": [tool.spec.name for tool in self.tools], "settings": dict(self.settings)}
+        parts = {"tools": [tool.spec.name for tool in self.tools], "settings": dict(self.settings), "inert": self.is_inert}
         return {"name": self.name, **{name: value for name, value in parts.items() if value}}
+
+    @property
+    def is_inert(self) -> bool:
+        """Whether it adds nothing but settings for the log, so that a run goes the same way without it."""
+        return not (self.prompt or self.tools or any(getattr(self, part) for part in _PARTS))
 
 
 def checked_extensions(extensions: Any) -> tuple[Extension, ...]:
@@ -100,10 +107,10 @@ def logged_extensions(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def check_extensions(run: Run, extensions: Iterable[Extension]) -> None:
-    """Raise `SettingsError` if the run had an extension that is not among these."""
+    """Raise `SettingsError` if the run had an extension that is not among these; one without an effect is not missed."""
     here = [one.name for one in extensions]
-    for name in logged_extensions(run):
-        if name not in here:
+    for name, logged in logged_extensions(run).items():
+        if name not in here and not logged.get("inert"):
             raise SettingsError(
                 f"Run {run.id} had the extension {name}, which its log does not hold",
                 f"Give it: recover(run, agent=Agent(..., extensions=[...])). {near(name, here)}".strip(),

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.extension import check_extensions, logged_extensions
+from agentnb.agent.extension import check_extensions
 from agentnb.agent.output import Output
 from agentnb.agent.settings import name_of_gate
 from agentnb.context.history import as_sent_then
@@ -56,8 +56,8 @@ def agent_of(
     found: dict[str, Any] = {
         "todos": bool(logged.get("todos", any(tool.name == TODO_TOOL for tool in run.tools))),
         "history": as_sent_then(logged.get("history")),
-        "policy": instead["policy"] if "policy" in instead else _policy(run),
-        "guidance": instead["guidance"] if "guidance" in instead else _guidance(run),
+        "policy": instead["policy"] if "policy" in instead else logged_policy(run),
+        "guidance": instead["guidance"] if "guidance" in instead else logged_guidance(run),
         "output": Output.logged(logged),
         **Limits.logged(logged),
         **instead,
@@ -67,8 +67,7 @@ def agent_of(
 
 def names_of_tools(run: Run) -> list[str]:
     """Return the names of the tools that the run was given, without the todo tool and those of extensions."""
-    of_agentnb = {TODO_TOOL, *[name for one in logged_extensions(run).values() for name in one.get("tools", ())]}
-    return [tool.name for tool in run.tools if tool.name not in of_agentnb]
+    return run.own_tools
 
 
 def missing_tools(run: Run, names: Container[str]) -> list[str]:
@@ -123,7 +122,8 @@ def _check_gates(run: Run, given: tuple[Gate, ...]) -> None:
         )
 
 
-def _policy(run: Run) -> PolicySet:
+def logged_policy(run: Run) -> PolicySet:
+    """Return the policy of a run from its log; raise `SettingsError` if it was one of the person's own."""
     logged = run.settings.get("policy", NO_POLICY_YET)
     if logged.get("name") not in NAMED or OWN_POLICY in logged:
         raise SettingsError(
@@ -132,7 +132,8 @@ def _policy(run: Run) -> PolicySet:
     return policy_as_logged(logged)
 
 
-def _guidance(run: Run) -> str | GuidanceSet:
+def logged_guidance(run: Run) -> str | GuidanceSet:
+    """Return the guidance set of a run from its log; raise `SettingsError` if that does not hold its texts."""
     name = run.settings.get("guidance", NO_GUIDANCE_YET).get("set")
     if has_guidance_texts(run):
         return GuidanceSet.as_logged(str(name), run.guidance)

@@ -21,6 +21,7 @@ from agentnb.errors import AgentnbError, ContextOverflow, ModelError
 from agentnb.guidance.prompts import prompt
 from agentnb.models.model import Model
 from agentnb.policies.bundle import PolicyBundle
+from agentnb.policies.direct import called_directly
 from agentnb.policies.ending import ASKED_FOR_TOOLS
 from agentnb.policies.verdict import Continue, Stop, Verdict, after_calls, decide
 from agentnb.runtime.compactor import Compactor
@@ -53,8 +54,10 @@ class Loop:
         self._log = log
         self._request_builder = request_builder
         self._dispatch = dispatch
-        self._bundle = bundle
-        self._after_calls = after_calls(bundle.policies)
+        self._policies = bundle.policies
+        self._after_calls = called_directly(after_calls(bundle.policies))
+        self._guides = called_directly(bundle.guides)
+        self._note, self._has_detectors = bundle.note, bool(bundle.detectors)
         self._todos = todos or TodoSync(None, log)
         self._calls = ModelCalls(model, log, bundle, self._budget, is_cancelled=lifecycle.is_cancelled)
         self._compactor = Compactor(self._calls, request_builder, history, log)
@@ -66,6 +69,7 @@ class Loop:
 
     async def work(self) -> Stop:
         """Run rounds until a policy stops the run."""
+        run = self._log.run
         verdict = await self._first_verdict()
         log_findings(self._log)  # a process that died may not have come to it
         self._todos.look()  # the run may have waited for the store
@@ -77,8 +81,7 @@ class Loop:
             if self._inbox.has_news:
                 await self._lifecycle.read_inbox()
             self._todos.look()
-            run = self._log.run
-            verdict = decide(self._after_calls if run.last_round.records else self._bundle.policies, run)
+            verdict = decide(self._after_calls if run.last_round.records else self._policies, run)
         return verdict
 
     async def final_answer(self, limit: Stop) -> None:
@@ -104,7 +107,7 @@ class Loop:
         if run.open_round is not None:
             await self._resume_round(run.open_round)
             self._todos.look()
-        return resume_verdict(self._bundle.policies, run) if run.rounds else Continue("prompt")
+        return resume_verdict(self._policies, run) if run.rounds else Continue("prompt")
 
     async def _resume_round(self, current: WorkflowRound) -> None:
         """Finish the round that was open when another process died."""
@@ -114,7 +117,7 @@ class Loop:
         elif current.reply is None and is_last:
             await self._final_round(self._reply(may_call=False))
         elif current.reply is None:
-            first = guidance_of_open_round(self._bundle.policies, self._log.run, current)
+            first = guidance_of_open_round(self._policies, self._log.run, current)
             self._guide(first, given=len(current.guidance))
             await self._reply(may_call=True)
         elif is_last:
@@ -130,27 +133,29 @@ class Loop:
         self._round_started = perf_counter()
         last = run.last_finished_round
         nothing_new = last is not None and not last.records and not run.pending
-        log.emit(
-            e.RoundStarted,
+        started = e.RoundStarted(
+            *log.head(),
             index=0 if last is None else last.index + 1,
             reason=why.reason,
             before=why.round_status,
             continuation=(final_words or why.message or prompt("continue")) if nothing_new else "",
-            note="" if final_words and nothing_new else final_words or self._bundle.note(run),
+            note="" if final_words and nothing_new else final_words or self._note(run),
         )
+        log.append(started)
         if not final_words:
             self._guide(why.guidance)
         await self._reply(may_call=not final_words)
 
     async def _reply(self, *, may_call: bool) -> None:
         """Get the model's reply in the open round, and run its tool calls."""
+        check_stop = self._lifecycle.check_stop
         try:
             calls = (await self._model_reply(may_call)).calls
         finally:
             self._budget.settle(self._log.run.spent)  # before its tools spend, and even if the reply failed
-        self._lifecycle.check_stop()
+        check_stop()
         if calls and may_call:
-            await self._dispatch.run(calls, self._lifecycle.check_stop)
+            await self._dispatch.run(calls, check_stop)
         elif calls:
             self._dispatch.answer_open_calls()
         self._finish_round(self._status_of_reply(bool(calls)))
@@ -180,13 +185,14 @@ class Loop:
 
         ``given``: how many of these are already logged.
         """
-        run, guidance = self._log.run, [*first]
-        for guide in self._bundle.guides:
+        log, guidance = self._log, [*first]
+        run = log.run
+        for guide in self._guides:
             found = guide(run)
             if found is not None:
                 guidance.append(found)
         for one in guidance[given:]:
-            self._log.emit(e.GuidanceGiven, guidance=one)
+            log.append(e.GuidanceGiven(*log.head(), guidance=one))
 
     def _status_of_reply(self, has_calls: bool) -> e.RoundStatus:
         if has_calls:
@@ -196,8 +202,8 @@ class Loop:
         return "unexpected_empty_tools" if announced and not last.text.strip() else "success"
 
     def _finish_round(self, status: e.RoundStatus) -> None:
-        seconds, index = perf_counter() - self._round_started, self._log.run.last_round.index
-        inside = self._lifecycle.spent_inside() if self._budget.spent else 0.0
-        self._log.emit(e.RoundFinished, index=index, status=status, seconds=seconds, spent_inside=inside)
-        if self._bundle.detectors:
-            log_findings(self._log)
+        log, seconds = self._log, perf_counter() - self._round_started
+        index, inside = log.run.last_round.index, self._lifecycle.spent_inside() if self._budget.spent else 0.0
+        log.append(e.RoundFinished(*log.head(), index=index, status=status, seconds=seconds, spent_inside=inside))
+        if self._has_detectors:
+            log_findings(log)

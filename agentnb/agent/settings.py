@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from agentnb import settings
+from agentnb.agent.detection import NAME as DETECTION
+from agentnb.agent.detection import detection
 from agentnb.agent.extension import Extension, checked_extensions, each, extended
 from agentnb.agent.output import Output
 from agentnb.context.history import History, as_logged, find_history
 from agentnb.core.todos import TODO_TOOL
+from agentnb.detect.finding import Detectors
 from agentnb.errors import InvalidTool, SettingsError
 from agentnb.guidance import GuidanceSet, find_set
 from agentnb.models.model import Model
@@ -50,6 +53,7 @@ class AgentSettings:
     output: Any = None
     gates: Iterable[Gate] = ()
     extensions: Iterable[Extension] = ()
+    detect: Detectors | None = None
     limits: Limits = field(init=False, repr=False, compare=False)
     sends: History = field(init=False, repr=False, compare=False)
     """How much of a conversation is sent, according to `history`."""
@@ -79,7 +83,7 @@ class AgentSettings:
         self._set("limits", limits)
         self._set("tools", tuple(self.tools) if settings.tools_enabled() else ())
         self._set("sends", find_history(self.history))
-        self._set("extensions", checked_extensions(self.extensions))
+        self._set("extensions", self._all_extensions())
         of_extensions = each(self.extensions, "tools") if settings.tools_enabled() else ()
         self._set("toolbox", Toolbox((*self.tools, *of_extensions)))
         self._set("gates", self._checked_gates())
@@ -132,6 +136,13 @@ class AgentSettings:
                     f"gates={gate!r} is not a gate", "A gate is a function of the call and the run: gates=[my_gate]"
                 )
         return gates
+
+    def _all_extensions(self) -> tuple[Extension, ...]:
+        """Return the extensions, that of its detectors included; a copy of the agent has it already."""
+        given = checked_extensions(self.extensions)
+        if self.detect is None or any(one.name == DETECTION for one in given):
+            return given
+        return (*given, detection(self.detect))
 
     def _check_names(self) -> None:
         """Raise `InvalidTool` if a tool has the name of one of agentnb's own tools."""

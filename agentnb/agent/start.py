@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_option
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from agentnb.context.history import as_sent_then
 from agentnb.context.repo_instructions import repo_instructions
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
 from agentnb.core.approvals import answerable_later
-from agentnb.core.events import SCHEMA, GuidanceGiven, RoundStarted, RunRecovered, RunStarted
+from agentnb.core.events import SCHEMA, AnyEvent, GuidanceGiven, RoundStarted, RunStarted
 from agentnb.core.log import Writer
 from agentnb.core.messages import Message, Text, encodable, user
 from agentnb.core.nesting import bounded
@@ -38,7 +39,7 @@ from agentnb.runtime import tool_errors
 from agentnb.runtime.budget import WithinBudget
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.host import plain_tools
+from agentnb.runtime.host import current_host, plain_tools
 from agentnb.runtime.launch import Launch, check_resumable, resumed
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.live import LiveRun
@@ -65,6 +66,8 @@ class PendingRun:
     """The conversation's list, carried along if the agent keeps none."""
     answers: Mapping[str, Any] = field(default_factory=dict)
     """Answers to the questions that the run asked before it was suspended, by id."""
+    first: AnyEvent | None = None
+    """The event with which the run goes on, if it is neither a new one nor a resumed one: that of a fork."""
     toolbox: Toolbox = field(init=False)
     """All tools of the run, including the todo tool."""
 
@@ -103,6 +106,21 @@ class PendingRun:
             answers=answers,
         )
 
+    @classmethod
+    def of_fork(cls, agent: AgentSettings, events: Sequence[AnyEvent], options: RunOptions) -> PendingRun:
+        """Prepare a run that begins as another did, with these events, and goes on by itself. They have its own id."""
+        *before, first = events
+        head = Run.from_events(before)
+        options = replace_option(options, store=options.store or current_host.get().store)
+        board = board_of(agent, Run.from_events(events))
+        if not before:
+            launch = Launch(replace_option(options, run_id=first.run_id), name=agent.name, budget=agent.budget)
+        else:
+            launch = Launch(options, name=agent.name, budget=agent.budget, recovered=head)
+            if launch.log.store is not None:
+                launch.open_log = partial(_opened_with, launch.log)
+        return cls(agent=agent, launch=launch, prompt=user(head.prompt), board=board, first=first)
+
     async def run_here(self) -> Run:
         """Run to the end, on the running event loop; plain tools run in threads."""
         # A key may be in the system's keyring, which may be slow, and prompt the person.
@@ -130,7 +148,7 @@ class PendingRun:
             log.emit(GuidanceGiven, guidance=guidance)
         return RequestBuilder.of_run(started).request(log.run, ephemeral_text(log.run))
 
-    def _assembled(self, model: Model) -> tuple[Lifecycle, Loop, RunStarted | RunRecovered]:
+    def _assembled(self, model: Model) -> tuple[Lifecycle, Loop, AnyEvent]:
         """Assemble lifecycle, loop and first event. Raises `SettingsError` if the budget is spent or cannot be enforced."""
         self._check_budget(model)
         agent, launch = self.agent, self.launch
@@ -160,7 +178,7 @@ class PendingRun:
             end_tool=lambda: None if foreground is None else foreground.end_tool(),
             on_suspend=dispatch.suspend,
         )
-        first = self._started(folder) if recovered is None else resumed(recovered)
+        first = self.first or (self._started(folder) if recovered is None else resumed(recovered))
         builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
         return lifecycle, Loop(model, lifecycle, builder, dispatch, bundle, todos, history), first
 
@@ -237,6 +255,14 @@ class PendingRun:
             return todos_at_first(self.carried_board)
         before = self.launch.options.continue_from
         return before.conversation_todos if before is not None and self.board is None else ()
+
+
+async def _opened_with(log: EventLog) -> Writer:
+    """Return the writer of a new log that holds what the run begins with."""
+    writer = await log.open()
+    for event in log.run.events:
+        writer.append(event)
+    return writer
 
 
 def _checked_answers(run: Run, options: RunOptions) -> dict[str, Any]:

@@ -245,15 +245,14 @@ class RequestBuilder:
             if not told.parts:
                 return
             message = told
-        if message.role != "assistant" and (self._open or message.role == "tool"):
+        if message.role == "tool" or (self._open and message.role != "assistant"):
             message = answers(self._open, message)
         if message.parts:
             self._put(index, message)
 
     def _put(self, index: int, message: Message) -> None:
-        by_model = message.role == "assistant"
-        messages = self._messages
-        if not messages or (messages[-1].role == "assistant") != by_model:
+        by_model, messages = message.role == "assistant", self._messages
+        if not messages or (messages[-1].role == "assistant") is not by_model:
             messages.append(message)
             self._origins.append(index)
         else:
@@ -383,7 +382,9 @@ def _authors(first: str, second: str) -> str:
 def ephemeral_text(run: Run) -> str:
     """Return the ephemeral text of the open round: guidance in the order it was given, then the status line."""
     current = run.open_round
-    if current is None or not (current.guidance or current.note):
+    if current is None:
         return ""
     texts = [guidance.text for guidance in current.guidance]
-    return "\n\n".join([*texts, current.note] if current.note else texts)
+    if current.note:
+        texts.append(current.note)
+    return "\n\n".join(texts)

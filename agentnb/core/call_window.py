@@ -75,12 +75,12 @@ class CallWindow:
 
     def started(self, call: ToolCall) -> None:
         """Record a call that was admitted."""
-        key = self.key_of(call)
+        key, executed, counts = self.key_of(call), self.executed, self.counts
         self._ask(key)
-        if len(self.executed) == LONGEST:
-            self._forget(self.executed[0])
-        self.counts[key] = self.counts.get(key, 0) + 1
-        self.executed.append(Executed(key, call.id))
+        if len(executed) == LONGEST:
+            self._forget(executed[0])
+        counts[key] = counts.get(key, 0) + 1
+        executed.append(Executed(key, call.id))
         self.row_executed += 1
 
     def blocked(self, call: ToolCall) -> None:
@@ -89,12 +89,12 @@ class CallWindow:
 
     def finished(self, result: ToolResult) -> None:
         """Record the result of a call that was run."""
+        call_id = result.call_id
         for one in reversed(self.executed):
-            if one.call_id == result.call_id:
-                before = self.outputs.get(one.key)
-                if before is None or before.is_error or not result.is_error:
+            if one.call_id == call_id:
+                if not result.is_error or one.key not in self.outputs or self.outputs[one.key].is_error:
                     self.outputs[one.key] = result
-                self.results[result.call_id] = result
+                self.results[call_id] = result
                 return
 
     def clear(self) -> None:
@@ -106,9 +106,9 @@ class CallWindow:
 
     def _forget(self, oldest: Executed) -> None:
         self.results.pop(oldest.call_id, None)
-        self.counts[oldest.key] -= 1
-        if not self.counts[oldest.key]:
-            del self.counts[oldest.key]
+        left = self.counts.pop(oldest.key) - 1
+        if left:
+            self.counts[oldest.key] = left
 
     def _ask(self, key: tuple[str, bytes]) -> None:
         if key != self.row_key:

@@ -332,11 +332,12 @@ class Warned(Event, frozen=True, kw_only=True, tag="warned", gc=False):
 
 
 class RunError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Why a run failed: the class of the error, what is wrong, and what to do next."""
+    """Why a run failed: the class of the error, what is wrong, and what to do next; ``traceback`` of the person's own model."""
 
     type: str
     message: str
     hint: str = ""
+    traceback: str = ""
 
     def __str__(self) -> str:
         return sentences(self.message, self.hint)

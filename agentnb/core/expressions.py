@@ -35,7 +35,7 @@ MAX_TEXT = 1_000_000
 MAX_COMPARED = 1_000_000
 """Maximum values within what is compared or written as JSON: data that steps put together may hold one list many times."""
 CONSTANTS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
-KNOWN = 'Write paths such as plan.steps[-1].name, len(x), comparisons, arithmetic, && || !, "texts", numbers, true, false, null'
+KNOWN = 'Write paths such as plan.steps[-1].name, len(x), comparisons, x in y, arithmetic, && || !, "texts", true, false, null'
 
 _STRING = r""""(?:[^"\\\n]|\\["'\\nt])*"|'(?:[^'\\\n]|\\["'\\nt])*'"""
 _TOKEN = re.compile(
@@ -93,6 +93,23 @@ def names_in(expression: str) -> tuple[str, ...]:
         if isinstance(node, ast.Name) and node.id not in CONSTANTS and id(node) not in functions:
             found[node.id] = min(found.get(node.id, node.col_offset), node.col_offset)
     return tuple(sorted(found, key=found.__getitem__))
+
+
+def paths_in(expression: str) -> tuple[str, ...]:
+    """Return the paths and ``len(...)`` that the expression reads, whole and each once, in their order.
+
+    ``len(plan.steps) > n`` reads ``len(plan.steps)`` and ``n``. Each is an expression itself.
+    """
+    found: dict[str, None] = {}
+    left = [_parsed(expression)]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Attribute | ast.Subscript | ast.Call | ast.Name):
+            if not (isinstance(node, ast.Name) and node.id in CONSTANTS):
+                found.setdefault(ast.unparse(node))
+        else:
+            left += [*ast.iter_child_nodes(node)][::-1]
+    return tuple(found)
 
 
 def _check_depth(value: Any) -> None:
@@ -333,6 +350,18 @@ def _ordered(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]
     return compared
 
 
+def _held(item: Any, holder: Any) -> bool:
+    """Return whether a list has the item, an object the field, or a text the piece of text."""
+    if isinstance(holder, str | dict) and not isinstance(item, str):
+        raise TypeError(f"{_kind(item)} is in no {'text' if isinstance(holder, str) else 'object'}")
+    if not isinstance(holder, str | list | tuple | dict):
+        raise TypeError(f"{_kind(holder)} holds nothing")
+    if not isinstance(holder, str):
+        for value in (item, holder):
+            _check_size(value)
+    return item in holder
+
+
 def _signed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: _arithmetic(lambda _, number: function(number))(0, value)
 
@@ -354,6 +383,8 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.LtE: _ordered(operator.le),
     ast.Gt: _ordered(operator.gt),
     ast.GtE: _ordered(operator.ge),
+    ast.In: _held,
+    ast.NotIn: lambda item, holder: not _held(item, holder),
 }
 
 

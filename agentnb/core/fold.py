@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from agentnb.core import events as e
 from agentnb.core import inner_calls, work_fold
 from agentnb.core.compaction import Compaction
-from agentnb.core.messages import Message, ToolCall, ToolResult, user
+from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
 from agentnb.core.questions import AskedQuestion, Outcome
 from agentnb.core.request import role_of
 from agentnb.core.rounds import CallRecord, Retry, WorkflowRound
@@ -96,14 +96,15 @@ def _model_replied(run: RunState, event: e.ModelReplied) -> None:
     message = event.message
     run._todos_unseen = False
     run._messages.append(message)
-    roles = run._roles
-    records = tuple(
-        [CallRecord(part, role=roles.get(part.name) or role_of(part.name)) for part in message.parts if type(part) is ToolCall]
-    )
-    for record in records:
-        run._results[record.call.id] = None
+    records, text = [], ""
+    for part in message.parts:  # one plain loop: it runs in every round
+        if type(part) is ToolCall:
+            records.append(CallRecord(part, role=run._roles.get(part.name) or role_of(part.name)))
+            run._results[part.id] = None
+        elif type(part) is Text:
+            text += part.text
     run._use(event.usage)
-    current, text = run._rounds[-1], message.text
+    current = run._rounds[-1]
     goes_on = current.reason == "reply_cut"  # the reply continues the text that was cut off
     run._text = run._text + text if goes_on else text or run._text
     run._rounds[-1] = replace(
@@ -114,7 +115,7 @@ def _model_replied(run: RunState, event: e.ModelReplied) -> None:
         model_seconds=event.seconds,
         metadata=event.metadata,
         signals=event.signals,
-        records=records,
+        records=tuple(records),
     )
 
 
@@ -130,17 +131,16 @@ def _tool_admitted(run: RunState, event: e.ToolAdmitted) -> None:
 
 
 def _tool_started(run: RunState, event: e.ToolStarted) -> None:
-    records = run._rounds[-1].records
+    call, counters = event.call, run._counters
     if event.parent_call:
         inner_calls.started(run, event)
     else:
-        if (
-            len(records) != 1 or records[0].call is not event.call or records[0].waits
-        ):  # usually the model's own; a person may have changed it
-            _put_started(run, event.call)
-        run._calls.started(event.call)
-    run._counters.calls += 1
-    run._counters.calls_this_turn += 1
+        records = run._rounds[-1].records
+        if len(records) != 1 or records[0].call is not call or records[0].waits:
+            _put_started(run, call)  # usually it is the model's own, and the only one; a person may have changed it
+        run._calls.started(call)
+    counters.calls += 1
+    counters.calls_this_turn += 1
 
 
 def _put_started(run: RunState, call: ToolCall) -> None:
@@ -155,14 +155,15 @@ def _tool_finished(run: RunState, event: e.ToolFinished) -> None:
         inner_calls.finished(run, event)
         return
     result, current = event.result, run._rounds[-1]
-    records = current.records
+    call_id = result.call_id
+    records = [*current.records]
     for place, one in enumerate(records):
-        if one.call.id == result.call_id:
+        if one.call.id == call_id:
             how = event.seconds, event.traceback, event.display, one.rule, event.progress, one.role
-            done = CallRecord(one.call, result, *how, one.inner, False, event.printed)
-            run._rounds[-1] = replace(current, records=(*records[:place], done, *records[place + 1 :]))
+            records[place] = CallRecord(one.call, result, *how, one.inner, False, event.printed)
+            run._rounds[-1] = replace(current, records=tuple(records))
             break
-    run._results[result.call_id] = result
+    run._results[call_id] = result
     run._calls.finished(result)
 
 

@@ -83,7 +83,11 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The tool calls in it, in order."""
-        return tuple([part for part in self.parts if type(part) is ToolCall])
+        calls = []
+        for part in self.parts:  # a plain loop: this is read twice in every round
+            if type(part) is ToolCall:
+                calls.append(part)  # noqa: PERF401
+        return tuple(calls)
 
 
 def user(text: str) -> Message:

@@ -34,7 +34,7 @@ class Sent(View[Message]):
     __slots__ = ("_kept", "_lasting", "said_since")
 
     def __init__(self, items: list[Message], length: int, last: Message | None, kept: dict[Any, Any]) -> None:
-        super().__init__(items, length, last)
+        self._items, self._length, self._last = items, length, last  # as `View` does: one is made for each request
         self._kept = kept
         self._lasting: Message | None = None
         self.said_since = 0

@@ -190,7 +190,11 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     @property
     def results(self) -> tuple[ToolResult, ...]:
         """Their results, in the same order; a call that is still running has none yet."""
-        return tuple([record.result for record in self.records if record.result is not None])
+        results = []
+        for record in self.records:  # a plain loop: this is read in every round
+            if record.result is not None:
+                results.append(record.result)  # noqa: PERF401
+        return tuple(results)
 
     @property
     def text(self) -> str:
@@ -220,7 +224,8 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     @property
     def worked(self) -> bool:
         """Whether a work tool ran."""
-        for record in self.records:  # noqa: SIM110  # runs in every round: a generator would take three times as long
-            if record.is_work and record.ran:
+        for record in self.records:  # runs in every round: a generator would take three times as long
+            result = record.result
+            if record.role == "work" and result is not None and result.error_code not in NOT_RUN:
                 return True
         return False

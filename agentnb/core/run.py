@@ -386,7 +386,7 @@ class RunFacts(RunState):
     def last_round_had_tool_results(self) -> bool:
         """Whether the round before the open one (or the last, between rounds) ran tools."""
         last = self.last_finished_round
-        return last is not None and bool(last.records)
+        return last is not None and last.records != ()
 
     @property
     def is_answered(self) -> bool:
@@ -403,8 +403,8 @@ class RunFacts(RunState):
     @property
     def open_round(self) -> WorkflowRound | None:
         """The round that is running, if any."""
-        last = self._rounds[-1] if self._rounds else None
-        return last if last is not None and last.status == "running" else None
+        rounds = self._rounds
+        return rounds[-1] if rounds and rounds[-1].status == "running" else None
 
     def has_call_id(self, call_id: str) -> bool:
         """Return whether a call of this conversation already has this id."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -21,7 +22,8 @@ from agentnb.core.view import View
 from agentnb.core.work_state import WorkState
 
 
-class Views(NamedTuple):
+@dataclass(slots=True)
+class Views:
     """Read-only views of a run's lists, made once because the loop uses them all the time."""
 
     events: View[e.AnyEvent]

@@ -108,17 +108,16 @@ class Judgements:
                 is_work = True
                 worked = worked or (result is not None and code not in NOT_RUN)
             blocked = blocked and code == DUPLICATE
-        self.planning_only = 0 if is_work or one.completed else self.planning_only + 1
-        self.all_blocked = self.all_blocked + 1 if blocked else 0
-        if self.planning_only <= 1:
+        self.planning_only = planning = 0 if is_work or one.completed else self.planning_only + 1
+        self.all_blocked = all_blocked = self.all_blocked + 1 if blocked else 0
+        if planning <= 1:
             self.planning_since = one.index
-        if self.all_blocked <= 1:
+        if all_blocked <= 1:
             self.blocked_since = one.index
-        reasons = self.reasons
-        if worked and reasons.since_progress:
-            reasons.since_progress.clear()
-        if reasons.since_call:
-            reasons.since_call.clear()
+        if worked:
+            self.reasons.progressed()
+        else:
+            self.reasons.since_call.clear()
 
     def _count_batch(self, one: WorkflowRound) -> None:
         # The call window handles a single call.
@@ -236,9 +235,9 @@ def _facts(one: WorkflowRound, repeats: bool, failures: ToolFailures) -> RoundFa
         called,
         not called and bool(one.text.strip()),
         called and one.worked,
-        bool(one.completed),
-        bool(one.blocked),
-        bool(violations) and any(violation.rule == UNTRACKED_WORK for violation in violations),
+        one.completed != (),
+        one.blocked != (),
+        violations != () and any(violation.rule == UNTRACKED_WORK for violation in violations),
         "complete" in one.signals,
         repeats,
         failed and failures.made_again(one),

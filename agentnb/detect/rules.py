@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -107,9 +108,19 @@ RULES: dict[str, Rule | None] = {
 
 def judged(guidance: Guidance, facts: RoundFacts) -> Followed:
     """Return whether a reply with these facts followed the guidance; unknown where it asks for facts that there are not."""
-    rule = _own_rule(guidance) if guidance.asks or guidance.forbids else RULES.get(guidance.cell, HAS_CALL)
-    if rule is None:
-        return Followed(None, "it asks for nothing")
+    if guidance.asks or guidance.forbids:
+        return _judged_by(_own_rule(guidance), facts)
+    return _judged_by_cell(guidance.cell, facts)
+
+
+@lru_cache(maxsize=256)
+def _judged_by_cell(cell: str, facts: RoundFacts) -> Followed:
+    # Kept: most rounds of a run have the same facts.
+    rule = RULES.get(cell, HAS_CALL)
+    return Followed(None, "it asks for nothing") if rule is None else _judged_by(rule, facts)
+
+
+def _judged_by(rule: Rule, facts: RoundFacts) -> Followed:
     if not facts.replied:
         return Followed(None, "no reply came")
     if rule.unknown:

@@ -6,17 +6,20 @@ A live run, one loaded from its log, one read from a foreign trace and one folde
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import NoReturn, Self
 
 from agentnb.core import events as e
 from agentnb.core.fold import HANDLERS
 from agentnb.core.run import RunFacts
 from agentnb.core.run_state import RunState
+from agentnb.core.todos import TODO_TOOL
 from agentnb.core.view import View
 from agentnb.detect.detector import Detector, DetectorMaker, Finding
 from agentnb.detect.judgements import JUDGES, Judgements
 
 FORMER_NAMES = {"tallies": "counters", "resting_todos": "carried_todos"}
+OF_LIVE_RUNS = frozenset({"stop", "pause", "resume", "say", "answer"})
+"""Methods of a `LiveRun`, which are also commands of ``%agent``."""
 OF_POLICIES = frozenset(
     {
         "annotate",
@@ -47,12 +50,26 @@ OF_POLICIES = frozenset(
         "role_of",
         "round_number",
         "carried_todos",
+        "own_tools",
         "should_continue",
         "take_failures",
         "take_unlogged",
     }
 )
 """What policies and the loop read of a run, and a person hardly ever does: left out of `dir`. See `RunSoFar`."""
+
+
+class _Refused:
+    """Refuses a name that a run does not have with what to write instead.
+
+    A descriptor, as a `__getattr__` would slow down all attributes of a run, which are read hundreds of times per round.
+    """
+
+    def __init__(self, name: str, instead: str) -> None:
+        self._name, self._instead = name, instead
+
+    def __get__(self, run: object, owner: type) -> NoReturn:
+        raise AttributeError(f"A Run has no {self._name!r}: {self._instead}")
 
 
 _STEPS = {kind: (fold, JUDGES.get(kind)) for kind, fold in HANDLERS.items()}
@@ -94,6 +111,13 @@ class Run(RunFacts):
         """What its detectors found, in order; `findings` are those that its log holds."""
         return View(self._detected)
 
+    @property
+    def own_tools(self) -> list[str]:
+        """The names of the tools that it was given, without the todo tool and those of extensions."""
+        extensions = self.settings.get("extensions", [])
+        added = {TODO_TOOL, *[name for one in extensions for name in one.get("tools", ())]}
+        return [tool.name for tool in self.tools if tool.name not in added]
+
     def apply(self, event: e.AnyEvent) -> None:
         """Take in the next event, and judge it. Only the log does this."""
         events = self._events
@@ -111,7 +135,10 @@ class Run(RunFacts):
         """Let the detectors take in an event. One that fails is dropped: it may not take the run with it."""
         for detector in self._detectors:
             try:
-                found = [*(detector.take(event, self) or ())]
+                found = detector.take(event, self)
+                if not found:
+                    continue  # as for nearly all events
+                found = [*found]
             except Exception as error:
                 self._detectors = tuple([one for one in self._detectors if one is not detector])
                 self._failed_detectors.append((detector, error))
@@ -147,22 +174,12 @@ class Run(RunFacts):
     __hash__ = None  # it grows
 
     def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if name not in OF_POLICIES and not name.startswith("_")]
-
-    if not TYPE_CHECKING:  # else a type checker would take any attribute for one
-
-        def __getattr__(self, name: str) -> Any:
-            """Refuse a former name with the new one."""
-            better = FORMER_NAMES.get(name)
-            raise AttributeError(f"A Run has no {name!r}" + (f": it is called {better} now" if better else ""))
+        hidden = OF_POLICIES | FORMER_NAMES.keys() | OF_LIVE_RUNS
+        return [name for name in super().__dir__() if name not in hidden and not name.startswith("_")]
 
 
-def findings(run: RunFacts, detectors: Iterable[DetectorMaker]) -> list[Finding]:
-    """Return what these detectors find in a run, live or recorded by anyone: its events are folded anew.
-
-    What a detector raises is raised.
-    """
-    folded = Run.from_events(run.events, detectors)
-    for _, error in folded.take_failures():
-        raise error
-    return [*folded.detected]
+for _name, _better in FORMER_NAMES.items():
+    setattr(Run, _name, _Refused(_name, f"it is called {_better} now"))
+for _name in OF_LIVE_RUNS:
+    _handle = f"in Python keep the handle: live = agent.start(...); live.{_name}(...)"
+    setattr(Run, _name, _Refused(_name, f"in a notebook write %agent {_name}, {_handle}"))

@@ -12,6 +12,7 @@ from agentnb.core.request import ToolSpec
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import Todo
 from agentnb.core.usage import Usage
+from agentnb.core.work_events import FindingMade
 from agentnb.detect.judgements import Judgements
 
 
@@ -93,6 +94,10 @@ class RunSoFar(Protocol):
     @property
     def calls(self) -> CallWindow:
         """The last tool calls, for finding repeats."""
+
+    @property
+    def findings(self) -> Sequence[FindingMade]:
+        """What detectors found so far, as the log has it."""
 
     @property
     def calls_made(self) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from agentnb.core import events as e
 from agentnb.core import work_events as w
 from agentnb.core.guidance import Guidance
+from agentnb.core.messages import ToolResult
 from agentnb.core.run import RunFacts
 from agentnb.core.work_fold import KINDS as WORK_KINDS
 from agentnb.detect.detector import DetectorMaker
@@ -79,6 +81,15 @@ def run_before(run: RunFacts, one: RoundEvents) -> Run:
     return Run.from_events(takewhile(lambda event: event is not one.start, run.events))
 
 
+Begun: TypeAlias = Callable[[e.RunStarted], e.RunStarted]
+JudgeCall: TypeAlias = Callable[["e.ToolAdmitted | e.ToolStarted | e.CallBlocked"], "tuple[ToolResult, str] | None"]
+"""Judges the call of the event, which the recorded run admitted, started or blocked: the result of a block and its rule."""
+
+
+def _as_recorded(started: e.RunStarted) -> e.RunStarted:
+    return started
+
+
 class ShadowRun:
     """A run folded beside a recorded one: the same replies and results, other reasons and guidance.
 
@@ -86,35 +97,90 @@ class ShadowRun:
     model answered. ``run`` is what policies, guides and detectors read, as if it had gone so.
     """
 
-    def __init__(self, detectors: Iterable[DetectorMaker] = ()) -> None:
+    def __init__(self, detectors: Iterable[DetectorMaker] = (), begun: Begun = _as_recorded) -> None:
+        """``begun``: returns the first event of the shadow from that of the recorded run, such as with other settings."""
         self.run = Run(detectors)
+        self._begun = begun
+        self._caught_up: RoundEvents | None = None
 
-    def open_round(self, one: RoundEvents, *, reason: str | None = None, round_status: str | None = None) -> None:
-        """Take over what came before this round, and begin it: for the recorded reason, or another."""
-        self._take_over(one.before)
-        start = one.start
-        self._apply(
-            replace(
-                start,
-                reason=start.reason if reason is None else reason,
-                before=start.before if round_status is None else round_status,
-            )
-        )
+    def catch_up(self, one: RoundEvents) -> None:
+        """Take over what came before this round: what the person said, changes of the list."""
+        if self._caught_up is not one:
+            self._caught_up = one
+            self._take_over(one.before)
+
+    def take_over(self, events: Iterable[e.AnyEvent]) -> None:
+        """Take over what came after the last round."""
+        self._take_over(events)
+
+    def open_round(
+        self,
+        one: RoundEvents,
+        *,
+        reason: str | None = None,
+        round_status: str | None = None,
+        continuation: str | None = None,
+        note: str | None = None,
+    ) -> None:
+        """Take over what came before this round, and begin it: as recorded, or as these words say."""
+        self.catch_up(one)
+        words = {"reason": reason, "before": round_status, "continuation": continuation, "note": note}
+        self._apply(replace(one.start, **{name: text for name, text in words.items() if text is not None}))
+
+    def open_further_round(self, reason: str, round_status: str = "") -> None:
+        """Begin a round that the recorded run does not have."""
+        index = self.run.last_round.index + 1 if self.run.rounds else 0
+        self._apply(e.RoundStarted(seq=0, at=None, run_id=self.run.id, index=index, reason=reason, before=round_status))
 
     def guide(self, guidance: Iterable[Guidance]) -> None:
         """Give guidance for the request of the open round."""
         for one in guidance:
             self._apply(e.GuidanceGiven(seq=0, at=None, run_id=self.run.id, guidance=one))
 
-    def close_round(self, one: RoundEvents) -> None:
-        """Take over what was prepared, answered and done in this round, without the guidance that was recorded."""
+    def close_round(self, one: RoundEvents, judge: JudgeCall | None = None) -> None:
+        """Take over what was prepared, answered and done in this round, without the guidance that was recorded.
+
+        ``judge``: returns the result and the rule of a call that would have been blocked; of such a call nothing is taken over.
+        """
         self._take_over(one.prepared)
-        self._take_over(one.answered)
+        self._take_over(one.answered if judge is None else self._judged(one.answered, judge))
+
+    def log_findings(self) -> None:
+        """Note what the detectors found since this was last called, as a live run does when a round is over."""
+        for one in self.run.take_unlogged():
+            self._apply(w.FindingMade(seq=0, at=None, run_id=self.run.id, **msgspec.structs.asdict(one)))
+
+    def _judged(self, events: Iterable[e.AnyEvent], judge: JudgeCall) -> Iterator[e.AnyEvent]:
+        """Yield the events of the answer with what would have been blocked in place of the calls that were run."""
+        judged: set[str] = set()
+        blocked: set[str] = set()
+        for event in events:
+            parent = getattr(event, "parent_call", "")
+            if isinstance(event, e.ToolAdmitted | e.ToolStarted | e.CallBlocked):
+                call = event.call
+                if parent in blocked:
+                    blocked.add(call.id)
+                elif not parent and call.id not in judged:
+                    judged.add(call.id)
+                    if (found := judge(event)) is not None:
+                        blocked.add(call.id)
+                        yield e.CallBlocked(seq=0, at=event.at, run_id=event.run_id, call=call, result=found[0], rule=found[1])
+            if _call_of(event) not in blocked:
+                yield event
 
     def _take_over(self, events: Iterable[e.AnyEvent]) -> None:
         for event in events:
             if not isinstance(event, DECIDED):
-                self._apply(event)
+                self._apply(self._begun(event) if isinstance(event, e.RunStarted) else event)
 
     def _apply(self, event: e.AnyEvent) -> None:
         self.run.apply(replace(event, seq=len(self.run.events)))
+
+
+def _call_of(event: e.AnyEvent) -> str | None:
+    """Return the id of the call that the event is about, if it is about one."""
+    if isinstance(event, e.ToolAdmitted | e.ToolStarted | e.CallBlocked):
+        return event.call.id
+    if isinstance(event, e.ToolFinished):
+        return event.result.call_id
+    return event.call_id if isinstance(event, e.TodosChanged) and event.by == "model" else None

@@ -88,9 +88,9 @@ def author_html(author: str) -> Html:
     return tag("div", "quiet", tag("b", "", words(author, MAX_OF_AN_AUTHOR))) if author else NOTHING
 
 
-def said_html(messages: Iterable[str]) -> Html:
-    """Return the person's messages of a round."""
-    return joined(*[tag("div", "said", tag("b", "", "You: "), text) for text in messages])
+def said_html(messages: Iterable[str], *, by_you: bool = True) -> Html:
+    """Return the messages to the agent in a round: those of the person, or in a run of another product those of its users."""
+    return joined(*[tag("div", "said", tag("b", "", "You: ") if by_you else NOTHING, text) for text in messages])
 
 
 def retries_html(one: WorkflowRound) -> Html:

@@ -19,6 +19,7 @@ from agentnb.core.rounds import (
 )
 from agentnb.core.todos import TODO_TOOL
 from agentnb.display.labels import clean, counted, first_line
+from agentnb.traces.filled import LOST
 
 WHY_SKIPPED = {
     "consecutive": "repeated call",
@@ -35,6 +36,7 @@ WHY_NOT_ENDED = {
     TIME_LIMIT: "cut off by the time limit",
     LIMIT_REACHED: "not run: limit reached",
     INTERRUPTED: "interrupted: the kernel died",
+    LOST: "no result in the trace",
 }
 """Why a call was not run, or not to its end, by its error code."""
 MARKS = {"running": "…", "waiting": "…", "ok": "✓", "failed": "✗", "stopped": "■", "interrupted": "■", "blocked": "⊘"}
@@ -70,8 +72,8 @@ def state(record: CallRecord) -> str:
     code = record.result.error_code
     if is_blocked(record) or code in (MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, LIMIT_REACHED, DENIED):
         return "blocked"
-    if code in ("cancelled", TIME_LIMIT, INTERRUPTED):
-        return "interrupted" if code == INTERRUPTED else "stopped"
+    if code in ("cancelled", TIME_LIMIT, INTERRUPTED, LOST):
+        return "interrupted" if code in (INTERRUPTED, LOST) else "stopped"
     return "failed" if record.result.is_error else "ok"
 
 

@@ -7,13 +7,13 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.display.call_labels import state
 from agentnb.display.labels import FIGURE_SPACE, amount, clean, count_of, counted, dollars, duration, thousands
-from agentnb.display.states import has_ended
+from agentnb.display.states import has_ended, rounds_told
 
 
 def meta(run: Run) -> list[str]:
     """Return rounds, calls, todos, time, usage and model, a few words each."""
     calls = sum(len(one.records) for one in run.rounds)
-    parts = [counted(count, noun) for count, noun in ((len(run.rounds), "round"), (calls, "tool call")) if count]
+    parts = [part for part in (rounds_told(run), counted(calls, "tool call") if calls else "") if part]
     if failed := failed_calls(run):
         parts.append(f"{failed:,} failed")
     if run.todos:

@@ -12,6 +12,7 @@ from agentnb.display.call_labels import state
 from agentnb.display.form import Form
 from agentnb.display.head import details_html
 from agentnb.display.labels import counted, cut
+from agentnb.display.long_text import Way, long_html
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.question import question_html
@@ -42,7 +43,7 @@ def result_html(run: Run) -> Html:
     answer = shown_answer(run)
     reason = with_commands(cut(why(run), MAX_OF_A_REASON), lead="bad" if run.status == "failed" else "warn")
     kind = "why why-bad" if run.status == "failed" else "why"
-    boxes = [tag("div", kind, reason)] if reason else []
+    boxes = [tag("div", kind, reason, _traceback(run))] if reason else []
     if not answer and run.status in ("limited", "stopped", "cancelled") and run.text.strip():
         last = markdown_html(run.text.strip(), MAX_OF_A_LAST_REPLY)
         boxes.append(tag("div", "why", tag("b", "warn", "Last reply:"), last))
@@ -50,6 +51,15 @@ def result_html(run: Run) -> Html:
     asked = [question_html(one, live=False, over=not run.should_continue) for one in run.questions if one.outcome == "open"]
     open_questions = tag("div", "list", *asked) if asked else NOTHING
     return joined(answer_html(answer) if answer else NOTHING, *boxes, open_questions)
+
+
+def _traceback(run: Run) -> Html:
+    """Return the traceback of the person's own model, folded, as tools have theirs."""
+    if run.error is None or not run.error.traceback:
+        return NOTHING
+    told = long_html(run.error.traceback, Way(where="run.error.traceback"))
+    title = tag("summary", "tool-fold-title", "Traceback of your model")
+    return tag("details", "tool-fold", title, told, data_fold="error:traceback")
 
 
 def with_commands(text: str, lead: str = "") -> Html:

@@ -38,6 +38,12 @@ class Form(NamedTuple):
     nested: Callable[[str, Mapping[str, bool]], Html] = no_nested_runs
     """Returns the runs that a call began, by the id of the call, and folded so."""
 
+    foreign: bool = False
+    """Another product recorded the run: the messages in it are not yours."""
+    findings: bool = False
+    """With the findings above the transcript, linked with their rounds."""
+    marks: Mapping[int, Html] = MappingProxyType({})
+    """What leads from a round back to its findings, by the index of the round."""
     details: bool = False
     """In a saved card: with the details in the rounds."""
 

@@ -9,9 +9,9 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.display.elapsed import Elapsed
 from agentnb.display.figures import used
-from agentnb.display.labels import FIGURE_SPACE, amount, counted, duration, first_line, thousands, times
+from agentnb.display.labels import FIGURE_SPACE, amount, clean, counted, duration, first_line, thousands, times
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.states import chip, has_ended, is_going_on, leaves_todos
+from agentnb.display.states import chip, has_ended, is_going_on, leaves_todos, rounds_told
 from agentnb.display.totals import Totals
 
 TONES = {
@@ -27,6 +27,9 @@ TONES = {
 MARKS = {"active": "●", "asking": "◆", "good": "✓", "warn": "■", "bad": "✗"}
 """Each state has its own mark and word: colour only underlines it."""
 MAX_OF_A_PROMPT = 2_000
+MAX_OF_A_PLACE = 300
+"""Characters of a file's name, or of another fact about where a run comes from."""
+MAX_OF_SPEAKERS = 400
 SHORTEST = 0.1
 """Shortest time of a run that is shown, in seconds."""
 MAX_WAIT = 1e8
@@ -86,7 +89,7 @@ def _rounds(run: Run) -> Html:
         most = f" of {run.max_rounds}" if run.max_rounds else ""
         return words(f"round {len(run.rounds)}{most}")
     is_in_the_state = run.status == "limited" and run.stop_reason == "max_rounds"
-    return words(counted(len(run.rounds), "round")) if run.rounds and not is_in_the_state else NOTHING
+    return NOTHING if is_in_the_state else words(rounds_told(run))
 
 
 def _calls_so_far(run: Run, totals: Totals) -> Html:
@@ -133,9 +136,25 @@ def details_html(run: Run, totals: Totals) -> Html:
         ("model", first_line(run.model, 100)),
         ("guidance", used),
         ("recovered", times(run.times_recovered) if run.times_recovered else ""),
+        *_origin(run),
+        ("speakers", first_line(clean(", ".join(speakers(run))), MAX_OF_SPEAKERS)),
         *_counts(run, totals),
     ]
     return tag("div", "totals", _divided(_rows(rows), " · "))
+
+
+def _origin(run: Run) -> list[tuple[str, str]]:
+    """Return where a run was read from that another product recorded; empty for agentnb's own."""
+    one = run.origin
+    if one is None:
+        return []
+    found = (("format", one.format), ("file", one.file), ("position", one.position), ("task", one.task), ("trial", one.trial))
+    return [(name, first_line(clean(value), MAX_OF_A_PLACE)) for name, value in found]
+
+
+def speakers(run: Run) -> list[str]:
+    """Return the names of those who wrote messages of the run, in the order in which they first did; empty if none has one."""
+    return [*dict.fromkeys(message.author for message in run.messages if message.author)]
 
 
 def totals_html(run: Run, totals: Totals) -> Html:

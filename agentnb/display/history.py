@@ -81,10 +81,10 @@ def _indent(one: RunSummary) -> str:
 
 
 def _row(one: RunSummary, open_run: Callable[[str], Html]) -> Html:
-    remarks = joined(*[joined(tag("span", "aside", remark), " ") for remark in _remarks(one)])
+    remarks = joined(*[joined(tag("span", "quiet", remark), " ") for remark in _remarks(one)])
     indent = tag("span", "", _indent(one).rstrip().replace(" ", "\N{NO-BREAK SPACE}"), " ") if one.depth else NOTHING
     asked = tag("span", "history-prompt", asked_html(one))
-    tags = joined(" ", tag("span", "aside", tags_told(one))) if one.tags else NOTHING
+    tags = joined(" ", tag("span", "quiet", tags_told(one))) if one.tags else NOTHING
     first = tag("span", "history-first", status_html(one), " ", indent, remarks, asked, tags)
     summary = tag("summary", "history-summary", tag("span", "history-line", first, " ", _figures(one)))
     return tag("details", "history-run", summary, tag("div", "history-open", open_run(one.id)))

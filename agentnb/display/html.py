@@ -13,14 +13,16 @@ from agentnb.core.rounds import WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display.bookkeeping import also_html
 from agentnb.display.event_lines import AlsoHappened
+from agentnb.display.expectations import expectations_html
 from agentnb.display.figures import asked
+from agentnb.display.finding_links import finding_marks, findings_html
 from agentnb.display.finished import figures_html, foot_html, pictured_calls, result_html, with_commands
 from agentnb.display.form import Form, effects_of, no_nested_runs
 from agentnb.display.head import MAX_OF_A_PROMPT, chip_html, meta_html, prompt_html
 from agentnb.display.labels import counted, cut
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.rounds import MAX_OF_A_TEXT, round_html, round_pieces
-from agentnb.display.states import as_left, told
+from agentnb.display.states import as_left, is_foreign, told
 from agentnb.display.style import inlined, kept
 from agentnb.display.text import ROUNDS_WHILE_RUNNING
 from agentnb.display.todos import todos_html
@@ -52,15 +54,25 @@ def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
     """Return the HTML of `run_html` without inline styles, for a page with a style sheet."""
     totals, pictured = Totals(as_left(run)), pictured_calls(run)
     above = frozenset([record.call.id for record in pictured])
-    form = form._replace(effects=effects_of(run.tools), settings=run.settings, over=not run.should_continue, shown_above=above)
+    marks = finding_marks(run) if form.findings else {}
+    form = form._replace(
+        marks=marks,
+        foreign=is_foreign(run),
+        effects=effects_of(run.tools),
+        settings=run.settings,
+        over=not run.should_continue,
+        shown_above=above,
+    )
     return tag(
         "div",
         "run",
         head_html(run, totals),
         prompt_html(asked(run), MAX_OF_A_TEXT if form.whole else MAX_OF_A_PROMPT) if prompt else NOTHING,
         result_html(run),
+        expectations_html(run),
         figures_html(pictured),
         _also(without_rounds(run), form),
+        findings_html(run) if form.findings else NOTHING,
         foot_html(run, totals, form, transcript(run, form)),
     )
 

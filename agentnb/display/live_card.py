@@ -228,7 +228,7 @@ class LiveCard:
 
     def _asked_html(self) -> Html:
         """Return the person's messages that the model has not read yet."""
-        later = tag("span", "aside", " (read in the next round)")
+        later = tag("span", "quiet", " (read in the next round)")
         user_messages = [words(text, MAX_ASKED) for name, text in self._asked if name == "say"]
         lines = [tag("div", "said", tag("b", "", "You: "), text, later) for text in user_messages]
         return tag("div", "round", tag("div", "number"), tag("div", "pieces", *lines)) if lines else NOTHING

@@ -110,7 +110,7 @@ def many_runs_html(runs: ManyRuns) -> Html:
 
 def run_line_html(run: Run, told: str) -> Html:
     """Return a run that is shown elsewhere in one line."""
-    return kept(tag("div", "aside", chip_html(run), f" · {', '.join(meta(run))} · {told}"))
+    return kept(tag("div", "quiet", chip_html(run), f" · {', '.join(meta(run))} · {told}"))
 
 
 def _line(run_id: str, run: Run) -> str:

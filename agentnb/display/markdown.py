@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentnb.display.code import CLASSES, with_code
 from agentnb.display.labels import clean
-from agentnb.display.markdown_parser import parser
+from agentnb.display.markdown_parser import MARK, parser
 from agentnb.display.markup import NOTHING, PREFIX, Html, joined, tag
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ MAX_CHARACTERS = 100_000
 GROWTH = 30
 """Maximum length of the HTML as a multiple of the text; ordinary text doubles, only tricks exceed this."""
 _CELL = re.compile(r'<(t[hd])(?: align="(left|center|right)")?>')
+_PLACE = re.compile(f"{MARK}(\\d+){MARK}")
 ELEMENTS = {"p", "br", "strong", "em", "s", "code", "pre", "blockquote", "ul", "ol", "li", "hr", "a"}
 TABLE = {"table", "thead", "tbody", "tr", "th", "td"}
 ATTRIBUTES: dict[str, set[str]] = {"a": {"href"}, "ol": {"start"}, "th": {"align"}, "td": {"align"}, "*": set()}
@@ -28,7 +29,8 @@ ATTRIBUTES: dict[str, set[str]] = {"a": {"href"}, "ol": {"start"}, "th": {"align
 def markdown_html(text: str, most: int = MAX_CHARACTERS) -> Html:
     """Return the text as HTML in a box of its own; of a long text, the beginning and the count of what is left out.
 
-    HTML and LaTeX in the text are shown as written. So is text that the library cannot parse, or that nests too deep.
+    Formulas are typeset. HTML in the text is shown as written, and so is TeX that cannot be typeset, text that the library
+    cannot parse, and text that nests too deep.
     """
     shown = clean(text)
     return markdown_box(fragment(shown[:most]), left_out(len(shown) - most))
@@ -49,11 +51,14 @@ def fragment(text: str) -> Html:
     if not text.strip():
         return NOTHING
     try:
-        rendered = parser().render(text)
+        formulas: list[str] = []
+        rendered = parser().render(text, {"formulas": None if MARK in text else formulas})
         if len(rendered) > GROWTH * len(text) + 2_000:
             return _as_written(text)
         # Clean again: entities such as &#x202e; have become characters only now.
-        return with_code(_CELL.sub(_aligned, clean(_cleaner().clean(rendered))))
+        shown = with_code(_CELL.sub(_aligned, clean(_cleaner().clean(rendered))))
+        # Formulas only now: the sanitiser lets no MathML through.
+        return Html(_PLACE.sub(lambda found: formulas[int(found[1])], shown)) if formulas else shown
     except Exception:  # text that the library cannot parse must stay readable
         return _as_written(text)
 

@@ -1,7 +1,8 @@
 """The Markdown parser for text of models: its output is bounded in size, depth and work, and fetches nothing.
 
-LaTeX stays text. A picture becomes a link to it, a heading a paragraph in bold (so that no heading of a model appears in the
-table of contents of the notebook), and an address that is neither web nor mail becomes text.
+A formula becomes MathML if it is surely one; other TeX stays text. A picture becomes a link to it, a heading a paragraph in
+bold (so that no heading of a model appears in the table of contents of the notebook), and an address that is neither web nor
+mail becomes text.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from agentnb.display.formulas import DELIMITERS, formula_html, is_formula
 from agentnb.display.labels import cut
 
 if TYPE_CHECKING:
@@ -30,10 +32,12 @@ MAX_LOOKED_AT = 5_000_000
 """Characters that unmatched brackets may scan in one text: each scans all the text after it."""
 MAX_TOKENS = 50_000
 """Tokens of a text after which no table begins: a table adds the cells that its rows leave out."""
-MATH = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
-"""The delimiters of LaTeX."""
 MAX_MATH = 2_000
 """Characters of one formula."""
+MARK = "\ue000"
+"""Stands before and after the number of a formula until the text around it is sanitised; a text that holds it gets none."""
+MAX_FORMULAS = 500
+"""Formulas that are typeset in one text; the others stay TeX."""
 
 _LINKED = re.compile(r"https?://|mailto:", re.IGNORECASE)
 
@@ -84,22 +88,36 @@ def _bounded(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline
 
 
 def _math(state: StateInline, silent: bool) -> bool:
-    """Keep LaTeX as written: its underscores and backslashes are not Markdown."""
+    """Typeset a formula, or keep its TeX as written: its underscores and backslashes are not Markdown."""
     source, start = state.src, state.pos
-    for opening, closing in MATH:
+    for opening, closing in DELIMITERS:
         if source[start] == opening[0] and source.startswith(opening, start):
             first = start + len(opening)
             end = source.find(closing, first, min(first + MAX_MATH, state.posMax))
-            if end > first and (opening != "$" or _is_formula(source[first:end], source[end + 1 : end + 2])):
+            if end > first and (opening != "$" or _stays_tex(source[first:end], source[end + 1 : end + 2])):
                 state.pos = end + len(closing)
-                state.pending += "" if silent else source[start : state.pos]
+                if not silent:
+                    _add_formula(state, source[first:end], opening, source[max(start - 1, 0) : start], start)
                 return True
     return False
 
 
-def _is_formula(text: str, next_character: str) -> bool:
-    """Return whether text between two dollar signs is a formula, rather than a price or the name of a variable."""
+def _stays_tex(text: str, next_character: str) -> bool:
+    """Return whether text between two dollar signs may be TeX, and stays as it is at least."""
     return text == text.strip() and "`" not in text and not next_character.isdigit()
+
+
+def _add_formula(state: StateInline, text: str, opening: str, before: str, start: int) -> None:
+    """Add the place of a formula to the tokens and the formula to those of the text, or its TeX if it cannot be typeset."""
+    formulas, made = state.env.get("formulas"), ""
+    after = state.src[state.pos : state.pos + 1]
+    if formulas is not None and len(formulas) < MAX_FORMULAS and is_formula(text, opening, before, after):
+        made = formula_html(text, block=opening in ("$$", "\\["))
+    if formulas is not None and made:
+        state.pending += f"{MARK}{len(formulas)}{MARK}"
+        formulas.append(made)
+    else:
+        state.pending += state.src[start : state.pos]
 
 
 def _table_unless_too_much(

@@ -39,13 +39,10 @@ def page_html(run: Run) -> str:
     )
     card = plain_html(run, Form(whole=True, folds={"rounds": True}), prompt=True)
     log = tag("code", "tool-code", f"{run.id}.jsonl")
-    note = (
-        tag("p", "aside", f"{LEFT_OUT}. Its log has them whole: load_trace opens this page, and ", log)
-        if _is_cut(run)
-        else NOTHING
-    )
+    whole = f"{LEFT_OUT}. Its log has them whole: load_trace opens this page, and "
+    note = tag("p", "quiet", whole, log) if _is_cut(run) else NOTHING
     packed = Html(f'<template id="{ELEMENT}">{packed_log(run.events)}</template>')
-    body = tag("body", "page", tag("main", "", note, card, tag("p", "aside", about)), packed)
+    body = tag("body", "page", tag("main", "", note, card, tag("p", "quiet", about)), packed)
     return f"<!doctype html>\n{tag('html', '', tag('head', '', head), body, lang='en')}\n"
 
 

@@ -45,7 +45,7 @@ def question_html(asked: AskedQuestion, *, live: bool, over: bool = False, whole
 def _closed(asked: AskedQuestion, most: int | None) -> Html:
     """Return a closed question with its answer, or why it has none."""
     question = asked.question
-    head = tag("div", "aside", _title(question, ASKED))
+    head = tag("div", "quiet", _title(question, ASKED))
     body = tag("div", "question-asked", words(question.message, most))
     listed = _listed(choices(question.schema), MAX_LISTED_OF_A_CLOSED_ONE)
     return tag("div", "question-closed", head, body, listed, _answer(asked, most), role="group", aria_label="A question to you")
@@ -54,7 +54,7 @@ def _closed(asked: AskedQuestion, most: int | None) -> Html:
 def _answer(asked: AskedQuestion, most: int | None) -> Html:
     if asked.outcome == "answered":
         return tag("div", "said", tag("b", "", "You: "), words(choice_in_words(asked.answer), most))
-    return tag("div", "aside", answer_told(asked))
+    return tag("div", "quiet", answer_told(asked))
 
 
 def _title(question: WaitingOnUser, titles: dict[str, str]) -> str:
@@ -64,7 +64,7 @@ def _title(question: WaitingOnUser, titles: dict[str, str]) -> str:
 def _listed(found: list[Any], most: int) -> Html:
     if not found:
         return NOTHING
-    return tag("div", "aside", "To choose from: ", words(", ".join(map(choice_in_words, found)), most))
+    return tag("div", "quiet", "To choose from: ", words(", ".join(map(choice_in_words, found)), most))
 
 
 def _answers(question: WaitingOnUser, may_wait: bool) -> list[Html]:

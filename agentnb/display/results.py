@@ -183,12 +183,14 @@ def _picture(shown: Shown) -> Html:
     return tag("figure", "tool-figure", Html(image.removesuffix("</img>")), caption)
 
 
-def printed_html(record: CallRecord, *, whole: bool = False, live: bool = False, where: str = "") -> Html:
-    """Return what the tool printed; nothing if it printed nothing."""
+def printed_html(record: CallRecord, *, whole: bool = False, live: bool = False, where: str = "", apart: bool = False) -> Html:
+    """Return what the tool printed; nothing if it printed nothing. ``apart``: with a line between it and what is above."""
     if not record.printed:
         return NOTHING
     way = Way(record.call.id, live, in_record(where, "printed"), most=MAX_OF_ALL if whole else MAX_AT_ONCE)
-    return joined(tag("div", "tool-label", "printed"), long_html(record.printed.rstrip("\n"), way))
+    return joined(
+        tag("div", "tool-label tool-apart" if apart else "tool-label", "printed"), long_html(record.printed.rstrip("\n"), way)
+    )
 
 
 def _traceback(record: CallRecord, way: Way) -> Html:

@@ -32,7 +32,7 @@ MAX_OF_THINKING = 40_000
 
 Pieces = dict[str, Html]
 """The pieces of a round by their keys, in order. Keys stay the same as long as the round lives."""
-LAST = ("found", "also", "said", "saw")
+LAST = ("found", "marks", "also", "said", "saw")
 """The pieces that follow the reply and its calls."""
 
 
@@ -62,7 +62,8 @@ def round_pieces(
         pieces[f"question:{each.question.id}"] = _question(each, form)
     if one.status != "running":
         pieces["found"] = joined(*[odd(f"▲ {sentence}") for sentence in round_warnings(one)])
-    pieces |= {"also": also_html(also, f"also:{one.index}", form), "said": said_html(user_messages)}
+    pieces["marks"] = form.marks.get(one.index, NOTHING)
+    pieces |= {"also": also_html(also, f"also:{one.index}", form), "said": said_html(user_messages, by_you=not form.foreign)}
     pieces["saw"] = saw_html(one, saw, form)
     return {key: piece for key, piece in pieces.items() if piece}
 

@@ -35,14 +35,15 @@ def save_trace(
     """
     path = _expanded(path)
     name = format or ENDINGS.get(path.suffix.lower(), LOG)
-    runs = [redacted(one, redact) for one in ([run] if isinstance(run, Run) else run)]
+    each = (redacted(one, redact) for one in ([run] if isinstance(run, Run) else run))
     if name in (PAGE, LOG):
+        runs = [*each]
         if len(runs) != 1:
             raise SettingsError(f"{len(runs):,} runs do not fit into one {name} file", f"Choose one of {', '.join(EXPORTS)}")
         if name == LOG:
             return save_log(runs[0], path)
         return write_whole(path, [page_html(runs[0]).encode("utf-8", "replace")])
-    return write_whole(path, export_named(name).pieces(runs))
+    return write_whole(path, export_named(name).pieces(each))
 
 
 def _expanded(path: str | Path) -> Path:

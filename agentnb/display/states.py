@@ -12,7 +12,9 @@ from agentnb.core.rounds import INTERRUPTED, MAX_TOOL_CALLS_PER_TURN, CallRecord
 from agentnb.core.todos import has_open
 from agentnb.detect.run import Run
 from agentnb.display.labels import clean, counted, dollars, first_line, short_id
+from agentnb.errors import sentences
 from agentnb.policies.limits import LIMITS, SESSION_BUDGET
+from agentnb.traces.filled import LOST
 
 STATES = {
     "running": "Running",
@@ -41,10 +43,17 @@ WHY_ENDED = {
     "refusal": "The model declined to answer.",
 }
 """The same in a sentence."""
+OF_OTHERS = {"cancelled": "Stopped", "waiting_on_user": "Waiting for its person"}
+"""The words for what a person did to a run that another product recorded."""
+ENDS_EARLY = "The trace ends before the run does."
 LIMIT_WORDS = {one.name: one.word for one in (*LIMITS.values(), SESSION_BUDGET)}
 """What a run at a limit ran out of, in a word."""
 COUNTED = {"max_rounds": "round", "max_tool_calls": "tool call", "max_tokens": "token"}
 """What some limits count."""
+FINAL_ERRORS = frozenset({"ScriptEnded"})
+"""Errors after which a run that is continued fails again."""
+MAX_OF_TOOLS = 40
+"""Characters of the names of tools in a command."""
 MAX_EXPLAINED = 300
 """Characters of a provider's explanation of a refusal."""
 
@@ -60,7 +69,7 @@ def chip(run: Run, *, hears: bool = False) -> str:
     """Return the state in a few words; while a tool runs, its name. ``hears``: a reply is streaming."""
     if run.status == "running":
         return _doing(run, run.open_round, hears) if run.open_round else "Running" if run.rounds else "Starting"
-    if run.status == "waiting_on_user":
+    if run.status == "waiting_on_user" and not is_foreign(run):
         return STATES[run.status] if run.waiting else "Paused"
     if leaves_todos(run):
         return TODOS_OPEN
@@ -68,7 +77,7 @@ def chip(run: Run, *, hears: bool = False) -> str:
         return f"{STATES[run.status]}: {limit_words(run.limit)}"
     if run.status == "stopped":
         return f"{STATES[run.status]}: {ENDED.get(run.stop_reason or '') or clean(first_line(str(run.stop_reason), 60))}"
-    return STATES[run.status]
+    return OF_OTHERS.get(run.status, STATES[run.status]) if is_foreign(run) else STATES[run.status]
 
 
 def _doing(run: Run, current: WorkflowRound, hears: bool) -> str:
@@ -78,6 +87,11 @@ def _doing(run: Run, current: WorkflowRound, hears: bool) -> str:
     if is_compacting(current) and not isinstance(run.events[-1], RetryScheduled):
         return f"Summarizing {counted(_being_replaced(run), 'message')}"
     return "Retrying" if current.retries and current.reply is None and not hears else "Thinking"
+
+
+def is_foreign(run: Run) -> bool:
+    """Return whether another product recorded the run: no command of agentnb continues it."""
+    return run.origin is not None
 
 
 def is_compacting(one: WorkflowRound) -> bool:
@@ -112,24 +126,32 @@ def shown_answer(run: Run) -> str:
 
 
 def as_left(run: Run) -> list[WorkflowRound]:
-    """Return the rounds; calls left without a result because the process died are interrupted."""
+    """Return the rounds; calls left without a result because the process died, or the trace ends, are interrupted."""
     rounds = list(run.rounds)
     if run.status == "interrupted" and rounds:
         whole = tuple([one for one in rounds[-1].compactions if one.compacted is not None])
-        records = tuple([_cut_off(record) for record in rounds[-1].records])
+        code = LOST if is_foreign(run) else INTERRUPTED
+        records = tuple([_cut_off(record, code) for record in rounds[-1].records])
         rounds[-1] = replace(rounds[-1], records=records, compactions=whole)
     return rounds
 
 
-def _cut_off(record: CallRecord) -> CallRecord:
+def _cut_off(record: CallRecord, code: str) -> CallRecord:
     if record.result is not None:
         return record
-    return replace(record, result=ToolResult(record.call.id, record.call.name, (), is_error=True, error_code=INTERRUPTED))
+    return replace(record, result=ToolResult(record.call.id, record.call.name, (), is_error=True, error_code=code))
 
 
 def leaves_todos(run: Run) -> bool:
     """Return whether the run completed with todos open."""
     return run.status == "completed" and has_open(run.todos)
+
+
+def rounds_told(run: Run) -> str:
+    """Return ``3 rounds``; ``no reply`` of a run that is over and has none; empty if no round began."""
+    if run.rounds and not run.should_continue and all(one.reply is None for one in run.rounds):
+        return "no reply"
+    return counted(len(run.rounds), "round") if run.rounds else ""
 
 
 def has_ended(run: Run) -> bool:
@@ -151,13 +173,15 @@ def why(run: Run) -> str:
         return " ".join(filter(None, [_who_else(run), answered]))
     if run.status == "stopped":
         return clean(_why_stopped(run))
-    return "The kernel died before the run ended." if run.status == "interrupted" else ""
+    if run.status != "interrupted":
+        return ""
+    return ENDS_EARLY if is_foreign(run) else "The kernel died before the run ended."
 
 
 def _why_stopped(run: Run) -> str:
     """Return why a policy ended the run, with the provider's explanation of a refusal."""
-    if run.stop_reason == "loop_detected" and run.loops:
-        sentence = run.loops[-1].sentence
+    if (run.stop_reason or "").endswith("_detected") and (run.loops or run.findings):
+        sentence = run.loops[-1].sentence if run.loops else run.findings[-1].sentence
         return f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}."
     sentence = WHY_ENDED.get(run.stop_reason or "", "")
     details = run.last_round.metadata.get("stop_details") if run.stop_reason == "refusal" and run.rounds else None
@@ -181,11 +205,18 @@ class NextStep(NamedTuple):
 
 
 def next_step(run: Run) -> NextStep | None:
-    """Return what to type to continue the run; None if it simply completed or is in progress."""
+    """Return what to type to continue the run; None if it completed, is in progress, or was recorded by another product."""
+    return None if is_foreign(run) else _next_step(run)
+
+
+def _next_step(run: Run) -> NextStep | None:
     if run.status == "limited" and run.limit is not None:
-        return NextStep("Continue", _more_of(run.limit))
-    if run.status in ("cancelled", "stopped") or (run.status == "failed" and run.rounds):
-        return NextStep("Continue", "%%agent --continue")
+        return NextStep("Continue", _more_of(run, run.limit))
+    if run.status in ("cancelled", "stopped"):
+        first = f"{_open_again(run)}, then " if run.stop_reason == "blocked" else ""
+        return NextStep("Continue", f"{first}{continue_command(run)}")
+    if run.status == "failed" and run.rounds:
+        return _after_failure(run)
     if run.status == "interrupted":
         return NextStep("Recover", clean(f"%agent recover {short_id(run.id)}"))
     if run.is_suspended:
@@ -194,21 +225,42 @@ def next_step(run: Run) -> NextStep | None:
     return None
 
 
-def _more_of(limit: LimitReached) -> str:
+def continue_command(run: Run) -> str:
+    """Return the line of a cell that continues the run, with its tools."""
+    names = " ".join(run.own_tools)
+    return clean(f"%%agent --continue -t {names if len(names) <= MAX_OF_TOOLS else 'TOOLS'}") if names else "%%agent --continue"
+
+
+def _open_again(run: Run) -> str:
+    """Return the command that opens the blocked todo again: a todo stays blocked when the run is continued."""
+    blocked = [todo.id for todo in run.todos if todo.status == "blocked"]
+    return f"%agent todos open {blocked[0] if len(blocked) == 1 else 'ID'}"
+
+
+def _after_failure(run: Run) -> NextStep | None:
+    """Return what continues a failed run, unless its error says so itself, or it would only fail again."""
+    error = run.error
+    if error is not None and (error.type in FINAL_ERRORS or "--continue" in error.hint):
+        return None
+    return NextStep("Then continue" if error is not None and error.hint else "Continue", continue_command(run))
+
+
+def _more_of(run: Run, limit: LimitReached) -> str:
     """Return what to type, with twice the limit that was reached; the count of calls per turn restarts by itself."""
     more = f"{limit.value * 2:g}"
     if limit.limit == "session_budget":
-        return f"%agent defaults session-budget={more}, then %%agent --continue"
+        return f"%agent defaults session-budget={more}, then {continue_command(run)}"
     known = LIMITS.get(limit.limit)
     may_be_more = known is not None and known.name != MAX_TOOL_CALLS_PER_TURN and limit.value * 2 <= known.maximum
     raised = f" {known.option} {more}" if known is not None and may_be_more else ""
-    return f"%%agent --continue{raised}"
+    return f"{continue_command(run)}{raised}"
 
 
 def ending(run: Run) -> str:
     """Return why the run ended and what to type next, on one line; empty if it simply completed."""
-    step = next_step(run)
-    return " ".join(filter(None, [why(run), f"{step.label}: {step.command}" if step else ""]))
+    step, reason = next_step(run), why(run)
+    what_next = f"{step.label}: {step.command}" if step else ""
+    return sentences(reason, what_next) if reason else what_next
 
 
 def notes(run: Run) -> list[str]:

@@ -44,10 +44,10 @@ def style_sheet() -> str:
 
 
 def kept(html: str) -> Html:
-    """Return the HTML as a saved output of a notebook: with inline styles, and without formulas.
+    """Return the HTML as a saved output of a notebook: with inline styles, and without formulas but our own.
 
     In any output, JupyterLab would typeset text between dollar signs as a formula: prices would become one, and a formula may
-    hold links that run code.
+    hold links that run code. Ours are MathML already.
     """
     return Html(f'<div class="{NO_FORMULAS}">{inlined(html)}</div>')
 

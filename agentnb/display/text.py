@@ -12,6 +12,7 @@ from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display import call_labels, figures, labels, states, todo_labels
 from agentnb.display.event_lines import AlsoHappened
+from agentnb.display.expectations import expectation_lines
 from agentnb.display.question_labels import closed_question_lines, question_lines
 from agentnb.display.round_notes import round_notes
 
@@ -52,6 +53,7 @@ def run_text(run: Run, *, streaming: str = "") -> str:
     if run.waiting and states.is_going_on(run):
         lines.append("Answer it: %agent answer TEXT")
     lines += [f"Note: {note}" for note in states.notes(run)]
+    lines += expectation_lines(run)
     if ending := states.ending(run):
         lines.append(ending)
     return "\n".join(lines).rstrip()

@@ -129,11 +129,11 @@ def tool_body_html(
     """
     result = result_html(record, pictures=pictures, whole=whole, live=live, where=where, key=key)
     inner = _inner_cards(record, key=key, live=live, pictures=pictures, whole=whole)
-    printed = printed_html(record, whole=whole, live=live, where=where)
-    if _fits(record) and not printed:
+    if _fits(record) and not record.printed:
         return joined(inner, result)
-    label = tag("div", "tool-label", "result") if result else NOTHING
     arguments = NOTHING if _fits(record) else arguments_html(record, whole=whole, live=live, where=where)
+    printed = printed_html(record, whole=whole, live=live, where=where, apart=bool(arguments or inner))
+    label = tag("div", "tool-label tool-apart", "result") if result else NOTHING
     return joined(arguments, inner, printed, label, result)
 
 
@@ -145,7 +145,7 @@ def _inner_cards(record: CallRecord, *, key: str, live: bool, pictures: bool, wh
         for place, one in enumerate(record.inner)
         if whole or place >= left_out
     ]
-    more = tag("div", "aside", f"{left_out:,} earlier calls") if left_out and not whole else NOTHING
+    more = tag("div", "quiet", f"{left_out:,} earlier calls") if left_out and not whole else NOTHING
     return tag("div", "tool-inner", more, *cards) if cards else NOTHING
 
 

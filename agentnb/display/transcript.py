@@ -19,7 +19,7 @@ from agentnb.display.markup import NOTHING, Html, joined, tag
 from agentnb.display.request_view import request_view_html
 from agentnb.display.round_notes import ignored_guidance, round_notes
 from agentnb.display.rounds import round_html, round_pieces
-from agentnb.display.states import as_left, shown_answer
+from agentnb.display.states import as_left, is_foreign, shown_answer
 from agentnb.display.style import inlined
 from agentnb.display.trouble import round_anchor
 from agentnb.display.user_messages import UserMessages
@@ -29,6 +29,8 @@ MAX_OF_PICTURES = 4_000_000
 MAX_ROUNDS = 400
 """Rounds of a run that a saved notebook holds; of a longer run, the last rounds and the first `FIRST`."""
 FIRST = 20
+USER = "User"
+"""Who wrote the messages without an author in a run of another product."""
 ROOM = 300_000
 """Bytes of HTML for rounds, without pictures: the last ones in full, the others a line each."""
 ROOM_OF_REQUESTS = 80_000
@@ -57,7 +59,7 @@ def _drawn(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[int, Htm
     """Return each round that has something to show, and whether it is whole: the last ones are, while there is room."""
     answer = run.rounds[-1].index if shown_answer(run) else -1  # the last round is the answer, which is shown as such
     pictured = pictured_rounds(rounds, None if form.whole else MAX_OF_PICTURES, form.shown_above)
-    user_messages, also, room = UserMessages(run.events), AlsoHappened(run.events), ROOM
+    user_messages, also, room = UserMessages(run.events, USER if is_foreign(run) else ""), AlsoHappened(run.events), ROOM
     drawn: list[tuple[Html, bool]] = []
     for one in reversed(rounds):
         questions = [each for each in run.questions_of(one.index) if each.outcome != "open"]  # those stand above
@@ -107,8 +109,11 @@ def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:
     cuts += [f"{counted(lines, 'round')} cut to a line"] if lines else []
     if not cuts:
         return NOTHING
-    load = tag("code", "command", f"%agent load {clean(short_id(run.id))}")
+    if is_foreign(run):
+        page = tag("code", "command", f'save_trace({form.variable}, "run.html")')
+        return tag("div", "list quiet", f"{', '.join(cuts)}. A page has all of it: ", page)
     save = tag("code", "command", 'save_trace(run, "run.html")')
+    load = tag("code", "command", f"%agent load {clean(short_id(run.id))}")
     return tag("div", "list quiet", f"{', '.join(cuts)}. All of it is in the log: ", load, ", then ", save)
 
 

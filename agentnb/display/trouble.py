@@ -58,7 +58,7 @@ def trouble_links(found: Mapping[str, Trouble], run_id: str) -> Iterator[Html]:
     for kind, tone in TONES.items():
         trouble = found.get(kind, Trouble())
         if trouble.total:
-            links = Html(", ".join([_link(run_id, index) for index in trouble.rounds]))
+            links = Html(", ".join([round_link(run_id, index) for index in trouble.rounds]))
             left_out = trouble.in_rounds - len(trouble.rounds)
             more = f" and {left_out:,} more" if left_out else ""
             noun = "round" if trouble.in_rounds == 1 else "rounds"
@@ -72,7 +72,8 @@ def round_anchor(run_id: str, index: int) -> str:
     return f"agentnb-{name}-{index + 1}" if name else ""
 
 
-def _link(run_id: str, index: int) -> Html:
+def round_link(run_id: str, index: int) -> Html:
+    """Return the number of a round as a link to it."""
     anchor = round_anchor(run_id, index)
     label = words(str(index + 1))
     return tag("a", "to-round", label, href=f"#{anchor}") if anchor else label

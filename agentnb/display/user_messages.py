@@ -10,7 +10,9 @@ from agentnb.core.events import AnyEvent, CommandReceived, RoundStarted
 class UserMessages:
     """The person's messages, by the index of the round during which they were received. Pass it each event."""
 
-    def __init__(self, events: Iterable[AnyEvent] = ()) -> None:
+    def __init__(self, events: Iterable[AnyEvent] = (), unnamed: str = "") -> None:
+        """``unnamed``: who writes messages without an author, if their names stand before them."""
+        self._unnamed = unnamed
         self._by_round: dict[int, list[str]] = {}
         self._index = 0
         for event in events:
@@ -21,7 +23,7 @@ class UserMessages:
         if isinstance(event, RoundStarted):
             self._index = event.index
         elif isinstance(event, CommandReceived) and event.command == "say":
-            author = event.message.author if event.message is not None else ""
+            author = (event.message.author if event.message is not None else "") or self._unnamed
             self._by_round.setdefault(self._index, []).append(f"{author}: {event.text}" if author else event.text)
 
     def during(self, index: int) -> Sequence[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from typing import TypeAlias
 
 from agentnb.core.todos import headed, listed, next_todo, on_one_line, open_todos
 from agentnb.detect.so_far import RunSoFar
@@ -68,19 +69,21 @@ def failed_rounds(run: RunSoFar, about: tuple[str, ...] = ()) -> str:
     return str(min([rows.get(name, 0) for name in about or failing(run)], default=0))
 
 
-VARIABLES: dict[str, Callable[..., str]] = {
-    "round": lambda run: str(run.round_number),
-    "max_rounds": lambda run: str(run.max_rounds or "?"),
-    "open_todos": _open,
-    "todos": lambda run: headed(run.todos) or NO_TODO,
-    "next_todo": _next,
-    "completing_call": _completing_call,
-    "ignored": lambda run: str(run.judged.ignored_cells),
+_About: TypeAlias = tuple[str, ...]
+VARIABLES: dict[str, Callable[[RunSoFar, _About], str]] = {
+    "round": lambda run, about: str(run.round_number),
+    "max_rounds": lambda run, about: str(run.max_rounds or "?"),
+    "open_todos": lambda run, about: _open(run),
+    "todos": lambda run, about: headed(run.todos) or NO_TODO,
+    "next_todo": lambda run, about: _next(run),
+    "completing_call": lambda run, about: _completing_call(run),
+    "ignored": lambda run, about: str(run.judged.ignored_cells),
     "failed_tools": failed_tools,
     "failed_rounds": failed_rounds,
 }
-"""The variables of a guidance set's text, and the functions that return their values. ``round`` counts from 1."""
-_ABOUT_TOOLS = frozenset({failed_tools, failed_rounds})
+"""The variables of a guidance set's text, and the functions that return their values: of the run, and of the tools that the
+text is about. ``round`` counts from 1.
+"""
 
 
 def check_variables(template: str) -> None:
@@ -94,7 +97,7 @@ def check_variables(template: str) -> None:
 
 
 @lru_cache(maxsize=256)
-def _parsed(template: str) -> tuple[str, tuple[Callable[[RunSoFar], str], ...]]:
+def _parsed(template: str) -> tuple[str, tuple[Callable[[RunSoFar, _About], str], ...]]:
     """Return the text as a format for ``%``, and the functions of its values."""
     pieces = _FIELD.split(template)
     return "%s".join(piece.replace("%", "%%") for piece in pieces[::2]), tuple(VARIABLES[name] for name in pieces[1::2])
@@ -106,6 +109,4 @@ def rendered(template: str, run: RunSoFar, about: tuple[str, ...] = ()) -> str:
     ``about``: the tools that the text is about, if it is about some.
     """
     text, values = _parsed(template)
-    if not values:
-        return template
-    return text % tuple([value(run, about) if value in _ABOUT_TOOLS else value(run) for value in values])
+    return text % tuple([value(run, about) for value in values]) if values else template

@@ -2,6 +2,8 @@
 
 Your own model is any object with a name and a stream::
 
+    from agentnb.models import Message, Reply, Text, TextDelta
+
     class Echo:
         name = "own:echo"
 
@@ -9,24 +11,21 @@ Your own model is any object with a name and a stream::
             text = request.messages[-1].text
             yield TextDelta(text)
             yield Reply(Message("assistant", (Text(text),)))
+
+    echo = Echo()  # in a cell: %%agent -m echo; in Python: Agent(echo)
+
+A model that calls tools puts a ``ToolCall`` beside the text: docs/models.md, "A model of your own".
 """
 
 from agentnb.core.events import TextDelta
 from agentnb.core.messages import Image, Message, Text
 from agentnb.core.request import Request
-from agentnb.errors import NotAvailable
 from agentnb.models.model import Model, Reply, Retry
+from agentnb.models.recorded import RecordedModel
 from agentnb.models.registry import make_model
 from agentnb.models.remote import RemoteModel
 from agentnb.models.scripted import ScriptedModel
 from agentnb.models.simulated.model import SimulatedModel
-
-
-def __getattr__(name: str) -> object:
-    if name == "RecordedModel":
-        raise NotAvailable("agentnb.models.RecordedModel is not in this version of agentnb yet", "The CHANGELOG says what is")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
 
 __all__ = [
     "Image",
@@ -35,6 +34,7 @@ __all__ = [
     "Text",
     "TextDelta",
     "Model",
+    "RecordedModel",
     "RemoteModel",
     "Reply",
     "Retry",

@@ -304,7 +304,7 @@ class AnthropicReading:
             ended = bool(self._blocks) and self._has_ended(max(self._blocks))
             parts, half = without_half_call(parts, ended=ended)
             metadata |= half
-        return checked(Reply(Message("assistant", parts), _read_usage(self._usage), stop_reason, metadata))
+        return checked(Reply(Message("assistant", parts), read_usage(self._usage), stop_reason, metadata))
 
     def _has_ended(self, index: int) -> bool:
         """Return whether the block is complete: its end event came, or its input ends like an object (``{}`` included)."""
@@ -345,7 +345,7 @@ def _known(fields: Any) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None} if isinstance(fields, dict) else {}
 
 
-def _read_usage(reported: Mapping[str, Any]) -> Usage:
+def read_usage(reported: Mapping[str, Any]) -> Usage:
     """Return the usage. The API counts cache reads and cache writes apart from the rest of the input."""
     read, written = count(reported.get("cache_read_input_tokens")), count(reported.get("cache_creation_input_tokens"))
     fresh = count(reported.get("input_tokens"))

@@ -163,7 +163,7 @@ def broken_connection(provider: str, error: BaseException, url: str | None = Non
     if TLS.search(words):
         return _insecure(provider, words)
     if kind == "ConnectError" and is_local(url):
-        what, hint = f"{provider}: nothing answers at {url}", "Start the server there, or name another: url="
+        what, hint = f"{provider}: nothing answers at {url}", "Start the server there, or name another with url=URL"
         return Failure(ProviderTrouble(what, hint), transient=False)
     if kind == "ConnectError":
         what, hint = f"{provider}: could not be reached ({words})", "Look at the network, or at url= if it names another server"

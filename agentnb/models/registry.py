@@ -6,18 +6,21 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from glob import has_magic
+from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
 from agentnb import settings
 from agentnb.core.request import Request
-from agentnb.errors import MissingKey, NotAvailable, SettingsError, UnknownModel, near
+from agentnb.errors import MissingKey, SettingsError, UnknownModel, near
 from agentnb.models import anthropic, compatible, openai, openai_responses
 from agentnb.models.connections import Endpoint
 from agentnb.models.failure import is_local
 from agentnb.models.model import Model
 from agentnb.models.options import Options, check_url, read_options
 from agentnb.models.provider import Provider
+from agentnb.models.recorded import RecordedModel
 from agentnb.models.remote import RemoteModel
 from agentnb.models.simulated.model import SimulatedModel
 from agentnb.models.simulated.personas import PERSONAS
@@ -56,9 +59,10 @@ def _scripted(name: str, given: Given) -> Model:
 
 
 def _recorded(name: str, given: Given) -> Model:
-    raise NotAvailable(
-        "recorded: models are not in this version of agentnb yet", f"Use -m {DEFAULT}, or a model object of your own"
-    )
+    path = Path(name).expanduser()
+    if not has_magic(name) and not path.exists():
+        raise SettingsError(f"recorded:{name}: there is no file or folder {path}", "Name a run log, or a folder of them")
+    return RecordedModel(name)
 
 
 OTHERS: dict[str, Callable[[str, Given], Model]] = {"simulated": _simulated, "scripted": _scripted, "recorded": _recorded}
@@ -111,7 +115,8 @@ def check_model(model: object) -> None:
         else:
             OTHERS[provider](name, given)
     elif not is_model(model):
-        raise UnknownModel(f"{model!r} is not a model", f"Give a name such as {DEFAULT}, or an object with name and stream")
+        hint = f"{why_no_model(model)} Or give a name such as {DEFAULT}"
+        raise UnknownModel(f"{model!r} is not a model", hint)
 
 
 def can_be_made(model: str) -> bool:
@@ -211,6 +216,18 @@ def _how_to_name(called: str, provider: str) -> str:
     if like.startswith("Did you mean"):
         return like
     return f"Write provider:NAME, such as anthropic:{called.rpartition(':')[2]}; %agent models shows the providers"
+
+
+def why_no_model(value: object, name: str = "") -> str:
+    """Return what an object lacks to be a model, in sentences. ``name``: the variable that holds it."""
+    if inspect.isclass(value) and callable(getattr(value, "stream", None)):
+        made = f"{name or value.__name__}()"
+        return f"It is the class of a model. Make the model: {f'my_model = {made}, then -m my_model' if name else made}."
+    lacks = [
+        *([] if isinstance(getattr(value, "name", None), str) else ['the attribute name = "own:NAME"']),
+        *([] if callable(getattr(value, "stream", None)) else ["the method async def stream(self, request)"]),
+    ]
+    return f"It lacks {' and '.join(lacks)}; help(agentnb.models) has an example."
 
 
 def is_model(value: object) -> bool:

@@ -43,8 +43,8 @@ class ScriptedModel:
         count = len(self.requests)
         if count > len(self._replies):
             raise ScriptEnded(
-                f"The script of {self.name} has {len(self._replies)} replies and was asked for number {count}",
-                "Give it one more reply, or fewer tool calls",
+                f"The script of {self.name} has {_counted(len(self._replies))} and was asked for number {count}",
+                "Give it one more reply, or fewer tool calls: each reply with calls is followed by another request",
             )
         reply = _as_reply(self._replies[count - 1], request)
         if self._stream:
@@ -53,9 +53,13 @@ class ScriptedModel:
         yield reply
 
 
+def _counted(count: int) -> str:
+    return "1 reply" if count == 1 else f"{count} replies"
+
+
 def _as_reply(line: Line, request: Request) -> Reply:
     if isinstance(line, BaseException):
-        raise line
+        raise line.with_traceback(None)  # the frames of an earlier reply are none of this one's
     if isinstance(line, Reply):
         return line
     if callable(line):

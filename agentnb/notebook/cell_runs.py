@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from agentnb.core.events import RunSuspended
+from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.finished import answer_html
-from agentnb.display.labels import clean
+from agentnb.display.labels import clean, first_line
+from agentnb.display.states import continue_command
 from agentnb.display.style import kept
 from agentnb.errors import AgentnbError, RunFailed, RunLimited
 from agentnb.notebook import call_streams
@@ -18,13 +21,16 @@ from agentnb.notebook.cell_host import CellHost
 from agentnb.notebook.frontend import can_ask, view_for
 from agentnb.notebook.magic_errors import in_one_line
 from agentnb.notebook.views import TerminalView
+from agentnb.rerun.expect import check_logged
 from agentnb.runtime.foreground import RunInterrupted
 from agentnb.runtime.host import Host, current_host
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.session import Session
 
-SEE_THE_CARD = "The run failed. Its card says why"
+MAX_OF_A_REASON = 200
+"""Characters of the reason in the line of an error; the card has all of it."""
+_FIRST_SENTENCE = re.compile(r".{8,}?[.?!](?=\s)")
 WAITS = "the run waits for your answer. Its card says what to type"
 _CELL_RUNS = "_agentnb_cell_runs"
 
@@ -87,7 +93,8 @@ class CellRuns:
         ``start`` is `Session.start` or `Session.recover` with the arguments before the options bound. The variable ``out`` gets
         the run. Raises, with what to type next, if the run failed or reached a limit with ``on_limit="raise"``; and like an
         interrupt if the person stopped it or put its question off, so that no later cell uses partial results, unless
-        ``on_stop`` (by default that of `%agent defaults`) is ``continue``.
+        ``on_stop`` (by default that of `%agent defaults`) is ``continue``. Raises `ExpectationFailed` if the run is not
+        as ``--expect`` says.
         """
         blocks = options.foreground is not None
         view = view_for(self._shell, self.left_open, blocks=blocks, variable=out)
@@ -104,6 +111,7 @@ class CellRuns:
             raise _shown_in(view, error, live.run) from None
         if (on_stop or self.session.defaults["on-stop"]) == "raise":
             _raise_if_put_off(run)
+        check_logged(run, out)
         cell = self.cell
         return Answer.shown_by(run.text, lambda: self.cell is cell) if run.is_answered else None
 
@@ -111,14 +119,14 @@ class CellRuns:
         try:
             run = live.wait_in_foreground()
         except RunLimited as limited:
-            raise RunLimited(limited.what, _what_next(out), run=limited.run) from None
+            raise RunLimited(limited.what, _what_next(out, live.run), run=limited.run) from None
         except RunInterrupted as interrupt:
             if not interrupt.closed:
                 self.session.leave_foreground()
             raise
         if run.status == "failed":
             why = str(run.error) if run.error else "no reason given"
-            raise RunFailed(f"The run failed in round {len(run.rounds)}: {why}", _what_next(out), run=run)
+            raise RunFailed(f"The run failed in round {len(run.rounds)}: {why}", _what_next(out, run), run=run)
         return run
 
 
@@ -132,10 +140,20 @@ def cell_runs(shell: Any, session: Session) -> CellRuns:
 
 
 def _shown_in(view: object, error: AgentnbError, run: Run) -> AgentnbError:
-    """Return the error of a failed run, whose reason is not shown a second time below a card; the exception itself keeps it."""
+    """Return the error of a failed run, in one line: below a card with the first sentence of its reason, the card has the rest.
+
+    nbconvert and papermill show nothing but this line.
+    """
     if run.status == "failed" and run.error and not isinstance(view, TerminalView):
-        return in_one_line(error, f"{type(error).__name__}: {SEE_THE_CARD}")
+        return in_one_line(error, f"{type(error).__name__}: {_first_sentence(run.error.message)}. The card says more")
     return error
+
+
+def _first_sentence(reason: str) -> str:
+    """Return the first sentence of a reason, without its full stop, on one line."""
+    line = first_line(clean(" ".join(redact(reason).split())), MAX_OF_A_REASON)
+    found = _FIRST_SENTENCE.match(line)
+    return (found.group() if found else line).rstrip(".")
 
 
 def _raise_if_put_off(run: Run) -> None:
@@ -147,5 +165,5 @@ def _raise_if_put_off(run: Run) -> None:
         raise in_one_line(RunInterrupted(closed=True), f"KeyboardInterrupt: {WAITS}")
 
 
-def _what_next(out: str) -> str:
-    return f"Its results so far are in {out}. Continue it with %%agent --continue"
+def _what_next(out: str, run: Run) -> str:
+    return f"Its results so far are in {out}. Continue it with {continue_command(run)}"

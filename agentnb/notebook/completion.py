@@ -1,4 +1,4 @@
-"""Tab completion in ``%%agent`` and ``%agent`` lines: options, models, tools, commands."""
+"""Tab completion in ``%%agent``, ``%agent`` and ``%traces`` lines: options, files, models, tools, commands."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from agentnb.notebook.commands.history import KINDS
 from agentnb.notebook.commands.keys import OPTIONS, names_to_offer
 from agentnb.notebook.commands.recover import RECOVER_OPTIONS
 from agentnb.notebook.commands.todos import CHANGES
+from agentnb.notebook.commands.traces import words_after
 from agentnb.notebook.names import output_names, tool_names
 from agentnb.policies.limits import ON_LIMIT
-from agentnb.policies.named import NAMED
+from agentnb.policies.named import NAMED as POLICIES
+from agentnb.rerun.run_values import NAMES
 from agentnb.session.defaults import CHOICES, ON_STOP
 from agentnb.session.session import Session
 
@@ -46,6 +48,8 @@ def matcher(
             found = _cell_words(words[1:-1], known, session, shell.user_ns)
         elif len(words) > 1 and words[0] == "%agent":
             found = _line_words(words[1:-1], session, shell.user_ns)
+        elif len(words) > 1 and words[0] == "%traces":
+            found = words_after(words[1:-1], fragment)
         else:
             return {"completions": [], "suppress": False}
         completions = [SimpleCompletion(word, type="option") for word in found if word.startswith(fragment)]
@@ -63,9 +67,10 @@ def _cell_words(before: list[str], options: list[str], session: Session, variabl
     values: dict[str, Callable[[], list[str]]] = {
         "--model": lambda: model_names() + _held(variables, is_model),
         "--guidance": lambda: [*BUILT_IN, *session.sets, *_held(variables, _is_a(GuidanceSet))],
-        "--policy": lambda: list(NAMED),
+        "--policy": lambda: list(POLICIES),
         "--history": lambda: [*HISTORIES, *_held(variables, _is_a(History))],
         "--output": lambda: output_names(variables),
+        "--expect": lambda: [f'"{name}' for name in NAMES],
         "--on-limit": lambda: list(ON_LIMIT),
         "--on-stop": lambda: list(ON_STOP),
     }
@@ -110,5 +115,5 @@ def _recover_words(before: list[str], session: Session, variables: dict[str, Any
 
 def _defaults(session: Session) -> list[str]:
     """Return each key, and all values of the keys that take only a few."""
-    choices = CHOICES | {"policy": tuple(NAMED), "guidance": (*BUILT_IN, *session.sets)}
+    choices = CHOICES | {"policy": tuple(POLICIES), "guidance": (*BUILT_IN, *session.sets)}
     return [f"{key}={value}" for key in session.defaults for value in ("", *choices.get(key, ()))]

@@ -9,25 +9,31 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb.detect.run import Run
+from agentnb.display.diff_view import diff_html, diff_text
 from agentnb.display.html import run_html, running_html
 from agentnb.display.many_runs import run_line_html
+from agentnb.display.replay_view import replay_html, replay_text
 from agentnb.display.states import is_going_on
 from agentnb.display.text import run_text
 from agentnb.errors import NotAvailable
 from agentnb.notebook import call_streams
+from agentnb.notebook.browser import Browser
 from agentnb.notebook.cell_runs import CellRuns, cell_runs
 from agentnb.notebook.completion import matcher
 from agentnb.notebook.magic_errors import one_line_errors
 from agentnb.notebook.magics import AgentMagics
+from agentnb.rerun.diff import RunDiff
+from agentnb.rerun.replayed import Replay
 from agentnb.runtime.host import Host, current_host
 from agentnb.runtime.live import LiveRun
 from agentnb.session.session import Session
+from agentnb.traces.files import Runs
 
 _SESSION = "_agentnb_session"
 _HOOKS = "_agentnb_hooks"
 
 MOMENT = "As it was when this cell ran. Its live card is below the cell that started it"
-LATER_MAGICS = (("cell", "workflow"), ("line", "replay"), ("line", "traces"))
+LATER_MAGICS = (("cell", "workflow"),)
 """Magics that the documentation promises for a later version."""
 
 
@@ -91,6 +97,18 @@ def load(shell: InteractiveShell) -> None:
     formatters["text/html"].for_type(Run, lambda run: _html(run, runs))
     formatters["text/html"].for_type(LiveRun, lambda live: _live_html(live, runs))
     formatters["text/plain"].for_type(Run, lambda run, printer, cycle: printer.text(run_text(run)))
+    formatters["text/html"].for_type(Replay, replay_html)
+    formatters["text/plain"].for_type(Replay, lambda found, printer, cycle: printer.text(replay_text(found)))
+    formatters["text/html"].for_type(RunDiff, diff_html)
+    formatters["text/plain"].for_type(RunDiff, lambda diff, printer, cycle: printer.text(diff_text(diff)))
+    # A list has a printer of its own, which would win over the bundle.
+    formatters["text/plain"].for_type(Runs, lambda runs, printer, cycle: printer.text(repr(Browser(runs))))
+    shell.display_formatter.mimebundle_formatter.for_type(Runs, _browsed)  # type: ignore[union-attr]  # likewise
+
+
+def _browsed(runs: Runs, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    """Return the trace browser of these runs."""
+    return Browser(runs)._repr_mimebundle_()
 
 
 def _live_html(live: LiveRun, runs: CellRuns) -> str | None:
@@ -117,12 +135,14 @@ def unload(shell: InteractiveShell) -> None:
     call_streams.uninstall()
     if blank_body in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(blank_body)
-    for kind, name in (("cell", "agent"), ("line", "agent"), ("cell", "guidance"), *LATER_MAGICS):
+    magics = (("cell", "agent"), ("line", "agent"), ("cell", "guidance"), ("line", "replay"), ("line", "traces"))
+    for kind, name in (*magics, *LATER_MAGICS):
         shell.magics_manager.magics[kind].pop(name, None)
     if shell.Completer is not None:
         ours = [one for one in shell.Completer.custom_matchers if getattr(one, "__name__", "") == "agentnb_matcher"]
         for one in ours:
             shell.Completer.custom_matchers.remove(one)
+    shell.display_formatter.mimebundle_formatter.type_printers.pop(Runs, None)  # type: ignore[union-attr]  # likewise
     for formatter in ("text/html", "text/plain"):
-        for shown in (Run, LiveRun):
+        for shown in (Run, LiveRun, RunDiff, Replay, Runs):
             shell.display_formatter.formatters[formatter].type_printers.pop(shown, None)  # type: ignore[union-attr]  # a running shell has one

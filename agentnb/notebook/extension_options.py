@@ -8,34 +8,69 @@ from typing import Any, NamedTuple, TypeVar
 
 from IPython.core.magic_arguments import argument
 
+from agentnb.agent.detection import NAME as DETECTION
+from agentnb.agent.detection import detection
 from agentnb.agent.extension import Extension, logged_extensions
 from agentnb.detect.run import Run
+from agentnb.rerun.expect import EXTENSION as EXPECT
+from agentnb.rerun.expect import expectations_extension
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class ExtensionOption(NamedTuple):
-    """An option without a value that extends the agent of a cell."""
+    """An option that extends the agent of a cell."""
 
     help: str
     make: Callable[[Mapping[str, Any]], Extension]
-    """Returns the extension by its logged settings, which are empty for a new run."""
+    """Returns the extension by its settings: those of its log, or those that ``settings`` returns for a new run."""
+    metavar: str = ""
+    """What its values are called, of which there may be several, also in several options; empty for one without a value."""
+    settings: Callable[[list[str]], Mapping[str, Any]] = lambda values: {}
+    """Returns the settings for the values that were typed, without their quotes."""
 
 
-OPTIONS: dict[str, ExtensionOption] = {}
+OPTIONS: dict[str, ExtensionOption] = {
+    DETECTION: ExtensionOption(
+        "look on with these detectors and act on what they find: default, openhands, gemini, ... (docs/detect.md)",
+        lambda settings: detection(settings["preset"]),
+        "NAME",
+        lambda presets: {"preset": presets[0] if len(presets) == 1 else presets},
+    ),
+    EXPECT: ExtensionOption(
+        'what must hold when the run has ended, such as "loops == 0" "todos_closed"; else the cell raises; repeatable',
+        lambda settings: expectations_extension(settings["texts"]),
+        "TEXT",
+        lambda texts: {"texts": texts},
+    ),
+}
 """The options by the names of their extensions: ``plans`` is typed ``--plans``."""
 
 
 def extension_options(magic: F) -> F:
     """Add these options to a magic."""
     for name, option in reversed(OPTIONS.items()):
-        magic = argument(f"--{name}", action="store_true", help=option.help)(magic)
+        how: dict[str, Any] = {"action": "store_true"}
+        if option.metavar:
+            how = {"action": "append", "nargs": "+", "metavar": option.metavar, "default": []}
+        magic = argument(f"--{name}", help=option.help, **how)(magic)
     return magic
 
 
 def chosen_extensions(options: Namespace) -> tuple[Extension, ...]:
     """Return the extensions whose options were given."""
-    return tuple([option.make({}) for name, option in OPTIONS.items() if getattr(options, name.replace("-", "_"), False)])
+    given = ((option, getattr(options, name.replace("-", "_"), None)) for name, option in OPTIONS.items())
+    return tuple([option.make(option.settings(_texts(values))) for option, values in given if values])
+
+
+def _texts(values: Any) -> list[str]:
+    """Return the values of all options of one name; none of an option without values."""
+    return [_unquoted(value) for some in values for value in some] if isinstance(values, list) else []
+
+
+def _unquoted(text: str) -> str:
+    """Return the text without the pair of quotation marks around it; those within belong to it."""
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
 def extensions_again(run: Run) -> tuple[Extension, ...]:

@@ -71,9 +71,12 @@ def parsed(magic: Any, line: str, later: dict[str, str], *, see: str = "") -> An
     except ValueError as error:  # an unclosed quotation
         raise SettingsError(f"{error} in: {line}", "Close it, or leave it out") from None
     except UsageError as error:
-        what = " ".join(shown(word) for word in str(error).split(" "))
-        if not see and what.startswith("unrecognized arguments") and not what.split(": ", 1)[-1].startswith("-"):
-            raise SettingsError(what, f"The text goes below the %{magic.parser.prog} line") from None
+        told = " ".join(shown(word) for word in str(error).split(" "))
+        what = told[:1].upper() + told[1:]
+        given = what.removeprefix("Unrecognized arguments: ")
+        if not see and given != what and not given.startswith("-"):
+            as_tool = f"To give it as a tool: -t {given}. " if "-t" in known and given.isidentifier() else ""
+            raise SettingsError(what, f"{as_tool}The text goes below the %{magic.parser.prog} line") from None
         wrong = next((word for word in line.split() if word in what and word.startswith("-")), "")
         close = nearest(wrong, known) if wrong not in known else ""
         raise SettingsError(what, close or see or f"{own} shows the options") from None

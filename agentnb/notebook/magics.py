@@ -17,30 +17,36 @@ from agentnb.errors import SettingsError
 from agentnb.guidance import GuidanceSet
 from agentnb.models.registry import wire_form
 from agentnb.notebook.agent_options import AgentOptions, make_agent
+from agentnb.notebook.browser import Browser
 from agentnb.notebook.cell_runs import Answer, cell_runs
 from agentnb.notebook.commands import command
 from agentnb.notebook.commands.guidance import written
+from agentnb.notebook.commands.replay import replay_named
+from agentnb.notebook.commands.traces import show_traces
 from agentnb.notebook.dry import dry_text, limits_line
 from agentnb.notebook.extension_options import chosen_extensions, extension_options
 from agentnb.notebook.interpolation import interpolate, near_misses
 from agentnb.notebook.limit_options import given, run_options
 from agentnb.notebook.magic_errors import one_line_errors, parsed
 from agentnb.notebook.names import check_variable, tools_before, unquoted, words_of
+from agentnb.rerun.replayed import Replay
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.defaults import ON_STOP
 from agentnb.session.session import Session
+from agentnb.traces.importing import CHOICES
 
 LATER = {
     "--approve": "approvals",
     "--plans": "plans",
 }
 """Options that the documentation promises for a later version."""
+SEE_TRACES = "%traces? shows the options"
 
 
 @magics_class
 class AgentMagics(Magics):
-    """The magics ``%%agent``, ``%agent`` and ``%%guidance``."""
+    """The magics ``%%agent``, ``%agent``, ``%replay``, ``%traces`` and ``%%guidance``."""
 
     shell: InteractiveShell
 
@@ -155,6 +161,53 @@ class AgentMagics(Magics):
         ``%agent`` alone lists the commands. Write a task for an agent in a cell that begins with %%agent.
         """
         return command(self.session, self.shell, line)
+
+    @one_line_errors
+    @magic_arguments("replay")
+    @argument(
+        "name",
+        nargs="?",
+        metavar="FILE_OR_NAME",
+        default="",
+        help="a file of any format, an example such as complex-fails, a variable with a run, or the id of a run; default: the "
+        "last run",
+    )
+    @argument("-g", "--guidance", metavar="NAME", default="", help="the guidance set (default: the run's own, else matrix)")
+    @argument("-p", "--policy", metavar="NAME", default="", help="matrix or minimal (default: the run's own, else matrix)")
+    @argument("-d", "--detect", metavar="NAME", default="", help="detectors: a preset such as default, or a variable")
+    @argument("--workflow-mode", action="store_true", help="with workflow mode of the policy matrix")
+    @argument("--max-rounds", metavar="N", type=int, help="with this limit")
+    @argument("-o", "--out", metavar="NAME", default="replayed", help="the variable that will hold it (default: replayed)")
+    @line_magic("replay")  # type: ignore[arg-type]  # as above
+    def replay_line(self, line: str) -> Replay:
+        """Show what other guidance, another policy or limit would have done with a recorded run, round by round.
+
+        No model is called. ``replayed.table()`` is the table as a data frame.
+        """
+        options = parsed(AgentMagics.replay_line, line, {}, see="%replay? shows the options")
+        return replay_named(self.session, self.shell.user_ns, options)
+
+    @one_line_errors
+    @magic_arguments("traces")
+    @argument(
+        "path",
+        nargs="?",
+        metavar="PATH",
+        default="",
+        help="a file of any format, a folder, a glob, a zip, or the name of an example, such as complex-fails; default: the "
+        "runs of this session",
+    )
+    @argument("-o", "--out", metavar="NAME", default="runs", help="the variable that will hold the runs (default: runs)")
+    @argument("--loose", action="store_true", help="read of a damaged file what can be read")
+    @argument("--import", dest="do_import", action="store_true", help="copy the runs into the store of this session")
+    @argument("--existing", metavar="WHAT", choices=CHOICES, default="", help="what --import does with runs that the store has")
+    @line_magic("traces")  # type: ignore[arg-type]  # as above
+    def traces_line(self, line: str) -> Browser | None:
+        """Read traces of any product, put them into ``runs`` (one run: also ``run``), and show them in the trace browser.
+
+        What cannot be read is left out and named; ``runs.problems`` has all of it.
+        """
+        return show_traces(self.session, self.shell, parsed(AgentMagics.traces_line, line, {}, see=SEE_TRACES), line.strip())
 
     @one_line_errors
     @magic_arguments("%guidance")

@@ -18,7 +18,7 @@ from agentnb.context import history
 from agentnb.detect.run import Run
 from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool, near
 from agentnb.models.model import Model
-from agentnb.models.registry import is_model
+from agentnb.models.registry import is_model, why_no_model
 from agentnb.tools.function import as_tool
 
 BUILT_IN_TOOLS = {"ask_person": "agentnb.tools.ask_person"}
@@ -97,9 +97,18 @@ def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:
     if name.isidentifier() and ":" not in name:
         models = [known for known, one in variables.items() if is_model(one) and not known.startswith("_")]
         what = f"is of type {type(variables[name]).__name__}, not a model" if name in variables else "is not defined"
-        hint = f"{_models_here(name, models)} Model names have the form provider:NAME; %agent models lists the providers"
-        raise UnknownModel(f"The variable {name} {what}", hint.strip())
+        lacks = why_no_model(variables[name], name) if _is_nearly_a_model(name, variables) else ""
+        names = "Model names have the form provider:NAME; %agent models lists the providers"
+        hint = " ".join(filter(None, [lacks, _models_here(name, models), names]))
+        raise UnknownModel(f"The variable {name} {what}", hint)
     return name
+
+
+def _is_nearly_a_model(name: str, variables: Mapping[str, Any]) -> bool:
+    """Return whether the variable holds something that was probably meant as a model: an object or a class of the notebook."""
+    value = variables.get(name)
+    kind = value if isinstance(value, type) else type(value)
+    return name in variables and (kind.__module__ == "__main__" or hasattr(value, "stream"))
 
 
 def find_history(name: str | history.History, variables: Mapping[str, Any]) -> history.History:

@@ -16,6 +16,7 @@ from agentnb.core.todos import has_open, listed, open_todos
 from agentnb.core.well_formed import ENDS
 from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError
+from agentnb.policies.direct import as_given
 
 MAX_LEVEL = 100
 """Strength of guidance at most; the built-in sets have three."""
@@ -101,7 +102,7 @@ def decide(policies: Iterable[Policy], run: RunSoFar) -> Verdict:
         verdict = policy(run)
         if verdict is None:
             continue
-        check_verdict(verdict, policy)
+        check_verdict(verdict, as_given(policy))
         if isinstance(verdict, Stop) and (first is None or verdict.limit is not None):
             return _validated(verdict, run)
         first = first or verdict

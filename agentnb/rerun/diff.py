@@ -63,7 +63,7 @@ class RunDiff:
         """
         import pandas as pd
 
-        rows = [(name, value(self.a), value(self.b)) for name, value in _FIGURES.items()]
+        rows = [(name, a, b) for name, (a, b) in self.figures().items()]
         return pd.DataFrame(
             {
                 "what": pd.Series([name for name, _, _ in rows], dtype="str"),
@@ -72,6 +72,10 @@ class RunDiff:
                 "difference": pd.Series([_minus(b, a) for _, a, b in rows], dtype="float64"),
             }
         )
+
+    def figures(self) -> dict[str, tuple[Any, Any]]:
+        """Return the figures of `summary` of a and of b, by name; None for unknown ones."""
+        return {name: (value(self.a), value(self.b)) for name, value in _FIGURES.items()}
 
     def todos(self) -> pd.DataFrame:
         """Return one row per todo of either run, by title: its last status in each, missing where a run has no such todo."""
@@ -177,7 +181,7 @@ _FIGURES: dict[str, Callable[[Run], Any]] = {
     "input_tokens": lambda run: run.usage.input,
     "output_tokens": lambda run: run.usage.output,
     "cost": lambda run: run.cost,
-    "seconds": lambda run: run.seconds,
+    "seconds": lambda run: None if run.should_continue or run.status == "interrupted" else run.seconds,
 }
 
 

@@ -15,7 +15,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError
 from agentnb.policies.gates import Ask, as_copy
 from agentnb.runtime.elicitation import Approve, Elicitation, LeftOpen, Program, Unanswered
-from agentnb.runtime.threads import call_in_thread
+from agentnb.runtime.worker_calls import call_in_thread
 from agentnb.tools.tool import CallSync
 
 AnswerQuestion: TypeAlias = Callable[[WaitingOnUser], Any]

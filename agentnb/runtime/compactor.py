@@ -41,13 +41,14 @@ class Compactor:
         self._calls = calls
         self._request_builder = request_builder
         self._history = history
+        self._compacts = history.compacts
         self._log = log
 
     def why_due(self) -> WhyCompacted | None:
         """Return why the conversation must be compacted before the open round's request; None if it need not be."""
-        history, run = self._history, self._log.run
-        if not history.compacts:
+        if not self._compacts:
             return None
+        history, run = self._history, self._log.run
         window = history.window or (capabilities_of(self._calls.model).context_window if history.share is not None else None)
         if window is None and history.compact_above is None:
             return None
@@ -57,7 +58,7 @@ class Compactor:
 
     async def after_overflow(self) -> bool:
         """Compact after the provider refused the request as too long. Return False if that cannot make it shorter."""
-        if not self._history.compacts or any(one.why == "overflow" for one in self._log.run.last_round.compactions):
+        if not self._compacts or any(one.why == "overflow" for one in self._log.run.last_round.compactions):
             return False
         return await self.compact("overflow")
 

@@ -13,11 +13,12 @@ from msgspec.structs import replace
 
 from agentnb.core.approvals import waiting_for_approval
 from agentnb.core.display_data import Table
-from agentnb.core.events import CallBlocked, RoundStarted, TodosChanged, ToolAdmitted, ToolFinished, ToolStarted
+from agentnb.core.events import CallBlocked, RoundStarted, TodosChanged, ToolAdmitted, ToolFinished, ToolStarted, Warned
 from agentnb.core.inner_calls import with_inner
 from agentnb.core.messages import Text, ToolCall, encodable
 from agentnb.core.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL, headed_or_none
+from agentnb.policies.direct import called_directly
 from agentnb.policies.gates import Block, Gate, denied, judge
 from agentnb.runtime import tool_errors
 from agentnb.runtime.approval import Approval, Permission, logged_permissions
@@ -82,7 +83,7 @@ class Dispatch:
         """
         self._toolbox = toolbox
         self._log = log
-        self._gates = gates
+        self._gates = called_directly(gates)
         self._todos = todos or TodoSync(None, log)
         elicitation = elicitation or Elicitation(log, can_ask=False)
         self._unanswered: set[str] = set()
@@ -167,11 +168,21 @@ class Dispatch:
         unfinished = tool_errors.out_of_time if time_is_up else tool_errors.cancelled
         if current is not None and current.is_final:
             unfinished = tool_errors.limit_reached
+        left = self._still_running()
         self._answer_inner(lambda name: unfinished())
         for record in current.records if current else ():
             if record.result is None:
                 self._unanswered.add(record.call.id)
-                self._finish(record.call, Ran(unfinished()))
+                still_runs = record.call.id in left
+                self._finish(record.call, Ran(tool_errors.still_running(unfinished()) if still_runs else unfinished()))
+        if left:
+            self._log.emit(Warned, message=tool_errors.left_behind(left.values()))
+
+    def _still_running(self) -> dict[str, str]:
+        """Return the names of the tools whose calls were given up and still run in a worker thread, by the calls' ids."""
+        current = self._log.run.open_round
+        records = [record for _, record in with_inner(current.records) if record.result is None] if current else []
+        return {one.call.id: one.call.name for one in records if self._runner.still_runs(one.call.id)}
 
     def _answer_inner(self, outcome: Callable[[str], ToolOutcome]) -> None:
         """Answer every open call that a tool made itself."""
@@ -222,7 +233,8 @@ class Dispatch:
         """Run the calls. ``judged``: those that no gate is asked about again; ``started``: those that are run once more."""
         self._inside.loop = asyncio.get_running_loop()
         if len(calls) == 1:  # the usual case: nothing runs beside it
-            work, _ = self._begin(calls[0], self._toolbox.get(calls[0].name), judged, calls[0].id in started)
+            call = calls[0]
+            work, _ = self._begin(call, self._toolbox.get(call.name), judged, call.id in started)
             if work is not None:
                 await work
                 check_stop()
@@ -271,7 +283,8 @@ class Dispatch:
         if permission is not None:
             return self._run_if_approved(call, tool, permission), True
         # A tool gets the arguments as logged, redacted.
-        call = self._log.emit(ToolStarted, call=call, parent_call=self._parent_of(call) if self._inner else "").call
+        log, parent = self._log, self._parent_of(call) if self._inner else ""
+        call = log.append(ToolStarted(*log.head(), call=call, parent_call=parent)).call
         if (refusal := self._refusal(call, tool)) is not None:
             self._finish(call, Ran(refusal))
             return None, False
@@ -326,31 +339,33 @@ class Dispatch:
         self._finish(call, ran)
 
     def _finish(self, call: ToolCall, ran: Ran) -> None:
-        if call.id not in self._unanswered:
+        call_id = call.id
+        if call_id not in self._unanswered:
             return  # too late: the tool had ignored its cancellation
         outcome, parent = ran.outcome, ""
         if self._inner:
-            for inner in [one for one in self._inner.values() if one.parent == call.id]:  # its tool did not wait for them
+            for inner in [one for one in self._inner.values() if one.parent == call_id]:  # its tool did not wait for them
                 self._finish(inner.call, Ran(tool_errors.cancelled()))
-        self._unanswered.discard(call.id)
-        if call.id in self._edited:
+        self._unanswered.discard(call_id)
+        if call_id in self._edited:
             outcome = tool_errors.edited(outcome, call)
         if self._inner:
             parent = self._ended_inside(call, outcome)
-        result = outcome.as_result(call.id, call.name)
+        result = outcome.as_result(call_id, call.name)
         display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
-        self._log.emit(
-            ToolFinished,
+        finished = ToolFinished(
+            *self._log.head(),
             result=result,
             seconds=ran.seconds,
             traceback=ran.traceback,
             display=display,
-            progress=self._inside.close(call.id),
+            progress=self._inside.close(call_id),
             parent_call=parent,
-            printed=self._inside.close_prints(call.id),
+            printed=self._inside.close_prints(call_id),
         )
+        self._log.append(finished)
         if self._turns:
-            self._turns.pop(call.id, None)
+            self._turns.pop(call_id, None)
 
     def _parent_of(self, call: ToolCall) -> str:
         """Return the id of the call whose tool made this one; empty if the model made it."""

@@ -30,7 +30,7 @@ from agentnb.runtime.call_clock import CallClock
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.earlier_answers import EarlierAnswers
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.threads import TICK, running_loop
+from agentnb.runtime.threads import TICK, Work, running_loop
 from agentnb.tools.tool import Inside
 
 T = TypeVar("T")
@@ -278,6 +278,8 @@ class CallElicitor(CallClock):
     _over = False
     inside: Inside | None = None
     """Takes what the call prints; None if it is no call of a tool."""
+    worker: Work | None = None
+    """The plain function of the call, if it runs in a worker thread."""
 
     def __init__(self, elicitation: Elicitation, call_id: str, outer: CallElicitor | None = None) -> None:
         """``outer``: the call whose tool makes this one; its time stands still too while this one asks."""

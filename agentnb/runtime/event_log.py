@@ -17,6 +17,8 @@ from agentnb.errors import StoreError
 from agentnb.settings import SHORTEST_SECRET, known, secrets
 
 AnEvent = TypeVar("AnEvent", bound=Event)
+Logged = TypeVar("Logged", bound=AnyEvent)
+_now = datetime.now
 ROOM = "The run is still in memory; see that the disk has room and run the cell again"
 LEFT_ALONE = "The run is still in memory: keep it with save_trace(run, PATH), and see what else writes to its folder"
 """Hints for a log that cannot be written: to a writer that failed, and to one that found another file in its place."""
@@ -75,14 +77,17 @@ class EventLog:
         self._writer = writer
 
     def emit(self, kind: type[AnEvent], **fields: Any) -> AnEvent:
-        """Make an event of this kind and append it. Return it as logged, redacted."""
-        # Reuses the one dict there is: this runs many times per round.
-        fields["seq"], fields["at"], fields["run_id"] = self._seq, datetime.now(UTC), self.id
-        if self.parent_id is not None:
-            fields["parent_id"] = self.parent_id
-        return self.append(kind(**fields))  # type: ignore[arg-type, return-value]  # a kind with its own fields is one of AnyEvent
+        """Make an event of this kind and append it. Return it as logged, redacted.
 
-    def append(self, event: AnyEvent) -> AnyEvent:
+        ``append(KIND(*head(), ...))`` does the same in half the time, for events of which each round has some.
+        """
+        return self.append(kind(*self.head(), **fields))  # type: ignore[type-var]  # a kind with its own fields is one of AnyEvent
+
+    def head(self) -> tuple[int, datetime, str, str | None]:
+        """Return the fields with which the next event begins: its number, the time, and the ids of the run and its parent."""
+        return self._seq, _now(UTC), self.id, self.parent_id
+
+    def append(self, event: Logged) -> Logged:
         """Redact, store and fold the event, and send it to the watchers; return it redacted.
 
         If it cannot be stored, the run in memory still takes it in, nothing more is stored, and `StoreError` is raised: once.
@@ -95,17 +100,13 @@ class EventLog:
         texts = secrets() if type(event) is ToolFinished and _could_show_a_key(event) else self._known.texts
         if texts:
             event = redact(event, texts)
-        failure = None if self._writer is None else self._store(event, self._writer)
+        if self._writer is not None:
+            self._store(event, self._writer)
         self._seq += 1
         self.run.apply(event)
-        if failure is not None:
-            self._untold = event
-            what, hint = f"The run log could not be written: {failure}", ROOM if failure.filename is None else LEFT_ALONE
-            raise StoreError(what, hint, run=self.run) from failure
-        if self._untold is not None:
-            untold, self._untold = self._untold, None
-            self.tell(untold)
         if self._watchers:
+            if self._untold is not None:
+                self._tell_untold()
             if self._streaming is not None:
                 self._end_stream()
             self.tell(event)
@@ -148,26 +149,36 @@ class EventLog:
 
     def close(self) -> None:
         """Close the log and its writer, if any, and take nothing more: the run is over."""
-        untold, self._untold = self._untold, None
-        if untold is not None:
-            self.tell(untold)  # the last event of the run could not be stored
+        self._tell_untold()  # the last event of the run may be the one that could not be stored
         self._closed = True
         if self._writer is not None:
             self._writer.close()
 
-    def _store(self, event: AnyEvent, writer: Writer) -> OSError | None:
+    def _tell_untold(self) -> None:
+        untold, self._untold = self._untold, None
+        if untold is not None:
+            self.tell(untold)
+
+    def _store(self, event: AnyEvent, writer: Writer) -> None:
+        """Store the event; if that fails, fold it all the same, and raise `StoreError`."""
         try:
             writer.append(event)
         except OSError as error:
             writer.close()
             self._writer = None
-            return error
-        return None
+            self._seq += 1
+            self.run.apply(event)
+            self._untold = event
+            what, hint = f"The run log could not be written: {error}", ROOM if error.filename is None else LEFT_ALONE
+            raise StoreError(what, hint, run=self.run) from error
 
 
-def _could_show_a_key(event: ToolFinished) -> bool:
-    """Return whether the result is long enough to hold a key: the search takes longer than all else done for a short one."""
+def _could_show_a_key(event: Any) -> bool:
+    """Return whether this `ToolFinished` is long enough to hold a key.
+
+    The search takes longer than all else that is done for a short one.
+    """
     for part in event.result.parts:
         if type(part) is not Text or len(part.text) >= SHORTEST_SECRET:
             return True
-    return event.display is not None or bool(event.traceback) or bool(event.printed)
+    return event.display is not None or event.traceback != "" or event.printed != ""

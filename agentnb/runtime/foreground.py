@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from types import FrameType
@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 from agentnb.runtime.budget import Budget, current_budget
 from agentnb.runtime.elicitation import CallElicitor, current_call
-from agentnb.runtime.threads import TICK, PendingOutcome, attempt, call_in_thread, in_worker, time_limit
+from agentnb.runtime.threads import TICK, PendingOutcome, attempt, in_worker, time_limit
+from agentnb.runtime.worker_calls import call_in_thread, worker_call
 
 T = TypeVar("T")
 
@@ -105,12 +106,16 @@ class Foreground:
             self._waited = True
             self._stop = stop
             future.add_done_callback(lambda _: self._jobs.put(None))
-            outer = current_budget.get()
+            outer, around = current_budget.get(), worker_call()
+            if around is not None:
+                around.wake = partial(self._jobs.put, None)
             try:
                 while not future.done() and not self._interrupted:
                     self._do_next()
                     if outer is not None and outer.is_over():  # the parent run, whose tool waits here, has ended
                         self._stop_once()
+                    if around is not None and around.is_interrupted:  # of a tool in a worker thread, whose run was stopped
+                        self._interrupted = True
             finally:
                 self._leave()
             if self._interrupted:
@@ -182,7 +187,12 @@ class Foreground:
         self._signalled, self._echoes = False, 0
 
     def _in_tool(self, function: Callable[[], Any]) -> Any:
-        return function()  # its own frame: an interrupt is raised only here and in calls made from here
+        # Its own frame: an interrupt is raised only here and in calls made from here.
+        worker = worker_call()
+        if worker is None:
+            return function()
+        with worker.held(False):
+            return function()
 
     @contextmanager
     def own_interrupts(self) -> Iterator[None]:
@@ -193,7 +203,9 @@ class Foreground:
         before = signal.getsignal(signal.SIGINT)
         around = getattr(before, "__self__", None)
         if around is self or threading.current_thread() is not threading.main_thread():
-            yield
+            worker = worker_call()
+            with nullcontext() if worker is None else worker.held():
+                yield
             return
         self._outer = around if isinstance(around, Foreground) else None
         signal.signal(signal.SIGINT, self._note)

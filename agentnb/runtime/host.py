@@ -16,7 +16,8 @@ from agentnb.runtime.budget import Spending
 from agentnb.runtime.elicitation import Approve
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
-from agentnb.runtime.threads import LoopThread, call_in_thread
+from agentnb.runtime.threads import LoopThread
+from agentnb.runtime.worker_calls import call_in_thread
 from agentnb.tools.tool import CallSync
 
 

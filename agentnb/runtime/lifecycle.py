@@ -91,7 +91,7 @@ class Lifecycle:
     async def run_abandonable(
         self,
         orchestrator: Orchestrator,
-        first: e.RunStarted | e.RunRecovered,
+        first: e.AnyEvent,
         open_log: Callable[[], Awaitable[Writer]] | None = None,
     ) -> Run:
         """Like `run`, but leave behind a tool that ignores its cancellation once the run is stopped or out of time."""
@@ -109,7 +109,7 @@ class Lifecycle:
     async def run(
         self,
         orchestrator: Orchestrator,
-        first: e.RunStarted | e.RunRecovered,
+        first: e.AnyEvent,
         open_log: Callable[[], Awaitable[Writer]] | None = None,
     ) -> Run:
         """Run to completion, or resume a recovered run.
@@ -145,7 +145,7 @@ class Lifecycle:
     async def _run_closed(
         self,
         orchestrator: Orchestrator,
-        first: e.RunStarted | e.RunRecovered,
+        first: e.AnyEvent,
         open_log: Callable[[], Awaitable[Writer]] | None,
     ) -> None:
         """Run, and end the log properly when the run is cancelled or interrupted."""

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from agentnb.core import events as e
-from agentnb.core.events import ReplyDelta
+from agentnb.core.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.messages import Message, Text, encodable
 from agentnb.core.request import Request
 from agentnb.core.usage import UNKNOWN, checked
@@ -24,7 +24,14 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.normalize_reply import normalize_reply
 from agentnb.runtime.reply_limit import OverLimit, ReplyLimit
 from agentnb.runtime.stream_buffer import StreamBuffer
+from agentnb.runtime.tool_errors import traceback_of_own_code
 from agentnb.runtime.usage_check import UsageCheck
+
+STREAMED: frozenset[object] = frozenset({TextDelta, ThinkingDelta, Unshown})
+"""What a stream yields before its reply."""
+HOW_TO_YIELD = 'Yield TextDelta("...") for text as it comes, if you like, and last Reply(Message("assistant", (Text("..."),)))'
+MAX_SHOWN = 80
+"""Characters shown of what a stream yielded by mistake."""
 
 
 class ModelCalls:
@@ -51,8 +58,8 @@ class ModelCalls:
 
     async def reply(self, request: Request) -> Message:
         """Return the model's reply as logged. If the stream breaks off, its partial reply is logged."""
-        stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
-        limit: ReplyLimit | None = None  # made for a reply that streams
+        stream_buffer: StreamBuffer | None = None  # this and the limit are made for a reply that streams
+        limit: ReplyLimit | None = None
         reply: Reply | None = None
         started, items = perf_counter(), None
         try:
@@ -61,11 +68,13 @@ class ModelCalls:
                 if isinstance(item, Reply):
                     reply = item
                 elif isinstance(item, Retry):
-                    self._note_retry(item, stream_buffer.end())
-                    stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
-                    limit = None
+                    self._note_retry(item, "" if stream_buffer is None else stream_buffer.end())
+                    stream_buffer = limit = None
                 else:
-                    if limit is None:
+                    if item.__class__ not in STREAMED:
+                        raise self._not_a_delta(item)
+                    if stream_buffer is None or limit is None:
+                        stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
                         limit = self._limit(request, comes_after_limit=self._log.run.last_round.is_final)
                     limit.count(_length(item))
                     stream_buffer.take(item)
@@ -80,17 +89,18 @@ class ModelCalls:
             raise self._failed(error) from error
         if reply is None:
             self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
-            raise ModelError(f"{self.model.name} ended its stream without a reply", run=self._log.run)
-        stream_buffer.end()
+            raise ModelError(f"{self.model.name} ended its stream without a reply", HOW_TO_YIELD, run=self._log.run)
+        if stream_buffer is not None:
+            stream_buffer.end()
         return self._logged(request, self._normalized(reply), perf_counter() - started)
 
     def _logged(self, request: Request, reply: Reply, seconds: float) -> Message:
         """Log the reply, its usage complete and without its markers, and return its message as logged."""
         if self._usage_check.is_needed:
             reply = self._usage_check.complete(request, reply)
-        message, signals = self._without_markers(reply.message)
-        replied = self._log.emit(
-            e.ModelReplied,
+        message, signals = without_markers(reply.message) if self._markers else (reply.message, ())
+        replied = e.ModelReplied(
+            *self._log.head(),
             message=message,
             signals=signals,
             usage=reply.usage,
@@ -98,20 +108,28 @@ class ModelCalls:
             seconds=seconds if reply.seconds is None else reply.seconds,
             metadata=reply.metadata,
         )
+        logged = self._log.append(replied)
         if self._usage_check.is_needed:
             self._usage_check.warn(reply)
-        return replied.message
+        return logged.message
 
     def _limit(self, request: Request, *, comes_after_limit: bool) -> ReplyLimit:
         run, policies = self._log.run, self._policies
         return ReplyLimit(self.model, request, run, self._budget, policies, comes_after_limit=comes_after_limit)
 
+    def _not_a_delta(self, item: object) -> ModelError:
+        what = encodable(f"{self.model.name} yielded {repr(item)[:MAX_SHOWN]}, of type {type(item).__name__}")
+        return ModelError(what, HOW_TO_YIELD, run=self._log.run)
+
     def _failed(self, error: BaseException) -> ModelError:
         words = encodable(f"{type(error).__name__}: {error}")
-        return ModelError(f"{self.model.name} failed: {words}", run=self._log.run)
+        is_own = bool(traceback_of_own_code(error))
+        hint = "The card has the traceback of your model; in Python, run.error.traceback" if is_own else ""
+        return ModelError(f"{self.model.name} failed: {words}", hint, run=self._log.run)
 
-    def _cut_off(self, request: Request, stream_buffer: StreamBuffer) -> Reply:
+    def _cut_off(self, request: Request, stream_buffer: StreamBuffer | None) -> Reply:
         """Return what came of a reply that went over a limit, without its calls, which are not whole."""
+        assert stream_buffer is not None, "it streamed"
         heard, text = stream_buffer.all_that_came(), stream_buffer.end()
         assert heard is not None, "it was too long"
         usage = used_until_cut(self.model, request, heard)
@@ -127,25 +145,25 @@ class ModelCalls:
     def _normalized(self, reply: Reply) -> Reply:
         message: object = reply.message
         if not isinstance(message, Message):
-            example = 'Write Reply(Message("assistant", (Text("..."),)))'
-            raise ModelError(f"The Reply of {self.model.name} holds no Message", example)
+            raise ModelError(f"The Reply of {self.model.name} holds no Message", HOW_TO_YIELD)
         try:
             return normalize_reply(reply, self._log.run)
         except (RecursionError, TypeError, ValueError) as error:
             what = encodable(f"{type(error).__name__}: {error}")
             raise ModelError(f"{self.model.name} gave a reply that no log can hold ({what})", run=self._log.run) from error
 
-    def _without_markers(self, message: Message) -> tuple[Message, tuple[str, ...]]:
-        return without_markers(message) if self._markers else (message, ())
-
-    def _keep_broken_off(self, request: Request, stream_buffer: StreamBuffer, reply: Reply | None, seconds: float) -> None:
+    def _keep_broken_off(
+        self, request: Request, stream_buffer: StreamBuffer | None, reply: Reply | None, seconds: float
+    ) -> None:
         """Log the partial text and its usage, which the reply reports if it came before the failure."""
-        heard, text = stream_buffer.all_that_came(), stream_buffer.end()
+        heard, text = (None, "") if stream_buffer is None else (stream_buffer.all_that_came(), stream_buffer.end())
         usage = checked(reply.usage) if reply is not None else UNKNOWN
         if usage == UNKNOWN and heard is not None:
             usage = used_until_cut(self.model, request, heard)
         if text:
-            message, _ = self._without_markers(Message("assistant", (Text(text),)))
+            message = Message("assistant", (Text(text),))
+            if self._markers:
+                message, _ = without_markers(message)
             self._log.emit(e.ModelReplied, message=message, usage=usage, stop_reason="broken_off", seconds=seconds)
         elif usage != UNKNOWN:
             self._log.emit(e.ExtraUsage, usage=usage)
@@ -196,4 +214,9 @@ def _stream(model: Model, request: Request) -> AsyncIterator[StreamItem]:
         return stream  # type: ignore[no-any-return]  # just looked
     if inspect.iscoroutine(stream):
         stream.close()  # it will not be awaited
-    raise ModelError(f"{model.name} has a stream that yields nothing", "Let it yield TextDeltas, if any, and then a Reply")
+    what = f"The stream of {model.name} is not an async generator, but returns {_kind_of(stream)}"
+    raise ModelError(what, f"Write async def stream(self, request), with yield. {HOW_TO_YIELD}")
+
+
+def _kind_of(stream: object) -> str:
+    return "a coroutine: it has no yield" if inspect.iscoroutine(stream) else f"a {type(stream).__name__}"

@@ -30,7 +30,7 @@ class _Kept(msgspec.Struct):
     metadata: dict[str, Any]
 
 
-_PLAIN = (int, bool, type(None))
+_PLAIN = frozenset({int, bool, type(None)})
 _decode = msgspec.json.Decoder(_Kept).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -56,10 +56,10 @@ def _is_plain(reply: Reply) -> bool:
     if reply.metadata or not reply.stop_reason.isascii() or not (cost is None or math.isfinite(cost)):
         return False
     for part in reply.message.parts:  # spelled out for speed: runs in every round
-        if type(part) is Text:
-            if part.provider_metadata is not None or not part.text.isascii():
+        if type(part) is ToolCall:
+            if not _is_plain_call(part):
                 return False
-        elif type(part) is not ToolCall or not _is_plain_call(part):
+        elif type(part) is not Text or part.provider_metadata is not None or not part.text.isascii():
             return False
     return True
 
@@ -71,7 +71,8 @@ def _is_plain_call(call: ToolCall) -> bool:
     for name, value in given.items():
         if type(name) is not str or not name.isascii():
             return False
-        if type(value) not in _PLAIN and not (type(value) is str and value.isascii()):
+        kind = type(value)
+        if kind not in _PLAIN and not (kind is str and value.isascii()):
             return False
     return True
 
@@ -85,16 +86,15 @@ def _through_json(kept: _Kept) -> _Kept:
 
 def _with_ids(message: Message, run: Run) -> Message:
     used: set[str] = set()
-    parts = list(message.parts)
-    changed = False
+    parts = message.parts
     for index, part in enumerate(parts):
-        if isinstance(part, ToolCall):
-            call = part
-            if not part.id or part.id in used or run.has_call_id(part.id):
-                call = parts[index] = replace(part, id=_fresh_id(run, used))
-                changed = True
-            used.add(call.id)
-    return replace(message, parts=tuple(parts)) if changed else message
+        if type(part) is ToolCall:
+            call_id = part.id
+            if not call_id or call_id in used or run.has_call_id(call_id):
+                call_id = _fresh_id(run, used)
+                parts = (*parts[:index], replace(part, id=call_id), *parts[index + 1 :])
+            used.add(call_id)
+    return message if parts is message.parts else replace(message, parts=parts)
 
 
 def _fresh_id(run: Run, used: set[str]) -> str:

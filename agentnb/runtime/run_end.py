@@ -8,9 +8,10 @@ from agentnb.core import events as e
 from agentnb.core.messages import encodable
 from agentnb.core.work_events import FindingMade
 from agentnb.detect.run import Run
-from agentnb.errors import AgentnbError, RunLimited
+from agentnb.errors import AgentnbError, ModelError, RunLimited
 from agentnb.policies.verdict import Stop
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.tool_errors import traceback_of_own_code
 
 OF_THE_REPLY = "reply"
 """``where`` of an error that is a verdict on the reply: a resumed run reaches it again from the same rounds."""
@@ -51,7 +52,8 @@ def log_findings(log: EventLog) -> None:
 def run_error(error: BaseException) -> e.RunError:
     """Return the error as it is logged."""
     if isinstance(error, AgentnbError):
-        return e.RunError(type(error).__name__, encodable(error.what), encodable(error.hint))
+        traceback = traceback_of_own_code(error.__cause__) if isinstance(error, ModelError) and error.__cause__ else ""
+        return e.RunError(type(error).__name__, encodable(error.what), encodable(error.hint), traceback)
     return e.RunError(type(error).__name__, encodable(str(error)) or type(error).__name__)
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from functools import cache
 from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -138,12 +138,10 @@ def in_worker(job: Callable[[], None]) -> None:
     _workers().submit(job)
 
 
-async def call_in_thread(function: Callable[[], Any], parallel_safe: bool = True) -> Any:
-    """Run a plain function in a thread of its own, in a copy of the caller's context."""
-    answered = PendingOutcome()
-    context = contextvars.copy_context()
-    _workers().submit(lambda: answered.set(context.run(attempt, function)))
-    return (await answered.future).get()
+class Work(Protocol):
+    """What a worker thread does: a plain function, which may still run when nobody waits for it any more."""
+
+    is_running: bool
 
 
 class PendingOutcome:

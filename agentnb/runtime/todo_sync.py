@@ -41,7 +41,8 @@ class TodoSync:
             self._warn(error)
             return
         self._failed = False
-        self._note(todos, "outside")
+        if todos is not None:
+            self._note(todos, "outside")
 
     def called(self, outcome: ToolOutcome, call_id: str) -> None:
         """Log the changes around a call of the todo tool: others' before it, the call's own, and any since."""

@@ -73,6 +73,20 @@ def out_of_time() -> ToolOutcome:
     )
 
 
+def still_running(outcome: ToolOutcome) -> ToolOutcome:
+    """Return the result with a note that the function has not ended."""
+    return msgspec.structs.replace(outcome, parts=(*outcome.parts, Text("It may still be running.")))
+
+
+def left_behind(tools: Iterable[str]) -> str:
+    """Return what the person is told about tools that could not be stopped at once."""
+    names = ", ".join(dict.fromkeys(tools))
+    return (
+        f"{names} could not be stopped at once: Python cannot interrupt calls such as time.sleep or a query. "
+        "It may still finish that call, and ends when it returns."
+    )
+
+
 def limit_reached() -> ToolOutcome:
     """Return the result for a call in a final answer, which was to be given without tools."""
     return failure(LIMIT_REACHED, "Not run: a limit of the run was reached, and the last reply may call no tools.")
@@ -114,6 +128,13 @@ def users_traceback(error: BaseException) -> str:
     told = traceback.TracebackException.from_exception(error)
     _leave_out_ours(told, set())
     return encodable("".join(told.format()))
+
+
+def traceback_of_own_code(error: BaseException) -> str:
+    """Return the traceback of an error, as `users_traceback`; empty if no code of the person's own is in it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    is_own = any(not frame.filename.startswith((_PACKAGE, *_CARRIERS, *_LIBRARIES)) for frame in frames)
+    return users_traceback(error) if is_own else ""
 
 
 def _leave_out_ours(told: traceback.TracebackException, seen: set[int]) -> None:

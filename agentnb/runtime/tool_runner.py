@@ -36,10 +36,17 @@ class ToolRunner:
         self._call_sync = call_sync
         self._elicitation = elicitation
         self._inside = inside
+        self._askers: dict[str, CallElicitor] = {}
+        """By the id of a call, until it has ended."""
+
+    def still_runs(self, call_id: str) -> bool:
+        """Return whether the plain function of this call still runs in a worker thread, although the call was given up."""
+        asker = self._askers.pop(call_id, None)
+        return asker is not None and asker.worker is not None and asker.worker.is_running
 
     async def run(self, call: ToolCall, tool: Tool) -> Ran:
         """Run the tool. Whatever it raises is an outcome, except what ends the run."""
-        asker = self._elicitation.asker(call.id)
+        asker = self._askers[call.id] = self._elicitation.asker(call.id)
         asker.inside = self._inside
         context = ToolContext(self._log.id, call.id, self._work_dir, self._call_sync, asker, self._inside)
         traceback, own_task = "", asyncio.current_task()
@@ -73,6 +80,7 @@ class ToolRunner:
             except ValueError:  # a run that was not awaited is closed from another context
                 pass
             asker.close()
+        self._askers.pop(call.id, None)
         self._elicitation.check()
         return Ran(outcome, perf_counter() - started - asker.waited, traceback)
 

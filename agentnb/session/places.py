@@ -7,7 +7,7 @@ from pathlib import Path
 
 import platformdirs
 
-from agentnb.traces.store import Store
+from agentnb.traces.store import FOLDER, Store
 
 
 def default_store() -> tuple[Store, str]:
@@ -15,9 +15,8 @@ def default_store() -> tuple[Store, str]:
 
     If the current folder cannot be written, the store is in the person's data folder, and the note says so.
     """
-    here = Path(".agentnb") / "runs"
-    if _can_write(here):
-        return Store(here), ""
+    if _can_write(FOLDER):
+        return Store(FOLDER), ""
     other = platformdirs.user_data_path("agentnb") / "runs"
     return Store(other), f"This folder is not writable: run logs go to {other}"
 

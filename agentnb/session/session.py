@@ -131,12 +131,12 @@ class Session:
     def interrupted(self) -> Iterator[str]:
         """Yield the ids of the interrupted runs in the store, newest first."""
         here = [live.run_id for live in self.running()]
-        return (one.id for one in self.store.each_summary() if one.status == "interrupted" and one.id not in here)
+        return (one.id for one in self.store.each_summary() if one.can_be_recovered and one.id not in here)
 
     def suspended(self) -> Iterator[str]:
         """Yield the ids of the suspended top-level runs in the store, newest first."""
         here = [live.run_id for live in self.running()]
-        each = (one for one in self.store.each_summary() if one.status == "waiting_on_user" and one.parent_id is None)
+        each = (one for one in self.store.each_summary() if one.can_be_answered and one.parent_id is None)
         return (one.id for one in each if one.id not in here)
 
     def only_suspended(self) -> str:
@@ -153,10 +153,13 @@ class Session:
         """
         here = {live.run_id for live in self.running()}
         for one in self.store.each_summary():
-            if one.status == "interrupted" and one.parent_id is None and one.id not in here:
+            if one.can_be_recovered and one.parent_id is None and one.id not in here:
                 with suppress(StoreError, TraceError):  # a torn log, or one of a newer version
                     self.store.load(one.id)
                     return one.id
+        if not self.store.ids():
+            what = f"There is no run in {self.store.shown_folder}"
+            raise SettingsError(what, "Logs are kept in the folder of their notebook: is this the right one?")
         raise SettingsError(f"No run in {self.store.shown_folder} was interrupted", "%agent history lists the runs")
 
     def _begun(self, live: LiveRun) -> LiveRun:
@@ -273,10 +276,19 @@ class Session:
             return self._loaded
         begun = [live for live in self._live if live.run.started_at is not None]
         if not begun:
-            raise SettingsError("There is no run to continue", "Start one without --continue, or load one: %agent load ID")
+            raise SettingsError("There is no run to continue", self._instead_of_continuing())
         if not begun[-1].done:
             raise SettingsError(f"Run {begun[-1].run.id} is still running", "Wait for it, or end it: %agent stop")
         return begun[-1].run
+
+    def _instead_of_continuing(self) -> str:
+        """Return what to type where this kernel has no run: the newest run in the store may have been interrupted."""
+        newest = next((one for one in self.store.each_summary() if one.parent_id is None), None)
+        if newest is None:
+            return "Start one without --continue"
+        if newest.status == "interrupted":
+            return f"Run {newest.id} was interrupted when its kernel died. To resume it: %agent recover {newest.id}"
+        return f"Start one without --continue, or load one: %agent load {newest.id} loads the newest"
 
     def load(self, part_of_id: str) -> Run:
         """Load a run from the store for ``--continue``; or return a run of this session that is still live."""
@@ -291,15 +303,16 @@ class Session:
         self._loaded, self._loaded_board = loaded, board
         return self._loaded
 
-    def set_default(self, key: str, value: str) -> None:
+    def set_default(self, key: str, value: str, *, is_variable: bool = False) -> None:
         """Change one of `defaults`; raises `SettingsError` for an unknown key or an invalid value.
 
-        The key may be written with underscores, as the settings of an `Agent` are.
+        The key may be written with underscores, as the settings of an `Agent` are. ``is_variable``: the value is the name of a
+        variable that holds a model.
         """
         key = key.replace("_", "-")
         if key not in self.defaults:
             raise SettingsError(f"There is no default {key!r}", near(key, self.defaults))
-        if key == "model" and value:
+        if key == "model" and value and not is_variable:
             check_model(value)
         if key == "guidance":
             self.find_set(value)

@@ -8,9 +8,14 @@ from typing import Any
 from agentnb.tools.pictures import figure_of
 from agentnb.tools.rendering import MAX_ITEMS
 
+REGISTER = "matplotlib._pylab_helpers"
+"""The module of pyplot's open figures."""
+
 
 def open_figures() -> list[Any]:
     """Return the figures that pyplot holds now; none while it is not loaded."""
+    if REGISTER not in sys.modules:  # looked up in every call
+        return []
     held = _held()
     return [] if held is None else [manager.canvas.figure for manager in held.get_all_fig_managers()]
 
@@ -32,7 +37,7 @@ def close_returned(value: Any, before: list[Any]) -> None:
 
 def _held() -> Any:
     """Return matplotlib's register of open figures, which the notebook shows below a cell; None if it is not loaded."""
-    return getattr(sys.modules.get("matplotlib._pylab_helpers"), "Gcf", None)
+    return getattr(sys.modules.get(REGISTER), "Gcf", None)
 
 
 def _is_in(figure: Any, figures: list[Any]) -> bool:

@@ -28,10 +28,10 @@ MAX_PICTURES = 20
 
 def success(value: Any) -> ToolOutcome:
     """Return the outcome of a tool that returned ``value``."""
-    if isinstance(value, ToolOutcome):
-        return value
     if type(value) in WORDS:  # neither a picture nor a table
         return ToolOutcome(True, (Text(encodable(as_text(value))),), value)
+    if isinstance(value, ToolOutcome):
+        return value
     return ToolOutcome(True, parts_of(value), value, display=_table(value))
 
 

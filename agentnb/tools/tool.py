@@ -126,8 +126,10 @@ class ToolOutcome(msgspec.Struct, frozen=True):
 
     def as_result(self, call_id: str, name: str) -> ToolResult:
         """Return the outcome as the result of a call."""
-        parts = tuple([Text(encodable(part.text)) if isinstance(part, Text) else part for part in self.parts])
-        return ToolResult(call_id, name, parts, not self.ok, self.error_code)
+        parts: list[Text | Image] = []
+        for part in self.parts:  # a plain loop: this runs for every call
+            parts.append(Text(encodable(part.text)) if isinstance(part, Text) else part)  # noqa: PERF401
+        return ToolResult(call_id, name, tuple(parts), not self.ok, self.error_code)
 
 
 def failure(error_code: str, text: str) -> ToolOutcome:

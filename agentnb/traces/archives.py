@@ -59,10 +59,10 @@ def zip_file(archive: TraceFile) -> Iterator[zipfile.ZipFile]:
             raise TraceError(f"{archive.name} cannot be unpacked: {error}", "It is damaged, or locked by a password") from error
 
 
-def read_member(names: zipfile.ZipFile, name: str) -> bytes:
-    """Return a file of an open archive. Raises `TraceError` if it expands to more than is read."""
+def read_member(names: zipfile.ZipFile, name: str, limit: int | None = None) -> bytes:
+    """Return a file of an open archive. Raises `TraceError` if it expands to more than ``limit`` bytes (`MAX_EXPANDED`)."""
     with names.open(name) as file:
-        return io.BufferedReader(_Bounded(cast(BinaryIO, file), name)).read()
+        return io.BufferedReader(_Bounded(cast(BinaryIO, file), name, limit)).read()
 
 
 def _is_hidden(name: str) -> bool:
@@ -88,10 +88,11 @@ def _member(archive: TraceFile, one: zipfile.ZipInfo) -> Callable[[], Any]:
 
 
 class _Bounded(io.RawIOBase):
-    """Reads what an archive expands to, up to `MAX_EXPANDED`, whatever the archive says of its size."""
+    """Reads what an archive expands to, up to a limit, whatever the archive says of its size."""
 
-    def __init__(self, inner: BinaryIO, name: str) -> None:
-        self._inner, self._name, self._left = inner, name, MAX_EXPANDED
+    def __init__(self, inner: BinaryIO, name: str, limit: int | None = None) -> None:
+        self._inner, self._name, self._limit = inner, name, limit or MAX_EXPANDED
+        self._left = self._limit
 
     def readable(self) -> bool:
         return True
@@ -104,7 +105,7 @@ class _Bounded(io.RawIOBase):
         self._left -= len(data)
         if self._left < 0:
             raise TraceError(
-                f"{self._name} expands to more than {MAX_EXPANDED / 1e9:.0f} GB", "Unpack it first, if you trust it"
+                f"{self._name} expands to more than {self._limit / 1e9:.0f} GB", "Unpack it first, if you trust it"
             )
         buffer[: len(data)] = data
         return len(data)

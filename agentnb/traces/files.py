@@ -16,14 +16,14 @@ from agentnb.examples import find
 from agentnb.traces.archives import members, trace_file
 from agentnb.traces.follow import FollowedRun
 from agentnb.traces.formats import UnknownFormat, format_of
-from agentnb.traces.store import AnyRun, Fold, Store, load_file, load_if_log
+from agentnb.traces.store import AnyRun, Fold, Store, load_file, load_if_log, unreadable
 from agentnb.traces.trace_file import Problem, TraceFile
 
 RunSource: TypeAlias = "Run | Store | str | Path | Iterable[Run | Store | str | Path]"
 """A run, a store, a path, a folder, a glob, or several of these."""
 ENDINGS = frozenset(
     {".jsonl", ".ndjson", ".json", ".traj", ".eval", ".yaml", ".yml", ".db", ".sqlite", ".sqlite3", ".parquet"}
-    | {".html", ".htm", ".zip", ".gz", ".log", ".txt"}
+    | {".html", ".htm", ".har", ".zip", ".gz", ".log", ".txt"}
 )
 """Endings of the files that are looked at in a folder; a file that is named is read whatever its ending."""
 MAX_WARNINGS = 10
@@ -45,9 +45,9 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: Literal[True]) 
 def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -> Run | FollowedRun:
     """Return the run of a file of any format that agentnb reads. A log without an end gives a run with status ``interrupted``.
 
-    Of a run with nested runs in the same file, the outer one is returned. ``strict=False`` leaves out what is damaged.
-    ``follow=True`` returns a `FollowedRun`, which grows with a log that another process writes. Raises `TraceError` if the file
-    cannot be read or holds several runs, `StoreError` if it cannot be opened.
+    Of a run with nested runs and forks in the same file, the outer one is returned. ``strict=False`` leaves out what is
+    damaged. ``follow=True`` returns a `FollowedRun`, which grows with a log that another process writes. Raises `TraceError`
+    if the file cannot be read or holds several runs, `StoreError` if it cannot be opened.
     """
     path = _expanded(path)
     if path.is_dir():
@@ -56,7 +56,7 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -
         return FollowedRun(path)
     runs = [*_whole(path, strict, [])]
     ids = {run.id for run in runs}
-    outer = [run for run in runs if run.parent_id not in ids]
+    outer = [run for run in runs if run.parent_id not in ids and (run.forked_from is None or run.forked_from.run_id not in ids)]
     if len(outer) != 1:
         what = f"{path} holds {len(outer):,} runs" if outer else f"{path} holds no run"
         raise TraceError(what, f"Load all of them with load_traces({str(path)!r})" if outer else "")
@@ -177,7 +177,7 @@ def _of_path(path: Path, strict: bool, problems: list[Problem], fold: Fold[AnyRu
     try:
         yield from _of_file(trace_file(path, strict=strict), problems)
     except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror or error}", "%agent history lists the runs") from error
+        raise unreadable(path, error) from None
 
 
 def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
@@ -202,6 +202,11 @@ def warn_of(problems: list[Problem]) -> None:
         warnings.warn(
             f"Left out: {len(problems) - MAX_WARNINGS:,} more. load_traces(...).problems lists all of them", stacklevel=3
         )
+
+
+def is_there(source: str | Path) -> bool:
+    """Return whether there is such a file or folder, or an example of this name."""
+    return _expanded(source).exists()
 
 
 def _expanded(source: str | Path) -> Path:

@@ -11,9 +11,10 @@ from agentnb.core.events import AnyEvent
 from agentnb.core.well_formed import checker
 from agentnb.core.wire import decode, decode_lines
 from agentnb.detect.run import Run
-from agentnb.errors import StoreError, TraceError
+from agentnb.errors import TraceError
 from agentnb.traces.reading import opened
 from agentnb.traces.run_file import is_being_written
+from agentnb.traces.store import unreadable
 
 PAUSE = 0.2
 """Seconds between two looks at the log."""
@@ -55,9 +56,7 @@ class FollowedRun:
                 file.seek(self._place)
                 lines = file.readlines()
         except OSError as error:
-            raise StoreError(
-                f"{self.path} cannot be read: {error.strerror or error}", "%agent history lists the runs"
-            ) from error
+            raise unreadable(self.path, error) from None
         whole = [line for line in lines if line.endswith(b"\n")]
         events = self._decoded(whole)
         for event in events:

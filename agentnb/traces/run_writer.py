@@ -25,6 +25,7 @@ from agentnb.core.wire import decode, encode
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, TraceError
 from agentnb.traces.filled import FILLED, LOST, NO_PROMPT, NO_RESULT, Gap, sentences_of
+from agentnb.traces.todo_lists import FollowedTodos
 
 Content: TypeAlias = str | Sequence[AnyPart] | None
 """What a message holds: a text, or parts; None and blank texts are nothing."""
@@ -39,6 +40,8 @@ _WRITTEN_HERE = (
     e.CommandReceived,
     e.RunFinished,
 )
+_BEFORE_REPLY = (e.GuidanceGiven, e.RetryScheduled)
+"""Events that stand within a round, before its reply."""
 _NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError)
 """What encoding a value raises that no log can hold."""
 
@@ -52,6 +55,7 @@ class _Call:
     result: ToolResult | None = None
     at: datetime | None = None
     seconds: float | None = None
+    todos: list[_Fact] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -108,6 +112,7 @@ class RunWriter:
         self._answered: dict[str, _Call] = {}
         self._ids: set[str] = set()
         self._gaps: Counter[Gap] = Counter()
+        self._todos = FollowedTodos(about.get("todos", ()))
 
     @property
     def filled(self) -> list[str]:
@@ -115,9 +120,9 @@ class RunWriter:
         return sentences_of(self._gaps)
 
     def system(self, text: str) -> None:
-        """Take the system prompt. One within the conversation becomes a message whose author is system."""
-        if not self._items and not self._system:
-            self._system = self._text("system", text)
+        """Take the system prompt; several before the conversation make one. Later ones become messages by system."""
+        if not self._items:
+            self._system = "\n\n".join(filter(None, (self._system, self._text("system", text))))
         else:
             self._gaps["system message"] += 1
             self.say(text, author="system")
@@ -143,6 +148,7 @@ class RunWriter:
         seconds: float | None = None,
         stop_reason: str = "",
         metadata: dict[str, Any] | None = None,
+        signals: Iterable[str] = (),
     ) -> None:
         """Take a reply of the model with the calls that it made. Arguments may be JSON texts."""
         fields = {
@@ -150,6 +156,7 @@ class RunWriter:
             "seconds": seconds,
             "stop_reason": self._text("stop_reason", stop_reason),
             "metadata": bounded_metadata(encodable_data(metadata or {})),
+            "signals": tuple([self._text("signal", one) for one in signals]),
         }
         now = _Round(self._parts(content), self._text("author", author), self._time(at), fields)
         self._items.append(now)
@@ -187,10 +194,16 @@ class RunWriter:
         self._answered[found.recorded_id] = found
 
     def event(self, kind: type[e.Event], *, at: datetime | None = None, **fields: Any) -> None:
-        """Take an event of another kind, such as a step or a finding, after all that was taken before it."""
+        """Take an event of another kind, such as a step or a finding, after all that was taken before it.
+
+        Guidance and retries become part of the next round. A change of the todos by a call stands with that call.
+        """
         if kind in _WRITTEN_HERE:
             raise SettingsError(f"{kind.__name__} is written by the RunWriter itself", "Call its say, reply, result or finish")
-        self._items.append(_Fact(kind, fields, self._time(at)))
+        self._todos.is_told |= kind is e.TodosChanged
+        fact = _Fact(kind, fields, self._time(at))
+        call = self._call_named(fields.get("call_id")) if kind is e.TodosChanged else None
+        (self._items if call is None else call.todos).append(fact)
 
     def finish(
         self,
@@ -222,15 +235,15 @@ class RunWriter:
         run.mark_interrupted()  # unless it has an end
         return run
 
-    def finish_without_end(self) -> Run:
-        """Return the run of a trace that does not say how it ended, with no stop reason.
+    def finish_without_end(self, stop_reason: str = "", *, at: datetime | None = None, seconds: float | None = None) -> Run:
+        """Return the run of a trace that does not say how it ended, or only by the ``stop_reason`` of its last reply.
 
         It is completed if the agent had the last word and called no tool in it; else it broke off, and is interrupted.
         """
         told = [item for item in self._items if isinstance(item, _Round) or item.kind is e.CommandReceived]
         last = told[-1] if told else None
         answered = isinstance(last, _Round) and not last.calls and bool(last.parts)
-        return self.finish("completed" if answered else None, "")
+        return self.finish("completed" if answered else None, stop_reason, at=at, seconds=seconds)
 
     # Calls
 
@@ -270,6 +283,11 @@ class RunWriter:
             return next((one for one in self._open if one.recorded_id == call_id), None)
         of_tool = (one for one in self._open if one.call.name == name)
         return next(of_tool, None) if name else next(iter(self._open), None)
+
+    def _call_named(self, call_id: Any) -> _Call | None:
+        """Return the call of the last round with this id."""
+        last = self._rounds[-1].calls if call_id and self._rounds else []
+        return next((one for one in last if one.recorded_id == call_id), None)
 
     def _call_for(self, call_id: str, name: str) -> _Call:
         """Return a call for a result that has none, in the last round."""
@@ -326,19 +344,26 @@ class RunWriter:
 
     def _facts(self) -> Iterator[_Fact]:
         index, reason, author = 0, "prompt", ""
+        before: list[_Fact] = []
         for item in self._items:
+            if isinstance(item, _Fact) and item.kind in _BEFORE_REPLY:
+                before.append(item)
+                continue
             if isinstance(item, _Fact):
                 yield item
                 reason = "said" if item.kind is e.CommandReceived and index else reason
                 continue
             changes = reason == "continued" and item.author != author  # another agent speaks
-            yield from self._round(item, index, "said" if changes else reason)
+            yield from self._round(item, index, "said" if changes else reason, before)
+            before = []
             index, author = index + 1, item.author
             reason = "tool_results" if item.calls else "continued"
+        yield from before  # of a round that there is not: it is refused
 
-    def _round(self, one: _Round, index: int, reason: str) -> Iterator[_Fact]:
+    def _round(self, one: _Round, index: int, reason: str, before: Iterable[_Fact]) -> Iterator[_Fact]:
         message = bounded(Message("assistant", (*one.parts, *[each.call for each in one.calls]), one.author))
         yield _Fact(e.RoundStarted, {"index": index, "reason": reason})
+        yield from before
         yield _Fact(e.ModelReplied, {"message": message, **one.fields}, one.at)
         for call, each in zip(message.calls, one.calls, strict=True):
             result = each.result
@@ -346,7 +371,11 @@ class RunWriter:
                 self._gaps["no result"] += 1
                 result = ToolResult(call.id, call.name, (Text(NO_RESULT),), is_error=True, error_code=LOST)
             yield _Fact(e.ToolStarted, {"call": call})
+            yield from each.todos
             yield _Fact(e.ToolFinished, {"result": result, "seconds": each.seconds}, each.at)
+            todos = self._todos.after(call, result, each.at)
+            if todos is not None:
+                yield _Fact(e.TodosChanged, {"todos": todos, "by": "model", "call_id": call.id}, each.at)
         ended = next((each.at for each in reversed(one.calls) if each.at is not None), one.at)
         yield _Fact(e.RoundFinished, {"index": index, "status": "success", "seconds": None}, ended)
 

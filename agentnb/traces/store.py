@@ -26,6 +26,8 @@ from agentnb.traces.reading import MAX_STREAMED, check_file, opened
 from agentnb.traces.run_file import RunFile, is_being_written
 from agentnb.traces.summaries import RunSummary, summary
 
+FOLDER = Path(".agentnb") / "runs"
+"""Where the runs of a notebook are stored, from the folder in which it runs."""
 MAX_OPEN = 128
 """Runs of one event loop that may write at the same time; others wait. (Many processes may open only 256 files.)"""
 AnyFile = TypeVar("AnyFile")
@@ -56,6 +58,8 @@ Fold: TypeAlias = Callable[[list[AnyEvent]], AnyRun]
 LOG_BEGINS = b'{"kind":"run_started"'
 """The first bytes of each log that agentnb writes."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_MADE_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{11}")
+"""The id of a run that agentnb named."""
 
 
 class Store:
@@ -281,13 +285,26 @@ def _resumable(run: Run) -> Run:
     return run
 
 
+def _where_logs_are(path: Path) -> str:
+    """Return where there is a log instead of at this path, which may be the id of a run."""
+    if _MADE_ID.fullmatch(path.name):
+        return f"A run is named by its file: .agentnb/runs/{path.name}.jsonl"
+    return "%agent history lists the runs. Logs are in .agentnb/runs, beside the notebook, from its first run on"
+
+
+def unreadable(path: Path, error: OSError) -> StoreError:
+    """Return the error that says why a file cannot be read, and where logs are if it is not there."""
+    hint = _where_logs_are(path) if isinstance(error, FileNotFoundError) else "%agent history lists the runs"
+    return StoreError(f"{path} cannot be read: {error.strerror or error}", hint)
+
+
 def load_file(path: Path) -> Run:
     """Return the run of a log file; raises `StoreError` if it cannot be read, `TraceError` if it is not a log."""
     try:
         with opened(path) as file:
             return _load(file, path, Run.from_events)
     except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror or error}", "%agent history lists the runs") from error
+        raise unreadable(path, error) from None
 
 
 def load_if_log(path: Path, fold: Fold[AnyRun]) -> AnyRun | None:

@@ -41,6 +41,18 @@ class RunSummary(NamedTuple):
     tags: tuple[str, ...] = ()
     notebook: str = ""
     """The notebook it was started from, if that is known."""
+    foreign: bool = False
+    """Whether another product recorded it: no command of agentnb resumes or answers it."""
+
+    @property
+    def can_be_recovered(self) -> bool:
+        """Whether it is interrupted, and agentnb can resume it."""
+        return self.status == "interrupted" and not self.foreign
+
+    @property
+    def can_be_answered(self) -> bool:
+        """Whether it waits for the person, and agentnb can take the answer."""
+        return self.status == "waiting_on_user" and not self.foreign
 
 
 class _Reply(msgspec.Struct, gc=False):
@@ -122,6 +134,7 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
         started.parent_id,
         tags=started.tags,
         notebook=started.notebook,
+        foreign=started.origin is not None,
     )
 
 

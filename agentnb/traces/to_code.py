@@ -30,11 +30,11 @@ def to_code(run: Run) -> str:
 
 def _head(run: Run) -> Iterator[str]:
     names = sorted({record.call.name for record in _work(run)})
-    yield f"# %% {_one_line(run.prompt)}"
-    yield f"# The tool calls of run {_one_line(run.id)}, without the agent."
+    yield f"# %% {one_line(run.prompt)}"
+    yield f"# The tool calls of run {one_line(run.id)}, without the agent."
     if names:
         yield from textwrap.wrap(
-            f"Define or import first: {', '.join(map(_one_line, names))}",
+            f"Define or import first: {', '.join(map(one_line, names))}",
             WIDTH,
             initial_indent="# ",
             subsequent_indent="# ",
@@ -83,11 +83,11 @@ def _arguments(arguments: Any) -> str:
 
 
 def _comment(text: str) -> list[str]:
-    line = _one_line(text)
+    line = one_line(text)
     short = line if len(line) <= _MAX_COMMENT else line[: _MAX_COMMENT - 1] + "…"
     return textwrap.wrap(short, WIDTH, initial_indent="# ", subsequent_indent="# ")
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Return a text of a model as one line without control characters: it must not leave its comment."""
     return "".join(char if char.isprintable() else " " for char in " ".join(text.split()))

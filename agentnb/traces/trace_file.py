@@ -107,7 +107,7 @@ class TraceFile:
         with self.open() as file:
             lines = (line for line in iter(lambda: file.readline(MAX_RECORD + 1), b"") if line.strip())
             first, second = next(lines, b""), next(lines, b"")
-        return bool(second) and _decoded(first.removeprefix(b"\xef\xbb\xbf")) is not None
+        return bool(second) and decoded(first.removeprefix(b"\xef\xbb\xbf")) is not None
 
     @cached_property
     def first(self) -> Any:
@@ -141,7 +141,7 @@ class TraceFile:
 
     @cached_property
     def _json(self) -> Any:
-        return _decoded(self.whole())
+        return decoded(self.whole())
 
     def whole(self) -> bytes:
         """Return the whole file. Raises `TraceError` if it is too large."""
@@ -167,7 +167,7 @@ class TraceFile:
         A last line that was cut off is noted and left out, any other that is no JSON is a `problem`.
         """
         for number, line in self.lines():
-            found = _decoded(line)
+            found = decoded(line)
             if found is not None:
                 yield number, found
             elif line.endswith(b"\n"):
@@ -184,6 +184,12 @@ class TraceFile:
         for position, item in items:
             with self.guarded(position):
                 yield read(position, item)
+
+    def take_each(self, items: Iterable[T], take: Callable[[T], object], position: str = "", what: str = "message") -> None:
+        """Call ``take`` with each part of a run; one that is malformed is a `problem`, and the rest of the run is read."""
+        for index, item in enumerate(items):
+            with self.guarded(", ".join(filter(None, (position, f"{what} {index}")))):
+                take(item)
 
     @contextmanager
     def guarded(self, position: str = "") -> Iterator[None]:
@@ -226,15 +232,15 @@ _KIND_WORDS: dict[Kind, str] = {
 }
 
 
-def _decoded(data: bytes) -> Any:
-    """Return the JSON value, also with NaN and infinities, as Python writes them; None if it is none."""
+def decoded(data: bytes) -> Any:
+    """Return the JSON value, also with NaN, infinities and half characters, as Python writes them; None if it is none."""
     try:
         return msgspec.json.decode(data)
     except RecursionError:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
-    if b"NaN" not in data and b"Infinity" not in data:
+    if not any(odd in data for odd in (b"NaN", b"Infinity", b"\\ud", b"\\uD")):
         return None
     try:
         return json.loads(data, parse_constant=lambda name: None)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from run_checks import assert_closed, assert_every_call_has_one_result, kinds, results
@@ -12,7 +14,11 @@ from scripted_runs import Breaking, add, bare, reply
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import AnyEvent, Delta, ErrorRaised, TextDelta
-from agentnb.core.messages import ToolCall
+from agentnb.core.messages import Text, ToolCall
+from agentnb.core.request import Request
+from agentnb.detect.run import Run
+from agentnb.display.html import run_html
+from agentnb.display.text import run_text
 from agentnb.errors import MissingKey, ModelError, ScriptEnded
 from agentnb.models import RemoteModel, make_model
 from agentnb.models.model import Reply
@@ -38,6 +44,66 @@ def test_a_failure_in_the_first_round_raises_with_the_run_whose_log_is_closed(tm
     assert kinds(run)[-3:] == ["ErrorRaised", "RoundFinished", "RunFinished"]
     assert_closed(run)
     assert store.load(run.id) == run
+
+
+class Own:
+    """A model of somebody's own, whose stream yields these things, of which the last may be an error."""
+
+    name = "own:model"
+
+    def __init__(self, *items: object) -> None:
+        self.items = items
+
+    async def stream(self, request: Request) -> AsyncIterator[Any]:
+        for item in self.items:
+            if isinstance(item, Exception):
+                load_the_weights(item)
+            yield item
+
+
+def load_the_weights(error: Exception) -> None:
+    raise error
+
+
+def test_an_error_in_a_model_of_ones_own_has_a_traceback_of_ones_own_code_in_the_card(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    with pytest.raises(ModelError, match="own:model failed: RuntimeError: no GPU") as caught:
+        Agent(Own(RuntimeError("no GPU"))).run_sync("go", store=store)
+    run = caught.value.run
+    assert isinstance(run, Run) and run.error is not None
+    traceback = run.error.traceback
+    assert "load_the_weights" in traceback and "in stream" in traceback and "agentnb/runtime" not in traceback
+    assert store.load(run.id).error == run.error and "run.error.traceback" in str(caught.value)
+    assert "Traceback of your model" in run_html(run) and "load_the_weights" in run_html(run)
+    assert "load_the_weights" not in run_text(run)
+
+
+def test_an_error_that_is_no_code_of_the_persons_has_no_traceback() -> None:
+    with pytest.raises(ModelError) as caught:
+        Agent(ScriptedModel([RuntimeError("boom")])).run_sync("go")
+    run = caught.value.run
+    assert isinstance(run, Run) and run.error is not None and (run.error.traceback, run.error.hint) == ("", "")
+
+
+def test_what_a_stream_yields_by_mistake_is_named_with_what_it_should_yield(subtests: pytest.Subtests) -> None:
+    class Returns:
+        name = "own:returns"
+
+        async def stream(self, request: Request) -> Reply:
+            return reply("Hello.")
+
+    wrong: dict[str, tuple[Any, str]] = {
+        "text": (Own("hello"), "own:model yielded 'hello', of type str"),
+        "a part": (Own(Text("hello")), "own:model yielded Text(text='hello', provider_metadata=None), of type Text"),
+        "nothing": (Own(), "own:model ended its stream without a reply"),
+        "a reply of text": (Own(Reply("hello")), "The Reply of own:model holds no Message"),  # type: ignore[arg-type]
+        "no stream": (Returns(), "The stream of own:returns is not an async generator, but returns a coroutine"),
+    }
+    for name, (model, what) in wrong.items():
+        with subtests.test(name):
+            with pytest.raises(ModelError) as caught:
+                Agent(model).run_sync("go")
+            assert str(caught.value).startswith(what) and 'last Reply(Message("assistant"' in caught.value.hint
 
 
 @pytest.mark.req("R0.12")
@@ -152,7 +218,7 @@ def test_a_model_that_is_written_wrongly_is_told_how_to_write_it(kind: str) -> N
         async def stream(self, request: object) -> object:
             yield Reply("hello")  # type: ignore[arg-type]
 
-    with pytest.raises(ModelError, match=r"yield TextDeltas|Write Reply\("):
+    with pytest.raises(ModelError, match=r"with yield\. Yield TextDelta|holds no Message\. Yield TextDelta"):
         Agent(Wrong() if kind == "a coroutine" else Words()).run_sync("go")  # type: ignore[arg-type]
 
 

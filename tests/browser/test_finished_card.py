@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from contrast import COLOURS, faint
 from finished_runs import finished_runs
+from nbconvert import HTMLExporter
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from agentnb.display.html import run_html
+from agentnb.display.markdown import markdown_html
 from agentnb.display.page import page_html
 
 pytestmark = pytest.mark.browser
@@ -42,6 +45,44 @@ def test_no_finished_card_is_high_whatever_went_wrong(browser: Any, tmp_path: Pa
                 assert box["height"] <= MOST and box["width"] == width
                 assert page.evaluate("() => document.documentElement.scrollWidth") <= width
                 page.context.close()
+
+
+ROOM = """run => {
+    const block = run.parentElement.parentElement.appendChild(document.createElement('div'));
+    const room = block.getBoundingClientRect().width;
+    block.remove();
+    return room;
+}"""
+"""The width of the output that holds a card, without the space at its end: JupyterLab leaves 20 px there for any output."""
+
+
+def test_in_exported_html_a_card_is_as_wide_as_its_cell(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    card = new_output("display_data", data={"text/html": run_html(finished_runs()["six failed calls"])})
+    notebook = new_notebook(cells=[new_code_cell("%%agent\nWhich is the heaviest?", execution_count=1, outputs=[card])])
+    for template in ("lab", "classic", "basic"):
+        html, _ = HTMLExporter(template_name=template).from_notebook_node(notebook)
+        file = tmp_path / f"{template}.html"
+        file.write_text(html, encoding="utf-8")
+        for width in (700, 1400):
+            with subtests.test(template, width=width):
+                page = browser.new_page(viewport={"width": width, "height": 900})
+                page.goto(file.as_uri(), wait_until="domcontentloaded")  # without a network: the page wants MathJax from it
+                run = page.locator(".agentnb-run")
+                assert (
+                    run.bounding_box()["width"] == pytest.approx(run.evaluate(ROOM), abs=2) and run.evaluate(ROOM) > width / 2
+                )
+                assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+                page.context.close()
+
+
+def test_a_formula_is_drawn_and_what_is_unseen_in_it_takes_no_room(browser: Any, tmp_path: Path) -> None:
+    page = shown(browser, markdown_html("$\\frac{a}{b}$ and $\\frac{a+1}{b+2}$"), tmp_path)
+    over, under = page.locator("mfrac").first.locator("mi").all()
+    assert over.bounding_box()["y"] + over.bounding_box()["height"] <= under.bounding_box()["y"] + 2
+    assert "/" not in page.locator("p").inner_text()
+    assert page.locator("p").text_content() == "a/b  and (a+1)/(b+2) "
+    assert [one.bounding_box()["width"] for one in page.locator("mpadded").all()] == [0] * 5
+    page.context.close()
 
 
 def test_no_word_is_broken_in_its_middle_though_jupyterlab_would(browser: Any, tmp_path: Path) -> None:

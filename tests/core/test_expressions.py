@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.core.expressions import MAX_LENGTH, evaluate, expressions_in, names_in, substituted
+from agentnb.core.expressions import MAX_LENGTH, evaluate, expressions_in, names_in, paths_in, substituted
 from agentnb.errors import ExpressionError, SettingsError
 
 NAMES: dict[str, Any] = {
@@ -53,6 +53,10 @@ def test_an_expression_has_the_value_that_it_says(subtests: pytest.Subtests) -> 
         "query[0]": "H",
         "'a' < 'b'": True,
         "empty + results == results": True,
+        "2 in empty": False,
+        "'error' in results[0]": True,
+        "plan.steps[1] in plan.steps": True,
+        "'How' in query && 'Why' not in query": True,
         "\n  len(results)\n    > 1": True,
         "1e3": 1000.0,
         "true && True": True,
@@ -89,7 +93,10 @@ def test_an_expression_without_a_value_is_an_error_that_says_what_to_write(subte
         "   ": ["blank"],
         "iteration +": ["not complete"],
         "iteration is 2": ["not allowed"],
-        "2 in results": ["not allowed"],
+        "2 in results[0:1]": [":1]"],
+        "2 in iteration": ["a number holds nothing"],
+        "2 in query": ["a number is in no text"],
+        "2 in plan": ["a number is in no object"],
         "1 if ok else 2": ["not allowed"],
         "[1]": ["not allowed"],
         "results[0:1]": [":1]"],
@@ -226,7 +233,7 @@ def test_data_that_holds_one_list_many_times_costs_no_more_than_its_bound() -> N
     right: list[Any] = []
     for _ in range(40):  # as forty steps would make it, each of which hands on what it got twice
         left, right = [left, left], [right, right]
-    for expression in ("left == right", "left != right"):
+    for expression in ("left == right", "left != right", "left in right"):
         with pytest.raises(ExpressionError, match="1,000,000 values"):
             evaluate(expression, {"left": left, "right": right})
     with pytest.raises(ExpressionError, match="1,000,000 values"):
@@ -239,3 +246,10 @@ def test_the_texts_of_one_substitution_are_bounded_together() -> None:
     assert len(substituted(["${long} "] * 11, names)) == 11
     with pytest.raises(ExpressionError, match="1,000,000 characters"):
         substituted({"a": ["${long} "] * 12}, names)
+
+
+def test_the_paths_of_an_expression_are_whole_and_each_has_a_value_of_its_own() -> None:
+    expression = "len(plan.steps) > 1 && !('error' in results[0]) || iteration - results[0].result == 1 && iteration"
+    assert paths_in(expression) == ("len(plan.steps)", "results[0]", "iteration", "results[0].result")
+    assert [evaluate(path, NAMES) for path in paths_in("len(plan.steps) > results[-1].result.rows[0]")] == [2, 1]
+    assert paths_in("true != null") == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from run_builder import RunBuilder
 
 from agentnb import Run
@@ -16,6 +17,11 @@ OF_A_PERSON = {
     *("usage", "cost", "spent", "model_calls", "calls_made", "findings", "loops"),
     *("started_at", "ended_at", "seconds", "times_recovered", "is_suspended", "from_events"),
 }
+
+
+def test_what_only_a_live_run_can_do_names_the_command_and_the_handle() -> None:
+    with pytest.raises(AttributeError, match=r"A Run has no 'stop': in a notebook write %agent stop, in Python keep"):
+        RunBuilder("Go").round("Done.").run.stop
 
 
 def test_completion_offers_what_a_person_needs_and_nothing_else() -> None:

@@ -22,7 +22,18 @@ ELEMENTS = _words(
     "a b blockquote br button code details div em figcaption figure form h2 h3 h4 hr img input label li "
     "main ol p pre s section span strong summary table tbody td textarea th thead tr ul"
 )
-"""All that we make of elements."""
+"""All that we make of elements, besides those of formulas."""
+FORMULA = _words(
+    "math mrow mi mn mo mtext mspace mfrac msqrt mroot msub msup msubsup munder mover munderover mtable mtr mtd mstyle mpadded "
+    "mphantom"
+)
+_FORMULA_VALUES = {
+    **dict.fromkeys(["stretchy", "fence", "separator", "movablelimits", "largeop", "accent", "displaystyle"], "true|false"),
+    **dict.fromkeys(["lspace", "rspace", "minsize", "maxsize", "width"], r"-?[0-3](\.\d{1,3})?em|0"),
+    **{"height": "0", "depth": "0", "linethickness": "0", "scriptlevel": "[012]", "mathvariant": "normal"},
+    **{"display": "block|inline", "form": "prefix|infix|postfix"},
+}
+"""All that elements of formulas may have, and of which nothing reaches out of its place."""
 ATTRIBUTES = _words(
     "align alt checked class colspan disabled draggable for href id maxlength name open placeholder readonly "
     "rel role rows rowspan scope src start style tabindex target title type value"
@@ -82,8 +93,10 @@ class _Reader(HTMLParser):
         if self.document and (tag, attrs) == ("template", [("id", "agentnb-log")]):
             self.open.append(tag)
             return
-        if tag not in ELEMENTS and not (self.document and tag in _DOCUMENT):
+        if tag not in ELEMENTS | FORMULA and not (self.document and tag in _DOCUMENT):
             raise Harmful(f"an element that is not ours: <{tag}>")
+        if (tag in FORMULA - {"math"}) != ("math" in self.open):
+            raise Harmful(f"<{tag}> in {self.open}: a formula holds elements of formulas only, and nothing else has them")
         if len({name for name, _ in attrs}) < len(attrs):
             raise Harmful(f"an attribute twice: {attrs}")
         given = {name: value or "" for name, value in attrs}
@@ -123,6 +136,10 @@ def _check_attribute(tag: str, name: str, value: str, classes: str) -> None:
     if STEERING.search(value):
         raise Harmful(f"a character that steers, in {name}: {value[:80]!a}")
     if name.startswith(("data-", "aria-")) and re.fullmatch(r"[a-z-]+", name):
+        return
+    if tag in FORMULA and name not in ("class", "style"):
+        if name not in _FORMULA_VALUES or not re.fullmatch(_FORMULA_VALUES[name], value):
+            raise Harmful(f"an attribute that no formula has: {name}={value[:80]!r} of <{tag}>")
         return
     if name == "http-equiv" and value != "Content-Security-Policy":
         raise Harmful(f"an instruction to the browser: {value[:80]}")
@@ -379,7 +396,14 @@ HARMFUL_HTML = [
     '<img src="data:image/svg+xml;base64,eA==">',
     '<img srcset="x">',
     "<svg></svg>",
-    "<math></math>",
+    "<math href='https://x'></math>",
+    "<math><mi href='https://x'>x</mi></math>",
+    "<math><maction>x</maction></math>",
+    "<math><annotation-xml></annotation-xml></math>",
+    "<math><mtext><b>x</b></mtext></math>",
+    '<math><mspace width="-90em"></mspace></math>',
+    '<math><mi style="position:fixed">x</mi></math>',
+    "<p><mi>x</mi></p>",
     "<iframe></iframe>",
     "<style>x</style>",
     "<form action=x></form>",

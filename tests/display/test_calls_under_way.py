@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from live_calls import changed_by
 from run_builder import RunBuilder, begun
 
 from agentnb.core import events as e
@@ -10,7 +11,6 @@ from agentnb.core.events import Progress, ToolProgress
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.rounds import CallRecord
 from agentnb.display import call_labels
-from agentnb.display.live_card import LiveCard
 from agentnb.display.text import call_line
 from agentnb.display.tool_card import tool_card_html
 
@@ -36,18 +36,8 @@ def test_without_a_known_total_the_bar_has_no_value() -> None:
 
 
 def test_the_live_card_redraws_the_one_call_that_has_come_further() -> None:
-    other = ToolCall("write", {}, "c2")
-    card = LiveCard()
-    made = RunBuilder().extend(*begun(0)).add(e.ModelReplied, message=Message("assistant", (CALL, other)))
-    for event in made.add(e.ToolStarted, call=CALL).add(e.ToolStarted, call=other).events:
-        card.take(event)
-    card.frame()
-    card.take(ToolProgress("c1", HALF))
-    frame = card.frame()
-    assert frame is not None
-    (changed,) = frame["rounds"]
-    assert list(changed["html"]) == ["call:0"] and "5 of 10" in changed["html"]["call:0"]
-    assert card.frame() is None and card.heard == []
+    changed = changed_by(ToolProgress("c1", HALF), CALL)
+    assert list(changed) == ["call:0"] and "5 of 10" in changed["call:0"]
 
 
 def test_a_call_that_waits_for_approval_is_not_shown_as_running() -> None:

@@ -60,7 +60,7 @@ class Words(HTMLParser):
 
 def test_a_limited_run_says_the_limit_and_what_to_type() -> None:
     shown = run_html(made(ToolCall("add", {"a": 1}), "x", max_rounds=1))
-    assert "Limit reached: 1 round<" in shown and "%%agent --continue --max-rounds 2<" in shown
+    assert "Limit reached: 1 round<" in shown and "%%agent --continue -t add --max-rounds 2<" in shown
 
 
 def test_the_answer_stands_outside_what_is_folded() -> None:

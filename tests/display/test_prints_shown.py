@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from run_builder import RunBuilder, begun
+from live_calls import changed_by
 
 from agentnb.core import events as e
-from agentnb.core.messages import Message, Text, ToolCall, ToolResult
+from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.rounds import CallRecord
-from agentnb.display.live_card import LiveCard
 from agentnb.display.text import MAX_PRINTED, printed_lines
 from agentnb.display.tool_card import tool_card_html
 
@@ -24,6 +23,12 @@ def test_the_card_shows_prints_before_the_result_and_never_as_markup(subtests: p
             assert "<b>two" not in html and "&lt;b&gt;two&lt;/b&gt;" in html and "\x1b" not in html
             assert html.index("printed</div>") < html.index("one\n") < html.index("result</div>")
     assert "printed" not in tool_card_html(CallRecord(CALL, DONE))
+
+
+def test_a_line_parts_the_prints_from_what_is_above_them_only() -> None:
+    long = ToolCall("read", {"text": "many words " * 40}, "c1")
+    for call, lines in ((CALL, 1), (long, 2)):
+        assert tool_card_html(CallRecord(call, DONE, printed="one\n")).count("tool-apart") == lines
 
 
 def test_long_prints_are_cut_and_a_live_card_can_show_all_of_them() -> None:
@@ -43,16 +48,5 @@ def test_the_text_has_the_last_lines() -> None:
 
 
 def test_the_live_card_redraws_the_one_call_that_has_printed_with_its_last_line() -> None:
-    other = ToolCall("write", {}, "c2")
-    card = LiveCard()
-    made = RunBuilder().extend(*begun(0)).add(e.ModelReplied, message=Message("assistant", (CALL, other)))
-    for event in made.add(e.ToolStarted, call=CALL).add(e.ToolStarted, call=other).events:
-        card.take(event)
-    card.frame()
-    card.take(e.ToolPrinted("c1", "first\nlast <i>\n"))
-    frame = card.frame()
-    assert frame is not None
-    (changed,) = frame["rounds"]
-    assert list(changed["html"]) == ["call:0"]
-    assert 'tool-printing">last &lt;i&gt;</div>' in changed["html"]["call:0"]
-    assert card.frame() is None and card.heard == []
+    changed = changed_by(e.ToolPrinted("c1", "first\nlast <i>\n"), CALL)
+    assert list(changed) == ["call:0"] and 'tool-printing">last &lt;i&gt;</div>' in changed["call:0"]

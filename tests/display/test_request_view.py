@@ -124,6 +124,23 @@ def test_every_origin_is_told_in_a_word_and_not_by_colour_alone(whole: bool) -> 
     assert "2 · assistant · + new since round 1, stored" in new and "3 · tool · + new since round 1, stored" in new
 
 
+def test_after_a_summary_the_messages_that_stay_are_not_said_to_be_new_and_share_a_line() -> None:
+    script = [*[[f"Look {n}.", ToolCall("look", {"x": n})] for n in range(5)], "Done."]
+    seen = sent_request(run_of_script(*script, todos=False, history=SHORT, guidance="off"), 3)
+    stored = "stored; some earlier messages of round 3 are not sent"
+    cut, whole = (shown(seen, whole=whole).text for whole in (False, True))
+    assert "1 · user · Σ stored, and joined to it a summary" in cut and f"= Messages 2 to 3: {stored}\n" in cut
+    assert "Look 1." not in cut and "Look 2." in cut
+    for number in ("2 · assistant", "3 · tool", "4 · assistant", "5 · tool"):
+        assert f"{number} · = {stored}\n" in whole and f"{number} · +" not in whole + cut
+    same = sent_request(run_of_script(*script, todos=False, guidance="off"), 2)
+    longer = replace(same, kept=2, unchanged=2)  # text was added to the third message, and a reply came after it
+    for one, words in ((same, "+ new since round 2, stored"), (longer, "3 · tool · + stored, and longer")):
+        for whole in (False, True):
+            text = shown(one, whole=whole).text
+            assert words in text and "some earlier messages" not in text
+
+
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.req("R0.20")
 def test_what_is_said_in_passing_stands_there_to_the_letter_in_every_round(whole: bool) -> None:

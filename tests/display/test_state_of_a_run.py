@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from hostile import visible_text
@@ -10,21 +11,23 @@ from run_builder import RunBuilder, answered, begun, called, todos_of
 
 from agentnb.core import events as e
 from agentnb.core.messages import Message
+from agentnb.core.request import ToolSpec
 from agentnb.detect.run import Run
 from agentnb.display.compact import compact_html
-from agentnb.display.head import MARKS, chip_html, tone
+from agentnb.display.head import MARKS, chip_html, meta_html, tone
 from agentnb.display.html import run_html
-from agentnb.display.states import NextStep, chip, next_step, why
+from agentnb.display.states import NextStep, chip, ending, next_step, why
 from agentnb.display.text import run_text
 from agentnb.display.todo_labels import MAX_TODOS, shown_todos
+from agentnb.display.totals import Totals
 
 
 def ended(built: RunBuilder, status: e.Status = "completed", stop_reason: str = "natural") -> Run:
     return built.add(e.RunFinished, status=status, stop_reason=stop_reason, seconds=1.0).run
 
 
-def with_todos(*statuses: str) -> RunBuilder:
-    return RunBuilder(todos=todos_of(*statuses)).round(called("look")).round("Done.")  # type: ignore[arg-type]
+def with_todos(*statuses: str, **fields: Any) -> RunBuilder:
+    return RunBuilder(todos=todos_of(*statuses), **fields).round(called("look")).round("Done.")  # type: ignore[arg-type]
 
 
 def open_calls(*names: str) -> RunBuilder:
@@ -72,6 +75,19 @@ def test_a_state_has_one_word_and_it_is_said_once(subtests: pytest.Subtests) -> 
                 assert shown.count(word) == 1
 
 
+def test_a_run_that_got_no_reply_is_not_said_to_have_made_a_round(subtests: pytest.Subtests) -> None:
+    unanswered = ended(RunBuilder().extend(*begun(0)), "failed", "error")
+    answered_once = ended(RunBuilder().round(called("look")).extend(*begun(1)), "failed", "error")
+    cut_off = ended(RunBuilder().extend(*begun(0)), "cancelled", "cancelled")
+    cases = [(unanswered, "no reply", "1 round"), (answered_once, "2 rounds", "no reply"), (cut_off, "no reply", "round")]
+    for run, told, never in cases:
+        with subtests.test(told=told, status=run.status):
+            head = run_text(run).partition("\n")[0]
+            assert told in head and never not in head
+            assert told in visible_text(meta_html(run, Totals(run.rounds))) and told in visible_text(compact_html(run))
+    assert "round 1" in visible_text(meta_html(RunBuilder().extend(*begun(0)).run, Totals()))
+
+
 def test_a_finished_run_is_folded_whatever_its_end(subtests: pytest.Subtests) -> None:
     for status, stop_reason, _ in ENDS.values():
         with subtests.test(stop_reason):
@@ -89,7 +105,7 @@ def test_what_the_person_opened_in_the_live_card_stays_in_sight() -> None:
 NEXT: dict[str, tuple[e.Status, str, NextStep | None]] = {
     "done": ("completed", "natural", None),
     "stopped by the person": ("cancelled", "cancelled", NextStep("Continue", "%%agent --continue")),
-    "stopped by a policy": ("stopped", "blocked", NextStep("Continue", "%%agent --continue")),
+    "stopped by a policy": ("stopped", "loop_detected", NextStep("Continue", "%%agent --continue")),
     "failed": ("failed", "error", NextStep("Continue", "%%agent --continue")),
 }
 
@@ -99,6 +115,34 @@ def test_every_end_but_a_good_one_says_what_to_type_next(subtests: pytest.Subtes
         with subtests.test(name):
             assert next_step(ended(RunBuilder().round("So far."), status, stop_reason)) == step
     assert next_step(ended(RunBuilder(), "failed", "error")) is None  # there is nothing to continue
+
+
+def test_what_to_type_names_the_tools_again_and_opens_a_todo_that_would_stay_blocked() -> None:
+    tools = (ToolSpec("total", ""), ToolSpec("survey", ""))
+    one = ended(with_todos("completed", "blocked", tools=tools), "stopped", "blocked")
+    assert next_step(one) == NextStep("Continue", "%agent todos open 2, then %%agent --continue -t total survey")
+    two = ended(with_todos("blocked", "blocked"), "stopped", "blocked")
+    assert next_step(two) == NextStep("Continue", "%agent todos open ID, then %%agent --continue")
+    long = tuple(ToolSpec(f"long_name_of_a_tool_{n}", "") for n in range(9))
+    many = ended(RunBuilder(tools=long).round("So far."), "cancelled", "cancelled")
+    assert next_step(many) == NextStep("Continue", "%%agent --continue -t TOOLS")
+    for run in (one, two, many):
+        step = next_step(run)
+        assert step is not None and "<code" in run_html(run) and step.command in visible_text(run_html(run))
+
+
+def test_a_failed_run_says_in_sentences_what_to_type_unless_it_would_only_fail_again() -> None:
+    def after(error: e.RunError) -> str:
+        built = RunBuilder().round("So far.")
+        built.add(e.ErrorRaised, error=error, where="model")
+        return ending(ended(built, "failed", "error"))
+
+    unreachable = e.RunError("ProviderTrouble", "nothing answers", "Name another with url=URL")
+    assert after(unreachable) == "nothing answers. Name another with url=URL. Then continue: %%agent --continue"
+    assert after(e.RunError("ModelError", "no GPU")) == "no GPU. Continue: %%agent --continue"
+    said = e.RunError("ProviderTrouble", "it fails", "Try again in a while: %%agent --continue")
+    assert after(said) == "it fails. Try again in a while: %%agent --continue"
+    assert after(e.RunError("ScriptEnded", "The script ended", "Give it one more reply")).endswith("Give it one more reply")
 
 
 def test_a_run_that_a_loop_ended_says_what_it_repeated() -> None:

@@ -364,7 +364,7 @@ def test_a_server_on_this_machine_that_is_not_there_is_said_so_and_not_waited_fo
             refused = caused_by(httpx2.ConnectError("All connection attempts failed"), openai.APIConnectionError(request=ASKED))
             found = of(refused, "ollama", url)
             assert (found.error.what, found.transient) == (f"ollama: nothing answers at {url}", False)
-            assert found.error.hint == "Start the server there, or name another: url="
+            assert found.error.hint == "Start the server there, or name another with url=URL"
             assert of(caused_by(httpx2.ReadError("reset"), openai.APIConnectionError(request=ASKED)), "ollama", url).transient
 
 

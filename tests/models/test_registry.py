@@ -12,7 +12,7 @@ import pytest
 from quick_models import reply_of
 
 from agentnb import Agent, Store
-from agentnb.errors import AgentnbError, MissingKey, ModelError, NotAvailable, SettingsError, UnknownModel
+from agentnb.errors import AgentnbError, MissingKey, ModelError, SettingsError, UnknownModel
 from agentnb.models import RemoteModel, ScriptedModel, SimulatedModel
 from agentnb.models.connections import Endpoint
 from agentnb.models.options import Options
@@ -199,9 +199,10 @@ def test_the_form_of_the_answers_goes_with_the_name_of_a_language_model() -> Non
         make_model("nobody:m", output_schema=SCHEMA)
 
 
-def test_a_provider_of_a_later_version_is_refused_clearly() -> None:
-    with pytest.raises(NotAvailable, match="recorded: models are not in this version of agentnb yet"):
-        make_model("recorded:some-model")
+def test_a_recorded_model_needs_a_file_or_folder_that_is_there(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="recorded:some-run: there is no file or folder some-run"):
+        make_model("recorded:some-run")
+    assert make_model(f"recorded:{tmp_path}").name == f"recorded:{tmp_path}"
 
 
 def test_what_is_no_model_is_told_without_what_may_be_a_key() -> None:
@@ -236,11 +237,26 @@ def test_a_key_is_in_no_message_and_in_no_log(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_what_is_neither_a_name_nor_a_model_is_refused(subtests: pytest.Subtests) -> None:
-    cases = [None, 5, ScriptedModel, object(), ["simulated:disciplined"], b"simulated:disciplined"]
-    for value in cases:
+    class Nameless:
+        async def stream(self, request: Any) -> Any:
+            yield
+
+    no_method = "the method async def stream(self, request)"
+    both = f'It lacks the attribute name = "own:NAME" and {no_method}; help(agentnb.models) has an example.'
+    cases: list[tuple[Any, str]] = [
+        (None, both),
+        (5, both),
+        (object(), both),
+        (["simulated:disciplined"], both),
+        (b"simulated:disciplined", both),
+        (Nameless(), 'It lacks the attribute name = "own:NAME"; help(agentnb.models) has an example.'),
+        (ScriptedModel, "It is the class of a model. Make the model: ScriptedModel()."),
+    ]
+    for value, lacks in cases:
         with subtests.test(value=value):
-            with pytest.raises(UnknownModel, match=r"is not a model\. Give a name such as simulated:disciplined, or an object"):
+            with pytest.raises(UnknownModel) as caught:
                 check_model(value)
+            assert str(caught.value).endswith(f"is not a model. {lacks} Or give a name such as simulated:disciplined")
 
 
 def test_any_object_with_a_name_and_a_stream_is_a_model() -> None:

@@ -252,7 +252,7 @@ def test_a_server_on_this_machine_that_is_not_running_is_said_so_at_once(subtest
                 name, url = server.model(wire), server.url if wire == "anthropic" else f"{server.url}/v1"
             (error,) = ask_name(name)
             assert isinstance(error, ProviderTrouble)
-            assert str(error) == f"{wire}: nothing answers at {url}. Start the server there, or name another: url="
+            assert str(error) == f"{wire}: nothing answers at {url}. Start the server there, or name another with url=URL"
 
 
 def ask_name(name: str) -> list[Any]:

@@ -121,7 +121,7 @@ def test_a_script_that_has_run_out_says_so() -> None:
 def test_a_script_that_runs_out_later_ends_the_run_as_failed() -> None:
     run = do(["One.", CALL])
     assert run.status == "failed" and run.error is not None
-    assert run.error.type == "ScriptEnded" and "has 1 replies and was asked for number 2" in run.error.message
+    assert run.error.type == "ScriptEnded" and "has 1 reply and was asked for number 2" in run.error.message
 
 
 def test_an_exception_in_a_script_is_raised_where_it_stands() -> None:

@@ -122,10 +122,14 @@ def test_a_mistake_raises_one_line_that_says_what_to_type(kernel: Any, subtests:
         ('%agent tools "add', "No closing quotation"),
         ('%%agent -t "add\nhi', "No closing quotation"),
         ("%%agent Do this\nhi", "The text goes below"),
+        ("%%agent add\nhi", "Unrecognized arguments: add. To give it as a tool: -t add. The text goes below"),
+        ("%%agent --bogus\nhi", "Unrecognized arguments: --bogus. %%agent? shows the options"),
         ("%%agent -o for\nhi", "is not a valid variable name"),
-        ("%agent stop nothing", "match 'nothing'"),
+        ("%agent stop nothing", "No live runs match 'nothing'. Nothing is running"),
         ("%%workflow\nx", "%%workflow is not in this version"),
-        ("%replay x", "%replay is not in this version"),
+        ("%replay complex-fail", "Did you mean complex-fails"),
+        ("%replay healthy -g matrx", "no guidance set 'matrx'. Did you mean matrix?"),
+        ("%replay healthy --max-rounds 0", "from 1 to 1,000"),
         ("%%agent -t data\nhi", "`data` is a dict, not a tool. Pass a function"),
         ("%agent defaults modell=x", "Did you mean model?"),
         ("%agent stop", "Nothing is running"),
@@ -150,7 +154,8 @@ def test_a_failing_model_raises_and_the_run_is_kept(kernel: Any) -> None:
     kernel.run("failing = ScriptedModel([ToolCall('add', {'a': 1}), RuntimeError('boom')])")
     cell = kernel.run("%%agent -m failing -t add\nGo.")
     assert cell.status == "error"
-    assert cell.error == "RunFailed: The run failed. Its card says why"
+    # The line is all that nbconvert prints; the card says it too.
+    assert cell.error == "RunFailed: scripted:script failed: RuntimeError: boom. The card says more"
     assert cell.shown.count("boom") == 1
     reasons = [one["evalue"] for one in cell.outputs if one["type"] == "error"]
     assert ["boom" in reason for reason in reasons] == [True], "programs that run notebooks report it in full"

@@ -12,7 +12,7 @@ from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.display.html import run_html
 from agentnb.display.text import run_text
-from agentnb.errors import StoreError
+from agentnb.errors import ModelError, StoreError
 from agentnb.models import ScriptedModel
 from agentnb.notebook.cell_runs import Answer
 from agentnb.notebook.views import DisplayView, TerminalView
@@ -40,6 +40,18 @@ def test_a_terminal_gets_lines_as_they_come(capsys: pytest.CaptureFixture[str]) 
     asyncio.run(Agent(model, tools=[add]).run("Go.", watch=TerminalView()))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Adding." and "add(a=1)" in lines[1] and lines[2] == "It is 3." and lines[3].startswith("Done: 2 rounds")
+
+
+def test_a_terminal_gets_the_whole_reason_of_a_run_that_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    reason = f"The provider refused the key (401): {'it said much, ' * 50}and this at the end"
+    with pytest.raises(ModelError):
+        asyncio.run(Agent(ScriptedModel([RuntimeError(reason)])).run("Go.", watch=TerminalView()))
+    state, why, *rest = capsys.readouterr().out.splitlines()
+    assert state.startswith("Failed: no reply, ") and why.endswith(f"{reason} Continue: %%agent --continue") and rest == []
+    model = ScriptedModel([ToolCall("add", {"a": 1}), RuntimeError(reason)])
+    asyncio.run(Agent(model, tools=[add]).run("Go.", watch=TerminalView()))  # it has work to show: it is not raised
+    *_, state, why = capsys.readouterr().out.splitlines()
+    assert state.startswith("Failed: 2 rounds, 1 tool call, ") and why.endswith(f"{reason} Continue: %%agent --continue")
 
 
 def test_a_view_shows_the_same_run_that_the_log_holds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+from pretend_browser import Browser
+from real_kernel import Kernel
+
+from agentnb.notebook.widgets import HEARS_WHILE_BUSY
 
 HEAVY = frozenset(
     {
@@ -67,3 +75,44 @@ def test_nothing_heavy_is_loaded_by_questions_tool_calls_and_outputs() -> None:
     assert (status, output, rounds) == ("completed", {"birds": 12}, 3), done.stdout
     assert {when: sorted(HEAVY & set(names)) for when, names in loaded.items()} == {"frame": [], "question": [], "end": []}
     assert "jsonschema_rs" in loaded["question"], "the answer has a schema, which was checked"
+
+
+LIVE = """
+%load_ext agentnb
+import asyncio, pathlib, sys
+from agentnb import ToolCall
+from agentnb.models import ScriptedModel
+
+def now():
+    return sorted({name.partition(".")[0] for name in sys.modules})
+
+async def seen(place: str) -> dict:
+    "Wait until the page shows the card."
+    while not pathlib.Path("seen").exists():
+        await asyncio.sleep(0.01)
+    loaded["frame"] = now()
+    return {"place": place, "birds": 12}
+
+loaded = {"extension": now()}
+model = ScriptedModel([["I look at the **pier**.", ToolCall("seen", {"place": "pier"})], "There are *12*."])
+"""
+
+
+@pytest.mark.skipif(not HEARS_WHILE_BUSY, reason="ipykernel 6 hears no widget while a cell runs")
+def test_nothing_heavy_is_loaded_until_the_live_card_shows_its_first_frame_or_until_its_end(tmp_path: Path) -> None:
+    kernel = Kernel(tmp_path)
+    browser = Browser(kernel)
+    try:
+        browser.run(LIVE)
+        request = browser.start_card("%%agent -m model -t seen\nCount the birds")
+        assert browser.greet()["kind"] != "ended"
+        Path(tmp_path, "seen").touch()
+        browser.until(lambda: request in browser.ended)
+        assert "12" in browser.shown[-1]["text/html"]
+        browser.run("loaded['end'] = now(); print(loaded)")
+        loaded = ast.literal_eval(browser.printed.splitlines()[-1])
+    finally:
+        browser.close()
+        kernel.close()
+    assert {when: sorted(HEAVY & set(names)) for when, names in loaded.items()} == {"extension": [], "frame": [], "end": []}
+    assert "anywidget" in loaded["frame"], "the card is a widget"

@@ -77,11 +77,11 @@ def test_a_cell_comes_before_the_defaults_and_none_takes_their_limit_back() -> N
 
 def test_a_value_that_cannot_be_is_refused(subtests: pytest.Subtests) -> None:
     for line, told in [
-        ("--budget cheap", "argument --budget: must be a positive amount in US dollars, got 'cheap'"),
-        ("--budget 0", "argument --budget: must be a positive amount in US dollars, got '0'"),
-        ("--max-seconds soon", "argument --max-seconds: must be a positive number of seconds, got 'soon'"),
-        ("--max-tokens 1.5", "argument --max-tokens: must be a whole number above 0, got '1.5'"),
-        ("--on-limit explode", "argument --on-limit: must be one of stop, final_answer, raise, got 'explode'"),
+        ("--budget cheap", "Argument --budget: must be a positive amount in US dollars, got 'cheap'"),
+        ("--budget 0", "Argument --budget: must be a positive amount in US dollars, got '0'"),
+        ("--max-seconds soon", "Argument --max-seconds: must be a positive number of seconds, got 'soon'"),
+        ("--max-tokens 1.5", "Argument --max-tokens: must be a whole number above 0, got '1.5'"),
+        ("--on-limit explode", "Argument --on-limit: must be one of stop, final_answer, raise, got 'explode'"),
         ("--budgte 3", "Did you mean --budget"),
         ("--budget", "expected one argument"),
     ]:
@@ -166,7 +166,7 @@ def test_a_limit_that_is_to_raise_is_one_line_and_the_run_is_kept(clean: Any) ->
     assert cell.status == "error"
     assert cell.error == (
         "RunLimited: The run reached its limit: max_rounds, 1. Its results so far are in mine. "
-        "Continue it with %%agent --continue"
+        "Continue it with %%agent --continue -t add"
     )
     assert clean.value("mine.status, len(mine.rounds)") == "('limited', 1)"
     went_on = clean.run("%%agent -t add --continue\nGo on.")

@@ -18,6 +18,27 @@ def test_a_variable_gives_its_model_or_the_name_in_it() -> None:
     assert find_model("named", variables) == find_model("simulated:disciplined", variables) == "simulated:disciplined"
 
 
+class Echo:
+    """A model, but for its name."""
+
+    async def stream(self, request: Any) -> Any:
+        yield request
+
+
+def test_what_was_meant_as_a_model_is_told_what_it_lacks(subtests: pytest.Subtests) -> None:
+    class Named(Echo):
+        name = "own:echo"
+
+    for value, told in [
+        (Named, "It is the class of a model. Make the model: my_model = mine(), then -m my_model. Model names have"),
+        (Echo(), 'It lacks the attribute name = "own:NAME"; help(agentnb.models) has an example. Model names have'),
+    ]:
+        with subtests.test(told):
+            with pytest.raises(UnknownModel) as refused:
+                find_model("mine", {"mine": value})
+            assert told in str(refused.value)
+
+
 def test_what_is_no_model_is_refused_with_the_models_there_are(subtests: pytest.Subtests) -> None:
     for name, models, told in [
         ("modle", ["model"], "The variable modle is not defined. Did you mean model? Model names have the"),

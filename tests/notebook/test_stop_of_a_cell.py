@@ -70,10 +70,25 @@ def test_a_stopped_run_of_a_cell_can_be_continued_at_once(kernel: Any) -> None:
     kernel.run("model = ScriptedModel([ToolCall('rest', {}), 'On I go.'])")
     begun = kernel.run("%%agent -m model -t rest --background\nRest.")
     assert begun.status == "ok", begun.error
-    assert "is stopped. Continue with %%agent --continue" in kernel.run("%agent stop").printed
+    assert "is stopped. Continue with %%agent --continue -t rest\n" in kernel.run("%agent stop").printed
     cell = kernel.run("%%agent -m model --continue\nGo on.")
     assert cell.status == "ok", cell.error
     assert kernel.value("run.text") == "On I go."
+
+
+def test_stop_says_which_function_could_not_be_stopped_at_once_and_it_makes_no_further_step(kernel: Any) -> None:
+    kernel.run("import threading\nfree, ended, saved = threading.Event(), threading.Event(), []")
+    kernel.run(
+        "def save() -> str:\n    'Saves.'\n    try:\n        begun.set()\n        free.wait(60)\n        saved.append(1)\n"
+        "    finally:\n        ended.set()\nbegun = threading.Event()"
+    )
+    kernel.run("%%agent --background -t save\n- go `save()`")
+    assert kernel.value("begun.wait(60)") == "True"
+    told = kernel.run("%agent stop").printed
+    assert "save could not be stopped at once" in told
+    assert "save could not be stopped at once" in kernel.run("run").result["text/plain"]
+    kernel.run("free.set()")
+    assert kernel.value("ended.wait(60), saved") == "(True, [])"
 
 
 def test_python_code_that_waits_for_a_run_that_is_stopped_gets_the_run(subtests: pytest.Subtests, kernel: Any) -> None:

@@ -272,13 +272,14 @@ class Endless:
 @pytest.mark.req("KX.2", "KX.11")
 def test_a_run_in_a_tools_thread_ends_when_the_run_of_the_tool_has(subtests: pytest.Subtests, skipped: SkippedClock) -> None:
     def check(parallel_safe: bool, deep: bool, how: str) -> None:
-        model, runs, left = Endless(), [], threading.Event()
+        model, seen, left = Endless(), list[Any](), threading.Event()
 
         def asks() -> str:
             """Asks another."""
-            runs.append(bare(model).run_sync("inner"))
-            left.set()
-            return "asked"
+            try:
+                return bare(model).run_sync("inner", watch=seen.append).text
+            finally:
+                left.set()
 
         def middle() -> str:
             """Asks one that asks another."""
@@ -295,8 +296,7 @@ def test_a_run_in_a_tools_thread_ends_when_the_run_of_the_tool_has(subtests: pyt
             skipped.skip(60)
         ended(outer.result(PATIENCE))
         assert left.wait(PATIENCE), "it waits for ever, and so does its thread"
-        (run,) = runs
-        assert ended(run) == ("cancelled", "cancelled")
+        assert ended(Run.from_events(seen)) == ("cancelled", "cancelled")
 
     for parallel_safe, deep, how in itertools.product([True, False], [False, True], ["stopped", "out of time"]):
         with subtests.test(parallel_safe=parallel_safe, deep=deep, how=how):

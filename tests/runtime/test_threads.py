@@ -16,7 +16,8 @@ from agentnb.core.messages import ToolCall
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.run_options import RunOptions
-from agentnb.runtime.threads import LoopThread, call_in_thread
+from agentnb.runtime.threads import LoopThread
+from agentnb.runtime.worker_calls import call_in_thread
 from agentnb.tools.function import tool
 
 LONG = 30

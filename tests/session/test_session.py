@@ -63,8 +63,10 @@ def test_what_runs_is_known_and_the_newest_is_current(session: Session) -> None:
 
 
 def test_going_on_needs_a_run_that_has_ended(session: Session) -> None:
-    with pytest.raises(SettingsError, match="no run to continue"):
+    with pytest.raises(SettingsError, match=r"no run to continue\. Start one without --continue$"):
         session.last_run()
+    with pytest.raises(SettingsError, match=r"There is no run in .* is this the right one"):
+        session.newest_interrupted()
     model, let_go = held_model()
     live = session.start(Agent(model), "go")
     while live.run.started_at is None:

@@ -177,6 +177,12 @@ def test_what_cannot_be_gone_on_with_says_why(session: Session, elsewhere: str) 
         session.newest_interrupted()
 
 
+def test_a_new_kernel_that_has_nothing_to_continue_tells_of_the_run_that_was_interrupted(session: Session) -> None:
+    cut = interrupted(session.store)
+    with pytest.raises(SettingsError, match=f"To resume it: %agent recover {cut}"):
+        session.last_run()
+
+
 def test_the_newest_that_was_interrupted_is_one_that_no_other_run_had_begun(session: Session) -> None:
     first = interrupted(session.store)
     newest = interrupted(session.store)

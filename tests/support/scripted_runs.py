@@ -26,7 +26,7 @@ from agentnb.policies.gates import Gate
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.lifecycle import Lifecycle
-from agentnb.runtime.threads import call_in_thread
+from agentnb.runtime.worker_calls import call_in_thread
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.toolbox import Toolbox
 

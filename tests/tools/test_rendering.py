@@ -21,7 +21,7 @@ from agentnb import tables
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Image, Text, ToolCall
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.threads import call_in_thread
+from agentnb.runtime.worker_calls import call_in_thread
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.rendering import as_text, success
 from agentnb.tools.tool import ToolContext, ToolOutcome, failure
@@ -174,7 +174,7 @@ def test_half_characters_do_not_break_the_log(subtests: pytest.Subtests, tmp_pat
         "value": {"a": "\ud800"},
         "key": {"\ud800": 1},
         "list": ["\udfff"],
-        "table": pd.DataFrame({"a": ["\ud800"]}),
+        "table": pd.DataFrame({"a": ["\ud800"]}, dtype="object"),  # no other type of pandas takes one
         "parts": [Text("\ud800"), Image("image/png", b"png")],
         "part": Text("\ud800"),
         "outcome": ToolOutcome(True, (Text("\ud800"),)),

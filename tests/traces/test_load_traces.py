@@ -153,3 +153,11 @@ def test_runs_of_a_large_file_are_read_one_after_the_other(tmp_path: Path) -> No
     assert [next(runs).text for _ in range(3)] == ["It is here."] * 3
     with pytest.raises(TraceError, match="line 4"):
         next(runs)
+
+
+def test_what_python_writes_as_json_is_read_also_half_characters_and_what_is_no_number(tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    path.write_text(
+        '{"score": NaN, "messages": [{"role": "user", "content": "a \\ud83d"}, {"role": "assistant", "content": "b"}]}'
+    )
+    assert load_trace(path).prompt == "a \ufffd"

@@ -20,6 +20,7 @@ from agentnb.core import work_events as w
 from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Image, Text, Thinking
 from agentnb.core.request import ToolSpec, role_of
+from agentnb.core.todos import Todo
 from agentnb.core.usage import Usage
 from agentnb.core.wire import decode, encode
 from agentnb.display.page import page_html
@@ -244,6 +245,20 @@ def test_other_events_stand_where_they_came() -> None:
         odd.finish()
 
 
+def test_guidance_and_todos_stand_in_the_round_that_they_belong_to() -> None:
+    made, once = writer(), Guidance("mine", "text", "Go.")
+    made.say("Go.")
+    made.event(e.GuidanceGiven, guidance=once)
+    made.reply("I look.", [ToolCall("todo_operations", {}, "c1")], signals=["continue"])
+    made.event(e.TodosChanged, todos=(Todo(1, "Look", "completed"),), by="model", call_id="c1")
+    made.result("c1", "done")
+    made.event(e.GuidanceGiven, guidance=once)
+    made.reply("Done.")
+    run = made.finish()
+    assert [one.guidance for one in run.rounds] == [(once,), (once,)]
+    assert (run.rounds[0].completed, run.rounds[0].signals) == ((1,), ("continue",))
+
+
 def test_lists_of_other_products_are_known_by_their_names() -> None:
     names = ["TodoWrite", "write_todos", "update_plan", "todo_operations", "Bash", "think"]
     assert [role_of(name) for name in names] == ["list"] * 4 + ["work", "planning"]
@@ -274,6 +289,18 @@ def test_whatever_is_taken_makes_a_run_that_can_be_saved_shown_and_continued(tak
     assert len({one[0] for one in calls_of(run)}) == len(calls_of(run))
     model = ScriptedModel(["Well."])
     assert Agent(model).run_sync("And?", continue_from=run).text == "Well."
+
+
+def test_system_messages_before_the_conversation_are_one_system_prompt_and_later_ones_messages() -> None:
+    made = writer()
+    for text in ("Be kind.", "Be brief."):
+        made.system(text)
+    made.say("Look.")
+    made.system("Be brave.")
+    made.reply("I look.")
+    run = made.finish()
+    assert (run.system, run.prompt) == ("Be kind.\n\nBe brief.", "Look.")
+    assert [(one.author, one.text) for one in run.messages] == [("", "Look."), ("system", "Be brave."), ("", "I look.")]
 
 
 # Two formats, read with it

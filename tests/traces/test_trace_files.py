@@ -149,6 +149,15 @@ def test_a_file_there_is_not_is_an_error_with_its_name(tmp_path: Path) -> None:
             load(tmp_path / "gone.jsonl")
 
 
+def test_a_folder_that_is_not_there_yet_and_an_id_in_its_place_say_where_logs_are(tmp_path: Path) -> None:
+    for load in (load_trace, load_traces):
+        with pytest.raises(StoreError, match=r"Logs are in \.agentnb/runs, beside the notebook") as caught:
+            load(tmp_path / "runs")
+        assert caught.value.__suppress_context__, "one error, not two"
+        with pytest.raises(StoreError, match=r"by its file: \.agentnb/runs/20261122-202337-5588b9deb93\.jsonl"):
+            load("20261122-202337-5588b9deb93")
+
+
 def test_a_pattern_that_matches_nothing_says_so(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"No file matches .*\*\.jsonl"):
         load_traces(str(tmp_path / "*.jsonl"))

@@ -74,9 +74,26 @@ class Observation:
 
     @cached_property
     def next_step(self) -> int | None:
-        """The next step after the last it made, skipping steps that the list shows as completed; None if there is none."""
+        """The next step: one to be tried again, else the next after the last it made that the list does not show as completed;
+        None if there is none.
+        """
+        if self.due_again:
+            return self.due_again[0]
         first = self.made[-1] + 1 if self.made else 0
         return next((place for place in range(first, len(self.steps)) if not self._is_completed(place)), None)
+
+    @cached_property
+    def due_again(self) -> list[int]:
+        """Steps of which every call failed, where the person has spoken since and their todo is not blocked any more."""
+        places = (place for place in self.failed if place in self.own and place not in self._tried_since_words)
+        return [place for place in places if self.own[place].status in ("not-started", "in-progress")]
+
+    @cached_property
+    def _tried_since_words(self) -> set[int]:
+        """Steps it has made since the last message of the person."""
+        last = max((index for index, message in enumerate(self.since) if message.role == "user"), default=-1)
+        matches = (_STEP.match(message.text) for message in self.since[last + 1 :] if message.calls)
+        return {int(found[1]) - 1 for found in matches if found} if last >= 0 else set(self.made)
 
     @cached_property
     def answered(self) -> bool:
@@ -111,10 +128,13 @@ class Observation:
 
     @cached_property
     def own(self) -> dict[int, Entry]:
-        """Its steps' entries on the list of todos, by index of the step. Of equal titles, the last are its own."""
-        if not self.attempts_at_list:
+        """Its steps' entries on the list of todos, by index of the step. Of equal titles, the last are its own.
+
+        Before it has written its steps down, only open todos are, which an earlier run of the conversation has left.
+        """
+        if not (self.keeps_list or self.attempts_at_list):
             return {}
-        left = list(self.board)
+        left = [entry for entry in self.board if entry.is_open or self.attempts_at_list]
         own: dict[int, Entry] = {}
         for place in range(len(self.steps) - 1, -1, -1):
             title = short_title(self.steps[place].title)
@@ -131,8 +151,10 @@ class Observation:
 
     @property
     def list_due(self) -> bool:
-        """Whether it still has to write its steps down. It tries twice."""
-        return self.keeps_list and bool(self.steps) and not self.own and not self.made and self.attempts_at_list < 2
+        """Whether it still has to write its steps down, or those that are not on the list yet. It tries twice."""
+        if not self.keeps_list or self.made or self.attempts_at_list >= 2:
+            return False
+        return not self.own and bool(self.steps) if self.attempts_at_list else len(self.own) < len(self.steps)
 
     @cached_property
     def unmarked(self) -> list[Entry]:

@@ -57,7 +57,7 @@ def step_move(observation: Observation, place: int, marks: Marks) -> Move:
     """Return the calls of one step, after an update of the todo list if it has anything to mark."""
     step = observation.steps[place]
     finished = {"none": [], "last": _of_last_step(observation), "all": observation.unmarked}[marks]
-    entries = [_ended(observation, entry) for entry in finished]
+    entries = [_ended(observation, entry) for entry in finished if entry != observation.own.get(place)]
     if place in observation.own:
         entries.append((observation.own[place], "in-progress", ""))
     updates = (_update(entries),) if entries else ()
@@ -72,14 +72,15 @@ def todo_call(operation: str, **what: Any) -> ToolCall:
 def last_words(observation: Observation) -> str:
     """Return the answer; a short one if it has answered before and done nothing since."""
     if observation.plan and not observation.steps and not observation.odd:
-        items = "1 item" if len(observation.plan) == 1 else f"{len(observation.plan)} items"
-        text = f"The list has {items}, and none of them holds a call in backticks of a tool that I was given."
+        count = len(observation.plan)
+        which = "1 item, and it holds no call" if count == 1 else f"{count} items, and none of them holds a call"
+        text = f"The list has {which} in backticks of a tool that I was given."
     elif not observation.steps and not observation.odd:
         text = "Done: there is no list to follow."
     elif observation.answered:
         text = f"Done: {_counted(len(observation.made), 'step')}, as reported above."
     else:
-        text = _answer(len(observation.made), observation.results, observation.left_out)
+        text = _answer(len(observation.made), len(observation.failed), observation.results, observation.left_out)
     return f"{text}\n\n{COMPLETE}" if COMPLETE.lower() in observation.reminder else text
 
 
@@ -90,7 +91,7 @@ def _of_last_step(observation: Observation) -> list[Entry]:
 
 def _list(observation: Observation) -> Move:
     """Write the steps down as todos; append them if the list already has entries."""
-    titles = [short_title(step.title) for step in observation.steps]
+    titles = [short_title(step.title) for place, step in enumerate(observation.steps) if place not in observation.own]
     text = f"First I write down what there is to do, {_counted(len(titles), 'step')}."
     if observation.board or observation.attempts_at_list:
         return Move("list", text, (todo_call("add", newTodos=[{"title": title} for title in titles]),))
@@ -102,7 +103,8 @@ def _close(observation: Observation) -> Move | None:
     calls = _close_finished(observation, observation.unmarked)
     if not calls or observation.has_asked(calls[-1]):
         return None
-    return Move("close", "Every step is done; I update the todos that are still open.", calls)
+    done = "No step is left" if observation.failed else "Every step is done"
+    return Move("close", f"{done}; I update the todos that are still open.", calls)
 
 
 def _review(observation: Observation) -> Move:
@@ -174,8 +176,9 @@ def _introduction(observation: Observation) -> str:
     )
 
 
-def _answer(steps: int, results: Sequence[ToolResult], left_out: Sequence[str]) -> str:
-    lines = [f"Done: {_counted(steps, 'step')}, {_counted(len(results), 'tool call')}."]
+def _answer(steps: int, failed: int, results: Sequence[ToolResult], left_out: Sequence[str]) -> str:
+    which = f" ({failed} failed)" if failed else ""
+    lines = [f"Done: {_counted(steps, 'step')}{which}, {_counted(len(results), 'tool call')}."]
     lines += [f"{result.name}{' failed' if result.is_error else ''}:{_shown(_short(result))}" for result in results]
     if left_out:
         lines += [LEFT_OUT, "\n".join(f"- {one}" for one in left_out)]

@@ -11,6 +11,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from agentnb import settings
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
+from agentnb.display.labels import clean
+from agentnb.display.states import continue_command
 from agentnb.errors import SettingsError, near
 from agentnb.notebook.commands.answer import answer_command
 from agentnb.notebook.commands.guidance import find_guidance, set_lines, set_text
@@ -21,7 +23,7 @@ from agentnb.notebook.commands.recover import recover_run
 from agentnb.notebook.commands.status import default_lines, status_lines
 from agentnb.notebook.commands.todos import change_todos, todo_text
 from agentnb.notebook.dry import tool_text
-from agentnb.notebook.names import find_tools, tool_names
+from agentnb.notebook.names import find_model, find_tools, tool_names
 from agentnb.runtime.live import LiveRun
 from agentnb.session.session import Session
 from agentnb.tools.function import FunctionTool, as_tool
@@ -57,12 +59,15 @@ def status(session: Session, shell: InteractiveShell, rest: str) -> None:
 def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[ID]: stop the newest run, or that one, and keep its results"""
     live = _running(session, rest)
+    told = len(live.run.warnings)
     ended = session.stop(live, PATIENCE)
     print(
-        f"Run {live.run_id} is stopped. Continue with %%agent --continue"
+        f"Run {live.run_id} is stopped. Continue with {continue_command(live.run)}"
         if ended
         else f"Stopping run {live.run_id}. See %agent status"
     )
+    for note in live.run.warnings[told:]:  # a tool that could not be stopped at once
+        print(clean(note))
 
 
 def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
@@ -137,7 +142,8 @@ def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
         key, equals, value = word.partition("=")
         if not equals:
             raise SettingsError(f"{word!r} sets nothing", "Write KEY=VALUE, such as model=simulated:disciplined")
-        session.set_default(key, value)
+        is_variable = key == "model" and value.isidentifier() and bool(find_model(value, shell.user_ns))
+        session.set_default(key, value, is_variable=is_variable)
         changed.append(key.replace("_", "-"))
     print("\n".join(default_lines(session, changed or session.defaults)))
 
@@ -157,7 +163,7 @@ def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
 
 
 def recover(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME] [--here]: resume a run whose process died"""
+    """[ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME] [--here]: resume a run whose kernel died"""
     return recover_run(session, shell, rest)
 
 
@@ -176,7 +182,8 @@ def _running(session: Session, part_of_id: str) -> LiveRun:
     if len(found) != 1:
         ids = ", ".join(live.run_id for live in session.running())
         raise SettingsError(
-            f"{len(found)} running runs match {part_of_id!r}", f"Running: {ids}" if ids else "Nothing is running"
+            f"{'Several' if found else 'No'} live runs match {part_of_id!r}",
+            f"Live: {ids}" if ids else "Nothing is running; %agent history lists past runs",
         )
     return found[0]
 

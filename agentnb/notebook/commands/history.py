@@ -90,7 +90,7 @@ def _families(session: Session, left_out: list[str] | None = None) -> Iterator[l
 def _told(session: Session, found: list[RunSummary], wanted: list[str], most: int) -> str:
     store = session.store
     what = list_told(found, count=len(store.ids()), folder=store.shown_folder, most=most, wanted=wanted)
-    interrupted, waiting = (any(one.status == status for one in found) for status in ("interrupted", "waiting_on_user"))
+    interrupted, waiting = any(one.can_be_recovered for one in found), any(one.can_be_answered for one in found)
     told = [
         what,
         *(["Resume an interrupted run: %agent recover ID"] if interrupted else []),

@@ -44,7 +44,7 @@ def _left_behind(session: Session) -> list[str]:
     return [
         clean(f"Run {one.id}{_elsewhere(session, one)} was interrupted. To resume it: %agent recover {one.id}")
         for one in newest
-        if one.status == "interrupted"
+        if one.can_be_recovered
     ]
 
 
@@ -56,7 +56,7 @@ def _elsewhere(session: Session, one: RunSummary) -> str:
 def _suspended(session: Session, told: set[str]) -> list[str]:
     """Return a line about each of the newest runs that is suspended and not told of yet."""
     newest = islice(as_known_here(session), SHOWN)
-    found = [one.id for one in newest if one.status == "waiting_on_user" and one.id not in told]
+    found = [one.id for one in newest if one.can_be_answered and one.id not in told]
     return [f"Run {run_id} waits for your answer: %agent answer {run_id} TEXT" for run_id in found]
 
 

@@ -34,7 +34,7 @@ def change_todos(board: Board, words: str) -> None:
         _move(board, rest)
         return
     if verb not in CHANGES:
-        raise SettingsError(f"%agent todos cannot {verb}", near(verb, ["add", "move", *CHANGES]))
+        raise SettingsError(f"%agent todos has no command {verb!r}", near(verb, ["add", "move", *CHANGES]))
     number, _, why = rest.partition(" ")
     if not number.isdecimal():
         raise SettingsError(f"{number!r} is not the number of a todo", f"Write: %agent todos {verb} ID")

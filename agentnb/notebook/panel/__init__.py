@@ -220,7 +220,7 @@ class Panel:
         cut = len(found) == LISTED and count > sum(1 + one.nested for one in found)
         newest = f", the newest {LISTED}" if cut else ""
         told = f"{counted(count, 'run')} in {self._session.store.shown_folder}{newest}"
-        waiting = [one.id for one in found if one.status == "waiting_on_user"]
+        waiting = [one.id for one in found if one.can_be_answered]
         if waiting:
             told += (
                 f". {counted(len(waiting), 'suspended run')} waiting for your answer: %agent answer {short_id(waiting[0])} TEXT"

@@ -13,6 +13,11 @@ class NotebookOutputs {
     this.id = id;
   }
 
+  /** Whether an output with this data shows the widget. */
+  shows(data) {
+    return data?.[WIDGET_VIEW]?.model_id === this.id;
+  }
+
   /** Where the widget is an output of the notebook: lists of outputs, and places in them. */
   places() {
     const found = [];
@@ -20,7 +25,7 @@ class NotebookOutputs {
     for (let cell = 0; cell < (cells?.length ?? 0); cell++) {
       const outputs = cells.get?.(cell)?.outputs;
       for (let place = 0; place < (outputs?.length ?? 0); place++) {
-        if (outputs.get?.(place)?.data?.[WIDGET_VIEW]?.model_id === this.id) found.push({ outputs, place });
+        if (this.shows(outputs.get?.(place)?.data)) found.push({ outputs, place });
       }
     }
     return found;

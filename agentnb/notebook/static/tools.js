@@ -55,6 +55,12 @@ function toRound(card, number) {
   return Boolean(round);
 }
 
+function toFinding(card, number) {
+  const found = card?.querySelectorAll(".agentnb-finding")[number - 1];
+  if (found) reveal(found);
+  return Boolean(found);
+}
+
 async function copy(text, button) {
   const before = button.textContent;
   try {
@@ -198,5 +204,12 @@ function helpReaders() {
     const link = event.target.closest?.(".agentnb-to-round");
     const card = link?.closest(CARDS);
     if (card && toRound(card, Number(link.textContent))) event.preventDefault(); // as a link it would change the address of the page
+    const beside = link?.closest(".agentnb-diff")?.querySelector(`[id="${CSS.escape(link.hash.slice(1))}"]`);
+    if (beside) {
+      reveal(beside);
+      event.preventDefault();
+    }
+    const back = event.target.closest?.(".agentnb-to-finding");
+    if (back && toFinding(back.closest(CARDS), parseInt(back.textContent.replace(/\D+/, ""), 10))) event.preventDefault();
   });
 }

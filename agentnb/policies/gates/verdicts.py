@@ -13,6 +13,7 @@ from agentnb.core.messages import Text, ToolCall, ToolResult, encodable
 from agentnb.core.rounds import DENIED, DUPLICATE
 from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError
+from agentnb.policies.direct import as_given
 
 MAX_REPEATED = 8_192
 """Characters of an earlier result that a block repeats to the model."""
@@ -90,7 +91,7 @@ def judge(gates: Iterable[Gate], call: ToolCall, run: RunSoFar) -> Ask | Block |
             return denied(call, verdict.rule, verdict.reason)
         if not isinstance(verdict, Allow | Ask) or isinstance(getattr(verdict, "approvals", None), str):
             hint = "A gate returns Allow(), Ask(QUESTION), Deny(REASON) or None; the approvals of an Ask are a tuple"
-            raise SettingsError(f"The gate {gate!r} returned {verdict!r}, which is not a verdict", hint)
+            raise SettingsError(f"The gate {as_given(gate)!r} returned {verdict!r}, which is not a verdict", hint)
         first = verdict if first is None else first
     return first if isinstance(first, Ask) else None
 

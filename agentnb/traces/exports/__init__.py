@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
-from agentnb.traces.exports import sam
+from agentnb.traces.exports import anthropic_messages, openai_chat, openinference, otel, parquet, sam
 
 
 class Export(Protocol):
@@ -18,11 +18,11 @@ class Export(Protocol):
     TITLE: str
     """What it is called in sentences."""
 
-    def pieces(self, runs: Sequence[Run]) -> Iterable[bytes]:
+    def pieces(self, runs: Iterable[Run]) -> Iterable[bytes]:
         """Yield the bytes of a file that holds these runs."""
 
 
-EXPORTS: dict[str, Export] = {one.NAME: one for one in (sam,)}
+EXPORTS: dict[str, Export] = {one.NAME: one for one in (sam, openai_chat, anthropic_messages, otel, openinference, parquet)}
 """All forms by name."""
 
 

@@ -28,12 +28,12 @@ _DEFAULTS: dict[str, Any] = {"temperature": 0.7, "topP": 1.0, "contextWindowSize
 _RESULTS = ("toolExecution", "subagentExecution")
 
 
-def pieces(runs: Sequence[Run]) -> Iterable[bytes]:
+def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
     """Yield the file: a single export of one run, a bulk export of several."""
-    if len(runs) == 1:
-        whole = conversation_export(runs[0])
+    exports = [conversation_export(run) for run in runs]
+    if len(exports) == 1:
+        whole = exports[0]
     else:
-        exports = [conversation_export(run) for run in runs]
         head = {"formatVersion": VERSION, "exportedAt": _time(datetime.now(UTC)), "samVersion": _sam_version(exports)}
         whole = {**head, "conversationCount": len(exports), "conversations": exports}
     yield msgspec.json.format(msgspec.json.encode(whole), indent=2)

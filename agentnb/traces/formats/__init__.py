@@ -7,7 +7,37 @@ from typing import Protocol
 
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
-from agentnb.traces.formats import agentnb_log, openai_chat, page, sam, tau_bench
+from agentnb.traces.formats import (
+    agentnb_log,
+    anthropic_messages,
+    api_cassettes,
+    atif,
+    claude_code,
+    claude_code_web,
+    codex,
+    copilot_cli,
+    docker_agent,
+    gemini_cli,
+    inspect_log,
+    kimi_cli,
+    langgraph,
+    langsmith,
+    mad,
+    magentic,
+    mini_swe_agent,
+    openai_agents,
+    openai_chat,
+    openai_responses,
+    openhands,
+    openinference,
+    otel_genai,
+    page,
+    parquet,
+    sam,
+    swe_agent,
+    tau2_bench,
+    tau_bench,
+)
 from agentnb.traces.trace_file import TraceFile
 
 
@@ -26,7 +56,37 @@ class Format(Protocol):
         """Yield the runs of the file, in its order. What is malformed is a `problem` of the file."""
 
 
-FORMATS: tuple[Format, ...] = (agentnb_log, page, sam, tau_bench, openai_chat)
+FORMATS: tuple[Format, ...] = (
+    agentnb_log,
+    page,
+    parquet,
+    openinference,
+    otel_genai,
+    claude_code,
+    claude_code_web,
+    codex,
+    copilot_cli,
+    gemini_cli,
+    kimi_cli,
+    docker_agent,
+    sam,
+    mad,
+    magentic,
+    inspect_log,
+    atif,
+    langgraph,
+    openhands,
+    mini_swe_agent,
+    swe_agent,
+    tau2_bench,
+    tau_bench,
+    langsmith,
+    openai_agents,
+    api_cassettes,
+    openai_responses,
+    anthropic_messages,
+    openai_chat,
+)
 """All formats. The more particular a format is, the earlier it stands."""
 
 
@@ -38,7 +98,10 @@ def format_of(file: TraceFile) -> Format:
     """Return the format of a file; raises `UnknownFormat`, which says what it lacked for each that was tried."""
     missed = []
     for one in FORMATS:
-        lack = one.sniff(file)
+        try:
+            lack = one.sniff(file)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:  # what is in a place may be anything
+            lack = f"its first records are malformed ({type(error).__name__}: {error})"
         if not lack:
             return one
         missed.append(f"{one.NAME}: {lack}")

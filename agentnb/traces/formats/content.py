@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +12,21 @@ from agentnb.core.messages import AnyPart, Image, Text, Thinking
 
 _SECONDS = 100_000_000_000
 """A number of seconds since 1970 above this, in the year 5138, is one of milliseconds."""
-_TEXTS = frozenset({"text", "input_text", "output_text", "summary_text", "refusal"})
+MAX_ADDRESS = 200
+"""Characters of an address or a name that are kept in the line that stands for a picture or a file."""
+_TEXTS = frozenset({"text", "input_text", "output_text", "summary_text", "reasoning_text", "refusal"})
+_NAMED = {
+    "input_audio": "audio",
+    "output_audio": "audio",
+    "audio": "audio",
+    "file": "file",
+    "input_file": "file",
+    "container_upload": "file",
+    "document": "document",
+    "search_result": "search result",
+    "video_url": "video",
+}
+"""Kinds of parts that are kept as their text, or as a line with this word and their name."""
 
 
 def time_of(value: Any) -> datetime | None:
@@ -56,15 +71,41 @@ def parts_of(content: Any) -> list[AnyPart]:
     """Return the parts of a content as the APIs of OpenAI and Anthropic write it: a text, or a list of texts and objects.
 
     Calls and results are left out, since their formats read them. An object of an unknown kind is kept as its text, if it has
-    one; a picture that is only linked, as its address.
+    one; sound and files as a line that names them; a picture that is only linked as its address.
     """
     if content is None:
         return []
     if isinstance(content, str):
-        return [Text(content)]
+        return [Text(content)] if content.strip() else []
     if isinstance(content, dict):
         content = [content]
-    return [part for one in content if (part := _part(one)) is not None]
+    parts = (_part(one) for one in content)
+    return [part for part in parts if part is not None and not (isinstance(part, Text) and not part.text)]
+
+
+def result_parts(content: Any) -> list[AnyPart]:
+    """Return the parts of a tool's result: as `parts_of`, and whatever is no such content as the text of its JSON."""
+    if content is None or isinstance(content, str):
+        return parts_of(content)
+    listed = content if isinstance(content, list) else [content]
+    parts: list[AnyPart] = []
+    for one in listed:
+        if isinstance(one, str | dict) and (part := _part(one)) is not None:
+            parts.append(part)
+        else:
+            parts = []
+            break
+    return parts or ([] if content in ([], {}) else [Text(json_text(content))])
+
+
+def json_text(value: Any) -> str:
+    """Return plain data as the text of its JSON; a text as it is."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def text_of(content: Any) -> str:
+    """Return the text of a content, without anything else that is in it."""
+    return "".join([part.text for part in parts_of(content) if isinstance(part, Text)])
 
 
 def _part(one: Any) -> AnyPart | None:
@@ -72,11 +113,14 @@ def _part(one: Any) -> AnyPart | None:
         return Text(one)
     kind = one.get("type")
     if kind in _TEXTS:
-        return Text(str(one.get("text", one.get("refusal", ""))))
+        told = one.get("text", one.get("refusal"))
+        return Text(told if isinstance(told, str) else json_text(told or ""))
     if kind in ("thinking", "reasoning"):
         return Thinking(str(one.get("thinking") or one.get("reasoning") or one.get("text") or ""))
     if kind in ("image_url", "input_image", "image"):
         return _picture(one)
+    if kind in _NAMED:
+        return _named(kind, one)
     text = one.get("text")
     return Text(text) if isinstance(text, str) else None
 
@@ -85,6 +129,28 @@ def _picture(one: dict[str, Any]) -> AnyPart | None:
     source = one.get("source")
     if isinstance(source, dict) and source.get("type") == "base64":
         return picture(source.get("media_type"), source.get("data"))
+    if "data" in one and ("mimeType" in one or "media_type" in one):  # as MCP and the AI SDK write it
+        return picture(one.get("mimeType") or one.get("media_type"), one["data"])
     url = one.get("image_url", one.get("image", source))
-    url = url.get("url") if isinstance(url, dict) else url
-    return image_of(url) or (Text(f"[picture: {url[:200]}]") if isinstance(url, str) else None)
+    url = (url.get("url") or url.get("file_id")) if isinstance(url, dict) else url or one.get("file_id")
+    return image_of(url) or (Text(f"[picture: {url[:MAX_ADDRESS]}]") if isinstance(url, str) else None)
+
+
+def _named(kind: str, one: dict[str, Any]) -> Text:
+    """Return the text of sound, a file or a document; without one, a line that names it."""
+    inner = one.get(kind)
+    about: dict[str, Any] = inner if isinstance(inner, dict) else one
+    if isinstance(transcript := about.get("transcript"), str):
+        return Text(transcript)
+    source = about.get("source")
+    if isinstance(source, dict):
+        if source.get("type") == "text" and isinstance(source.get("data"), str):
+            return Text(source["data"])
+        if source.get("type") == "content":
+            return Text(text_of(source.get("content")))
+        about = {**source, **about}
+    if kind == "search_result":
+        return Text(text_of(about.get("content")) or f"[search result: {about.get('title')}]")
+    told = [about.get(key) for key in ("title", "filename", "file_url", "url", "file_id", "id", "format", "media_type")]
+    name = next((one for one in told if isinstance(one, str) and one), "")
+    return Text(f"[{_NAMED[kind]}: {name[:MAX_ADDRESS]}]" if name else f"[{_NAMED[kind]}]")

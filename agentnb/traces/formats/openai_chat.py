@@ -1,66 +1,84 @@
-"""Chat messages of OpenAI's API: a list of them, or an object or JSON Lines with ``messages``, as requests have."""
+"""OpenAI's Chat Completions API: messages, requests, responses, pairs of these, and records for fine-tuning."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from agentnb.core.messages import ToolCall
+from msgspec.structs import replace
+
+from agentnb.core.messages import AnyPart, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.traces.formats.content import parts_of, time_of
+from agentnb.models.openai import THINKING_FIELDS, read_usage
+from agentnb.traces.formats import anthropic_messages
+from agentnb.traces.formats.api_records import read_records, sniff_records
+from agentnb.traces.formats.content import json_text, parts_of, result_parts, text_of, time_of
+from agentnb.traces.formats.exchanges import Api
+from agentnb.traces.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, hand_over, thinking
 from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
 
 NAME = "openai_chat"
 TITLE = "OpenAI chat messages"
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+_SAYS = frozenset({"content", "tool_calls", "function_call", "refusal", "audio"})
+_OF_OTHERS = frozenset({"trajectory_format", "trajectory", "info", "simulations", "samples"})
+"""Keys beside ``messages`` by which records of other products are known."""
 
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
-    if file.kind not in ("json", "lines"):
-        return "it is not JSON"
-    messages = _messages(file.first)
-    if messages is None:
-        return "it has no list of messages"
-    return "" if all(is_message(one) for one in messages[:20]) else "its messages have no role and content of the chat API"
+    lack = sniff_records(file, API)
+    if not lack and isinstance(file.first, list) and any(map(_ran_bash, file.first)):
+        return "it is a list of messages of mini-swe-agent"
+    return lack
+
+
+def _ran_bash(message: Any) -> bool:
+    """Return whether this message is how mini-swe-agent tells the model what its command printed."""
+    return isinstance(message, dict) and str(message.get("content")).startswith("<returncode>")
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield a run for each conversation. Of requests that repeat a growing conversation, with their responses, it is one."""
+    yield from read_records(file, API)
+
+
+# What the API is
 
 
 def is_message(value: Any) -> bool:
     """Return whether this is a message of the chat API."""
-    return (
-        isinstance(value, dict)
-        and value.get("role") in ROLES
-        and bool(value.keys() & {"content", "tool_calls", "function_call"})
-    )
+    return isinstance(value, dict) and value.get("role") in ROLES and bool(value.keys() & _SAYS) and "parts" not in value
 
 
-def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each conversation."""
-    if file.kind == "lines":
-        yield from file.each(((f"line {number}", record) for number, record in file.records()), _reader(file))
-    else:
-        yield from file.each([("", file.document)], _reader(file))
+def is_conversation(value: Any) -> bool:
+    """Return whether this is a list of messages of the chat API, and not of Anthropic's."""
+    found = isinstance(value, list) and bool(value) and all(is_message(one) for one in value)
+    return found and not anthropic_messages.is_conversation(value)
 
 
-def _reader(file: TraceFile) -> Any:
-    def read_one(position: str, record: Any) -> Run:
-        about = record if isinstance(record, dict) else {}
-        writer = file.writer(NAME, position, model=str(about.get("model") or ""), tools=tools_of(about.get("tools")))
-        messages = _messages(record)
-        if messages is None:
-            raise ValueError("it has no list of messages")
-        take(writer, messages)
-        return writer.finish_without_end()
-
-    return read_one
+def is_request(body: Any) -> bool:
+    """Return whether this is the body of a request, or a record with a conversation."""
+    if not isinstance(body, dict) or body.keys() & _OF_OTHERS:
+        return False
+    return is_conversation(body.get("messages")) and not anthropic_messages.is_request(body)
 
 
-def _messages(record: Any) -> list[Any] | None:
-    found = record.get("messages") if isinstance(record, dict) else record
-    return found if isinstance(found, list) and found else None
+def is_response(body: Any) -> bool:
+    """Return whether this is a chat completion, or what a streamed one came to."""
+    choices = body.get("choices") if isinstance(body, dict) else None
+    return isinstance(choices, list) and bool(choices) and isinstance(choices[0], dict) and "message" in choices[0]
+
+
+def request_steps(body: dict[str, Any]) -> list[Step]:
+    """Return what a request says."""
+    return steps_of(body["messages"])
+
+
+# Its messages
 
 
 def take(writer: RunWriter, messages: Iterable[dict[str, Any]]) -> None:
@@ -71,54 +89,113 @@ def take(writer: RunWriter, messages: Iterable[dict[str, Any]]) -> None:
 
 def take_message(writer: RunWriter, message: dict[str, Any]) -> None:
     """Hand a message to the writer: its calls, its result, or what it says."""
+    hand_over(writer, [step_of(message)])
+
+
+def steps_of(messages: Iterable[dict[str, Any]]) -> list[Step]:
+    """Return what the messages of a conversation say."""
+    return [step_of(message) for message in messages]
+
+
+def step_of(message: dict[str, Any]) -> Step:
+    """Return what a message says: its text and calls, or its result. A role that the API does not have is a KeyError."""
     role, at = message["role"], time_of(message.get("timestamp") or message.get("created_at"))
-    author = str(message.get("name") or "")
+    author, content = str(message.get("name") or ""), message.get("content")
     if role in ("system", "developer"):
-        writer.system("".join(part.text for part in parts_of(message.get("content")) if hasattr(part, "text")))
-    elif role == "user":
-        writer.say(parts_of(message.get("content")), author=author, at=at)
-    elif role == "assistant":
-        parts = [*parts_of(_thought(message)), *parts_of(message.get("content"))]
-        writer.reply(parts, calls_of(message), author=author, at=at, usage=usage_of(message.get("usage")))
-    else:
-        call_id = str(message.get("tool_call_id") or "")
-        writer.result(call_id, parts_of(message.get("content")), name=author, at=at)
+        return SystemPrompt(text_of(content))
+    if role == "user":
+        return UserMessage(parts_of(content), author, at)
+    if role == "assistant":
+        stop, usage = str(message.get("finish_reason") or ""), usage_of(message.get("usage"))
+        return Reply(said_parts(message), calls_of(message), author, at, usage, stop_reason=stop)
+    if role not in ROLES:
+        raise KeyError(f"role {role!r}")
+    return Result(str(message.get("tool_call_id") or ""), result_parts(content), author, bool(message.get("is_error")), at)
 
 
-def _thought(message: dict[str, Any]) -> Any:
-    thought = message.get("reasoning_content") or message.get("reasoning")
-    return [{"type": "thinking", "thinking": thought}] if isinstance(thought, str) and thought else None
+def said_parts(message: dict[str, Any]) -> list[AnyPart]:
+    """Return what an assistant's message thinks and says: a refusal and what it spoke aloud are texts."""
+    parts = [*_thoughts(message), *parts_of(message.get("content"))]
+    spoken = message.get("audio")
+    if isinstance(spoken, dict) and spoken.get("transcript") and not text_of(message.get("content")):
+        parts += parts_of({"type": "audio", "audio": spoken})
+    if isinstance(refusal := message.get("refusal"), str) and refusal:
+        parts += parts_of(refusal)
+    return parts
+
+
+def _thoughts(message: dict[str, Any]) -> list[AnyPart]:
+    """Return the thinking, in the fields of the servers that send it; OpenRouter's details are read if these are empty."""
+    for field in THINKING_FIELDS:
+        if found := thinking(message.get(field)):
+            return found
+    told = [one for one in message.get("reasoning_details") or () if isinstance(one, dict)]
+    return thinking("".join([str(one.get("text") or one.get("summary") or "") for one in told]))
 
 
 def calls_of(message: dict[str, Any]) -> list[ToolCall]:
     """Return the calls of an assistant's message, also of the older kind that had one ``function_call`` and no id."""
     old = message.get("function_call")
-    calls = [
-        ToolCall(one["function"]["name"], one["function"].get("arguments"), str(one.get("id") or ""))
-        for one in message.get("tool_calls") or ()
-        if "function" in one
-    ]
+    calls = [call for one in message.get("tool_calls") or () if (call := _call(one)) is not None]
     return calls + ([ToolCall(old["name"], old.get("arguments"))] if isinstance(old, dict) else [])
+
+
+def _call(one: dict[str, Any]) -> ToolCall | None:
+    call_id = str(one.get("id") or "")
+    if isinstance(made := one.get("function"), dict):
+        return ToolCall(made.get("name") or "", made.get("arguments"), call_id)
+    if isinstance(made := one.get("custom"), dict):  # a tool that takes text
+        return ToolCall(made.get("name") or "", {"input": made.get("input")}, call_id)
+    return ToolCall(one["name"], one.get("arguments", one.get("args")), call_id) if "name" in one else None
 
 
 def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
     """Return the tools of a request."""
-    functions = [one.get("function", one) for one in tools or () if isinstance(one, dict)]
+    functions = [one.get("function") or one.get("custom") or one for one in tools or () if isinstance(one, dict)]
     return tuple(
-        ToolSpec(one["name"], str(one.get("description") or ""), one.get("parameters") or {})
+        ToolSpec(one["name"], str(one.get("description") or ""), _schema(one.get("parameters")))
         for one in functions
-        if isinstance(one, dict) and "name" in one
+        if isinstance(one, dict) and isinstance(one.get("name"), str)
     )
+
+
+def _schema(found: Any) -> dict[str, Any]:
+    return found if isinstance(found, dict) else {}
 
 
 def usage_of(usage: Any) -> Usage:
-    """Return the usage that the API reported; unknown if it is missing."""
-    if not isinstance(usage, dict):
-        return Usage()
-    sent, made = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
-    return Usage(
-        input=usage.get("prompt_tokens"),
-        output=usage.get("completion_tokens"),
-        cache_read=sent.get("cached_tokens"),
-        reasoning=made.get("reasoning_tokens"),
-    )
+    """Return the usage that the API reported; unknown if it is missing. OpenRouter reports a cost too."""
+    found = read_usage(usage)
+    cost = usage.get("cost") if isinstance(usage, dict) else None
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or cost < 0:
+        return found
+    return replace(found, cost=float(cost))
+
+
+# Its responses
+
+
+def response_steps(body: dict[str, Any]) -> list[Step]:
+    """Return the reply of a chat completion. If it holds several choices, the first counts."""
+    choice = body["choices"][0]
+    message = choice["message"]
+    kept = {key: body[key] for key in ("id", "model") if isinstance(body.get(key), str)}
+    if isinstance(annotations := message.get("annotations"), list) and annotations:
+        kept["annotations"] = annotations
+    stop = "refusal" if message.get("refusal") else choice.get("finish_reason")
+    stop = stop if isinstance(stop, str) else json_text(stop or "")
+    usage, at = usage_of(body.get("usage")), time_of(body.get("created"))
+    return [Reply(said_parts(message), calls_of(message), "", at, usage, None, stop, kept)]
+
+
+API = Api(
+    name=NAME,
+    lacks="it has no list of messages of the chat API, with role and content",
+    is_request=is_request,
+    is_conversation=is_conversation,
+    is_response=is_response,
+    request_steps=request_steps,
+    steps_of=steps_of,
+    response_steps=response_steps,
+    tools_of=lambda request, response: tools_of(request.get("tools") or request.get("functions")),
+)

@@ -7,10 +7,21 @@ from typing import Any
 
 from agentnb.detect.run import Run
 from agentnb.traces.formats import openai_chat
+from agentnb.traces.formats.content import parts_of, time_of
+from agentnb.traces.formats.endings import fail, limited, recorded
+from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
 
 NAME = "tau_bench"
 TITLE = "results of tau-bench"
+STOP = "###STOP###"
+"""What the simulated user says last."""
+LAST_TOOLS = frozenset({"transfer_to_human_agents"})
+"""Tools whose call ends the conversation."""
+MAX_STEPS = 30
+"""Replies after which tau-bench ends a conversation."""
+ERROR = "Error:"
+"""How the result of a call begins that failed."""
 _KEYS = {"task_id", "reward", "traj"}
 
 
@@ -27,13 +38,47 @@ def read(file: TraceFile) -> Iterator[Run]:
     """Yield a run for each record."""
 
     def read_one(position: str, record: dict[str, Any]) -> Run:
-        recorded = {name: record[name] for name in ("reward", "info") if name in record}
         task, trial = str(record["task_id"]), str(record.get("trial", ""))
-        writer = file.writer(NAME, position, task=task, trial=trial, settings={"recorded": recorded})
-        openai_chat.take(writer, record["traj"])
-        return writer.finish_without_end()
+        settings = recorded(record, "reward", "info", "records")
+        writer = file.writer(NAME, position, task=task, trial=trial, settings=settings)
+        messages = record["traj"]
+        file.take_each(messages, lambda message: _take(writer, message), position)
+        return _finish(writer, record.get("info"), [message for message in messages if isinstance(message, dict)])
 
-    records = (
-        file.records() if file.kind == "lines" else enumerate(file.document if isinstance(file.first, list) else [file.first])
+    if file.kind == "lines":
+        yield from file.each(((f"line {number}", record) for number, record in file.records()), read_one)
+    else:
+        records = file.document if isinstance(file.document, list) else [file.document]
+        yield from file.each(
+            ((str(index) if len(records) > 1 else "", record) for index, record in enumerate(records)), read_one
+        )
+
+
+def _take(writer: RunWriter, message: dict[str, Any]) -> None:
+    if message["role"] != "tool":
+        openai_chat.take_message(writer, message)
+        return
+    parts = parts_of(message.get("content"))
+    failed = isinstance(message.get("content"), str) and message["content"].startswith(ERROR)
+    writer.result(
+        str(message.get("tool_call_id") or ""),
+        parts,
+        name=str(message.get("name") or ""),
+        is_error=failed,
+        error_code="tool_error" if failed else None,
+        at=time_of(message.get("timestamp")),
     )
-    yield from file.each(((str(index), record) for index, record in records), read_one)
+
+
+def _finish(writer: RunWriter, info: Any, messages: list[dict[str, Any]]) -> Run:
+    """Return the run: the user ended it, or the agent by a tool, or the number of replies, or an error."""
+    if isinstance(info, dict) and info.get("error"):
+        return fail(writer, "tau-bench", info["error"])
+    last = messages[-1] if messages else {}
+    if last.get("role") == "user" and STOP in str(last.get("content")):
+        return writer.finish()
+    if last.get("role") == "tool" and str(last.get("name")) in LAST_TOOLS:
+        return writer.finish()
+    if sum(message.get("role") == "assistant" for message in messages) >= MAX_STEPS:
+        return limited(writer, "max_rounds", MAX_STEPS)
+    return writer.finish_without_end()

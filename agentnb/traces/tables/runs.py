@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import has_open, open_todos
 from agentnb.detect.run import Run
@@ -27,6 +29,10 @@ from agentnb.traces.tables.frames import Table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def _json(value: Any) -> str | None:
+    return msgspec.json.encode(value).decode() if value else None
 
 
 def _has_end(run: Run) -> bool:
@@ -261,6 +267,27 @@ COLUMNS: list[Column[Run]] = [
         lambda run: run.origin.position or None if run.origin else None,
         "Its place in the file that it was read from",
         "run_started.origin.position",
+    ),
+    Column(
+        "task",
+        "str",
+        lambda run: run.origin.task or None if run.origin else None,
+        "Id of the benchmark's task that it worked on",
+        "run_started.origin.task",
+    ),
+    Column(
+        "trial",
+        "str",
+        lambda run: run.origin.trial or None if run.origin else None,
+        "Which attempt at its task it was",
+        "run_started.origin.trial",
+    ),
+    Column(
+        "recorded",
+        "str",
+        lambda run: _json(run.settings.get("recorded")),
+        "What else its trace says of it, such as a reward, scores or labels, as JSON",
+        "run_started.settings",
     ),
     Column(
         "forked_from",

@@ -110,7 +110,53 @@ def test_a_step_of_which_every_call_failed_is_marked_blocked_with_the_reason() -
     run = do("simulated:disciplined", "- `look(-1)`\n- `look(-1)` and `look(1)`\n- `look(-2)`", tools=[look], guidance="matrix")
     assert [todo.status for todo in run.todos] == ["blocked", "completed", "blocked"]
     assert (run.todos[0].blocked_reason, run.stop_reason) == ("look failed", "blocked")
-    assert run.text.startswith("Done: 3 steps, 4 tool calls.\n\nlook failed:")
+    assert run.rounds[-2].text.startswith("No step is left; I update the todos")
+    assert run.text.startswith("Done: 3 steps (2 failed), 4 tool calls.\n\nlook failed:")
+
+
+def test_a_failed_step_that_was_opened_again_is_tried_again_when_the_person_has_spoken() -> None:
+    broken = [True]
+
+    def look(a: int) -> int:
+        """Look."""
+        if broken[0] and a == 1:
+            raise ValueError("nothing there")
+        return a
+
+    agent = Agent(MODEL, tools=[look], guidance="matrix")
+    first = agent.run_sync("- `look(1)`\n- `look(2)`")
+    broken[0] = False
+    left = agent.run_sync("I mended it.", continue_from=first)
+    assert (left.stop_reason, work_of(left)) == ("blocked", []), "a todo that is blocked stays so"
+    board = TodoBoard(left.todos)
+    board.reopen(1)
+    mended = Agent(MODEL, tools=[look], guidance="matrix", todos=board).run_sync("I mended it.", continue_from=left)
+    assert (mended.stop_reason, work_of(mended)) == ("natural", [1])
+    assert [todo.status for todo in mended.todos] == ["completed", "completed"]
+
+
+def test_a_task_that_is_repeated_takes_up_the_open_todos_of_the_same_titles() -> None:
+    broken = [True]
+
+    def look(a: int) -> int:
+        """Look."""
+        if broken[0] and a == 1:
+            raise ValueError("nothing there")
+        return a
+
+    agent = Agent(MODEL, tools=[look], guidance="matrix")
+    first = agent.run_sync("- `look(1)`\n- `look(2)`")
+    broken[0] = False
+    again = agent.run_sync("- `look(1)`\n- `look(3)`", continue_from=first)
+    assert (again.stop_reason, work_of(again)) == ("natural", [1, 3])
+    assert [(todo.title, todo.status) for todo in again.todos] == [
+        (title, "completed") for title in ("look(1)", "look(2)", "look(3)")
+    ]
+
+
+def work_of(run: Run) -> list[int]:
+    """The arguments of the work calls of a run."""
+    return [call.arguments["a"] for one in run.rounds for call in one.calls if call.name != TODO_TOOL]
 
 
 def test_a_step_that_the_person_has_completed_is_passed_over() -> None:

@@ -79,6 +79,8 @@ def test_an_item_without_a_call_is_passed_over() -> None:
 def test_a_list_without_any_call_is_said_to_be_one() -> None:
     run = do("- think\n- think `again`")
     assert run.text == "The list has 2 items, and none of them holds a call in backticks of a tool that I was given."
+    alone = Agent("simulated:disciplined").run_sync("- Think.")
+    assert alone.text == "The list has 1 item, and it holds no call in backticks of a tool that I was given."
 
 
 def test_tools_it_was_not_given_are_not_called() -> None:

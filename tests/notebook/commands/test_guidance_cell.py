@@ -68,7 +68,7 @@ def test_a_set_can_be_put_in_a_variable_for_python(kernel: Any) -> None:
 
 def test_a_mistake_is_one_line_that_says_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
     for cell, told in [
-        ("%%guidance\nhello", "the following arguments are required: NAME"),
+        ("%%guidance\nhello", "The following arguments are required: NAME"),
         ("%%guidance matrix\nhello", "matrix is a built-in guidance set"),
         ("%%guidance own", "The guidance set is blank"),
         ("%%guidance own\n# todo_text\nhello", "Did you mean todos_text"),
@@ -154,7 +154,7 @@ def test_what_cannot_be_done_to_a_list_is_said_in_one_line(kernel: Any, subtests
     for line, told in [
         ("%agent todos", "There is no todo list"),
         ("%agent todos done x", "not the number of a todo"),
-        ("%agent todos finish 1", "%agent todos cannot finish"),
+        ("%agent todos finish 1", "%agent todos has no command 'finish'"),
         ("%agent todos done 9", "There is no todo 9"),
         ("%agent todos add", "The todo has no title"),
         ("%agent todos move", "Which todo should be moved?"),

@@ -61,7 +61,7 @@ def test_a_kernel_that_is_killed_in_a_tool_loses_nothing_and_another_goes_on(tmp
         assert cell.status == "ok", cell.error
         assert cell.printed.startswith("Resuming run ") and cell.printed.strip().count("\n") == 0
         # What was cut off is not taken for done.
-        assert cell.shown.startswith("Ended: todos blocked") and "Done: 3 steps, 3 tool calls" in second.value(
+        assert cell.shown.startswith("Ended: todos blocked") and "Done: 3 steps (1 failed), 3 tool calls" in second.value(
             "run.rounds[-1].text"
         )
         assert second.value("run.stop_reason, [todo.status for todo in run.todos]") == (
@@ -258,7 +258,7 @@ def test_the_list_of_runs_shows_the_notebook_of_each(mine: Any) -> None:
 def test_a_mistake_is_one_line_that_says_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
     for line, told in [
         ("nothing", "There is no run 'nothing'"),
-        ("x y", "unrecognized arguments: y. Write %agent recover [ID] [-m MODEL]"),
+        ("x y", "Unrecognized arguments: y. Write %agent recover [ID] [-m MODEL]"),
         ("x --modle m", "Did you mean --model"),
         ("x -o for", "is not a valid variable name"),
         ("'x", "No closing quotation"),

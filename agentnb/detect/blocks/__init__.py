@@ -1,0 +1,37 @@
+"""Building blocks of detectors: repeated calls, cycles, windows, texts, errors, limits; their thresholds are arguments."""
+
+from agentnb.detect.blocks.calls import AlternatingCalls, CycledCalls, RepeatedCall
+from agentnb.detect.blocks.chunks import RepeatedChunks
+from agentnb.detect.blocks.errors import Condensations, FailingTool, RoundsWithErrors
+from agentnb.detect.blocks.limits import RoundLimit
+from agentnb.detect.blocks.nothing_new import NothingNew
+from agentnb.detect.blocks.rounds import RoundDetector
+from agentnb.detect.blocks.score import CombinedScore
+from agentnb.detect.blocks.texts import Monologue, RepeatedText, RepeatedThought, UnheededMessage
+from agentnb.detect.blocks.todos import PlanningOnly, ReopenedTodo, TalkWithOpenTodos
+from agentnb.detect.blocks.windows import FrequentCall, FrequentStep, MostlyReading, RepeatedBatch
+
+__all__ = [
+    "AlternatingCalls",
+    "CombinedScore",
+    "Condensations",
+    "CycledCalls",
+    "FailingTool",
+    "FrequentCall",
+    "FrequentStep",
+    "Monologue",
+    "MostlyReading",
+    "NothingNew",
+    "PlanningOnly",
+    "ReopenedTodo",
+    "RepeatedBatch",
+    "RepeatedCall",
+    "RepeatedChunks",
+    "RepeatedText",
+    "RepeatedThought",
+    "RoundDetector",
+    "RoundLimit",
+    "RoundsWithErrors",
+    "TalkWithOpenTodos",
+    "UnheededMessage",
+]

@@ -1,0 +1,81 @@
+"""A text that repeats itself: the same piece of it again and again, close together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from agentnb.core.events import CommandReceived
+from agentnb.core.rounds import WorkflowRound
+from agentnb.core.run import RunFacts
+from agentnb.core.work_events import Severity
+from agentnb.detect.blocks.rounds import RoundDetector
+from agentnb.detect.detector import Finding
+
+_FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
+_STRUCTURE = re.compile(r"^\s*(?:\|.*\||[|+-]{3,}|[*+-]\s.*|\d+\.\s.*|#{1,6}\s.*|>.*)$", re.MULTILINE)
+"""Lines of tables, lists, headings and quotes: they begin alike by nature, and the search restarts behind them."""
+
+
+class RepeatedChunks(RoundDetector):
+    """A piece of ``size`` characters stands ``times`` times in the last ``history`` characters of a reply.
+
+    The places are at most ``mean_gap`` characters apart on average, and there are at most ``periods`` different texts between
+    them. Code blocks are left out, and tables, lists, headings and quotes restart the search.
+    """
+
+    rule = "repeated_chunk"
+
+    def __init__(
+        self,
+        size: int = 50,
+        times: int = 10,
+        severity: Severity = "nudge",
+        *,
+        then: Severity | None = None,
+        mean_gap: float = 250.0,
+        periods: int = 5,
+        history: int = 5_000,
+    ) -> None:
+        self.size, self.times, self.severity, self.then = size, times, severity, then or severity
+        self.mean_gap, self.periods, self.history = mean_gap, periods, history
+        self._has_found = False
+
+    def spoke(self, event: CommandReceived) -> None:
+        """Start again: the next finding is the first again."""
+        self._has_found = False
+
+    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+        """Look through the text of a reply."""
+        text = one.text
+        if len(text) < self.size * 2:
+            return ()
+        chunk = next((found for prose in self._prose(text) if (found := self._repeated(prose))), "")
+        if not chunk:
+            return ()
+        severity, self._has_found = (self.then if self._has_found else self.severity), True
+        sentence = f"The reply of round {one.index + 1} repeats the same {self.size} characters {self.times} times or more"
+        return self.found(one.index, one.index, severity, sentence, chunk)
+
+    def _prose(self, text: str) -> Iterator[str]:
+        for number, part in enumerate(_FENCE.split(text)):
+            if number % 2 == 0:  # the odd ones stand between fences
+                yield from (piece[-self.history :] for piece in _STRUCTURE.split(part))
+
+    def _repeated(self, text: str) -> str:
+        """Return a chunk that repeats too often; nothing if none does."""
+        places: dict[str, list[int]] = {}
+        for at in range(len(text) - self.size + 1):
+            chunk = text[at : at + self.size]
+            mine = places.setdefault(chunk, [])
+            mine.append(at)
+            if len(mine) >= self.times and self._is_close(text, mine[-self.times :]):
+                return chunk
+        return ""
+
+    def _is_close(self, text: str, at: list[int]) -> bool:
+        if (at[-1] - at[0]) / (len(at) - 1) > self.mean_gap:
+            return False
+        between = {text[start:end] for start, end in pairwise(at)}
+        return len(between) <= self.periods

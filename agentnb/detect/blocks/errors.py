@@ -1,0 +1,113 @@
+"""Failures in a row, and compactions that do not help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentnb.core.events import AnyEvent, CommandReceived, ContextCompacted, RoundFinished
+from agentnb.core.rounds import WorkflowRound
+from agentnb.core.run import RunFacts
+from agentnb.core.work_events import Severity
+from agentnb.detect.blocks.rounds import NOTHING, Ladder, RoundDetector, ladder_of, severity_at
+from agentnb.detect.blocks.signatures import is_transient_failure
+from agentnb.detect.detector import Finding
+from agentnb.detect.tool_failures import is_failure
+
+
+class FailingTool(RoundDetector):
+    """One tool fails in ``rounds`` rounds in a row, whatever its arguments. Failures that may pass do not count."""
+
+    rule = "failing_tool"
+    family = "failure"
+
+    def __init__(self, rounds: int | Ladder = 4, severity: Severity = "nudge") -> None:
+        self.rounds = ladder_of(rounds, severity)
+        self._rows: dict[str, tuple[int, int]] = {}
+        """For each tool that failed in the last round that called it, its first round and the count."""
+
+    def spoke(self, event: CommandReceived) -> None:
+        """End the rows."""
+        self._rows = {}
+
+    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+        """Count the failing tools of a round; a tool that succeeds ends its row, and so does a round without it."""
+        records = one.records
+        if not records:
+            return ()
+        failed = [
+            r for r in records if r.result is not None and r.result.is_error and is_failure(r) and not is_transient_failure(r)
+        ]
+        if not failed:
+            if self._rows:
+                self._rows = {}
+            return ()
+        worked = {record.call.name for record in records if record.success}
+        rows: dict[str, tuple[int, int]] = {}
+        found: tuple[Finding, ...] = ()
+        for name in dict.fromkeys(record.call.name for record in failed):
+            if name in worked:
+                continue
+            first, count = self._rows.get(name, (one.index, 0))
+            rows[name] = first, count + 1
+            if (severity := severity_at(self.rounds, count + 1)) is not None:
+                error = next(r.result.text for r in failed if r.call.name == name and r.result is not None)[:500]
+                sentence = f"{name} failed in {count + 1} rounds in a row"
+                found = (*found, *self.found(first, one.index, severity, sentence, {"tool": name, "error": error}))
+        self._rows = rows
+        return found
+
+
+class RoundsWithErrors(RoundDetector):
+    """Rounds in a row of which nothing came: every call failed, or no tool was called (``silent`` counts these as well)."""
+
+    rule = "mistakes"
+    family = "failure"
+
+    def __init__(
+        self, times: int | Ladder = 3, severity: Severity = "stop", *, failed: bool = True, silent: bool = False
+    ) -> None:
+        self.times, self.failed, self.silent = ladder_of(times, severity), failed, silent
+        self._count = self._first = 0
+
+    def spoke(self, event: CommandReceived) -> None:
+        """End the row."""
+        self._count = 0
+
+    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+        """Count a round."""
+        is_mistake = self.silent if not one.records else self.failed and not any(r.success for r in one.records)
+        if not is_mistake:
+            self._count = 0
+            return ()
+        if not self._count:
+            self._first = one.index
+        self._count += 1
+        severity = severity_at(self.times, self._count)
+        if severity is None:
+            return ()
+        what = "called no tool" if not self.failed else "had no call that succeeded"
+        return self.found(self._first, one.index, severity, f"{self._count} rounds in a row {what}")
+
+
+class Condensations(RoundDetector):
+    """The conversation was compacted ``times`` times in a row, and no round was finished between."""
+
+    rule = "condensations"
+    family = "stall"
+
+    def __init__(self, times: int = 10, severity: Severity = "stop") -> None:
+        self.times, self.severity = times, severity
+        self._count = 0
+
+    def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
+        """Count a compaction; a finished round ends the row."""
+        if isinstance(event, RoundFinished):
+            self._count = 0
+        if not isinstance(event, ContextCompacted):
+            return NOTHING
+        self._count += 1
+        if self._count < self.times:
+            return NOTHING
+        index = max(len(run.rounds) - 1, 0)
+        sentence = f"The conversation was compacted {self._count} times in a row, and nothing else happened"
+        return self.found(index, index, self.severity, sentence)

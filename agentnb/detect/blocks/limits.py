@@ -1,0 +1,51 @@
+"""Limits of rounds, as other products have them: where a run would have been ended whatever it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentnb.core.events import CommandReceived
+from agentnb.core.rounds import WorkflowRound
+from agentnb.core.run import RunFacts
+from agentnb.core.work_events import Severity
+from agentnb.detect.blocks.rounds import RoundDetector
+from agentnb.detect.detector import Finding
+
+
+class RoundLimit(RoundDetector):
+    """A run reached ``most`` rounds; ``warn_at`` is the share of them at which the person is asked. Found once.
+
+    ``each_turn``: the rounds are counted from what the person last said.
+    """
+
+    rule = "round_limit"
+    family = "limit"
+
+    def __init__(
+        self,
+        most: int,
+        severity: Severity = "stop",
+        *,
+        warn_at: float | None = None,
+        each_turn: bool = False,
+        unit: str = "rounds",
+    ) -> None:
+        self.most, self.severity, self.each_turn, self.unit = most, severity, each_turn, unit
+        self.warned_from = None if warn_at is None else round(most * warn_at)
+        self._count = self._first = 0
+
+    def spoke(self, event: CommandReceived) -> None:
+        """Start counting again if each turn has its own rounds."""
+        if self.each_turn:
+            self._count = 0
+
+    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+        """Count a round."""
+        if not self._count:
+            self._first = one.index
+        self._count += 1
+        if self._count == self.most:
+            return self.found(self._first, one.index, self.severity, f"The limit of {self.most:,} {self.unit} is reached")
+        if self._count == self.warned_from:
+            return self.found(self._first, one.index, "notice", f"{self._count:,} of {self.most:,} {self.unit} are used")
+        return ()

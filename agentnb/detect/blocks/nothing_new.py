@@ -1,0 +1,127 @@
+"""Calls of which nothing new comes: the same calls with the same results, in any order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from itertools import takewhile
+
+from agentnb.core.events import CommandReceived
+from agentnb.core.rounds import CallRecord, WorkflowRound
+from agentnb.core.run import RunFacts
+from agentnb.core.work_events import Severity
+from agentnb.detect.blocks.rounds import RoundDetector
+from agentnb.detect.blocks.signatures import Key, is_blocked_repeat, is_transient_failure, is_waiting, key_of, outcome, shown
+from agentnb.detect.detector import Finding
+
+Signature = tuple[Key, int]
+MEMORY = 64
+"""Calls with different results that are remembered: a cycle of more of them is not seen."""
+
+
+class NothingNew(RoundDetector):
+    """A stretch of calls that were all made before, with the results that they had before: each ``times`` times on average.
+
+    So A A A is found at the third call, A B A B A B at the sixth, and A B C in any order likewise. Another call, another result
+    or a message of the person is something new and ends the stretch: running a test again after an edit, reading a file again
+    after it changed, and a poll whose answer changes are no loops. Calls that wait (`is_waiting`) count only beyond ``waits``
+    in a row, and failures that may pass, such as a 503, only beyond ``retries``. From the first finding on, each further time
+    that nothing new comes raises the severity: nudge, block, stop.
+    """
+
+    rule = "nothing_new"
+
+    def __init__(self, times: int = 3, *, waits: int = 30, retries: int = 5) -> None:
+        self.times, self.waits, self.retries = times, waits, retries
+        self._seen: dict[Signature, int] = {}
+        """The round in which each was new."""
+        self._by_call: dict[Key, int] = {}
+        """The last result of each call that is remembered."""
+        self._new: deque[Signature] = deque(maxlen=MEMORY)
+        """The calls in a row that were new, right before the stretch."""
+        self._stretch: set[Signature] = set()
+        self._repeats = self._first = self._excused = 0
+        """Calls in the stretch, its first round, and the calls in it that were right although they repeat."""
+
+    def spoke(self, event: CommandReceived) -> None:
+        """Forget all calls: the person has said something new."""
+        self._seen.clear()
+        self._by_call.clear()
+        self._end_stretch()
+
+    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+        """Take in the calls of a round; the same call twice in one reply counts once."""
+        records = one.records
+        if not records:
+            return ()
+        if len(records) == 1:
+            return self._take(records[0], one.index, run)
+        found: tuple[Finding, ...] = ()
+        made: set[Signature] = set()
+        for record in records:
+            signature = key_of(record.call, run), outcome(record.result)
+            if signature not in made:
+                made.add(signature)
+                found = (*found, *self._take(record, one.index, run))
+        return found[-1:]
+
+    def _take(self, record: CallRecord, index: int, run: RunFacts) -> tuple[Finding, ...]:
+        key = key_of(record.call, run)
+        result = self._by_call.get(key, 0) if is_blocked_repeat(record) else outcome(record.result)
+        signature = (key, result)
+        if signature not in self._seen:
+            if self._repeats or self._excused:
+                self._end_stretch()
+            self._remember(signature, index)
+            return ()
+        if self._is_excused(record):
+            return ()
+        if not self._repeats:
+            self._first = index
+        self._repeats += 1
+        self._stretch.add(signature)
+        before = self._made_before()
+        made = self._repeats + len(before)
+        if made < self.times * len(self._stretch):
+            return ()
+        first = min([self._first, *[self._seen[one] for one in before]])
+        return self._tell(record, (first, index), made // len(self._stretch))
+
+    def _made_before(self) -> list[Signature]:
+        """Return the calls of the stretch that were new right before it: so far they were made once."""
+        return [*takewhile(self._stretch.__contains__, reversed(self._new))]
+
+    def _tell(self, record: CallRecord, rounds: tuple[int, int], times: int) -> tuple[Finding, ...]:
+        severity: Severity = "nudge" if times == self.times else "block" if times == self.times + 1 else "stop"
+        names = ", ".join(dict.fromkeys(sorted(key[0] for key, _ in self._stretch)))
+        if len(self._stretch) == 1:
+            sentence = f"The same call of {names} returned the same {times} times, and nothing new came in between"
+        else:
+            sentence = (
+                f"The same {len(self._stretch)} calls ({names}) returned the same {times} times, with nothing new between"
+            )
+        return self.found(*rounds, severity, sentence, shown(record.call))
+
+    def _is_excused(self, record: CallRecord) -> bool:
+        """Return whether the call may be made again: it waits, or tries again what may pass, and not too often."""
+        most = self.retries if is_transient_failure(record) else self.waits if is_waiting(record) else 0
+        if self._excused >= most:
+            return False
+        self._excused += 1
+        return True
+
+    def _end_stretch(self) -> None:
+        self._new.clear()
+        self._stretch.clear()
+        self._repeats = self._excused = 0
+
+    def _remember(self, signature: Signature, index: int) -> None:
+        seen = self._seen
+        if len(seen) == MEMORY:
+            oldest = next(iter(seen))
+            del seen[oldest]
+            if self._by_call.get(oldest[0]) == oldest[1]:
+                del self._by_call[oldest[0]]
+        seen[signature] = index
+        self._by_call[signature[0]] = signature[1]
+        self._new.append(signature)

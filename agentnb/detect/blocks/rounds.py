@@ -1,0 +1,63 @@
+"""What detectors have in common that look at each round when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from agentnb.core.events import AnyEvent, CommandReceived, RoundFinished
+from agentnb.core.rounds import WorkflowRound
+from agentnb.core.run import RunFacts
+from agentnb.core.work_events import Severity
+from agentnb.detect.detector import Finding
+
+NOTHING: tuple[Finding, ...] = ()
+Ladder = Mapping[int, Severity]
+"""The severity from a count on: ``{3: "nudge", 5: "stop"}``."""
+
+
+class RoundDetector:
+    """Looks at each round when it is over. Subclasses say what they find, with state that does not grow with the run."""
+
+    rule: ClassVar[str] = ""
+    family: ClassVar[str] = "loop"
+
+    def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
+        """Take in an event."""
+        kind = type(event)
+        if kind is RoundFinished:
+            return self.finished(run.last_round, run)
+        if kind is CommandReceived and event.command == "say":  # type: ignore[union-attr]  # the type says it, not mypy
+            self.spoke(event)  # type: ignore[arg-type]
+        return NOTHING
+
+    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+        """Return what is found now that this round is over."""
+        raise NotImplementedError
+
+    def spoke(self, event: CommandReceived) -> None:
+        """Take in what the person said: there is something new, and rows of repeats end."""
+
+    def found(self, first: int, last: int, severity: Severity, sentence: str, evidence: Any = None) -> tuple[Finding, ...]:
+        """Return one finding in the rounds ``first`` to ``last``."""
+        return (Finding(self.rule, self.family, first, last, severity, sentence, evidence),)
+
+
+def severity_at(ladder: Ladder, count: int) -> Severity | None:
+    """Return the severity of this count; None below the first threshold."""
+    reached = [threshold for threshold in ladder if count >= threshold]
+    return ladder[max(reached)] if reached else None
+
+
+def ladder_of(at: Ladder | int, severity: Severity) -> dict[int, Severity]:
+    """Return thresholds with their severities; a bare number is the one threshold."""
+    return {at: severity} if isinstance(at, int) else dict(at)
+
+
+def is_new_input(event: CommandReceived, last: str) -> bool:
+    """Return whether a message is something new. What another agent says is new only if it has not just said the same.
+
+    Conversations of several agents often have a proxy that answers every reply with the same words.
+    """
+    author = event.message.author if event.message is not None else ""
+    return not author or event.text != last

@@ -1,0 +1,253 @@
+"""Replies that repeat: near-identical texts, thoughts, and replies without a call in a row."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from agentnb.core.events import CommandReceived
+from agentnb.core.messages import Thinking
+from agentnb.core.rounds import WorkflowRound
+from agentnb.core.run import RunFacts
+from agentnb.core.work_events import Severity
+from agentnb.detect.blocks.rounds import RoundDetector, is_new_input
+from agentnb.detect.detector import Finding
+
+SHORTEST = 40
+"""Minimum characters of a text that is compared: short ones are alike by chance."""
+MAX_COMPARED = 1_000
+"""Maximum characters compared, half of them at the end."""
+ALIKE = 80.0
+"""Per cent of similarity from which two texts are near-identical; on the labelled traces 75 to 90 find nearly the same."""
+_NAMES = re.compile(r"\w*\d\w*|\b[A-Z]\w*|\w+(?:[./_-]\w+)+")
+_WORDS = re.compile(r"\w+(?:[./_-]\w+)*")
+
+Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+"""Turns texts into vectors, for the comparison by meaning."""
+
+
+class _Reply(NamedTuple):
+    round: int
+    text: str
+    vector: Sequence[float] | None
+
+
+class RepeatedText(RoundDetector):
+    """Replies without a call that say nearly what their author said shortly before.
+
+    They are found from the ``repeats``-th one within ``within`` replies on. A text is compared with the last ``window`` of its
+    author, by rapidfuzz: from ``alike`` per cent on they are the same, unless each has a name or a number that the other lacks,
+    as a form has that is filled in again for each item of a list. ``embed`` compares by meaning instead: ``alike`` is then 100
+    times the cosine of the vectors. From the ``stop_after``-th finding on, its severity is stop.
+    """
+
+    rule = "repeated_text"
+
+    def __init__(
+        self,
+        repeats: int = 2,
+        severity: Severity = "nudge",
+        *,
+        stop_after: int = 3,
+        alike: float = ALIKE,
+        window: int = 5,
+        within: int = 12,
+        embed: Embed | None = None,
+        same_names: bool = True,
+    ) -> None:
+        self.repeats, self.severity, self.alike, self.stop_after = repeats, severity, alike, stop_after
+        self.window, self.within, self.embed, self.same_names = window, within, embed, same_names
+        self._replied: dict[str, deque[_Reply]] = {}
+        self._replies = self._times = 0
+        self._found: deque[tuple[int, int]] = deque(maxlen=max(repeats, 1))
+        """For each of the last repeats, which reply it was, and the round that it repeats."""
+        self._heard = ""
+
+    def spoke(self, event: CommandReceived) -> None:
+        """Forget what was said, unless another agent has only repeated itself."""
+        if is_new_input(event, self._heard):
+            self._replied.clear()
+            self._found.clear()
+            self._times = 0
+        self._heard = event.text
+
+    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+        """Compare a reply without calls with the last ones of its author."""
+        if one.records or one.reply is None:
+            return ()
+        text = one.text.strip()
+        if not text:
+            return ()
+        self._replies += 1
+        if len(text) < SHORTEST:
+            return ()
+        text = text if len(text) <= MAX_COMPARED else text[: MAX_COMPARED // 2] + text[-MAX_COMPARED // 2 :]
+        this = _Reply(one.index, text, self.embed([text])[0] if self.embed is not None else None)
+        before = self._before(one.reply.author)
+        same = next((old for old in reversed(before) if self._is_same(this, old)), None)
+        before.append(this)
+        if same is None:
+            return ()
+        self._found.append((self._replies, same.round))
+        reply, first = self._found[0]
+        if len(self._found) < self.repeats or self._replies - reply >= self.within:
+            return ()
+        self._times += 1
+        severity = "stop" if self._times >= self.stop_after else self.severity
+        sentence = f"Round {one.index + 1} says nearly what round {same.round + 1} said"
+        if self.repeats > 1:
+            sentence += f", and there were {self.repeats} such repeats within {self.within} replies"
+        return self.found(min(first, same.round), one.index, severity, sentence, [same.text, text])
+
+    def _before(self, author: str) -> deque[_Reply]:
+        """Return the last texts of an author, at most of 16 authors."""
+        if author not in self._replied and len(self._replied) == 16:
+            del self._replied[next(iter(self._replied))]
+        return self._replied.setdefault(author, deque(maxlen=self.window))
+
+    def _is_same(self, one: _Reply, other: _Reply) -> bool:
+        if one.vector is not None and other.vector is not None:
+            return 100 * cosine(one.vector, other.vector) >= self.alike
+        from rapidfuzz import fuzz
+
+        if not fuzz.ratio(one.text, other.text, score_cutoff=self.alike):
+            return False
+        return not self.same_names or has_same_names(one.text, other.text)
+
+
+def has_same_names(one: str, other: str) -> bool:
+    """Return whether not each of the texts has a name, a number or a path that the other lacks."""
+    if one == other:
+        return True
+    lacks = [_names(text) - _words(against) for text, against in ((one, other), (other, one))]
+    return not (lacks[0] and lacks[1])
+
+
+def _names(text: str) -> set[str]:
+    return {name.lower() for name in _NAMES.findall(text)}
+
+
+def _words(text: str) -> set[str]:
+    found = {word.lower() for word in _WORDS.findall(text)}
+    return found | {part for word in found for part in re.split(r"[./_-]", word)}
+
+
+def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return the cosine of two vectors; 0 if one of them is 0."""
+    product = sum(x * y for x, y in zip(one, other, strict=True))
+    size = (sum(x * x for x in one) * sum(y * y for y in other)) ** 0.5
+    return product / size if size else 0.0
+
+
+class UnheededMessage(RoundDetector):
+    """Nearly the same message came ``times`` times in a row, each time in answer to a reply without a call.
+
+    So it is where an agent acts by calls, and its replies are refused for their form. Runs that never called a tool are
+    conversations, and are left out.
+    """
+
+    rule = "unheeded_message"
+    family = "stall"
+
+    def __init__(self, times: int = 3, severity: Severity = "nudge", *, alike: float = ALIKE) -> None:
+        self.times, self.severity, self.alike = times, severity, alike
+        self._message = ""
+        self._count = self._first = 0
+        self._has_called = False
+        self._heard: list[str] = []
+
+    def spoke(self, event: CommandReceived) -> None:
+        """Take in a message; it is compared when the next round is over."""
+        self._heard = [*self._heard, event.text][-1:]
+
+    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+        """Compare the message that this round answers with the one before; a call ends the row."""
+        heard, self._heard = self._heard, []
+        if heard:
+            return self._take(heard[0], one, bool(one.records))
+        if one.records:
+            self._has_called, self._count, self._message = True, 0, ""
+        return ()
+
+    def _take(self, text: str, one: WorkflowRound, has_called: bool) -> tuple[Finding, ...]:
+        same = self._is_same(text)
+        self._count, self._first = (self._count + 1, self._first) if same else (1, one.index)
+        count, self._message = self._count, text[:MAX_COMPARED]
+        if has_called:
+            self._has_called, self._count, self._message = True, 0, ""
+        if count < self.times or not self._has_called:
+            return ()
+        sentence = f"Nearly the same message came {count} times in a row, and the replies to it called no tool"
+        return self.found(max(self._first - 1, 0), one.index, self.severity, sentence, text[:MAX_COMPARED])
+
+    def _is_same(self, text: str) -> bool:
+        if not self._message or len(text) < SHORTEST:
+            return False
+        from rapidfuzz import fuzz
+
+        return bool(fuzz.ratio(text[:MAX_COMPARED], self._message, score_cutoff=self.alike))
+
+
+class RepeatedThought(RoundDetector):
+    """The model thinks the same ``times`` times in a row."""
+
+    rule = "repeated_thought"
+
+    def __init__(self, times: int = 3, severity: Severity = "stop") -> None:
+        self.times, self.severity = times, severity
+        self._last = ""
+        self._count = self._first = 0
+
+    def spoke(self, event: CommandReceived) -> None:
+        """End the row."""
+        self._last, self._count = "", 0
+
+    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+        """Compare the thinking of a round with that before; a round without any leaves the row as it is."""
+        parts: tuple[Any, ...] = one.reply.parts if one.reply is not None else ()
+        thought = "".join([part.text for part in parts if isinstance(part, Thinking)]).strip()
+        if not thought:
+            return ()
+        if thought != self._last:
+            self._last, self._count, self._first = thought, 0, one.index
+        self._count += 1
+        if self._count < self.times:
+            return ()
+        return self.found(
+            self._first,
+            one.index,
+            self.severity,
+            f"The model thought the same {self._count} times in a row",
+            thought[:MAX_COMPARED],
+        )
+
+
+class Monologue(RoundDetector):
+    """``times`` replies in a row without a call, and without anything from the person between them."""
+
+    rule = "monologue"
+    family = "stall"
+
+    def __init__(self, times: int = 3, severity: Severity = "stop") -> None:
+        self.times, self.severity = times, severity
+        self._count = self._first = 0
+
+    def spoke(self, event: CommandReceived) -> None:
+        """End the row."""
+        self._count = 0
+
+    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+        """Count a reply."""
+        if one.records:
+            self._count = 0
+        if one.records or not one.text.strip():
+            return ()
+        if not self._count:
+            self._first = one.index
+        self._count += 1
+        if self._count < self.times:
+            return ()
+        sentence = f"{self._count} replies in a row called no tool, and nobody said anything between them"
+        return self.found(self._first, one.index, self.severity, sentence)

@@ -1,0 +1,106 @@
+"""Work that does not follow its todo list: talk instead of work, planning without work, and todos that are opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentnb.core.events import AnyEvent, CommandReceived, TodosChanged
+from agentnb.core.rounds import WorkflowRound
+from agentnb.core.run import RunFacts
+from agentnb.core.todos import has_open
+from agentnb.core.work_events import Severity
+from agentnb.detect.blocks.rounds import Ladder, RoundDetector, ladder_of, severity_at
+from agentnb.detect.detector import Finding
+
+MAX_TODOS = 256
+"""Todos whose completions are remembered."""
+
+
+class TalkWithOpenTodos(RoundDetector):
+    """``times`` replies in a row that call no tool although todos are open, with nothing from the person between them."""
+
+    rule = "talk_with_open_todos"
+    family = "stall"
+
+    def __init__(self, times: int | Ladder = 3, severity: Severity = "nudge") -> None:
+        self.times = ladder_of(times, severity)
+        self._count = self._first = 0
+
+    def spoke(self, event: CommandReceived) -> None:
+        """End the row."""
+        self._count = 0
+
+    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+        """Count a reply."""
+        if one.records or not run.todos or not has_open(run.todos):
+            self._count = 0
+            return ()
+        if not self._count:
+            self._first = one.index
+        self._count += 1
+        severity = severity_at(self.times, self._count)
+        if severity is None:
+            return ()
+        sentence = f"{self._count} replies in a row called no tool while todos were open"
+        return self.found(self._first, one.index, severity, sentence)
+
+
+class PlanningOnly(RoundDetector):
+    """More than ``most`` rounds of planning calls alone. Completing a todo is progress; replies without calls do not count."""
+
+    rule = "planning_only"
+    family = "stall"
+
+    def __init__(self, most: int = 3, severity: Severity = "nudge") -> None:
+        self.most, self.severity = most, severity
+        self._count = self._first = 0
+
+    def spoke(self, event: CommandReceived) -> None:
+        """End the row."""
+        self._count = 0
+
+    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+        """Count a round."""
+        records = one.records
+        if not records:
+            return ()
+        if records[0].role == "work" or one.completed or any(record.role == "work" for record in records):
+            self._count = 0
+            return ()
+        if not self._count:
+            self._first = one.index
+        self._count += 1
+        if self._count <= self.most:
+            return ()
+        sentence = f"{self._count} rounds of planning, and no work between them"
+        return self.found(self._first, one.index, self.severity, sentence)
+
+
+class ReopenedTodo(RoundDetector):
+    """The model opened a todo again that it had completed, for the ``times``-th time."""
+
+    rule = "todo_reopened"
+    family = "discipline"
+
+    def __init__(self, times: int | Ladder = 1, severity: Severity = "notice") -> None:
+        self.times = ladder_of(times, severity)
+        self._completed: dict[int, int] = {}
+        """For each todo that is completed, the round."""
+        self._reopened: dict[int, int] = {}
+
+    def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
+        """Take in a change of the list."""
+        if type(event) is not TodosChanged or event.by != "model":
+            return ()
+        index = max(len(run.rounds) - 1, 0)
+        found: tuple[Finding, ...] = ()
+        for todo in event.todos[:MAX_TODOS]:
+            if todo.status == "completed":
+                self._completed.setdefault(todo.id, index)
+            elif todo.id in self._completed:
+                first = self._completed.pop(todo.id)
+                self._reopened[todo.id] = count = self._reopened.get(todo.id, 0) + 1
+                if (severity := severity_at(self.times, count)) is not None:
+                    sentence = f"Todo {todo.id} was completed and then opened again, {count} times so far"
+                    found = (*found, *self.found(first, index, severity, sentence, {"todo": todo.title}))
+        return found

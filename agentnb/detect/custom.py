@@ -1,0 +1,88 @@
+"""Detectors of your own: a function of the run so far, marked with `detector`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, get_args, overload
+
+from agentnb.core.events import AnyEvent, RoundFinished
+from agentnb.core.run import RunFacts
+from agentnb.core.work_events import Severity
+from agentnb.detect.detector import Finding
+from agentnb.errors import SettingsError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class FunctionDetector:
+    """Makes detectors of a function of the run, which is called when a round is over: `DetectorMaker`."""
+
+    def __init__(self, function: Callable[..., Any], name: str, family: str, severity: Severity) -> None:
+        self.function, self.name, self.family, self.severity = function, name, family, severity
+        self.__name__, self.__doc__ = name, function.__doc__
+
+    def __call__(self, run: RunFacts | None = None) -> Any:
+        """Make a detector; with a run, return what the function says of it."""
+        return _OfFunction(self) if run is None else self.function(run)
+
+    def __repr__(self) -> str:
+        return f"<detector {self.name}>"
+
+
+class _OfFunction:
+    def __init__(self, made_of: FunctionDetector) -> None:
+        self._of = made_of
+
+    def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
+        """Ask the function when a round is over."""
+        if not isinstance(event, RoundFinished):
+            return ()
+        return findings_of(self._of.function(run), self._of, run.last_round.index)
+
+
+def findings_of(returned: Any, made_of: FunctionDetector, index: int) -> list[Finding]:
+    """Return what a function returned as findings: None, a sentence, a `Finding`, or several of these.
+
+    Raises `SettingsError` for anything else.
+    """
+    if returned is None or returned is False:
+        return []
+    if isinstance(returned, str):
+        return [Finding(made_of.name, made_of.family, index, index, made_of.severity, returned)] if returned else []
+    if isinstance(returned, Finding):
+        return [returned]
+    if isinstance(returned, Iterable):
+        return [one for each in returned for one in findings_of(each, made_of, index)]
+    raise SettingsError(
+        f"The detector {made_of.name} returned {returned!r}", "Return None, a sentence, a Finding, or a list of these"
+    )
+
+
+@overload
+def detector(function: Callable[..., Any], /) -> FunctionDetector: ...
+@overload
+def detector(
+    *, name: str = "", family: str = "loop", severity: Severity = "notice"
+) -> Callable[[Callable[..., Any]], FunctionDetector]: ...
+def detector(
+    function: Callable[..., Any] | None = None, /, *, name: str = "", family: str = "loop", severity: Severity = "notice"
+) -> FunctionDetector | Callable[[Callable[..., Any]], FunctionDetector]:
+    """Make a detector of a function of the run so far, which is called after each finished round.
+
+    It returns None, a sentence, a `Finding` or several. A sentence is about the round that has just ended, ``run.last_round``.
+    ``name``: the rule of its findings, by default the function's name. ``family``: loop, stall, discipline, failure, or a word
+    of your own. ``severity``: notice, nudge, block or stop. Raises `SettingsError` for a severity that there is not, and for an
+    async function.
+    """
+    if severity not in get_args(Severity):
+        raise SettingsError(f"severity={severity!r} is none of {', '.join(get_args(Severity))}")
+
+    def make(given: Callable[..., Any]) -> FunctionDetector:
+        if inspect.iscoroutinefunction(given):
+            raise SettingsError(
+                f"The detector {given.__name__} is async, and a run is folded without an event loop", "Write it with def"
+            )
+        return FunctionDetector(given, name or given.__name__, family, severity)
+
+    return make if function is None else make(function)

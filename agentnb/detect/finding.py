@@ -1,0 +1,54 @@
+"""What detectors find in a run: by the name of a preset, or with detectors of your own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from agentnb.core.run import RunFacts
+from agentnb.detect.detector import Detector, DetectorMaker, Finding
+from agentnb.detect.presets.registry import DEFAULT, names, preset
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+
+Detectors: TypeAlias = "str | DetectorMaker | Iterable[str | DetectorMaker]"
+"""A preset by its name, what makes a detector (such as its class), or several of these."""
+
+
+def detectors_of(detectors: Detectors) -> tuple[DetectorMaker, ...]:
+    """Return what makes these detectors. Raises `SettingsError` for a name that there is not, and for what makes none."""
+    if isinstance(detectors, str):
+        return preset(detectors)
+    if callable(detectors):
+        return (detectors,)
+    given: Any = detectors
+    if isinstance(given, Iterable):
+        return tuple([maker for one in given for maker in detectors_of(one)])
+    raise SettingsError(
+        f"{given!r} makes no detector",
+        f"Give a class, a function marked with @detector, or one of: {', '.join(names())}",
+    )
+
+
+def detect_name(detectors: Detectors) -> str:
+    """Return what these detectors are called in a table."""
+    if isinstance(detectors, str):
+        return detectors
+    if callable(detectors):
+        made = getattr(detectors, "func", detectors)
+        return str(getattr(made, "__name__", None) or type(made).__name__)
+    return " + ".join(detect_name(one) for one in detectors)
+
+
+def findings(run: RunFacts, detectors: Detectors = DEFAULT) -> list[Finding]:
+    """Return what these detectors find in a run, live or recorded by anyone: its events are folded anew.
+
+    What a detector raises is raised.
+    """
+    folded = Run.from_events(run.events, detectors_of(detectors))
+    for _, error in folded.take_failures():
+        raise error
+    return [*folded.detected]
+
+
+__all__ = ["Detector", "Detectors", "detect_name", "detectors_of", "findings"]

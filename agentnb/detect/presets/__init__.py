@@ -1,0 +1,6 @@
+"""Detectors under a name: our `default`, the rules of other projects, and naive rules to compare them with."""
+
+from agentnb.detect.presets.preset import Preset, Source
+from agentnb.detect.presets.registry import DEFAULT, describe, names, preset
+
+__all__ = ["DEFAULT", "Preset", "Source", "describe", "names", "preset"]

@@ -1,0 +1,30 @@
+"""The presets by name."""
+
+from __future__ import annotations
+
+from agentnb.detect.detector import DetectorMaker
+from agentnb.detect.presets import coding_agents, default, others
+from agentnb.detect.presets.preset import Preset
+from agentnb.errors import SettingsError, near
+
+DEFAULT = "default"
+NAIVE = tuple([one.name for one in others.NAIVE])
+"""The rules that every detector is held against."""
+_PRESETS = {one.name: one for one in (*default.PRESETS, *coding_agents.PRESETS, *others.PRESETS)}
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all presets, `default` first."""
+    return tuple(_PRESETS)
+
+
+def describe(name: str) -> Preset:
+    """Return a preset with its rules, thresholds and source. Raises `SettingsError` for a name that there is not."""
+    if name not in _PRESETS:
+        raise SettingsError(f"There is no preset {name!r} of detectors", near(str(name), _PRESETS))
+    return _PRESETS[name]
+
+
+def preset(name: str) -> tuple[DetectorMaker, ...]:
+    """Return what makes the detectors of a preset. Raises `SettingsError` for a name that there is not."""
+    return describe(name).makers

@@ -1,0 +1,199 @@
+"""How good detectors are: their findings against labels, always beside the length of the run and naive rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from agentnb.detect.detector import Finding
+from agentnb.detect.finding import Detectors, detect_name, findings
+from agentnb.detect.intervals import Share, auc, f1_interval, wilson
+from agentnb.detect.presets.registry import DEFAULT, NAIVE
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FAMILIES = ("loop", "stall", "limit")
+"""The families of findings that count as "this run repeats itself"; failures and discipline are something else."""
+RUN_LENGTH = "run_length"
+ALL = "all"
+Labels: TypeAlias = "Mapping[str, Any] | Sequence[Any]"
+"""For each run whether it repeats itself: by its id, or in the order of the runs. A run without a label is left out."""
+
+
+class Labelled(NamedTuple):
+    """A run with its label."""
+
+    run: Run
+    is_positive: bool
+    group: str = ""
+
+
+class Outcome(NamedTuple):
+    """What a detector said of a labelled run."""
+
+    one: Labelled
+    fires: bool
+    alarms: frozenset[int]
+    """The rounds in which it found something."""
+
+
+def labelled(runs: Iterable[Run], labels: Labels, groups: Mapping[str, str] | None = None) -> list[Labelled]:
+    """Return the runs that have a label. Raises `SettingsError` if there are not as many labels as runs, or no label fits."""
+    known = [*runs]
+    if isinstance(labels, Mapping):
+        pairs = [(run, labels[run.id]) for run in known if labels.get(run.id) is not None]
+    else:
+        if len(labels) != len(known):
+            raise SettingsError(
+                f"There are {len(labels):,} labels for {len(known):,} runs", "Give one each, or a dict by run.id"
+            )
+        pairs = [(run, label) for run, label in zip(known, labels, strict=True) if label is not None]
+    if not pairs:
+        raise SettingsError(
+            f"None of the {len(known):,} runs has a label",
+            "Give labels by run.id: {'trace-...': True}, or a list in the same order",
+        )
+    return [Labelled(run, bool(label), (groups or {}).get(run.id, "")) for run, label in pairs]
+
+
+def score(
+    runs: Iterable[Run],
+    labels: Labels,
+    preset: Detectors = DEFAULT,
+    *,
+    families: Iterable[str] = FAMILIES,
+    groups: Mapping[str, str] | None = None,
+    baselines: bool = True,
+) -> pd.DataFrame:
+    """Return how well detectors agree with labels: one row per detector, and per group of runs if ``groups`` names them.
+
+    ``preset``: a name, a detector, or a list of these, each with a row of its own. A run is found if there is a finding of
+    ``families`` in it. Beside them stand the four naive rules and ``run_length``, which calls a run positive from a number of
+    rounds on: that number is the best one for these very runs, so it flatters the baseline, and its ``auc`` is the chance
+    that a positive run is longer than a negative one. All intervals are of 95 per cent (Wilson). False alarms are the rounds of
+    negative runs in which something was found, per 100 rounds of these.
+    """
+    found = labelled(runs, labels, groups)
+    wanted = set(families)
+    given = [*preset] if isinstance(preset, Iterable) and not isinstance(preset, str) else [preset]
+    kinds = [("detector", one) for one in given] + [("naive", name) for name in NAIVE if baselines and name not in given]
+    rows: list[dict[str, Any]] = []
+    for kind, one in kinds:
+        outcomes = [_outcome(each, one, wanted) for each in found]
+        rows += [_row(detect_name(one), kind, name, of) for name, of in _by_group(outcomes)]
+    if baselines:
+        best = best_length(found)
+        rows += [_length_row(name, [one.one for one in of], best) for name, of in _by_group([_silent(each) for each in found])]
+    return _table(rows)
+
+
+def sweep(
+    runs: Iterable[Run],
+    labels: Labels,
+    detector: Callable[..., Any],
+    *,
+    families: Iterable[str] = FAMILIES,
+    **threshold: Iterable[Any],
+) -> pd.DataFrame:
+    """Return the scores of a detector for each value of one of its thresholds, given by its name.
+
+    So ``sweep(runs, labels, RepeatedText, alike=[70, 80])``. The columns are those of `score`, behind ``threshold`` (its name)
+    and ``value``. Raises `SettingsError` unless exactly one threshold is given.
+    """
+    if len(threshold) != 1:
+        raise SettingsError(
+            f"sweep was given {len(threshold)} thresholds", "Give one: sweep(runs, labels, RepeatedCall, times=range(2, 9))"
+        )
+    ((name, values),) = threshold.items()
+    found, wanted = labelled(runs, labels), set(families)
+    rows = []
+    for value in values:
+        outcomes = [_outcome(each, partial(detector, **{name: value}), wanted) for each in found]
+        rows.append({"threshold": name, "value": value, **_row(detect_name(detector), "detector", ALL, outcomes)})
+    return _table(rows, {"threshold": "str"})
+
+
+def best_length(runs: Iterable[Labelled]) -> int:
+    """Return the number of rounds from which on a run is called positive with the best F1; the lowest of several."""
+    found = [*runs]
+    lengths = sorted({len(one.run.rounds) for one in found})
+    return max(lengths, key=lambda at: (_f1([(len(one.run.rounds) >= at, one.is_positive) for one in found]), -at), default=0)
+
+
+def _outcome(one: Labelled, detector: Detectors, families: set[str]) -> Outcome:
+    found: list[Finding] = [each for each in findings(one.run, detector) if each.family in families]
+    return Outcome(one, bool(found), frozenset([each.last for each in found]))
+
+
+def _silent(one: Labelled) -> Outcome:
+    return Outcome(one, False, frozenset())
+
+
+def _by_group(outcomes: list[Outcome]) -> list[tuple[str, list[Outcome]]]:
+    groups = sorted({one.one.group for one in outcomes} - {""})
+    return [(ALL, outcomes), *[(group, [one for one in outcomes if one.one.group == group]) for group in groups]]
+
+
+def _length_row(group: str, runs: list[Labelled], threshold: int) -> dict[str, Any]:
+    outcomes = [
+        Outcome(one, len(one.run.rounds) >= threshold, frozenset([threshold - 1] if len(one.run.rounds) >= threshold else []))
+        for one in runs
+    ]
+    row = _row(RUN_LENGTH, "baseline", group, outcomes)
+    return {**row, "rounds_from": threshold, "auc": auc([(len(one.run.rounds), one.is_positive) for one in runs])}
+
+
+def _row(name: str, kind: str, group: str, outcomes: list[Outcome]) -> dict[str, Any]:
+    hits = sum(one.fires and one.one.is_positive for one in outcomes)
+    false = sum(one.fires and not one.one.is_positive for one in outcomes)
+    positives = sum(one.one.is_positive for one in outcomes)
+    misses = positives - hits
+    negatives = [one for one in outcomes if not one.one.is_positive]
+    rounds = sum(len(one.one.run.rounds) for one in negatives)
+    alarms = wilson(sum(len(one.alarms) for one in negatives), rounds)
+    return {
+        "detector": name,
+        "kind": kind,
+        "group": group,
+        "runs": len(outcomes),
+        "positives": positives,
+        "hits": hits,
+        "false": false,
+        "misses": misses,
+        **_shares("precision", wilson(hits, hits + false)),
+        **_shares("recall", wilson(hits, positives)),
+        **_shares("f1", f1_interval(hits, misses, false)),
+        "negative_rounds": rounds,
+        **_shares("false_per_100_rounds", Share(*[None if one is None else 100 * one for one in alarms])),
+        "rounds_from": None,
+        "auc": None,
+    }
+
+
+def _shares(name: str, share: Share) -> dict[str, float | None]:
+    return {name: share.value, f"{name}_low": share.low, f"{name}_high": share.high}
+
+
+def _f1(pairs: list[tuple[bool, bool]]) -> float:
+    hits = sum(fires and is_positive for fires, is_positive in pairs)
+    others = sum(fires != is_positive for fires, is_positive in pairs)
+    return 2 * hits / (2 * hits + others) if hits else 0.0
+
+
+_WORDS, _COUNTS = (
+    ("detector", "kind", "group"),
+    ("runs", "positives", "hits", "false", "misses", "negative_rounds", "rounds_from"),
+)
+
+
+def _table(rows: list[dict[str, Any]], more: Mapping[str, str] | None = None) -> pd.DataFrame:
+    import pandas as pd
+
+    names = [*rows[0]] if rows else []
+    kinds = {name: "str" if name in _WORDS else "Int64" if name in _COUNTS else "float64" for name in names} | dict(more or {})
+    kinds.pop("value", None)  # of whatever type the threshold is
+    return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kinds.get(name)) for name in names})

@@ -1,0 +1,183 @@
+"""A model that gives the replies of recorded runs: the same request gets the same reply, without a key or a network.
+
+A reply is found by its request, whatever ids its calls have; or, in order, by its number, and the request is only checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Iterable, Sequence
+from difflib import unified_diff
+from importlib import import_module
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agentnb.core.messages import AnyPart, Image, Text, Thinking, ToolCall
+from agentnb.core.request import Request
+from agentnb.errors import ReplayDiverged
+from agentnb.models.capabilities import NO_LANGUAGE_MODEL, Capabilities
+from agentnb.models.model import StreamItem
+
+MAX_DIFF = 14
+"""Lines of a difference that an error shows."""
+MAX_LINE = 160
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class Piece(NamedTuple):
+    """A part of a request that is compared: what it is, and all of it as text."""
+
+    what: str
+    text: str
+
+
+class Recording(NamedTuple):
+    """A request of a recorded run and what the model answered, with the failed attempts before it."""
+
+    run_id: str
+    round: int
+    """Index of the round."""
+    request: Request
+    items: tuple[StreamItem, ...]
+    error: Exception | None = None
+    """What the model raised, after these items, if it gave no reply."""
+
+
+def pieces(request: Request) -> list[Piece]:
+    """Return what makes two requests the same, in order. Ids of calls are numbered; what only a provider reads is left out."""
+    ids: dict[str, str] = {}
+    tools = [{"name": one.name, "description": one.description, "input_schema": one.input_schema} for one in request.tools]
+    found = [Piece("the system prompt", request.system)]
+    for number, message in enumerate(request.messages, 1):
+        found.append(Piece(f"message {number} ({message.role})", "\n".join(_told(part, ids) for part in message.parts)))
+    found += [Piece(f"the tool {one['name']}", _encode(one).decode()) for one in tools]
+    return [*found, Piece("the settings", _encode(request.settings).decode())]
+
+
+def _told(part: AnyPart, ids: dict[str, str]) -> str:
+    if isinstance(part, Text):
+        return part.text
+    if isinstance(part, Thinking):
+        return f"[thinking] {part.text}"
+    if isinstance(part, ToolCall):
+        number = ids.setdefault(part.id, f"call {len(ids) + 1}")
+        return f"[{number}] {part.name} {_encode(part.arguments or {}).decode()}"
+    if isinstance(part, Image):
+        return f"[{part.media_type} {hashlib.sha256(part.data).hexdigest()[:16]}]"
+    number = ids.setdefault(part.call_id, f"call {len(ids) + 1}")
+    inner = "\n".join(_told(one, ids) for one in part.parts)
+    return f"[result of {number}, {part.name}{', an error' if part.is_error else ''}] {inner}"
+
+
+def digest(request: Request) -> str:
+    """Return the address of the request: equal requests have equal ones, also in another process."""
+    return hashlib.sha256(_encode([[one.what, one.text] for one in pieces(request)])).hexdigest()
+
+
+class RecordedModel:
+    """Gives the recorded replies of a run, of several, or of all in a file, folder or archive.
+
+    A reply is found by its request; a request that was made several times gets its replies in their order, and then the last
+    again. With ``in_order`` the replies come in the order recorded, of one run, and each request is checked. A request that was
+    not recorded raises `ReplayDiverged`, which names the first difference to the recorded request that is most like it.
+    ``requests`` holds each `Request` as it was sent.
+
+        Agent(RecordedModel("runs/20261122-190000-1.jsonl"), tools=[...])
+    """
+
+    def __init__(self, source: Any, *, in_order: bool = False, name: str = "") -> None:
+        """``source``: a run, a list of runs, or a path. ``name``: of the model in logs."""
+        self.name = name or f"recorded:{getattr(source, 'id', None) or (source if isinstance(source, str) else 'runs')}"
+        self.requests: list[Request] = []
+        self.diverged: ReplayDiverged | None = None
+        """The first divergence, if there was one."""
+        self._source, self._in_order = source, in_order
+        self._recordings: list[Recording] | None = None
+        self._by_digest: dict[str, list[Recording]] = {}
+        self._given: dict[str, int] = {}
+
+    def capabilities(self) -> Capabilities:
+        """Report no language model (it writes no summaries) and a known price."""
+        return NO_LANGUAGE_MODEL
+
+    @property
+    def recordings(self) -> Sequence[Recording]:
+        """All recorded requests and replies. Read when they are first needed."""
+        if self._recordings is None:
+            # Requests are rebuilt from logs in rooms above this one, which the linter of imports may not see here.
+            self._recordings = list(import_module("agentnb.rerun.recordings").recordings_of(self._source))
+            for one in self._recordings:
+                self._by_digest.setdefault(digest(one.request), []).append(one)
+        return self._recordings
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        """Yield what the model answered to this request."""
+        self.requests.append(request)
+        try:
+            found = self._next(request) if self._in_order else self._like(request)
+        except ReplayDiverged as error:
+            self.diverged = self.diverged or error
+            raise
+        for item in found.items:
+            yield item
+        if found.error is not None:
+            raise found.error
+
+    def _next(self, request: Request) -> Recording:
+        number = len(self.requests) - 1
+        if number >= len(self.recordings):
+            what = f"The run goes on behind its record: it asks for reply {number + 1} of {len(self.recordings)}"
+            raise ReplayDiverged(what, "Its policy, guidance or limits are not those of the record")
+        found = self.recordings[number]
+        if digest(request) != digest(found.request):
+            raise ReplayDiverged(f"{_place(found)}: {difference(found.request, request)}", HINT)
+        return found
+
+    def _like(self, request: Request) -> Recording:
+        recordings, key = self.recordings, digest(request)
+        known = self._by_digest.get(key)
+        if known is None:
+            raise _missed(recordings, request, self.name)
+        given = self._given[key] = self._given.get(key, -1) + 1
+        return known[min(given, len(known) - 1)]
+
+
+HINT = "Record it again with the model itself, or undo what changed"
+
+
+def _missed(recordings: Iterable[Recording], request: Request, name: str) -> ReplayDiverged:
+    wanted = pieces(request)
+    nearest = max(recordings, key=lambda one: _alike(pieces(one.request), wanted), default=None)
+    if nearest is None:
+        return ReplayDiverged(f"{name} holds no recorded request", "Give a run with rounds")
+    told = difference(nearest.request, request)
+    return ReplayDiverged(f"{name} has no reply to this request. Nearest is {_place(nearest)}: {told}", HINT)
+
+
+def _place(one: Recording) -> str:
+    return f"round {one.round + 1} of run {one.run_id}"
+
+
+def _alike(recorded: Sequence[Piece], wanted: Sequence[Piece]) -> tuple[int, int]:
+    """Return how many pieces are the same before the first that differs, and how many in all."""
+    same = [one == other for one, other in zip(recorded, wanted, strict=False)]
+    return len([*takewhile(bool, same)]), sum(same)
+
+
+def difference(recorded: Request, now: Request) -> str:
+    """Return the first piece of two requests that differs, with a diff; empty if they are the same."""
+    before, after = pieces(recorded), pieces(now)
+    for one, other in zip(before, after, strict=False):
+        if one != other:
+            what = one.what if one.what == other.what else f"{one.what} was recorded, now comes {other.what}"
+            return f"{what} differs:\n{_diff(one.text, other.text)}" if one.what == other.what else what
+    extra = (before if len(before) > len(after) else after)[min(len(before), len(after)) :]
+    return f"{extra[0].what} is {'missing' if len(before) > len(after) else 'new'}" if extra else ""
+
+
+def _diff(recorded: str, now: str) -> str:
+    lines = [*unified_diff(recorded.splitlines(), now.splitlines(), "recorded", "now", n=1, lineterm="")]
+    shown = [line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}…" for line in lines[:MAX_DIFF]]
+    return "\n".join([*shown, f"… {len(lines) - MAX_DIFF} more lines"] if len(lines) > MAX_DIFF else shown)

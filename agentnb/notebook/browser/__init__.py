@@ -1,0 +1,185 @@
+"""``agentnb.browse``: many runs as a list to find in and filter, beside the one that is opened."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import cache, cached_property, partial
+from typing import Any
+
+from IPython.core.getipython import get_ipython
+
+from agentnb.core.redaction import redact
+from agentnb.detect.run import Run
+from agentnb.display import browser as shown
+from agentnb.display.run_rows import RunRow, Wanted, choices, matching, row_of, with_words
+from agentnb.errors import AgentnbError, SettingsError
+from agentnb.notebook.browser.reading import read_runs
+from agentnb.notebook.browser.widget import make_widget
+from agentnb.notebook.frontend import is_attended
+from agentnb.notebook.widgets import close
+from agentnb.notebook.worker import Worker
+from agentnb.traces.files import Runs, RunSource
+
+MAX_OPEN = 8
+"""Browsers of a kernel that can be used; of the others the saved form stays."""
+_open: deque[Browser] = deque()
+Message = dict[str, Any]
+
+
+def browse(source: RunSource, *, strict: bool = False) -> Browser:
+    """Return a browser of runs, which shows itself as the result of a cell: find, filter, open a run, step through its rounds.
+
+    ``source``: runs, or a path of any format, a folder, a glob, a store, or the name of an example. What cannot be read is
+    left out, and is in ``browser.runs.problems``; ``strict=True`` raises as `load_traces` does. Where there are no widgets, it
+    shows the list and the first run as HTML or text.
+    """
+    return Browser(source if isinstance(source, Runs) else read_runs(source, get_ipython(), strict=strict))
+
+
+@cache
+def _worker() -> Worker:
+    return Worker("agentnb-browser")
+
+
+class Browser:
+    """Shows many runs: ``runs`` are all of them, ``run`` is the one that is open."""
+
+    def __init__(self, runs: Runs) -> None:
+        self.runs = runs
+        self.run: Run | None = runs[0] if runs else None
+        self._place = 0
+        self._wanted = Wanted()
+        self._first = 0
+        self._widget: Any = None
+
+    def __repr__(self) -> str:
+        rows = self._rows_of_first_page
+        return shown.browser_text(rows, len(self.runs), self._title) if rows else self._title
+
+    def close(self) -> None:
+        """Leave only the saved form, and free what the browser holds in the kernel."""
+        if self._widget is not None:
+            widget, self._widget = self._widget, None
+            close(widget)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        if not self.runs:
+            return {"text/plain": self._title}
+        kernel = getattr(get_ipython(), "kernel", None)
+        if kernel is None:
+            return {"text/plain": repr(self)}
+        if self._widget is None and is_attended(kernel):
+            self._widget = make_widget()
+            self.__dict__.pop("_frame", None)  # it names the widget
+            self._widget.on_msg(self._hear)
+            _keep_open(self)
+        return {"text/plain": repr(self), "text/html": shown.saved_html(self._frame, self._opened)}
+
+    # What is shown
+
+    @cached_property
+    def _rows(self) -> list[RunRow]:
+        return [row_of(place, run) for place, run in enumerate(self.runs)]
+
+    @cached_property
+    def _rows_of_first_page(self) -> list[RunRow]:
+        return [row_of(place, run) for place, run in enumerate(self.runs[: shown.PAGE])]
+
+    @cached_property
+    def _title(self) -> str:
+        if not self.runs:
+            return "0 runs"
+        told = shown.runs_told(run.origin.format if run.origin else "agentnb" for run in self.runs)
+        return f"{told} ({len(self.runs.problems):,} left out: .problems)" if self.runs.problems else told
+
+    @cached_property
+    def _frame(self) -> str:
+        key = "" if self._widget is None else self._widget.key
+        return shown.saved_frame(self._rows_of_first_page, len(self.runs), self._title, key)
+
+    @property
+    def _variable(self) -> str:
+        """Return the expression that is the open run, by the name of the list or the browser in the notebook."""
+        known: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
+        for name, value in [*known.items()]:
+            if not name.startswith("_") and (value is self.runs or value is self):
+                return f"{name}[{self._place}]" if value is self.runs else f"{name}.runs[{self._place}]"
+        return f"runs[{self._place}]"
+
+    @property
+    def _opened(self) -> Any:
+        return shown.opened_html(self.runs[self._place], self._variable)
+
+    # Messages from the page: received on a separate thread while a cell runs, which must not be held up
+
+    def _hear(self, widget: Any, message: Any, buffers: Any) -> None:
+        actions: dict[str, Callable[[Message], None]] = {"hello": self._hello, "list": self._list, "open": self._open}
+        action = actions.get(str(message.get("do"))) if isinstance(message, dict) else None
+        if action is not None:
+            _worker().do(partial(self._do, action, message))
+
+    def _do(self, action: Callable[[Message], None], message: Message) -> None:
+        error = ""
+        try:
+            action(message)
+        except AgentnbError as refused:
+            error = str(refused)
+        except Exception as broken:  # from a message that our page did not send, or a trace that cannot be drawn
+            logging.getLogger("agentnb").exception("What was asked for in the trace browser failed")
+            error = f"Failed: {type(broken).__name__}: {broken}"
+        self._tell({"kind": "heard", "id": message.get("id"), "error": redact(error)})
+
+    def _tell(self, message: Message) -> None:
+        widget = self._widget  # read once: it may be closed at any moment
+        if widget is not None:
+            widget.send(message)
+
+    def _hello(self, message: Message) -> None:
+        self._tell({"kind": "frame", "html": self._frame, "text": repr(self)})
+        self._send_list()
+        self._send_opened()
+
+    def _list(self, message: Message) -> None:
+        asked = message.get("wanted")
+        given = asked if isinstance(asked, dict) else {}
+        self._wanted = Wanted(**{name: str(given.get(name, ""))[:1_000] for name in Wanted._fields})
+        self._first = max(0, int(message.get("first", 0)))
+        self._send_list()
+
+    def _send_list(self) -> None:
+        found, others = with_words(self._rows, self._wanted.find), self._wanted._replace(find="")
+        fitting = matching(found, others)
+        first = self._first if self._first < len(fitting) else 0
+        page = fitting[first : first + shown.PAGE]
+        self._tell(
+            {
+                "kind": "list",
+                "html": shown.rows_html(page),
+                "told": shown.page_told(first, len(page), len(fitting), len(self.runs)),
+                "first": first,
+                "total": len(self.runs),
+                "before": max(0, first - shown.PAGE) if first else None,
+                "after": first + shown.PAGE if first + shown.PAGE < len(fitting) else None,
+                "wanted": self._wanted._asdict(),
+                "choices": {name: [*map(list, some)] for name, some in choices(found, others).items()},
+            }
+        )
+
+    def _open(self, message: Message) -> None:
+        place = int(message["place"])
+        if not 0 <= place < len(self.runs):
+            raise SettingsError(f"There is no run {place}")
+        self._place, self.run = place, self.runs[place]
+        self._send_opened()
+
+    def _send_opened(self) -> None:
+        about = {"place": self._place, "variable": self._variable, "rounds": len(self.runs[self._place].rounds)}
+        self._tell({"kind": "opened", **about, "html": self._opened})
+
+
+def _keep_open(browser: Browser) -> None:
+    _open.append(browser)
+    while len(_open) > MAX_OPEN:
+        _open.popleft().close()

@@ -1,0 +1,55 @@
+"""Reading runs of files with a line of progress, if it takes long."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+from agentnb.display.labels import counted, duration
+from agentnb.notebook.views import Cell
+from agentnb.traces.files import Runs, RunSource, iter_traces
+from agentnb.traces.trace_file import Problem
+
+LONG = 1.0
+"""Seconds after which progress is shown."""
+INTERVAL = 0.25
+"""Seconds between two updates."""
+
+
+def read_runs(source: RunSource, shell: Any, *, strict: bool) -> Runs:
+    """Return the runs of the source, and what could not be read of it; in a notebook a line says how far it is."""
+    problems: list[Problem] = []
+    runs = Runs()
+    line = _Line() if getattr(shell, "kernel", None) is not None else None
+    for run in iter_traces(source, strict=strict, problems=problems):
+        runs.append(run)
+        if line is not None:
+            line.read(len(runs))
+    if line is not None:
+        line.end(len(runs))
+    runs.problems += problems
+    return runs
+
+
+class _Line:
+    """How many runs were read. It appears only if reading takes long."""
+
+    def __init__(self) -> None:
+        self._began = self._shown = perf_counter()
+        self._cell: Cell | None = None
+
+    def read(self, count: int) -> None:
+        """Show the count, if it is time."""
+        now = perf_counter()
+        if now - self._began >= LONG and now - self._shown >= INTERVAL:
+            self._shown = now
+            self._show(f"Reading: {counted(count, 'run')}")
+
+    def end(self, count: int) -> None:
+        """Say how long it took, if anything was shown."""
+        if self._cell is not None:
+            self._show(f"Read {counted(count, 'run')} in {duration(perf_counter() - self._began)}")
+
+    def _show(self, text: str) -> None:
+        self._cell = self._cell or Cell()
+        self._cell.keep({"text/plain": text})

@@ -1,0 +1,54 @@
+"""``%replay``: a recorded run under other guidance, another policy or limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError, StoreError, near
+from agentnb.examples import FILES, find
+from agentnb.notebook.commands.guidance import find_guidance
+from agentnb.notebook.names import check_variable, unquoted
+from agentnb.rerun.replay import replay
+from agentnb.rerun.replayed import Replay
+from agentnb.session.session import Session
+from agentnb.traces.files import load_trace
+
+
+def replay_named(session: Session, variables: dict[str, Any], options: Any) -> Replay:
+    """Replay the run that is named, put the replay into a variable, and return it to be shown."""
+    out = check_variable(options.out)
+    run = _run(unquoted(options.name), session, variables)
+    found = replay(
+        run,
+        guidance=find_guidance(options.guidance, session, variables) if options.guidance else None,
+        policy=options.policy or None,
+        detect=_detectors(options.detect, variables),
+        limits={} if options.max_rounds is None else {"max_rounds": options.max_rounds},
+        workflow_mode=True if options.workflow_mode else None,
+    )
+    variables[out] = found
+    return found
+
+
+def _run(name: str, session: Session, variables: Mapping[str, Any]) -> Run:
+    """Return the run of a variable, an example, a file or an id; without a name the last run."""
+    held = variables.get(name)
+    if isinstance(held, Run):
+        return held
+    if not name:
+        return session.last_run()
+    if find(name) or Path(name).expanduser().exists():
+        return load_trace(name)
+    try:
+        return session.store.load(name)
+    except StoreError as error:
+        hint = near(name, [*FILES, *[known for known, value in variables.items() if isinstance(value, Run)]])
+        raise SettingsError(f"There is no run, file or example {name!r}", hint) from error
+
+
+def _detectors(name: str, variables: Mapping[str, Any]) -> Any:
+    """Return the detectors in a variable, or the name of a preset; None without a name."""
+    return variables.get(name, name) or None

@@ -1,0 +1,110 @@
+"""``%traces``: reads traces of any format, says what was read, and shows them in the trace browser."""
+
+from __future__ import annotations
+
+from glob import has_magic
+from pathlib import Path
+from typing import Any
+
+from agentnb.display.browser import problems_told, runs_told
+from agentnb.errors import SettingsError, TraceError, near
+from agentnb.examples import FILES
+from agentnb.notebook.browser import Browser
+from agentnb.notebook.browser.reading import read_runs
+from agentnb.notebook.names import check_variable, unquoted
+from agentnb.session.session import Session
+from agentnb.traces.files import Runs, is_there
+from agentnb.traces.importing import CHOICES, Imported, import_traces
+from agentnb.traces.store import Store
+
+MAX_PROBLEMS = 5
+"""Files left out that are named; of more, only the count is."""
+OPTIONS = ("--out", "--loose", "--import", "--existing")
+NAME = "runs"
+LOOSE = "load_traces(..., strict=False)"
+"""What a hint says in Python that this command has an option for."""
+WHAT_THEY_DO = {
+    "new": "stores them under new ids",
+    "skip": "keeps those that are there",
+    "replace": "replaces those that are there",
+    "merge": "adds messages that are new, to conversations of SAM",
+}
+
+
+def show_traces(session: Session, shell: Any, options: Any, line: str) -> Browser | None:
+    """Read the traces, put them into a variable, say what was read, and return their browser.
+
+    ``options``: ``path``, ``out``, ``loose``, ``do_import``, ``existing``; ``line`` is what was typed.
+    """
+    out = check_variable(options.out or NAME)
+    if options.existing and not options.do_import:
+        raise SettingsError("--existing is for --import", f"Write: %traces {line} --import")
+    path = unquoted(options.path)
+    runs = _read(path, session, shell, loose=options.loose)
+    shell.user_ns[out] = runs
+    if len(runs) == 1:
+        shell.user_ns["run"] = runs[0]
+    print("\n".join([_told(runs, path, session), *problems_told(runs.problems, MAX_PROBLEMS)]))
+    if options.do_import:
+        print(_imported(runs, session.store, options.existing, line))
+    if not runs:
+        return None
+    print(f"In {out}" + (", and in run" if len(runs) == 1 and out != "run" else ""))
+    return Browser(runs)
+
+
+def _read(path: str, session: Session, shell: Any, *, loose: bool) -> Runs:
+    """Return the runs of a path, or of the session's store, or raise an error that says what to type in a notebook."""
+    if path and not (is_there(path) or has_magic(path)):
+        raise SettingsError(f"There is no file {path}", near(path, FILES) or f"Examples: {', '.join(FILES)}")
+    try:
+        return read_runs(path or session.store, shell, strict=bool(path) and not loose)
+    except TraceError as error:
+        if LOOSE in error.hint:
+            raise TraceError(error.what, error.hint.replace(LOOSE, f"%traces {path} --loose")) from error
+        raise
+
+
+def _told(runs: Runs, path: str, session: Session) -> str:
+    if not runs:
+        return f"0 runs in {path or session.store.shown_folder}"
+    return runs_told(run.origin.format if run.origin else "agentnb" for run in runs)
+
+
+def _imported(runs: Runs, store: Store, existing: str, line: str) -> str:
+    """Copy the runs into the store, and return what became of them; `SettingsError` asks what to do with those it has."""
+    known = sum(store.has(run.id) for run in runs)
+    if known and not existing:
+        ways = "; ".join(f"%traces {line} --existing {one} ({what})" for one, what in WHAT_THEY_DO.items())
+        which = "This run is" if len(runs) == 1 else f"{known:,} of these {len(runs):,} runs are"
+        raise SettingsError(f"{which} in {store.shown_folder} already", f"Type one of: {ways}")
+    done = import_traces([*runs], store, existing or None)  # type: ignore[arg-type]  # one of CHOICES, as the magic says
+    return f"Imported into {store.shown_folder}: {_counts(done)}"
+
+
+def _counts(done: list[Imported]) -> str:
+    counts = {what: sum(one.what == what for one in done) for what in dict.fromkeys(one.what for one in done)}
+    return ", ".join(f"{count:,} {'under a new id' if what == 'new' else what}" for what, count in counts.items()) or "nothing"
+
+
+def words_after(before: list[str], fragment: str) -> list[str]:
+    """Return what completes a word of ``%traces``: examples, files and options, or the choices of an option."""
+    if before and before[-1] == "--existing":
+        return [*CHOICES]
+    if before and before[-1] in ("-o", "--out"):
+        return []
+    if fragment.startswith("-"):
+        return [*OPTIONS]
+    return [*FILES, *_files(fragment)]
+
+
+def _files(fragment: str) -> list[str]:
+    """Return the files and folders whose paths begin so; hidden ones only if asked for."""
+    folder, _, name = fragment.rpartition("/")
+    start = f"{folder}/" if folder or fragment.startswith("/") else ""
+    try:
+        found = sorted(Path(start or ".").expanduser().iterdir())
+    except (OSError, RuntimeError):
+        return []
+    shown = (one for one in found if name.startswith(".") or not one.name.startswith("."))
+    return [f"{start}{one.name}{'/' if one.is_dir() else ''}" for one in shown]

@@ -1,0 +1,203 @@
+"""``agentnb.label``: judge runs by hand, one after the other, by keys."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from functools import cache, partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from IPython.core.getipython import get_ipython
+from traitlets import Int, List, Unicode
+
+from agentnb.core.redaction import redact
+from agentnb.display.blind import blind_html
+from agentnb.display.labels import counted
+from agentnb.display.markup import tag
+from agentnb.display.style import style_sheet
+from agentnb.errors import AgentnbError, SettingsError
+from agentnb.notebook.frontend import is_attended
+from agentnb.notebook.widgets import STATIC, close, heard_while_busy, script, view_bundle
+from agentnb.notebook.worker import Worker
+from agentnb.traces.files import RunSource, load_traces
+from agentnb.traces.labels import Label, append_label, read_labels
+
+HEALTHY_OR_FAILED: Mapping[str, int] = {"healthy": 0, "failed": 1}
+MAX_LABELS = 9
+"""Labels that have a key each."""
+AGAIN = "Run this cell again to continue."
+Value = int | str
+
+
+def label(
+    source: RunSource,
+    path: str | Path = "labels.csv",
+    *,
+    labels: Mapping[str, Value] | Iterable[str] = HEALTHY_OR_FAILED,
+    who: str = "",
+) -> Labeller:
+    """Return a widget to judge runs: it shows one after the other, without what detectors, guidance and policies said of them.
+
+    Keys: 1 to 9 judge the run and go to the next one without a label, n and p go to the next and the previous run, u takes the
+    last judgement back. Each judgement is appended to ``path`` at once (JSON Lines if it ends with ``.jsonl``, else CSV), and
+    the next call continues there; `agentnb.labels` reads it. ``source``: runs, or what `load_traces` takes. ``labels``: words
+    with the values that are stored, at most nine; or words alone. ``who``: whose judgements these are. Raises `SettingsError`
+    for other labels, and if there is no run.
+    """
+    return Labeller(load_traces(source), Path(path), _checked(labels), who)
+
+
+def _checked(labels: Mapping[str, Value] | Iterable[str]) -> dict[str, Value]:
+    given: dict[Any, Any] = dict(labels) if isinstance(labels, Mapping) else {}
+    if not isinstance(labels, Mapping | str):
+        given = {word: word for word in labels}
+    sound = all(isinstance(word, str) and word.strip() and type(value) in (int, str) for word, value in given.items())
+    if not 2 <= len(given) <= MAX_LABELS or not sound or "" in given.values():
+        raise SettingsError(f"labels={labels!r} are not two to nine labels", 'Write labels={"healthy": 0, "failed": 1}')
+    return given
+
+
+class Labeller:
+    """Runs to judge by hand. ``place`` is the index of the one that is shown; ``given`` are the labels by run id."""
+
+    def __init__(self, runs: list[Any], path: Path, labels: dict[str, Value], who: str) -> None:
+        if not runs:
+            raise SettingsError("There is no run to judge", "Give runs, or a path that holds some")
+        self.runs, self.path, self.labels, self.who = runs, path, labels, who
+        found = read_labels(path) if path.exists() else []
+        self.given: dict[str, Value] = {one.run_id: one.label for one in found if one.who == who and one.label is not None}
+        self._undone: list[tuple[int, Value | None]] = []
+        """What stood at a place before each judgement of this widget."""
+        self._widget: Any = None
+        self.place = 0
+        self.go(self._next_open(-1))
+
+    def __repr__(self) -> str:
+        return f"{self.told}. In a notebook, this is a widget. {AGAIN}"
+
+    @property
+    def told(self) -> str:
+        """How far it is: ``Run 3 of 20, 2 judged``."""
+        done = sum(run.id in self.given for run in self.runs)
+        if done == len(self.runs):
+            return f"Run {self.place + 1:,} of {len(self.runs):,}. All {counted(done, 'run')} are judged: {self.path}"
+        return f"Run {self.place + 1:,} of {len(self.runs):,}, {done:,} judged"
+
+    def judge(self, number: int) -> None:
+        """Give the run that is shown its label, counted from 1, save it, and go to the next run without one."""
+        if not 1 <= number <= len(self.labels):
+            raise SettingsError(f"There is no label {number}", f"Choose 1 to {len(self.labels)}")
+        before = self.given.get(self.runs[self.place].id)
+        self._save(self.place, [*self.labels.values()][number - 1], perf_counter() - self._since)
+        self._undone.append((self.place, before))
+        self.go(self._next_open(self.place))
+
+    def undo(self) -> None:
+        """Take the last judgement of this widget back, and show its run again."""
+        if not self._undone:
+            raise SettingsError("There is no judgement to take back", "n and p lead to other runs: judge them again")
+        place, before = self._undone[-1]
+        self._save(place, before, None)
+        self._undone.pop()
+        self.go(place)
+
+    def go(self, place: int) -> None:
+        """Show the run with this index; the first and the last are the ends."""
+        self.place = max(0, min(place, len(self.runs) - 1))
+        self._since = perf_counter()
+        self._show()
+
+    def _save(self, place: int, value: Value | None, seconds: float | None) -> None:
+        run_id = self.runs[place].id
+        took = None if seconds is None else round(seconds, 1)
+        append_label(self.path, Label(run_id, value, took, datetime.now(UTC), self.who))
+        if value is None:
+            self.given.pop(run_id, None)
+        else:
+            self.given[run_id] = value
+
+    def _next_open(self, place: int) -> int:
+        """Return the next run without a label, from the beginning again after the last; without any, the same place."""
+        places = [*range(place + 1, len(self.runs)), *range(max(0, place))]
+        return next((one for one in places if self.runs[one].id not in self.given), max(0, place))
+
+    # The widget
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        plain = {"text/plain": repr(self)}
+        kernel = getattr(get_ipython(), "kernel", None)
+        if kernel is None or not is_attended(kernel):
+            return plain
+        if self._widget is None:
+            self._widget = heard_while_busy(_widget_class()(words=[*self.labels]))
+            self._widget.on_msg(self._hear)
+            self._show()
+        return view_bundle(self._widget) | plain | {"text/html": tag("p", "", f"{self.told}. {AGAIN}")}
+
+    def close(self) -> None:
+        """Remove the widget from the kernel and from all pages."""
+        if self._widget is not None:
+            widget, self._widget = self._widget, None
+            close(widget)
+
+    def _show(self) -> None:
+        if self._widget is None:
+            return
+        run = self.runs[self.place]
+        value = self.given.get(run.id)
+        chosen = next((number for number, one in enumerate(self.labels.values(), 1) if one == value), 0)
+        with self._widget.hold_sync():
+            self._widget.html, self._widget.told = blind_html(run), self.told
+            self._widget.place, self._widget.chosen = self.place, chosen
+
+    def _hear(self, widget: Any, message: Any, buffers: Any) -> None:
+        if isinstance(message, dict):
+            _worker().do(partial(self._do, message))
+
+    def _do(self, message: dict[str, Any]) -> None:
+        """Do what a key or button asks for; not if it was meant for another run, which has gone since."""
+        if self._widget is None or message.get("place") != self.place:
+            return
+        actions: dict[str, Callable[[], None]] = {
+            "judge": lambda: self.judge(int(message["number"])),
+            "next": lambda: self.go(self.place + 1),
+            "previous": lambda: self.go(self.place - 1),
+            "undo": self.undo,
+        }
+        error = ""
+        try:
+            actions.get(str(message.get("do")), lambda: None)()
+        except AgentnbError as refused:
+            error = str(refused)
+        except Exception as broken:  # from a message that our page did not send, or a run that cannot be drawn
+            logging.getLogger("agentnb").exception("What was asked for in label failed")
+            error = f"Failed: {type(broken).__name__}: {broken}"
+        self._widget.error = redact(error)
+
+
+@cache
+def _worker() -> Worker:
+    return Worker("agentnb-label")
+
+
+@cache
+def _widget_class() -> Any:
+    import anywidget  # takes 60 ms, and is useless without a frontend that shows widgets
+
+    class LabelWidget(anywidget.AnyWidget):
+        """Shows one run, the labels and how far it is. All HTML comes from the kernel."""
+
+        _esm = script("label.js")
+        _css = style_sheet() + (STATIC / "label.css").read_text("utf-8")
+        html = Unicode().tag(sync=True)
+        told = Unicode().tag(sync=True)
+        error = Unicode().tag(sync=True)
+        words = List(Unicode()).tag(sync=True)
+        place = Int().tag(sync=True)
+        chosen = Int().tag(sync=True)
+        """The label of the run that is shown, counted from 1; 0 without one."""
+
+    return LabelWidget

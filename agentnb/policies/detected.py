@@ -1,0 +1,80 @@
+"""What is done about the findings of detectors while a run goes: a nudge, then a block, then a stop, in this order.
+
+Each finding is an event of the log, so a resumed run and a replay decide alike. A finding says how far it goes (its severity);
+it goes one step at a time, and a notice does nothing but stand in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentnb.core.call_window import call_key
+from agentnb.core.guidance import Guidance
+from agentnb.core.messages import ToolCall
+from agentnb.core.work_events import FindingMade
+from agentnb.detect.so_far import RunSoFar
+from agentnb.policies.gates.verdicts import Block, blocked_as_duplicate
+from agentnb.policies.loops import LOOP_BROKEN
+from agentnb.policies.verdict import Stop
+
+NOTICE, NUDGE, BLOCK, STOP = range(4)
+LEVELS = {"notice": NOTICE, "nudge": NUDGE, "block": BLOCK, "stop": STOP}
+WITHIN = 12
+"""Rounds in which earlier findings of the same family count as steps: after a longer quiet it begins with a nudge again."""
+SET = "detect"
+"""The name under which nudges are logged as guidance."""
+CELL = "detected"
+FAMILIES_OF_LOOPS = frozenset({"loop", "stall"})
+
+
+def step_of(finding: FindingMade, findings: Sequence[FindingMade]) -> int:
+    """Return what is done about a finding: at most its severity, and one step more than for the family's last finding."""
+    rounds = {finding.last}
+    for one in reversed(findings):
+        if one.last < finding.last - WITHIN:
+            break
+        if one.family == finding.family and one.last <= finding.last and one.severity != "notice":
+            rounds.add(one.last)
+    return min(LEVELS[finding.severity], len(rounds))
+
+
+def last_findings(run: RunSoFar) -> list[tuple[int, FindingMade]]:
+    """Return the findings of the round that was finished last, with what is done about each, the strongest first."""
+    last, known = run.last_finished_round, run.findings
+    if last is None or not known or known[-1].last < last.index:
+        return []
+    mine: list[FindingMade] = []
+    for one in reversed(known):
+        if one.last < last.index:
+            break
+        mine.append(one)
+    return sorted([(step_of(one, known), one) for one in reversed(mine)], key=lambda pair: -pair[0])
+
+
+def nudge(run: RunSoFar) -> Guidance | None:
+    """Guide: tell the model what was found in the round before."""
+    for step, one in last_findings(run):
+        if step >= NUDGE:
+            last = "This was said before: the run will be stopped if it goes on like this. " if step > NUDGE else ""
+            text = f"{one.sentence}. {last}Do something that brings something new, or say what keeps you from it."
+            return Guidance(SET, CELL, text, level=min(step, STOP), trigger=one.rule, asks=("called", "answered_anew"))
+    return None
+
+
+def block(call: ToolCall, run: RunSoFar) -> Block | None:
+    """Gate: do not run the call again of which nothing new came."""
+    for step, one in last_findings(run):
+        if step >= BLOCK and isinstance(one.evidence, dict) and one.evidence.get("tool") == call.name:
+            same = ToolCall(call.name, one.evidence.get("arguments"))
+            if "arguments" in one.evidence and call_key(same) == call_key(call):
+                return blocked_as_duplicate(call, one.rule, one.sentence, run.calls.outputs.get(call_key(call)))
+    return None
+
+
+def stop(run: RunSoFar) -> Stop | None:
+    """Policy: end the run when a nudge and a block did not help."""
+    for step, one in last_findings(run):
+        if step >= STOP:
+            reason = "loop_detected" if one.family in FAMILIES_OF_LOOPS else f"{one.family}_detected"
+            return Stop(reason, "stopped", round_status=LOOP_BROKEN)
+    return None

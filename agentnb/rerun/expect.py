@@ -1,0 +1,251 @@
+"""Expectations of runs: invariants that hold for a run, or an error that names the round that broke each.
+
+They are here, above the tables of traces, since a loop is to be the same thing in an expectation as in `tables.loops`.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias, overload
+
+import msgspec
+
+from agentnb.agent.extension import Extension, logged_extensions
+from agentnb.core.expressions import evaluate, names_in, paths_in
+from agentnb.detect.run import Run
+from agentnb.errors import ExpectationFailed, ExpressionError, SettingsError
+from agentnb.rerun.run_values import NAMES, RunAfterRound, RunValues, UnknownValue, after_each_round, at_the_end, check_names
+from agentnb.traces.files import Runs, RunSource, load_traces
+
+Expectation: TypeAlias = str | Callable[[Run], Any]
+"""An expression over the names of `NAMES`, or a function of a run that returns whether it is as it should be."""
+EXTENSION = "expect"
+"""The extension under which the log of a run keeps what its cell expected."""
+EXPLAINED_BY = {"todos_closed": "todos_open", "followed_rate": "guidance_given"}
+"""What is told beside a value, since that alone says little."""
+MAX_VALUE = 80
+"""Characters of a value in a message."""
+MAX_RUNS = 10
+"""Runs that a message describes; further ones are counted."""
+
+
+class Outcome(NamedTuple):
+    """Whether an expectation holds for a run, and what was found."""
+
+    expectation: str
+    holds: bool
+    found: str
+    """The values it read, such as ``loops is 2``, or why it has no value."""
+    round: int | None = None
+    """The round, counted from 1, after which it was false and stayed so; None if it holds, or never held."""
+    at_end: bool = False
+    """Whether only the end of the run could tell."""
+    has_value: bool = True
+    """Whether it has a value for this run; if not, `found` says why."""
+
+    @property
+    def sentence(self) -> str:
+        """The expectation, what was found, and where it broke."""
+        if self.holds:
+            return f"{self.expectation} ({self.found})" if self.found else self.expectation
+        where = ", and it held after no round" if self.has_value else ""
+        if self.round is not None:
+            where = f", at the end, after round {self.round}" if self.at_end else f", broken in round {self.round}"
+        return f"{self.expectation}: {self.found}{where}"
+
+
+@overload
+def expect(source: Run, *expectations: Expectation) -> Run: ...
+@overload
+def expect(source: RunSource, *expectations: Expectation) -> Run | Runs: ...
+def expect(source: RunSource, *expectations: Expectation) -> Run | Runs:
+    """Return the run if it is as expected; raise `ExpectationFailed` with each expectation that fails, and its round.
+
+    ``source``: a run, live or loaded, of any product; or several, as `load_traces` takes them, which are returned as a list.
+    An expectation is an expression such as ``"loops == 0"`` over the names of docs/expect.md, or a function of the run. An
+    unknown value, such as the cost of a model without a price, fails it. Unknown names raise `ExpressionError`.
+    """
+    check_expectations(expectations)
+    runs = Runs([source]) if isinstance(source, Run) else load_traces(source)
+    if not runs:
+        raise SettingsError("There is no run to expect anything of", "Give a run, several, or a path that holds some")
+    failed = {}
+    for run in runs:
+        wrong = tuple([one for one in outcomes_of(run, expectations) if not one.holds])
+        if wrong:
+            failed[run.id] = (run, wrong)
+    if failed:
+        raise _failure(failed, len(runs))
+    return source if isinstance(source, Run) else runs
+
+
+def check_expectations(expectations: Sequence[Expectation]) -> None:
+    """Raise `SettingsError` for what cannot be an expectation of any run: unknown names, errors of syntax, no expectation."""
+    if not expectations:
+        raise SettingsError("Nothing is expected", 'Write expect(run, "loops == 0", "todos_closed")')
+    for one in expectations:
+        if isinstance(one, str):
+            check_names(one, names_in(one))
+        elif not callable(one):
+            raise SettingsError(f"{one!r} is neither an expression nor a function", 'Write a text, such as "loops == 0"')
+
+
+def outcomes_of(run: Run, expectations: Iterable[Expectation]) -> tuple[Outcome, ...]:
+    """Return what came of each expectation, for a run as it stands. The walk over its rounds is made once, if any fails."""
+    whole = at_the_end(run)
+    checks = [(one, _checked(one, whole)) for one in expectations]
+    failing = [one for one, check in checks if not check.holds]
+    broken = dict(zip(map(id, failing), _rounds_that_broke(run, failing), strict=True))
+    return tuple(
+        [
+            Outcome(_text(one), check.holds, check.found, *broken.get(id(one), (None, False)), check.has_value)
+            for one, check in checks
+        ]
+    )
+
+
+class _Check(NamedTuple):
+    """Whether an expectation holds, and what was found."""
+
+    holds: bool
+    found: str
+    has_value: bool = True
+
+
+def _checked(one: Expectation, at: RunAfterRound) -> _Check:
+    """Return whether it holds after this round, and what was found."""
+    if not isinstance(one, str):
+        return _answered(one, at.run)
+    values = RunValues(at)
+    try:
+        value = evaluate(one, values)
+    except UnknownValue as unknown:
+        return _Check(False, unknown.what, has_value=False)
+    except ExpressionError as error:
+        return _Check(False, str(error).removeprefix(f"{one}: "), has_value=False)
+    if not isinstance(value, bool):
+        return _Check(False, f"it is {_shown(value)}, neither true nor false. Compare it with something", has_value=False)
+    return _Check(value, ", ".join([told for path in _read(one) if (told := _told(path, values))]))
+
+
+def _read(expression: str) -> list[str]:
+    """Return the paths whose values explain the expression."""
+    return [each for path in paths_in(expression) for each in (path, EXPLAINED_BY.get(path, "")) if each]
+
+
+def _answered(function: Callable[[Run], Any], run: Run) -> _Check:
+    try:
+        value = function(run)
+    except Exception as error:  # also an AssertionError: the person's own check
+        return _Check(False, f"it raised {type(error).__name__}: {error}".partition("\n")[0][:300], has_value=False)
+    if value is None:
+        return _Check(False, "it returned None. Return whether the run is as it should be", has_value=False)
+    return _Check(bool(value), f"it returned {_shown(value)}")
+
+
+def _rounds_that_broke(run: Run, failing: Sequence[Expectation]) -> list[tuple[int | None, bool]]:
+    """Return for each the round, from 1, after which it was false and stayed so, and whether only the end could tell."""
+    at_end = [isinstance(one, str) and _waits_for_the_end(one) for one in failing]
+    last_held = [-1] * len(failing)
+    if not all(at_end):
+        for at in after_each_round(run):
+            for place, one in enumerate(failing):
+                if not at_end[place] and _holds(one, at):
+                    last_held[place] = at.rounds
+    count = len(run.rounds)
+    broke = [count if ends else held + 1 if held >= 0 else None for ends, held in zip(at_end, last_held, strict=True)]
+    return [(round_number or None, ends) for round_number, ends in zip(broke, at_end, strict=True)]
+
+
+def _waits_for_the_end(expression: str) -> bool:
+    """Return whether it has no value before the run has ended; also of one from a log that cannot be read."""
+    try:
+        return any(name not in NAMES or NAMES[name].at_end for name in names_in(expression))
+    except ExpressionError:
+        return True
+
+
+def _holds(one: Expectation, at: RunAfterRound) -> bool:
+    """Return whether it holds after this round; without the words, as this is asked after every round."""
+    if not isinstance(one, str):
+        return _answered(one, at.run).holds
+    try:
+        return evaluate(one, RunValues(at)) is True
+    except ExpressionError:
+        return False
+
+
+def _told(path: str, values: RunValues) -> str:
+    try:
+        return f"{path} is {_shown(evaluate(path, values))}"
+    except ExpressionError:  # a part that was not reached
+        return ""
+
+
+def _shown(value: Any) -> str:
+    text = repr(value) if isinstance(value, float) else msgspec.json.encode(value, enc_hook=repr).decode()
+    return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}..."
+
+
+def _text(one: Expectation) -> str:
+    """Return the expectation as it was written; of a function its name, of a lambda its line."""
+    if isinstance(one, str):
+        return one.strip()
+    name = getattr(one, "__name__", type(one).__name__)
+    if name != "<lambda>":
+        return str(name)
+    try:
+        line = inspect.getsource(one)
+    except (OSError, TypeError):
+        return "lambda run: ..."
+    line = line[line.find("lambda") :].partition("\n")[0]
+    ends = range(min(len(line), MAX_VALUE), len("lambda"), -1)
+    return next((line[:end] for end in ends if _is_lambda(line[:end])), "lambda run: ...").strip()
+
+
+def _is_lambda(text: str) -> bool:
+    try:
+        return isinstance(ast.parse(text, mode="eval").body, ast.Lambda)
+    except (SyntaxError, ValueError):
+        return False
+
+
+def _failure(failed: Mapping[str, tuple[Run, tuple[Outcome, ...]]], count: int, variable: str = "run") -> ExpectationFailed:
+    runs = [*failed.values()]
+    lines = []
+    for run, wrong in runs[:MAX_RUNS]:
+        lines += [f"Run {run.id} is not as expected:", *[f"  {one.sentence}" for one in wrong]]
+    if len(runs) > MAX_RUNS:
+        lines.append(f"and {len(runs) - MAX_RUNS:,} more runs: .failed has all")
+    head = [f"{len(runs):,} of {count:,} runs are not as expected"] if count > 1 else []
+    first, wrong = runs[0]
+    place = min((one.round for one in wrong if one.round is not None), default=None)
+    hint = f"See round {place}: {variable}.rounds[{place - 1}]" if place else f"See its rounds: tables.rounds({variable})"
+    if count > 1:
+        hint = "See what they were: tables.runs(runs)"
+    error = ExpectationFailed("\n".join([*head, *lines]), hint, run=first)
+    error.failed = MappingProxyType({run_id: wrong for run_id, (_, wrong) in failed.items()})
+    return error
+
+
+def expectations_extension(texts: Sequence[str]) -> Extension:
+    """Return what keeps these expectations in the log of a run; raise `SettingsError` for one that no run can be held to."""
+    check_expectations(texts)
+    return Extension(name=EXTENSION, settings={"texts": [*texts]})
+
+
+def logged_outcomes(run: Run) -> tuple[Outcome, ...]:
+    """Return what came of the expectations that the log of a run keeps; empty if it has none, or has not ended."""
+    kept = logged_extensions(run).get(EXTENSION, {}).get("settings")
+    texts = kept.get("texts") if isinstance(kept, dict) and not run.should_continue else None
+    return outcomes_of(run, [one for one in texts if isinstance(one, str)]) if isinstance(texts, list) else ()
+
+
+def check_logged(run: Run, variable: str = "run") -> None:
+    """Raise `ExpectationFailed` if the run, held by this variable, has ended and is not as its log says that it was to be."""
+    wrong = tuple([one for one in logged_outcomes(run) if not one.holds])
+    if wrong:
+        raise _failure({run.id: (run, wrong)}, 1, variable)

@@ -1,0 +1,195 @@
+"""Fork: a run that repeats another up to a round, and from there on goes its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from msgspec import structs
+
+from agentnb import settings
+from agentnb.agent.agent import Agent
+from agentnb.agent.output import Output
+from agentnb.agent.start import PendingRun
+from agentnb.context.history import as_sent_then
+from agentnb.core.events import SCHEMA, AnyEvent, ForkedFrom, RunStarted
+from agentnb.core.redaction import redact
+from agentnb.core.todos import TODO_TOOL
+from agentnb.detect.finding import Detectors
+from agentnb.detect.run import Run
+from agentnb.detect.walk import walk_rounds
+from agentnb.errors import SettingsError
+from agentnb.guidance.sets import GuidanceSet
+from agentnb.models.model import Model
+from agentnb.models.registry import can_be_made
+from agentnb.policies.gates import Gate
+from agentnb.policies.named import PolicySet
+from agentnb.rerun.recorded_tools import recorded_tools
+from agentnb.rerun.variant import is_own, variant_of
+from agentnb.runtime.foreground import Foreground
+from agentnb.runtime.host import current_host
+from agentnb.runtime.launch import new_run_id
+from agentnb.runtime.run_options import RunOptions
+from agentnb.settings import known_secrets
+from agentnb.tools.todos.board import TodoBoard
+from agentnb.tools.toolbox import Toolbox
+
+RECORDED: Literal["recorded"] = "recorded"
+
+
+async def fork(
+    run: Run,
+    at_round: int,
+    *,
+    model: str | Model | None = None,
+    guidance: str | GuidanceSet | None = None,
+    policy: str | PolicySet | None = None,
+    limits: Mapping[str, Any] | None = None,
+    workflow_mode: bool | None = None,
+    detect: Detectors | None = None,
+    tools: Literal["recorded"] | Iterable[Any] = RECORDED,
+    fallback: Iterable[Any] = (),
+    gates: Iterable[Gate] = (),
+    options: RunOptions | None = None,
+) -> Run:
+    """Return a new run that has everything before round ``at_round`` as recorded, and is live from there.
+
+    ``at_round`` counts from 1, as in tables; one more than there are rounds goes on behind the last. The policy decides first
+    whether there is such a round: a fork at which it stops has none. What is not given is as the run's log has it, else
+    ``matrix``. ``tools``: ``recorded`` serves the recorded results while the calls match, runs a tool of ``fallback`` for any
+    other call, and refuses it without one; or the functions to run. A run of another product can be forked too; its ``model``
+    must be given. `run.forked_from` says what it is a fork of, and ``diff(run, fork)`` compares them.
+
+    Raises `SettingsError` if there is no such round, or if a model or policy cannot be made from the log.
+    """
+    changes: dict[str, Any] = {"guidance": guidance, "policy": policy, "limits": limits, "workflow_mode": workflow_mode}
+    changes["detect"] = detect
+    return await pending_of(
+        run, at_round, model=model, tools=tools, fallback=fallback, gates=gates, options=options, **changes
+    ).run_here()
+
+
+def fork_sync(
+    run: Run,
+    at_round: int,
+    *,
+    model: str | Model | None = None,
+    guidance: str | GuidanceSet | None = None,
+    policy: str | PolicySet | None = None,
+    limits: Mapping[str, Any] | None = None,
+    workflow_mode: bool | None = None,
+    detect: Detectors | None = None,
+    tools: Literal["recorded"] | Iterable[Any] = RECORDED,
+    fallback: Iterable[Any] = (),
+    gates: Iterable[Gate] = (),
+    options: RunOptions | None = None,
+) -> Run:
+    """Like `fork`, for scripts and for code that cannot await."""
+    foreground = Foreground()
+    options = replace(options or RunOptions(), foreground=foreground, can_ask=current_host.get().can_ask)
+    changes: dict[str, Any] = {"guidance": guidance, "policy": policy, "limits": limits, "workflow_mode": workflow_mode}
+    changes["detect"] = detect
+    with foreground.own_interrupts():
+        return (
+            pending_of(run, at_round, model=model, tools=tools, fallback=fallback, gates=gates, options=options, **changes)
+            .start()
+            .wait_in_foreground()
+        )
+
+
+def pending_of(
+    run: Run,
+    at_round: int,
+    *,
+    model: str | Model | None,
+    tools: Literal["recorded"] | Iterable[Any],
+    fallback: Iterable[Any] = (),
+    gates: Iterable[Gate] = (),
+    options: RunOptions | None = None,
+    is_fork: bool = True,
+    **changes: Any,
+) -> PendingRun:
+    """Return the fork, about to start; ``changes`` as for `variant_of`. ``is_fork``: whether it says what it is a fork of."""
+    before = _before(run, at_round)
+    variant = variant_of(run, **changes)
+    todos = Run.from_events(before).todos
+    logged = run.settings if is_own(run) else {}
+    keeps_todos = bool(logged.get("todos", todos or any(tool.name == TODO_TOOL for tool in run.tools)))
+    agent = Agent(
+        _model(run, model),
+        tools=_tools(run, at_round, tools, fallback),
+        system=run.system,
+        guidance=variant.words,
+        policy=variant.policy,
+        todos=TodoBoard(todos) if keeps_todos else False,
+        history=as_sent_then(logged.get("history")) if logged else "auto",
+        output=Output.logged(logged),
+        gates=gates,
+        extensions=variant.extensions,
+        name=run.agent,
+        instructions=False,
+        **{"max_rounds": settings.max_iterations(), **variant.limits},
+        **{name: logged[name] for name in ("unpriced", "on_limit") if name in logged},
+    )
+    return _pending(agent, before, ForkedFrom(run.id, at_round - 1) if is_fork else None, options or RunOptions())
+
+
+def _tools(run: Run, at_round: int, tools: Any, fallback: Iterable[Any]) -> list[Any]:
+    if tools == RECORDED:
+        return [*recorded_tools(run, at_round - 1, fallback)]
+    if isinstance(tools, str) or not isinstance(tools, Iterable):
+        raise SettingsError(f"tools={tools!r} is not a list of tools", 'Write tools=[my_function], or tools="recorded"')
+    return [*tools]
+
+
+def _pending(agent: Agent, before: Sequence[AnyEvent], forked_from: ForkedFrom | None, options: RunOptions) -> PendingRun:
+    """Return a run that begins with these events of another one, under an id of its own, with this agent."""
+    run_id = options.run_id or new_run_id()
+    options = replace(options, run_id=None)
+    first, *others = [structs.replace(event, seq=seq, run_id=run_id, parent_id=None) for seq, event in enumerate(before)]
+    toolbox = PendingRun.of_fork(agent, [first, *others], options).toolbox
+    started = redact(_started(first, agent, toolbox, forked_from), known_secrets())
+    return PendingRun.of_fork(agent, [started, *others], options)
+
+
+def _started(first: AnyEvent, agent: Agent, toolbox: Toolbox, forked_from: ForkedFrom | None) -> RunStarted:
+    assert isinstance(first, RunStarted), "a run begins with it"
+    return structs.replace(
+        first,
+        at=first.at or datetime.now(UTC),
+        schema=SCHEMA,
+        model=agent.model_name,
+        tools=toolbox.specs,
+        settings=agent.settings,
+        guidance=agent.guidance_texts,
+        origin=None,
+        forked_from=forked_from,
+        notebook="",
+    )
+
+
+def _before(run: Run, at_round: int) -> list[AnyEvent]:
+    """Return the events before the round."""
+    walked = [*walk_rounds(run)]
+    if run.kind != "agent" or not walked:
+        raise SettingsError(f"Run {run.id} has no rounds to fork", "Fork a run of an agent")
+    if type(at_round) is not int or not 1 <= at_round <= len(walked) + 1:
+        what = f"at_round={at_round!r}: run {run.id} has {len(walked)} rounds, counted from 1"
+        raise SettingsError(what, f"Give one of 1 to {len(walked) + 1}; the last goes on behind its end")
+    events: list[AnyEvent] = [] if at_round > 1 else [run.events[0]]
+    for one in walked[: at_round - 1]:
+        events += [*one.before, one.start, *one.prepared, *one.answered]
+    if 1 < at_round <= len(walked):
+        events += walked[at_round - 1].before
+    return events
+
+
+def _model(run: Run, model: str | Model | None) -> str | Model:
+    if model is not None:
+        return model
+    if not can_be_made(run.model):
+        what = f"Run {run.id} was with {run.model}, which cannot be made from its name"
+        raise SettingsError(what, f"Give a model: fork(run, at_round, model={run.model!r}), or an object")
+    return run.model

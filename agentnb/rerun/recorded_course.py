@@ -1,0 +1,142 @@
+"""What a recorded run did after each round: did it continue, and why?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentnb.core import events as e
+from agentnb.core.messages import ToolCall
+from agentnb.core.rounds import FINAL_ANSWER, WorkflowRound
+from agentnb.core.todos import Todo, open_todos
+from agentnb.detect.run import Run
+from agentnb.detect.walk import RoundEvents, walk_rounds
+from agentnb.policies.gates import Block, Gate, judge
+from agentnb.policies.limits import LIMITS
+from agentnb.rerun.replayed import Decision
+from agentnb.rerun.variant import NOT_COUNTED, is_own, variant_of
+from agentnb.runtime.run_end import OF_THE_REPLY
+
+CONTINUED = "continued"
+"""Reason of a round of a foreign trace that follows a text-only reply, with nothing said in between."""
+
+
+class RecordedCourse:
+    """The course of a recorded run: what was decided after each of its rounds, as far as the record says."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._own = is_own(run)
+        self._by_index = {one.index: one for one in run.rounds}
+        self._open = self._count_open()
+        self.mode = self._workflow_mode()
+        """Whether text-only replies did not end the run."""
+
+    def round_of(self, one: RoundEvents) -> WorkflowRound:
+        """Return the round as the run has it."""
+        return self._by_index[one.start.index]
+
+    def decision(self, walked: Sequence[RoundEvents], place: int) -> Decision:
+        """Return what was decided after this round."""
+        now = walked[place]
+        continues, reason = self._continued(walked, place)
+        tools = bool(self.round_of(now).records)
+        return Decision(tools, self._open[now.start.index], self.mode, continues, reason)
+
+    def hands_over(self, walked: Sequence[RoundEvents], place: int) -> bool:
+        """Return whether the agent's turn ended with this round of a foreign trace, and somebody else spoke next.
+
+        A run of agentnb ends there; in its own logs a person who speaks has spoken before the decision.
+        """
+        if self._own or place + 1 >= len(walked) or self.round_of(walked[place]).records:
+            return False
+        following = walked[place + 1]
+        return following.start.reason == "said" or any(_is_said(event) for event in following.before)
+
+    def is_outside(self, one: RoundEvents) -> bool:
+        """Return whether no policy asked for this round: it is the final answer at a limit."""
+        return one.start.reason == FINAL_ANSWER
+
+    def is_decided(self, now: RoundEvents, following: RoundEvents | None) -> bool:
+        """Return whether policies decide after this round: not if it broke off, or another process resumed the run there."""
+        one = self.round_of(now)
+        whole = one.reply is not None and one.stop_reason != "broken_off" and one.status != "running"
+        return whole and (following is None or following.start.reason != "recovered")
+
+    def after_last_round(self) -> list[e.AnyEvent]:
+        """Return the changes of the list after the last round, which were seen before it was decided that the run ends."""
+        found: list[e.AnyEvent] = []
+        for event in reversed(self._run.events):
+            if isinstance(event, e.RoundFinished | e.RoundStarted):
+                break
+            if isinstance(event, e.TodosChanged):
+                found.insert(0, event)
+        return found if self._own else []
+
+    def tools_that_repeat(self) -> frozenset[str]:
+        """Return the tools whose calls ran although the gates of the run itself would have blocked them: it let them repeat."""
+        if not self._own:
+            return frozenset()
+        gates, folded, names = variant_of(self._run).bundle.gates, Run(), set()
+        for event in self._run.events:
+            if isinstance(event, e.ToolStarted) and not event.parent_call and _blocks(gates, event.call, folded):
+                names.add(event.call.name)
+            folded.apply(event)
+        return frozenset(names)
+
+    def _continued(self, walked: Sequence[RoundEvents], place: int) -> tuple[bool | None, str]:
+        run = self._run
+        following = walked[place + 1] if place + 1 < len(walked) else None
+        if following is not None and self.is_outside(following):
+            return False, run.stop_reason or ""
+        if following is not None:
+            return (False, "") if self.hands_over(walked, place) else (True, following.start.reason)
+        return (False if self._was_ended() else None), run.stop_reason or ""
+
+    def _was_ended(self) -> bool:
+        """Return whether the run ended by what decides after a round, and not from outside."""
+        run = self._run
+        if not self._own and run.rounds and run.rounds[-1].records:
+            return False  # the harness ended it, or a tool such as one that submits: no loop ends with a call of its own accord
+        if run.status == "limited" and self._own:
+            return run.stop_reason in LIMITS and run.stop_reason not in NOT_COUNTED
+        if run.status == "failed" and self._own:
+            return any(isinstance(event, e.ErrorRaised) and event.where == OF_THE_REPLY for event in run.events)
+        return run.status in ("completed", "stopped")
+
+    def _count_open(self) -> dict[int, int]:
+        """Return the number of open todos after each round, by its index, as the next decision saw it."""
+        opened: dict[int, int] = {}
+        todos: tuple[Todo, ...] = ()
+        last: int | None = None
+        for one in walk_rounds(self._run):
+            todos = _todos_after(one.before, todos)
+            if last is not None and self._own:
+                opened[last] = len(open_todos(todos))
+            last = one.start.index
+            todos = _todos_after(one.answered, todos)
+            opened[last] = len(open_todos(todos))
+        if last is not None:
+            opened[last] = len(open_todos(_todos_after(self.after_last_round(), todos)))
+        return opened
+
+    def _workflow_mode(self) -> bool:
+        if self._own:
+            policy = self._run.settings.get("policy")
+            return isinstance(policy, dict) and bool(policy.get("workflow_mode"))
+        before = {one.index: self._open.get(one.index - 1, 0) for one in self._run.rounds if one.index}
+        return any(one.reason == CONTINUED and not before.get(one.index) for one in self._run.rounds)
+
+
+def _todos_after(events: Sequence[e.AnyEvent], todos: tuple[Todo, ...]) -> tuple[Todo, ...]:
+    for event in events:
+        if isinstance(event, e.TodosChanged | e.RunStarted):
+            todos = event.todos
+    return todos
+
+
+def _blocks(gates: Sequence[Gate], call: ToolCall, run: Run) -> bool:
+    return isinstance(judge(gates, call, run), Block)
+
+
+def _is_said(event: e.AnyEvent) -> bool:
+    return isinstance(event, e.CommandReceived) and event.command == "say"

@@ -1,0 +1,85 @@
+"""Tools that return what a recorded run got: while its calls are made again, nothing is run."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from agentnb.core.call_window import call_key
+from agentnb.core.messages import Image, Text, ToolCall
+from agentnb.core.request import ToolSpec
+from agentnb.core.rounds import NOT_RUN, CallRecord, WorkflowRound
+from agentnb.core.todos import TODO_TOOL
+from agentnb.detect.run import Run
+from agentnb.tools.function import as_tool
+from agentnb.tools.tool import Effect, Tool, ToolContext, ToolOutcome, failure
+
+NOT_RECORDED = "not_recorded"
+"""Error code of a call whose result the record does not have, and that no tool may run."""
+
+
+class RecordedResults:
+    """The recorded results of a run, by call: first those from one round on, in their order, then whatever it had last."""
+
+    def __init__(self, run: Run, from_round: int = 0) -> None:
+        self._left: dict[tuple[str, bytes], deque[CallRecord]] = {}
+        self._last: dict[tuple[str, bytes], CallRecord] = {}
+        for one in run.rounds:
+            for record in _ran(one):
+                key = call_key(record.call)
+                self._last[key] = record
+                if one.index >= from_round:
+                    self._left.setdefault(key, deque()).append(record)
+
+    def take(self, name: str, arguments: Any) -> CallRecord | None:
+        """Return the next record of this call, or None."""
+        key = call_key(ToolCall(name, arguments))
+        left = self._left.get(key)
+        return left.popleft() if left else self._last.get(key)
+
+
+def _ran(one: WorkflowRound) -> Iterable[CallRecord]:
+    return (record for record in one.records if record.result is not None and record.result.error_code not in NOT_RUN)
+
+
+class RecordedTool:
+    """A tool of a recorded run: returns its recorded results, else runs the tool behind it, else refuses the call."""
+
+    parallel_safe = False
+    blocking = False
+    timeout = None
+
+    def __init__(self, spec: ToolSpec, results: RecordedResults, behind: Tool | None = None) -> None:
+        self.spec = spec
+        self._results, self._behind = results, behind
+
+    @property
+    def effects(self) -> frozenset[Effect] | None:
+        """What the recorded tool did to the world; None if that was not declared."""
+        return cast("frozenset[Effect] | None", frozenset(self.spec.effects) or None)
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        """Return the recorded outcome of this call."""
+        record = self._results.take(self.spec.name, arguments)
+        if record is not None and record.result is not None:
+            result = record.result
+            parts = tuple([part for part in result.parts if isinstance(part, Text | Image)])
+            return ToolOutcome(not result.is_error, parts, error_code=result.error_code, display=record.display)
+        if self._behind is not None:
+            return await self._behind.run(arguments, context)
+        text = f"{self.spec.name} was not run with these arguments when this was recorded, and cannot be run now."
+        return failure(NOT_RECORDED, f"{text} Use the results that you have.")
+
+
+def recorded_tools(run: Run, from_round: int = 0, behind: Iterable[Any] = ()) -> list[Tool]:
+    """Return the tools of the run, without the todo tool, which works on a list of its own; those ``behind`` run what it lacks.
+
+    A tool behind that the run did not have is returned as it is.
+    """
+    results = RecordedResults(run, from_round)
+    live: Mapping[str, Tool] = {tool.spec.name: tool for tool in map(as_tool, behind)}
+    specs = [spec for spec in run.tools if spec.name != TODO_TOOL]
+    named = {spec.name for spec in specs}
+    recorded: list[Tool] = [RecordedTool(spec, results, live.get(spec.name)) for spec in specs]
+    return [*recorded, *[tool for name, tool in live.items() if name not in named]]

@@ -1,0 +1,86 @@
+"""The recorded requests and replies of runs, for `RecordedModel`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb import errors
+from agentnb.context.request_history import sent_requests
+from agentnb.core.events import RunError, TextDelta
+from agentnb.core.messages import Message, Text
+from agentnb.core.rounds import WorkflowRound
+from agentnb.core.usage import UNKNOWN
+from agentnb.detect.run import Run
+from agentnb.errors import ModelError, SettingsError
+from agentnb.models.model import Reply, Retry, StreamItem
+from agentnb.models.recorded import Recording
+from agentnb.traces.files import load_traces
+
+MARKERS = {"complete": "[WORKFLOW_COMPLETE]", "continue": "[CONTINUE]", "stop": '{"status":"stop"}'}
+"""The marker of each signal: a log holds a reply without its markers, and the loop reads them in the text."""
+
+
+def recordings_of(source: Any) -> Iterator[Recording]:
+    """Yield the recordings of a run, of several, or of a path; raise `SettingsError` for anything else."""
+    if isinstance(source, Run):
+        yield from _of_run(source)
+    elif isinstance(source, str | Path):
+        for run in load_traces(source):
+            yield from _of_run(run)
+    elif isinstance(source, Sequence) and all(isinstance(one, Run) for one in source):
+        for run in source:
+            yield from _of_run(run)
+    else:
+        raise SettingsError(f"{source!r} is not a recorded run", "Give a run, a list of runs, or a path: RecordedModel(PATH)")
+
+
+def _of_run(run: Run) -> Iterator[Recording]:
+    rounds = {one.index: one for one in run.rounds}
+    last = run.rounds[-1] if run.rounds else None
+    for index, sent in sent_requests(run):
+        one = rounds[index]
+        items = (*_attempts(one), *_reply(one))
+        if one.reply is not None and one.stop_reason != "broken_off":
+            yield Recording(run.id, index, sent.request, items)
+        elif one is last and run.error is not None:
+            yield Recording(run.id, index, sent.request, items, _error(run.error))
+
+
+def _attempts(one: WorkflowRound) -> Iterable[StreamItem]:
+    for each in one.retries:
+        if each.heard:
+            yield TextDelta(each.heard)
+        yield Retry(each.attempt, each.seconds, each.reason, each.status)
+
+
+def _reply(one: WorkflowRound) -> Iterable[StreamItem]:
+    if one.reply is None:
+        return
+    if one.stop_reason == "broken_off":
+        yield TextDelta(one.text)
+        return
+    yield Reply(
+        _with_markers(one.reply, one.signals),
+        usage=one.usage or UNKNOWN,
+        stop_reason=one.stop_reason,
+        metadata=one.metadata,
+        seconds=one.model_seconds,
+    )
+
+
+def _with_markers(message: Message, signals: Sequence[str]) -> Message:
+    """Return the reply as the model gave it, but for the places of its markers: they come last, in a part of their own."""
+    if not signals:
+        return message
+    return replace(message, parts=(*message.parts, Text("\n".join(MARKERS[one] for one in signals))))
+
+
+def _error(error: RunError) -> Exception:
+    """Return the error that the model raised, of the class that it had if that is one of ours."""
+    kind = getattr(errors, error.type, None)
+    is_ours = isinstance(kind, type) and issubclass(kind, ModelError)
+    return kind(error.message, error.hint) if is_ours else ModelError(error.message, error.hint)  # type: ignore[misc]  # just looked

@@ -1,0 +1,266 @@
+"""Replay: what another policy, guide, guard or limit would have done with a recorded run, round by round, by its real code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from agentnb.core import events as e
+from agentnb.core.guidance import Guidance
+from agentnb.core.messages import ToolCall, ToolResult
+from agentnb.core.rounds import DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN
+from agentnb.core.todos import open_todos
+from agentnb.detect.detector import DetectorMaker, Finding
+from agentnb.detect.finding import Detectors
+from agentnb.detect.run import Run
+from agentnb.detect.walk import RoundEvents, ShadowRun, walk_rounds
+from agentnb.guidance.prompts import prompt
+from agentnb.guidance.sets import GuidanceSet
+from agentnb.policies.direct import called_directly
+from agentnb.policies.gates import Block, judge
+from agentnb.policies.marker_text import without_markers
+from agentnb.policies.named import PolicySet
+from agentnb.policies.verdict import Continue, Stop, Verdict, after_calls, decide
+from agentnb.rerun.recorded_course import RecordedCourse
+from agentnb.rerun.replayed import Decision, JudgedCall, Replay, ReplayedRound, differ
+from agentnb.rerun.variant import Variant, variant_of
+from agentnb.traces.files import load_trace
+
+BY_A_GATE = frozenset({DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN})
+"""Error codes of calls that agentnb's own gates blocked, which a replay judges anew."""
+
+
+def replay(
+    run: Run | str | Path,
+    guidance: str | GuidanceSet | None = None,
+    policy: str | PolicySet | None = None,
+    detect: Detectors | None = None,
+    limits: Mapping[str, Any] | None = None,
+    workflow_mode: bool | None = None,
+    *,
+    repeatable: Iterable[str] = (),
+) -> Replay:
+    """Return what this guidance, policy and these limits would have done with a recorded run of any product.
+
+    What is not given is as the run's log has it, else ``matrix``; a run of another product has only the limits that are given.
+    ``limits``: amounts by name, ``{"max_rounds": 10}``; None takes one away. ``workflow_mode`` turns that of the policy on or
+    off. ``detect``: a preset such as ``default``, or detectors of your own: they look at the whole record, and a nudge, a block
+    and a stop follow from what they find, as in a live run. ``repeatable``: tools that may repeat, such as those that poll.
+
+    No model is called. Time and money are not replayed. Raises `SettingsError` for settings that cannot be, and for a run with
+    a policy of its own if ``policy`` is not given.
+
+        r = replay(load_trace("complex-fails"), workflow_mode=True)
+        r.table(); r.first_divergence; r.caught_at
+    """
+    recorded = run if isinstance(run, Run) else load_trace(run)
+    changes: dict[str, Any] = {"guidance": guidance, "policy": policy, "limits": limits, "workflow_mode": workflow_mode}
+    variant = variant_of(recorded, **changes, detect=detect, repeatable=repeatable)
+    walk = _Walk(recorded, variant, _found_by_round(recorded, variant.bundle.detectors))
+    rounds = walk.rounds()
+    return Replay(recorded, variant, rounds, walk.shadow.run)
+
+
+def _found_by_round(run: Run, detect: Sequence[DetectorMaker]) -> dict[int, list[Finding]]:
+    """Return what the detectors find in the record, by the index of the round at whose end they find it."""
+    found: dict[int, list[Finding]] = {}
+    if not detect:
+        return found
+    folded, seen = Run(detect), 0
+    for event in run.events:
+        folded.apply(event)
+        if len(folded.detected) > seen:
+            index = folded.last_round.index if folded.rounds else 0
+            found.setdefault(index, []).extend(folded.detected[seen:])
+            seen = len(folded.detected)
+    for _, error in folded.take_failures():
+        raise error
+    return found
+
+
+class _Walk:
+    """The walk over a recorded run with the shadow beside it."""
+
+    def __init__(self, run: Run, variant: Variant, found: Mapping[int, Sequence[Finding]]) -> None:
+        self.shadow = ShadowRun(variant.bundle.detectors, variant.begun)
+        self._run, self._variant, self._found = run, variant, found
+        bundle = variant.bundle
+        self._policies, self._after_calls = bundle.policies, after_calls(bundle.policies)
+        self._guides, self._gates = called_directly(bundle.guides), called_directly(bundle.gates)
+        self._course = RecordedCourse(run)
+        self._judged: list[JudgedCall] = []
+
+    def rounds(self) -> list[ReplayedRound]:
+        """Return all rounds of the record, replayed."""
+        walked = [*walk_rounds(self._run)]
+        replayed: list[ReplayedRound] = []
+        why: Verdict | None = Continue("prompt")
+        for place, one in enumerate(walked):
+            is_over = not isinstance(why, Continue) or (place > 0 and self._course.is_outside(one))
+            if is_over:
+                replayed += [self._only_recorded(walked, each) for each in range(place, len(walked))]
+                break
+            assert isinstance(why, Continue), "just asked"
+            self._open(one, why)
+            self._close(one)
+            done = self._decided(walked, place)
+            why = done.verdict
+            if done.differs and self._course.hands_over(walked, place):
+                why = None  # the person would not have been asked here: what they said is no answer to anything
+            elif isinstance(why, Stop) and self._course.hands_over(walked, place):
+                why = Continue("said")
+            elif why is None and place + 1 < len(walked):  # nobody decided in the record either, such as after a death
+                why = Continue(walked[place + 1].start.reason, round_status=walked[place + 1].start.before)
+            replayed.append(done)
+        return self._marked(replayed)
+
+    # One round
+
+    def _open(self, one: RoundEvents, why: Continue) -> None:
+        shadow, run = self.shadow, self.shadow.run
+        shadow.catch_up(one)
+        last = run.last_finished_round
+        nothing_new = last is not None and not last.records and not run.pending
+        shadow.open_round(
+            one,
+            reason=why.reason,
+            round_status=why.round_status,
+            continuation=(why.message or prompt("continue")) if nothing_new else "",
+            note=self._variant.bundle.note(run),
+        )
+        shadow.guide(self._guidance(why))
+
+    def _guidance(self, why: Continue) -> list[Guidance]:
+        """Return the guidance for the open round: the policies', then the guides'."""
+        told = [guide(self.shadow.run) for guide in self._guides]
+        return [*why.guidance, *[one for one in told if one is not None]]
+
+    def _close(self, one: RoundEvents) -> None:
+        self._judged = []
+        self.shadow.close_round(_read_by(one, self._variant.bundle.markers), self._judge)
+        self.shadow.log_findings()
+
+    def _judge(self, event: e.ToolAdmitted | e.ToolStarted | e.CallBlocked) -> tuple[ToolResult, str] | None:
+        """Let the gates judge a call, and note what differs from the record. A person's denial stays as it was."""
+        was_blocked = isinstance(event, e.CallBlocked)
+        if isinstance(event, e.CallBlocked) and event.result.error_code not in BY_A_GATE:
+            return None
+        call = self._as_made(event.call)
+        found = judge(self._gates, call, self.shadow.run)
+        if isinstance(found, Block) and (was_blocked or not self._lets_repeat(found)):
+            if not was_blocked:
+                self._judged.append(JudgedCall(call, found.rule, True))
+            return found.result, found.rule
+        if isinstance(event, e.CallBlocked):
+            self._judged.append(JudgedCall(call, event.rule, False))
+        return None
+
+    def _as_made(self, call: ToolCall) -> ToolCall:
+        """Return the call as the model made it: a person may have changed its arguments before it ran."""
+        return next((one for one in self.shadow.run.last_round.calls if one.id == call.id), call)
+
+    def _lets_repeat(self, block: Block) -> bool:
+        return block.result.error_code == DUPLICATE and block.result.name in self._may_repeat
+
+    @cached_property
+    def _may_repeat(self) -> frozenset[str]:
+        """The tools that the run's own gates let repeat: no log says which are exempt."""
+        return self._course.tools_that_repeat()
+
+    # The decision after it
+
+    def _decided(self, walked: Sequence[RoundEvents], place: int) -> ReplayedRound:
+        course, run = self._course, self.shadow.run
+        now = walked[place]
+        following = walked[place + 1] if place + 1 < len(walked) else None
+        if following is None:
+            self.shadow.take_over(course.after_last_round())
+        elif not course.hands_over(walked, place):
+            self.shadow.catch_up(following)
+        verdict: Verdict | None = None
+        if course.is_decided(now, following):
+            verdict = decide(self._after_calls if run.last_round.records else self._policies, run)
+        recorded = course.decision(walked, place)
+        decision = self._decision(verdict, recorded)
+        done = ReplayedRound(
+            recorded=course.round_of(now),
+            recorded_decision=recorded,
+            would_be=run.last_round,
+            decision=decision,
+            verdict=verdict,
+            judged_calls=tuple(self._judged),
+            findings=tuple(self._found.get(now.start.index, ())),
+        )
+        return replace(done, differs=bool(self._judged) or differ(recorded, decision))
+
+    def _decision(self, verdict: Verdict | None, recorded: Decision) -> Decision:
+        run = self.shadow.run
+        continues, reason = recorded.continues, recorded.reason
+        if verdict is not None:
+            continues = isinstance(verdict, Continue)
+            reason = verdict.reason if isinstance(verdict, Continue) else verdict.stop_reason
+        return Decision(
+            tools=bool(run.last_round.records),
+            open=len(open_todos(run.todos)),
+            mode=self._variant.workflow_mode,
+            continues=continues,
+            reason=reason,
+        )
+
+    def _only_recorded(self, walked: Sequence[RoundEvents], place: int) -> ReplayedRound:
+        now = walked[place]
+        found = tuple(self._found.get(now.start.index, ()))
+        decision = self._course.decision(walked, place)
+        return ReplayedRound(recorded=self._course.round_of(now), recorded_decision=decision, findings=found)
+
+    def _marked(self, replayed: list[ReplayedRound]) -> list[ReplayedRound]:
+        """Return the rounds with what is known only at the end: the guidance after each, and what is hypothetical."""
+        shadowed = {one.index: one for one in self.shadow.run.rounds}
+        parting = next((place for place, one in enumerate(replayed) if one.differs), len(replayed))
+        beyond = self._beyond(replayed)
+        marked = []
+        for place, one in enumerate(replayed):
+            following = replayed[place + 1] if place + 1 < len(replayed) else None
+            would_be = None if one.would_be is None else shadowed[one.recorded.index]
+            goes_on = following is not None and following.would_be is not None
+            after = shadowed[following.recorded.index] if following is not None and goes_on else None
+            marked.append(
+                replace(
+                    one,
+                    would_be=would_be,
+                    next_recorded=() if following is None else following.recorded.guidance,
+                    next_guidance=after.guidance if after else beyond.get(one.recorded.index, ()),
+                    next_followed=after.followed if after else (),
+                    hypothetical=place > parting,
+                )
+            )
+        return marked
+
+    def _beyond(self, replayed: Sequence[ReplayedRound]) -> dict[int, tuple[Guidance, ...]]:
+        """Return the guidance of a round that the record does not have, by the index of the round before it."""
+        last = next((one for one in reversed(replayed) if one.would_be is not None), None)
+        if last is None or not isinstance(last.verdict, Continue) or self.shadow.run.open_round is not None:
+            return {}
+        if last is not replayed[-1] and not last.differs:
+            return {}
+        self.shadow.open_further_round(last.verdict.reason, last.verdict.round_status)
+        return {last.recorded.index: tuple(self._guidance(last.verdict))}
+
+
+def _read_by(one: RoundEvents, markers: bool) -> RoundEvents:
+    """Return the round with the markers in its reply as the variant reads them."""
+    return structs.replace(one, answered=tuple([_reply_read_by(event, markers) for event in one.answered]))
+
+
+def _reply_read_by(event: e.AnyEvent, markers: bool) -> e.AnyEvent:
+    if not isinstance(event, e.ModelReplied):
+        return event
+    if not markers:
+        return structs.replace(event, signals=()) if event.signals else event
+    message, signals = without_markers(event.message)
+    return structs.replace(event, message=message, signals=(*event.signals, *signals)) if signals else event

@@ -1,0 +1,253 @@
+"""What a replay found: the rounds of a recorded run, and beside each what another policy would have made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agentnb.core.guidance import Followed, Guidance
+from agentnb.core.messages import ToolCall
+from agentnb.core.rounds import WorkflowRound
+from agentnb.detect.detector import Finding
+from agentnb.detect.rules import ALREADY_SAID, FAILURE_LOOP, INTERVENTION
+from agentnb.detect.run import Run
+from agentnb.detect.scores import FAMILIES
+from agentnb.policies.verdict import Stop, Verdict
+from agentnb.rerun.variant import Variant
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CORRECTIVE = (INTERVENTION, ALREADY_SAID, FAILURE_LOOP)
+"""Cells of guidance that a run gets only when something goes wrong."""
+
+
+class Decision(NamedTuple):
+    """The four questions after a round: were tools called, are todos open, is workflow mode on, does the run continue?"""
+
+    tools: bool
+    open: int
+    """Number of open todos."""
+    mode: bool
+    continues: bool | None
+    """None if nothing decided it: the record breaks off, or the run was ended from outside."""
+    reason: str
+    """The reason of the next round, or why the run stopped; empty if the record does not say."""
+
+
+class JudgedCall(NamedTuple):
+    """A call that a gate would have judged in another way than the record shows."""
+
+    call: ToolCall
+    rule: str
+    """The rule that would have blocked it; the recorded rule if it would have run."""
+    blocked: bool
+    """Whether it would have been blocked; if not, the record blocked it and its result is unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedRound:
+    """A round of the recorded run, and what would have been done. Rounds behind a would-be end have no ``would_be``."""
+
+    recorded: WorkflowRound
+    recorded_decision: Decision
+    would_be: WorkflowRound | None = None
+    """The round with the guidance that it would have had, and whether the recorded reply heeds it (``followed``)."""
+    decision: Decision | None = None
+    verdict: Verdict | None = None
+    """What the policies say after it; None if they were not asked."""
+    next_recorded: tuple[Guidance, ...] = ()
+    """The guidance of the next request, as recorded."""
+    next_guidance: tuple[Guidance, ...] = ()
+    """The guidance that the next request would have had."""
+    next_followed: tuple[Followed, ...] = ()
+    """Whether the recorded next reply heeds each of these; empty if there is none."""
+    judged_calls: tuple[JudgedCall, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """What the detectors found in this round of the record."""
+    differs: bool = False
+    """Whether a decision differs: a call blocked or not, the end of the run here or not."""
+    hypothetical: bool = False
+    """Whether it stands behind the first divergence, where the record no longer says what the model would have done."""
+
+    @property
+    def number(self) -> int:
+        """The number of the round, counted from 1 as in tables."""
+        return self.recorded.index + 1
+
+    @property
+    def is_told_otherwise(self) -> bool:
+        """Whether its request would have had other guidance than it had."""
+        return self.would_be is not None and _texts(self.would_be.guidance) != _texts(self.recorded.guidance)
+
+    @property
+    def caught_by(self) -> tuple[str, ...]:
+        """What would have caught a failure here, in words; empty if nothing would."""
+        had = {one.cell for one in self.next_recorded}
+        told = dict.fromkeys(one.cell for one in self.next_guidance if one.cell in CORRECTIVE and one.cell not in had)
+        blocked = dict.fromkeys(f"blocks {one.call.name} ({one.rule})" for one in self.judged_calls if one.blocked)
+        decided = []
+        loops = isinstance(self.verdict, Stop) and self.verdict.loop is not None
+        if self.decision is not None and (loops or differ(self.recorded_decision, self.decision)):
+            decided = [f"{'continues' if self.decision.continues else 'ends'} ({self.decision.reason})"]
+        found = [one for one in self.findings if one.severity != "notice" or one.family in FAMILIES]
+        return (*blocked, *decided, *told, *dict.fromkeys(f"finds {one.rule}" for one in found))
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A recorded run, replayed under a variant: `rounds` holds recorded beside would-be, `table` is a data frame.
+
+    Nothing is called and nothing random happens: the same run and variant make the same replay. Time and money are not
+    replayed: `not_replayed` says what else is not.
+    """
+
+    recorded: Run
+    variant: Variant
+    rounds: Sequence[ReplayedRound] = field(repr=False)
+    would_be: Run = field(repr=False)
+    """The shadow of the run: the recorded replies and results, with the would-be guidance and reasons."""
+
+    @property
+    def not_replayed(self) -> tuple[str, ...]:
+        """What the replay leaves out, such as time and money."""
+        return self.variant.not_replayed
+
+    @cached_property
+    def first_divergence(self) -> ReplayedRound | None:
+        """The first round in which a decision differs: a blocked call, or whether the run ends there; None without one."""
+        return next((one for one in self.rounds if one.differs), None)
+
+    @cached_property
+    def first_told_otherwise(self) -> ReplayedRound | None:
+        """The first round whose request would have had other guidance; None if there is none."""
+        return next((one for one in self.rounds if one.is_told_otherwise), None)
+
+    @cached_property
+    def caught_at(self) -> int | None:
+        """The number of the round, from 1, in which the failure could have been caught; None if nothing catches it."""
+        return next((one.number for one in self.rounds if one.caught_by), None)
+
+    @property
+    def stop(self) -> Stop | None:
+        """The verdict that would have ended the run; None if the record ends without one."""
+        verdict = next((one.verdict for one in reversed(self.rounds) if one.would_be is not None), None)
+        return verdict if isinstance(verdict, Stop) else None
+
+    @property
+    def rounds_saved(self) -> int:
+        """How many recorded rounds come after the would-be end of the run."""
+        return sum(one.would_be is None for one in self.rounds)
+
+    @property
+    def tokens_saved(self) -> int | None:
+        """Tokens, sent and received, of the recorded rounds after the would-be end; None if one of them is unknown."""
+        used = [one.recorded.usage for one in self.rounds if one.would_be is None]
+        if any(usage is None or usage.input is None or usage.output is None for usage in used):
+            return None
+        return sum((usage.input or 0) + (usage.output or 0) for usage in used if usage is not None)
+
+    @property
+    def sentence(self) -> str:
+        """What would have been done, in one or two sentences."""
+        parting = self.first_divergence
+        told = "It would have gone as recorded" if parting is None else _parting(self, parting)
+        if self.caught_at is not None and (parting is None or self.caught_at < parting.number):
+            first = next(one for one in self.rounds if one.caught_by)
+            told += f"; a failure could have been caught in round {self.caught_at}: {', '.join(first.caught_by)}"
+        return f"{told}."
+
+    @property
+    def caution(self) -> str:
+        """What the replay cannot know, in sentences."""
+        told = [f"Not replayed: {', '.join(self.not_replayed)}."]
+        other, parting = self.first_told_otherwise, self.first_divergence
+        if other is not None:
+            told.append(f"From round {other.number} on the model would have been told other words; no record says its answers.")
+        if parting is not None and any(one.hypothetical for one in self.rounds):
+            told.append(f"What stands behind round {parting.number} is hypothetical: there the runs part.")
+        return " ".join(told)
+
+    def table(self) -> pd.DataFrame:
+        """Return one row per recorded round, ``round`` from 1: recorded beside would-be, docs/replay.md says the columns."""
+        import pandas as pd
+
+        columns = {name: [value(one) for one in self.rounds] for name, (_, value) in _COLUMNS.items()}
+        return pd.DataFrame({name: pd.Series(values, dtype=_COLUMNS[name][0]) for name, values in columns.items()})
+
+    def __repr__(self) -> str:
+        return f"<Replay of {self.recorded.id} under {self.variant.sentence}: {self.sentence}>"
+
+
+def differ(recorded: Decision, would_be: Decision) -> bool:
+    """Return whether one continues and the other ends."""
+    known = recorded.continues is not None and would_be.continues is not None
+    return known and recorded.continues is not would_be.continues
+
+
+def _texts(guidance: Sequence[Guidance]) -> list[str]:
+    return [one.text for one in guidance]
+
+
+def _parting(replay: Replay, one: ReplayedRound) -> str:
+    blocked = [each for each in one.judged_calls if each.blocked]
+    where = f"in round {one.number}"
+    if blocked:
+        return f"It would have blocked {blocked[0].call.name} {where} ({blocked[0].rule})"
+    if one.judged_calls:
+        return f"It would have run {one.judged_calls[0].call.name} {where}, which was blocked ({one.judged_calls[0].rule})"
+    decision = one.decision
+    assert decision is not None, "a round that differs was decided on"
+    if not decision.continues:
+        left = replay.rounds_saved
+        more = f", {left} round{'s' * (left != 1)} before the record ends" if left else ""
+        return f"It would have ended after round {one.number} ({decision.reason}){more}"
+    return f"It would have continued after round {one.number}, where the record ends ({decision.reason})"
+
+
+def cells_of(guidance: Sequence[Guidance]) -> str | None:
+    """Return the cells of guidance in words, with levels above 1; None without guidance."""
+    return ", ".join(f"{one.cell} ({one.level})" if one.level > 1 else one.cell for one in guidance) or None
+
+
+def heeded(followed: Sequence[Followed]) -> bool | None:
+    """Return whether all guidance was followed that could be judged; None if none could."""
+    known = [one.followed for one in followed if one.followed is not None]
+    return all(known) if known else None
+
+
+def _calls(one: ReplayedRound) -> str | None:
+    return ", ".join(f"{each.call.name}: {each.rule}" for each in one.judged_calls if each.blocked) or None
+
+
+def _would(value: Callable[[Decision], Any]) -> Callable[[ReplayedRound], Any]:
+    return lambda one: None if one.decision is None else value(one.decision)
+
+
+_FOUR: dict[str, tuple[str, Callable[[Decision], Any]]] = {
+    "tools": ("boolean", lambda one: one.tools),
+    "open": ("Int64", lambda one: one.open),
+    "mode": ("boolean", lambda one: one.mode),
+    "continues": ("boolean", lambda one: one.continues),
+    "reason": ("str", lambda one: one.reason or None),
+}
+
+
+def _recorded(value: Callable[[Decision], Any]) -> Callable[[ReplayedRound], Any]:
+    return lambda one: value(one.recorded_decision)
+
+
+_COLUMNS: dict[str, tuple[str, Callable[[ReplayedRound], Any]]] = {
+    "round": ("Int64", lambda one: one.number),
+    **{f"{name}_recorded": (dtype, _recorded(value)) for name, (dtype, value) in _FOUR.items()},
+    **{f"{name}_would_be": (dtype, _would(value)) for name, (dtype, value) in _FOUR.items()},
+    "blocked_would_be": ("str", _calls),
+    "next_guidance_recorded": ("str", lambda one: cells_of(one.next_recorded)),
+    "next_guidance_would_be": ("str", lambda one: cells_of(one.next_guidance)),
+    "heeded": ("boolean", lambda one: heeded(one.next_followed)),
+    "found": ("str", lambda one: ", ".join(each.rule for each in one.findings) or None),
+    "differs": ("boolean", lambda one: one.differs),
+    "hypothetical": ("boolean", lambda one: one.hypothetical),
+}

@@ -1,0 +1,144 @@
+"""Reproduce: the same loop with the recorded model and the recorded tools makes the recorded run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Literal
+
+import msgspec
+from msgspec import structs
+
+from agentnb.agent.start import PendingRun
+from agentnb.core.events import CommandReceived, RoundFinished
+from agentnb.core.inbox import Inbox
+from agentnb.core.rounds import WorkflowRound
+from agentnb.core.todos import Todo
+from agentnb.detect.run import Run
+from agentnb.errors import AgentnbError, ReplayDiverged, SettingsError
+from agentnb.models.recorded import RecordedModel
+from agentnb.policies.gates import Gate
+from agentnb.rerun.fork import RECORDED, pending_of
+from agentnb.rerun.variant import is_own
+from agentnb.runtime.foreground import Foreground
+from agentnb.runtime.run_options import RunOptions
+
+BY_OTHERS = ("cancelled", "interrupted", "running", "waiting_on_user")
+"""Statuses of runs that did not end by themselves."""
+_NO_TIMES: dict[str, Any] = {name: None for name in Todo.__struct_fields__ if name.endswith("_at")}
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+async def reproduce(
+    run: Run,
+    *,
+    tools: Literal["recorded"] | Iterable[Any] = RECORDED,
+    gates: Iterable[Gate] = (),
+    options: RunOptions | None = None,
+) -> Run:
+    """Make a recorded run of agentnb again, with its replies and results; return the new run, the same but for ids and times.
+
+    It shows that this version of agentnb, and these ``tools`` if some are given, still do what the log says. What the person
+    said is said again after the same round. Raises `ReplayDiverged`, with the first message of a request that differs and a
+    diff, or with what else differs; `SettingsError` for a run that another product made, or that was ended from outside.
+    """
+    pending, model = _pending(run, tools, gates, options)
+    try:
+        found = await pending.run_here()
+    except AgentnbError as error:
+        found = _failed(run, pending, model, error)
+    return _checked(run, found, model)
+
+
+def reproduce_sync(
+    run: Run,
+    *,
+    tools: Literal["recorded"] | Iterable[Any] = RECORDED,
+    gates: Iterable[Gate] = (),
+    options: RunOptions | None = None,
+) -> Run:
+    """Like `reproduce`, for scripts and for code that cannot await."""
+    foreground = Foreground()
+    with foreground.own_interrupts():
+        pending, model = _pending(run, tools, gates, replace(options or RunOptions(), foreground=foreground))
+        try:
+            found = pending.start().wait_in_foreground()
+        except AgentnbError as error:
+            found = _failed(run, pending, model, error)
+    return _checked(run, found, model)
+
+
+def _pending(
+    run: Run, tools: Literal["recorded"] | Iterable[Any], gates: Iterable[Gate], options: RunOptions | None
+) -> tuple[PendingRun, RecordedModel]:
+    if not is_own(run):
+        raise SettingsError(f"Run {run.id} was made by another product", "Replay it, or fork it: fork(run, at_round)")
+    if run.status in BY_OTHERS:
+        raise SettingsError(f"Run {run.id} did not end by itself ({run.status})", "Fork it: fork(run, at_round)")
+    model = RecordedModel(run, in_order=True, name=run.model)
+    options = options or RunOptions()
+    says = _Says(run, options.watch)
+    pending = pending_of(run, 1, model=model, tools=tools, gates=gates, options=replace(options, watch=says), is_fork=False)
+    says.inbox = pending.launch.inbox
+    return pending, model
+
+
+class _Says:
+    """A watcher that says what the person said, after the same rounds."""
+
+    def __init__(self, run: Run, watch: Callable[[Any], None] | None) -> None:
+        self.inbox: Inbox | None = None
+        self._watch = watch
+        self._texts: dict[int, list[str]] = {}
+        index = -1
+        for event in run.events:
+            if isinstance(event, RoundFinished):
+                index = event.index
+            elif isinstance(event, CommandReceived) and event.command == "say":
+                self._texts.setdefault(index, []).append(event.text)
+
+    def __call__(self, item: Any) -> None:
+        if self._watch is not None:
+            self._watch(item)
+        if isinstance(item, RoundFinished) and self.inbox is not None:
+            for text in self._texts.pop(item.index, ()):
+                self.inbox.put("say", text)
+
+
+def _failed(run: Run, pending: PendingRun, model: RecordedModel, error: AgentnbError) -> Run:
+    """Return the run of which this is the error, if the recorded one failed too."""
+    if model.diverged is None and run.error is None:
+        raise error
+    return pending.launch.log.run
+
+
+def _checked(run: Run, found: Run, model: RecordedModel) -> Run:
+    if model.diverged is not None:
+        raise ReplayDiverged(model.diverged.what, model.diverged.hint, run=found)
+    for (what, recorded), (_, now) in zip(_course(run), _course(found), strict=False):
+        if recorded != now:
+            raise ReplayDiverged(f"{what} was {recorded} and is {now} now", "diff(run, error.run) compares them", run=found)
+    return found
+
+
+def _course(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield what is the same whenever the run is made, with its name, first to last."""
+    for one in run.rounds:
+        for name, value in _facts(one).items():
+            yield f"Round {one.index + 1}: {name}", _encode(value).decode()
+    yield "The list of todos", _encode([structs.replace(one, **_NO_TIMES) for one in run.todos]).decode()
+    yield "The end", f"{run.status} ({run.stop_reason}) after {len(run.rounds)} rounds"
+
+
+def _facts(one: WorkflowRound) -> dict[str, Any]:
+    calls = [(each.call.name, each.call.arguments, each.rule) for each in one.records]
+    results = [(each.text, each.is_error, each.error_code) for each in one.results]
+    return {
+        "its reason": one.reason,
+        "its guidance": one.guidance,
+        "its text": one.text,
+        "its calls": calls,
+        "their results": results,
+        "its status": one.status,
+        "whether guidance was followed": one.followed,
+    }

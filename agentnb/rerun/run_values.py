@@ -1,0 +1,222 @@
+"""What an expectation can read of a run: a table of names, and their values after each of its rounds."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agentnb.core.events import RoundStarted
+from agentnb.core.rounds import WorkflowRound
+from agentnb.core.todos import open_todos
+from agentnb.detect.run import Run
+from agentnb.errors import ExpressionError, near, nearest
+from agentnb.traces.tables.columns import counted, success_of
+from agentnb.traces.tables.loops import LOOP, STALL, Row, found
+
+FAMILIES = (LOOP, STALL, "discipline", "failure")
+"""Families of findings that are known although nothing was found."""
+
+
+class CountsByName(dict[str, int]):
+    """Counts by name: 0 for a name that is not there, unless it looks like a misspelling of one that is."""
+
+    def __contains__(self, name: object) -> bool:
+        return dict.__contains__(self, name) or (isinstance(name, str) and not nearest(name, self))
+
+    def __missing__(self, name: str) -> int:
+        return 0
+
+
+class RunAfterRound:
+    """A run as it stood after some round, with the counts that grow from round to round."""
+
+    def __init__(self, run: Run, findings: Iterable[Row]) -> None:
+        """``findings``: those of the whole run; each counts from its last round on."""
+        self.run = run
+        self.rounds = self.tool_calls = self.tool_errors = self.calls_blocked = self.todo_violations = 0
+        self.guidance_given = self.guidance_judged = self.guidance_followed = 0
+        self.max_consecutive_assistant = 0
+        self.round_seconds: float | None = 0.0
+        self.calls: Counter[str] = Counter()
+        self.found: Counter[str] = Counter()
+        self._consecutive = 0
+        self._messages = 0
+        self._found_in: dict[int, list[Row]] = defaultdict(list)
+        for row in findings:
+            self._found_in[row.last].append(row)
+
+    def catch_up(self) -> None:
+        """Count the rounds and messages that the run has gained."""
+        for index in range(self.rounds, len(self.run.rounds)):
+            self._count(self.run.rounds[index])
+        first = max(self._messages, self.run.inherited)
+        for index in range(first, len(self.run.messages)):
+            message = self.run.messages[index]
+            self._consecutive = self._consecutive + 1 if message.role == "assistant" and not message.calls else 0
+            self.max_consecutive_assistant = max(self.max_consecutive_assistant, self._consecutive)
+        self._messages = max(first, len(self.run.messages))
+
+    def _count(self, one: WorkflowRound) -> None:
+        self.rounds += 1
+        self.tool_calls += len(one.records)
+        for record in one.records:
+            self.calls[record.call.name] += 1
+            self.tool_errors += success_of(record) is False
+            self.calls_blocked += bool(record.rule)
+        self.todo_violations += len(one.todo_violations)
+        self.guidance_given += len(one.guidance)
+        self.guidance_judged += sum(verdict.followed is not None for verdict in one.followed)
+        self.guidance_followed += sum(verdict.followed is True for verdict in one.followed)
+        known = self.round_seconds is not None and one.seconds is not None
+        self.round_seconds = self.round_seconds + one.seconds if known else None  # type: ignore[operator]  # both are known
+        for row in self._found_in.pop(one.index, ()):
+            self.found[row.family] += 1
+            if row.rule != row.family:
+                self.found[row.rule] += 1
+
+
+def at_the_end(run: Run) -> RunAfterRound:
+    """Return the run as it stands now, counted."""
+    whole = RunAfterRound(run, found(run))
+    whole.catch_up()
+    return whole
+
+
+def after_each_round(run: Run) -> Iterator[RunAfterRound]:
+    """Yield the run before its first round, and after each round but the last, in one walk: one object, which grows."""
+    growing = RunAfterRound(Run(), found(run))
+    for event in run.events:
+        if isinstance(event, RoundStarted) and event.index == len(growing.run.rounds):
+            growing.catch_up()
+            yield growing
+        growing.run.apply(event)
+
+
+class Name(NamedTuple):
+    """What an expectation can read under one name."""
+
+    meaning: str
+    value: Callable[[RunAfterRound], Any]
+    unknown: str = ""
+    """Why its value may be unknown; empty if None is a value like any other."""
+    at_end: bool = False
+    """Whether it has its value only once the run has ended."""
+
+
+NOT_RECORDED = "the trace does not record it"
+NO_PRICE = "a model call has no known price"
+NO_TOKENS = "the model does not report it"
+
+
+def _seconds(at: RunAfterRound) -> float | None:
+    return at.round_seconds if at.run.should_continue or at.run.status == "interrupted" else at.run.seconds
+
+
+def _followed_rate(at: RunAfterRound) -> float | None:
+    return at.guidance_followed / at.guidance_judged if at.guidance_judged else None
+
+
+def _todo_violations(at: RunAfterRound) -> int | None:
+    return at.todo_violations if at.run.todos else counted(at.run, at.todo_violations)
+
+
+def _steps(at: RunAfterRound) -> Any:
+    return msgspec.to_builtins(dict(at.run.steps), enc_hook=str)
+
+
+def _output(at: RunAfterRound) -> Any:
+    """Return the answer as plain data, although the run may make an instance of a type of it."""
+    return Run.from_events(at.run.events).output if at.run.output_schema is not None else None
+
+
+NAMES: Mapping[str, Name] = {
+    "rounds": Name("rounds, failed ones included", lambda at: at.rounds),
+    "tool_calls": Name("tool calls of the model", lambda at: at.tool_calls),
+    "tool_errors": Name("tool calls of the model that failed", lambda at: at.tool_errors),
+    "calls_blocked": Name(
+        "tool calls of the model that a gate blocked", lambda at: counted(at.run, at.calls_blocked), NOT_RECORDED
+    ),
+    "tools": Name("names of the tools that were called, in the order of their first calls", lambda at: [*at.calls]),
+    "calls": Name(
+        'calls by tool: `calls["web_search"]`, 0 for a tool that was not called',
+        lambda at: CountsByName(dict.fromkeys([tool.name for tool in at.run.tools], 0) | at.calls),
+    ),
+    "loops": Name("findings of the family `loop`, as in `tables.loops`", lambda at: at.found[LOOP]),
+    "findings": Name(
+        'findings by family and by rule: `findings.stall`, `findings["already_said"]`, 0 for what was not found',
+        lambda at: CountsByName(dict.fromkeys(FAMILIES, 0) | at.found),
+    ),
+    "todos": Name("todos in its list", lambda at: counted(at.run, len(at.run.todos)), NOT_RECORDED),
+    "todos_open": Name("todos that are not completed, blocked ones included", lambda at: len(open_todos(at.run.todos))),
+    "todos_closed": Name("whether no todo is open", lambda at: not open_todos(at.run.todos)),
+    "todo_violations": Name(
+        "times that work or a completion did not follow the todo list: `breaches` in `tables.runs`",
+        _todo_violations,
+        NOT_RECORDED,
+    ),
+    "max_consecutive_assistant": Name(
+        "text-only messages of the model in a row, without a tool call or a user message between them: the most there were",
+        lambda at: at.max_consecutive_assistant,
+    ),
+    "guidance_given": Name("times guidance was given", lambda at: counted(at.run, at.guidance_given), NOT_RECORDED),
+    "guidance_followed": Name(
+        "times guidance was followed",
+        lambda at: at.guidance_followed if at.guidance_given else counted(at.run, 0),
+        NOT_RECORDED,
+    ),
+    "followed_rate": Name(
+        "share of the guidance judged that was followed, from 0 to 1",
+        _followed_rate,
+        "no guidance was given that can be judged",
+    ),
+    "cost": Name("US dollars of all model calls", lambda at: at.run.cost, NO_PRICE),
+    "input_tokens": Name("tokens sent, cached ones included", lambda at: at.run.usage.input, NO_TOKENS),
+    "output_tokens": Name("tokens received, reasoning included", lambda at: at.run.usage.output, NO_TOKENS),
+    "seconds": Name("wall time; until the run has ended, that of its rounds", _seconds, NOT_RECORDED),
+    "status": Name("how the run stands, such as `completed` or `failed`", lambda at: at.run.status, at_end=True),
+    "stop_reason": Name("why it ended; null while it runs", lambda at: at.run.stop_reason, at_end=True),
+    "text": Name("the last text of the model", lambda at: at.run.text),
+    "output": Name("the answer as plain data; null if there is none of the agreed form", _output, at_end=True),
+    "steps": Name(
+        'steps by id: `steps.qa.attempts`, `.times`, `.status`, `.kind`, `.output`, `.error`, `.seconds`; `steps["my-step"]`',
+        _steps,
+    ),
+}
+"""What an expectation can read, with its meaning."""
+
+
+class UnknownValue(ExpressionError):
+    """An expectation reads a value that is not known."""
+
+
+class RunValues(Mapping[str, Any]):
+    """The values of all names, each made when it is read; reading one that is unknown raises `UnknownValue`."""
+
+    def __init__(self, at: RunAfterRound) -> None:
+        self._at = at
+
+    def __getitem__(self, name: str) -> Any:
+        known = NAMES[name]
+        value = known.value(self._at)
+        if value is None and known.unknown:
+            raise UnknownValue(f"{name} is not known: {known.unknown}")
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        return name in NAMES  # that of Mapping would read the value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(NAMES)
+
+    def __len__(self) -> int:
+        return len(NAMES)
+
+
+def check_names(expression: str, names: Iterable[str]) -> None:
+    """Raise `ExpressionError` for the first of these names that expectations do not know."""
+    for name in names:
+        if name not in NAMES:
+            raise ExpressionError(f"{expression}: there is no {name}", near(name, NAMES, most=4))

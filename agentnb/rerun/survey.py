@@ -1,0 +1,126 @@
+"""Survey: many recorded runs, replayed under several variants: what each would have caught, and what it would have upset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from agentnb.detect.finding import Detectors, detect_name
+from agentnb.detect.intervals import wilson
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+from agentnb.guidance.sets import GuidanceSet
+from agentnb.policies.named import PolicySet
+from agentnb.rerun.replay import replay
+from agentnb.rerun.replayed import Replay
+from agentnb.traces.files import iter_traces
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Failed: TypeAlias = "Callable[[Run], bool | None] | Mapping[str, bool | None] | None"
+"""Which runs failed: a function of the run, or by its id; None of a run: it is left out. Without it: which did not complete."""
+OWN = "its own"
+"""What a column says where a variant changes nothing."""
+
+
+class Tried(NamedTuple):
+    """One run under one variant."""
+
+    has_failed: bool
+    is_caught: bool
+    caught_at: int | None
+    rounds_saved: int
+    tokens_saved: int | None
+
+
+def survey(
+    runs: Iterable[Run] | str | Path,
+    *,
+    guidance: Iterable[str | GuidanceSet | None] = (None,),
+    policy: Iterable[str | PolicySet | None] = (None,),
+    detect: Iterable[Detectors | None] = (None,),
+    limits: Iterable[Mapping[str, Any] | None] = (None,),
+    workflow_mode: bool | None = None,
+    failed: Failed = None,
+) -> pd.DataFrame:
+    """Return one row per combination of these: how many failed runs it would have caught, and healthy ones disturbed.
+
+    ``runs``: runs, or a path of any traces, which are read one after the other. A run is caught, or disturbed, if anything in
+    its replay would have: a block, another end, an intervention, a finding (`Replay.caught_at`). ``caught_share`` and
+    ``disturbed_share`` come with their 95 per cent Wilson intervals, ``_low`` and ``_high``, by run. ``rounds_saved`` and
+    ``tokens_saved`` are those of failed runs behind their would-be end (``tokens_unknown``: runs whose tokens are not known),
+    ``rounds_cut`` those of healthy runs. Raises `SettingsError` for settings that cannot be, or if there is no run.
+    """
+    variants = [*product(_listed(guidance), _listed(policy), _listed(detect), limits)]
+    tried: list[list[Tried]] = [[] for _ in variants]
+    for run in iter_traces(runs) if isinstance(runs, str | Path) else runs:
+        has_failed = _has_failed(run, failed)
+        if has_failed is None:
+            continue
+        for (words, chosen, detectors, amounts), results in zip(variants, tried, strict=True):
+            found = replay(run, words, chosen, detectors, amounts, workflow_mode)
+            results.append(_tried(found, has_failed))
+    if not any(tried):
+        raise SettingsError("There is no run to survey", "Give runs, or a folder of traces; failed= must know some of them")
+    return _table([_row(variant, results) for variant, results in zip(variants, tried, strict=True)])
+
+
+def _listed(given: Any) -> Any:
+    """Return the variants; one that is not in a list stands for a list of it."""
+    return (given,) if isinstance(given, str) or callable(given) or not isinstance(given, Iterable) else given
+
+
+def _has_failed(run: Run, failed: Failed) -> bool | None:
+    if failed is None:
+        return run.status != "completed"
+    return failed(run) if callable(failed) else failed.get(run.id)
+
+
+def _tried(found: Replay, has_failed: bool) -> Tried:
+    return Tried(has_failed, found.caught_at is not None, found.caught_at, found.rounds_saved, found.tokens_saved)
+
+
+def _row(variant: tuple[Any, ...], results: list[Tried]) -> dict[str, Any]:
+    words, policy, detectors, amounts = variant
+    failures = [one for one in results if one.has_failed]
+    healthy = [one for one in results if not one.has_failed]
+    caught, disturbed = (sum(one.is_caught for one in some) for some in (failures, healthy))
+    at = sorted(one.caught_at for one in failures if one.caught_at is not None)
+    return {
+        "guidance": _name(words),
+        "policy": _name(policy),
+        "detect": OWN if detectors is None else detect_name(detectors),
+        "limits": OWN if amounts is None else ", ".join(f"{name}={value}" for name, value in amounts.items()),
+        "runs": len(results),
+        "failures": len(failures),
+        "caught": caught,
+        **_shares("caught_share", caught, len(failures)),
+        "caught_at_median": at[len(at) // 2] if at else None,
+        "healthy": len(healthy),
+        "disturbed": disturbed,
+        **_shares("disturbed_share", disturbed, len(healthy)),
+        "rounds_saved": sum(one.rounds_saved for one in failures),
+        "tokens_saved": sum(one.tokens_saved or 0 for one in failures),
+        "tokens_unknown": sum(one.tokens_saved is None for one in failures),
+        "rounds_cut": sum(one.rounds_saved for one in healthy),
+    }
+
+
+def _name(given: Any) -> str:
+    return OWN if given is None else given if isinstance(given, str) else str(given.name)
+
+
+def _shares(name: str, part: int, whole: int) -> dict[str, float | None]:
+    share = wilson(part, whole)
+    return {name: share.value, f"{name}_low": share.low, f"{name}_high": share.high}
+
+
+def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    texts = ("guidance", "policy", "detect", "limits")
+    kinds = {name: "str" if name in texts else "float64" if "_share" in name else "Int64" for name in rows[0]}
+    return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in kinds.items()})

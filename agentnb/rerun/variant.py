@@ -1,0 +1,151 @@
+"""A variant to replay a run under: guidance, policy and limits, as the functions that the loop would call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from msgspec import structs
+
+from agentnb import settings
+from agentnb.agent.detection import NAME as DETECTION
+from agentnb.agent.detection import detection
+from agentnb.agent.extension import Extension, extended, logged_extensions
+from agentnb.agent.from_log import logged_guidance, logged_policy, names_of_gates
+from agentnb.agent.output import Output
+from agentnb.core.events import RunStarted
+from agentnb.detect.finding import Detectors
+from agentnb.detect.presets import names
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError, near
+from agentnb.guidance.sets import MATRIX, GuidanceSet, find_set
+from agentnb.policies.bundle import PolicyBundle
+from agentnb.policies.limits import LIMITS, Limits, MaxRounds
+from agentnb.policies.named import OWN_POLICY, Matrix, PolicySet, find_policy, in_workflow_mode, settings_of
+
+NOT_COUNTED = ("max_seconds", "budget")
+"""Limits of what a replay cannot count: time and money are those of the record, and other words would have cost others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What a run is replayed under."""
+
+    words: GuidanceSet
+    policy: PolicySet
+    limits: Mapping[str, Any]
+    """The limits that hold, by name."""
+    bundle: PolicyBundle
+    extensions: tuple[Extension, ...]
+    """What acts on the findings of its detectors; none without detectors."""
+    not_replayed: tuple[str, ...]
+    """What the run had, or the variant asks for, and a replay cannot do; in words."""
+
+    @property
+    def workflow_mode(self) -> bool:
+        """Whether text-only replies do not end the run."""
+        return bool(getattr(self.policy, "workflow_mode", False))
+
+    @property
+    def sentence(self) -> str:
+        """The variant in a few words."""
+        mode = ", workflow mode" if self.workflow_mode else ""
+        detectors = "".join(f", detectors {one.settings['preset']}" for one in self.extensions)
+        limits = "".join(f", {name} {value:g}" for name, value in self.limits.items() if name not in NOT_COUNTED)
+        return f"guidance {self.words.name}, policy {self.policy.name}{mode}{detectors}{limits}"
+
+    def begun(self, started: RunStarted) -> RunStarted:
+        """Return the first event of the run, with these settings in place of the recorded ones."""
+        own: dict[str, Any] = {name: value for name, value in started.settings.items() if name not in LIMITS}
+        own |= {**self.limits, "policy": settings_of(self.policy)}
+        own["extensions"] = [one.as_logged for one in self.extensions]
+        own["guidance"] = {"set": self.words.name, "version": self.words.version}
+        texts = {name: text for name, text in self.words.parts.items() if text}
+        return structs.replace(started, settings=own, guidance=texts)
+
+
+def variant_of(
+    run: Run,
+    *,
+    guidance: str | GuidanceSet | None = None,
+    policy: str | PolicySet | None = None,
+    limits: Mapping[str, Any] | None = None,
+    workflow_mode: bool | None = None,
+    detect: Detectors | None = None,
+    repeatable: Iterable[str] = (),
+) -> Variant:
+    """Return the variant: what is not given is as the run's log has it, and ``matrix`` where that has nothing.
+
+    A run of another product has no limits but those that are given. Raises `SettingsError` for settings that cannot be.
+    """
+    words = find_set(guidance) if guidance is not None else _logged_words(run)
+    chosen = find_policy(policy) if policy is not None else _logged_policy(run)
+    chosen = _in_mode(chosen, workflow_mode)
+    amounts = _amounts(run, limits or {})
+    counted = Limits(**{"max_rounds": settings.MAX_ITERATIONS, **_counted(amounts)})
+    policies = [one for one in counted.policies() if "max_rounds" in amounts or not isinstance(one, MaxRounds)]
+    bundle = counted.guard(chosen.rules(words, *policies, repeatable=tuple(repeatable)))
+    extensions = () if (chosen_detectors := _detectors(run, detect)) is None else (detection(chosen_detectors),)
+    bundle = extended(bundle, extensions)
+    form = Output.logged(run.settings) if is_own(run) else None
+    if form is not None:
+        bundle = form.held(bundle, in_workflow_mode=bool(getattr(chosen, "workflow_mode", False)))
+    return Variant(words, chosen, amounts, bundle, extensions, tuple(_not_replayed(run, amounts, extensions)))
+
+
+def _logged_words(run: Run) -> GuidanceSet:
+    return find_set(logged_guidance(run) if is_own(run) and "guidance" in run.settings else MATRIX)
+
+
+def _logged_policy(run: Run) -> PolicySet:
+    logged = run.settings.get("policy")
+    if not is_own(run) or not isinstance(logged, dict):
+        return Matrix()
+    if OWN_POLICY in logged:
+        raise SettingsError(f"Run {run.id} had a policy of its own, {logged.get('name')}", "Give it: replay(run, policy=...)")
+    return logged_policy(run)
+
+
+def _detectors(run: Run, detect: Detectors | None) -> Detectors | None:
+    """Return the detectors: those given, else the preset that looked on when the run was made."""
+    if detect is not None or not is_own(run):
+        return detect
+    preset = logged_extensions(run).get(DETECTION, {}).get("settings", {}).get("preset")
+    return preset if preset in names() else None
+
+
+def is_own(run: Run) -> bool:
+    """Return whether agentnb made the run: settings of another product's run mean something else."""
+    return run.origin is None
+
+
+def _in_mode(policy: PolicySet, workflow_mode: bool | None) -> PolicySet:
+    if workflow_mode:
+        return in_workflow_mode(policy)
+    return replace(policy, workflow_mode=False) if workflow_mode is False and isinstance(policy, Matrix) else policy
+
+
+def _amounts(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the limits: those of the run, and those given in their place; None takes one away."""
+    for name, value in given.items():
+        if name not in LIMITS:
+            raise SettingsError(f"There is no limit {name!r}", near(name, LIMITS))
+        if value is not None:
+            LIMITS[name].check(value)
+    found = Limits.logged(run.settings) if is_own(run) else {}
+    logged = {name: value for name, value in found.items() if name in LIMITS}
+    return {name: value for name, value in {**logged, **given}.items() if value is not None}
+
+
+def _counted(amounts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in amounts.items() if name not in NOT_COUNTED}
+
+
+def _not_replayed(run: Run, amounts: Mapping[str, Any], extensions: Iterable[Extension]) -> Iterable[str]:
+    yield "time and money"
+    yield from (f"the limit {name}" for name in NOT_COUNTED if name in amounts)
+    if is_own(run):
+        yield from (f"the gate {name}" for name in names_of_gates(run))
+        here = {one.name for one in extensions}
+        yield from (f"the extension {name}" for name in logged_extensions(run) if name not in here)

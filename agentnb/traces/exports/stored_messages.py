@@ -1,0 +1,59 @@
+"""The messages of a run for an export, without what its reader filled in, and files of one run or several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from agentnb.core.messages import Message, ToolResult
+from agentnb.detect.run import Run
+from agentnb.traces.filled import LOST, NO_PROMPT
+
+
+def conversation_of(run: Run) -> Iterator[Message]:
+    """Yield the messages of a run, with the results of a round that was cut off, and without what its reader filled in."""
+    yield from without_filled((*run.messages, *_results_of_open_round(run), *run.pending))
+
+
+def without_filled(messages: Iterable[Message]) -> Iterator[Message]:
+    """Yield these messages without the prompt and the results that a reader filled in."""
+    for message in messages:
+        if message.role == "tool":
+            parts = tuple([part for part in message.parts if not is_filled(part)])
+            if parts:
+                yield replace(message, parts=parts)
+        elif message.role != "user" or message.text != NO_PROMPT:
+            yield message
+
+
+def is_filled(part: Any) -> bool:
+    """Return whether this is a result that a reader filled in, because its trace had none."""
+    return isinstance(part, ToolResult) and part.error_code == LOST
+
+
+def _results_of_open_round(run: Run) -> Iterator[Message]:
+    """Yield the results of a round that has not ended: they become a message at its end."""
+    last = run.rounds[-1] if run.rounds else None
+    if last is not None and last.results and not _is_told(run, last.results[0]):
+        yield Message("tool", last.results)
+
+
+def _is_told(run: Run, result: ToolResult) -> bool:
+    return any(part is result for message in list(run.messages)[-3:] for part in message.parts)
+
+
+def one_or_lines(runs: Iterable[Run], made_of: Callable[[Run], dict[str, Any]]) -> Iterator[bytes]:
+    """Yield a file of one JSON document for one run, indented; JSON Lines for several, a run a line."""
+    rest = iter(runs)
+    first, second = next(rest, None), next(rest, None)
+    if first is not None and second is None:
+        yield msgspec.json.format(msgspec.json.encode(made_of(first)), indent=2) + b"\n"
+        return
+    for run in (first, second):
+        if run is not None:
+            yield msgspec.json.encode(made_of(run)) + b"\n"
+    for run in rest:
+        yield msgspec.json.encode(made_of(run)) + b"\n"

@@ -1,0 +1,140 @@
+"""Labels that people give runs by hand: a file to which each judgement is appended."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agentnb.errors import StoreError, TraceError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LINES = frozenset({".jsonl", ".ndjson"})
+"""Endings of a file of JSON Lines; any other is CSV."""
+
+
+class Label(msgspec.Struct, frozen=True):
+    """One judgement of a run."""
+
+    run_id: str
+    label: int | str | None
+    """None takes back what was judged before."""
+    seconds: float | None = None
+    """How long the run was looked at."""
+    at: datetime | None = None
+    """When it was judged, UTC."""
+    who: str = ""
+
+
+_COLUMNS = Label.__struct_fields__
+
+
+def labels(path: str | Path, *, who: str | None = None) -> pd.DataFrame:
+    """Return the labels of a file as one row per run and person: ``run_id``, ``label``, ``seconds``, ``at`` (UTC), ``who``.
+
+    ``who``: only those of this person. ``label`` holds whole numbers if all labels are such, else texts. Raises `StoreError` if
+    the file cannot be read, `TraceError` if it holds no labels.
+    """
+    import pandas as pd
+
+    found = [one for one in read_labels(path) if who is None or one.who == who]
+    values = [one.label for one in found]
+    numbers = all(isinstance(value, int) for value in values)
+    columns = {
+        "run_id": pd.Series([one.run_id for one in found], dtype="str"),
+        "label": pd.Series(values if numbers else [str(value) for value in values], dtype="int64" if numbers else "str"),
+        "seconds": pd.Series([one.seconds for one in found], dtype="float64"),
+        "at": pd.Series(pd.to_datetime([one.at for one in found], utc=True), dtype="datetime64[us, UTC]"),
+        "who": pd.Series([one.who for one in found], dtype="str"),
+    }
+    return pd.DataFrame(columns)
+
+
+def read_labels(path: str | Path) -> list[Label]:
+    """Return the last label of each run by each person, in the order of the first ones; without those taken back.
+
+    A last line that was cut off, as its process died, is left out.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text("utf-8", "replace")
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror or error}", "label(runs, path) writes it") from error
+    last: dict[tuple[str, str], Label] = {}
+    for one in _lines(path, text) if path.suffix.lower() in LINES else _rows(path, text):
+        last[one.run_id, one.who] = one
+    return [one for one in last.values() if one.label is not None]
+
+
+def append_label(path: str | Path, label: Label) -> None:
+    """Append a judgement to a file of labels, in one write that is on the disk before this returns; raise `StoreError`."""
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab+", buffering=0) as file:
+            size = file.seek(0, os.SEEK_END)
+            cut_off = False
+            if size:
+                file.seek(-1, os.SEEK_END)
+                cut_off = file.read(1) != b"\n"
+            file.write((b"\n" if cut_off else b"") + _written(path, label, first=not size))
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise StoreError(f"The label cannot be saved in {path}: {error.strerror or error}", "Choose another file") from error
+
+
+def _written(path: Path, label: Label, *, first: bool) -> bytes:
+    if path.suffix.lower() in LINES:
+        return msgspec.json.encode(label) + b"\n"
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    if first:
+        writer.writerow(_COLUMNS)
+    plain = msgspec.to_builtins(label)
+    writer.writerow(["" if plain[name] is None else plain[name] for name in _COLUMNS])
+    return written.getvalue().encode("utf-8", "replace")
+
+
+def _lines(path: Path, text: str) -> Iterable[Label]:
+    lines = [line for line in text.split("\n") if line.strip()]
+    for number, line in enumerate(lines, 1):
+        try:
+            yield msgspec.json.decode(line, type=Label)
+        except (msgspec.DecodeError, RecursionError) as error:
+            if not _may_be_cut_off(line):
+                raise TraceError(f"{path}, line {number}: no label ({error})", "Choose a file that label wrote") from None
+
+
+def _may_be_cut_off(line: str) -> bool:
+    return line.startswith("{") and not line.rstrip().endswith("}")
+
+
+def _rows(path: Path, text: str) -> Iterable[Label]:
+    rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+    if rows and tuple(rows[0]) != _COLUMNS:
+        raise TraceError(f"{path} has other columns than {', '.join(_COLUMNS)}", "Choose a file that label wrote")
+    for row in rows[1:]:
+        if len(row) != len(_COLUMNS):
+            continue  # cut off
+        given = dict(zip(_COLUMNS, row, strict=True))
+        yield Label(
+            given["run_id"],
+            _value(given["label"]),
+            msgspec.convert(given["seconds"], float, strict=False) if given["seconds"] else None,
+            msgspec.convert(given["at"], datetime) if given["at"] else None,
+            given["who"],
+        )
+
+
+def _value(text: str) -> int | str | None:
+    if not text:
+        return None
+    return int(text) if text.lstrip("-").isascii() and text.lstrip("-").isdigit() else text

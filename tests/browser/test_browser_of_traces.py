@@ -1,0 +1,202 @@
+"""The trace browser in a real JupyterLab: open, find, filter, step, go to findings, save, reopen; and two runs side by side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import fresh_page
+from contrast import COLOURS, faint
+from measuring import watching
+from pages import Classic, Lab
+
+pytestmark = pytest.mark.browser
+
+MADE = """from agentnb import ToolCall, diff
+from agentnb.core.events import Origin
+from agentnb.traces.files import Runs
+from agentnb.traces.run_writer import RunWriter
+def made(number):
+    writer = RunWriter(Origin('by_hand', 'made.json', str(number), task=f't{number}', trial='1'), model='m')
+    writer.say(f'Task {number}: <img src=x onerror=alert(1)>')
+    for step in range(12):
+        said = f'Step {step + 1} of task {number}' if step > 1 else 'First a look.'
+        writer.reply(said, [ToolCall('dig', {'at': number if step == 5 else step})])
+        writer.result('', 'stone ' * 60, is_error=step == 7)
+    writer.reply(f'The answer of task {number}.')
+    return writer.finish() if number % 2 == 0 else writer.finish(None)
+"""
+TRACES = MADE + "found = Runs([*map(made, range(230))])\nfound"
+EXAMPLE = "%traces complex-fails"
+DIFF = "diff(made(0), made(1))"
+"""Alike in two rounds, other words in three, and then another call."""
+
+
+def opened(lab: Any, *cells: str) -> Any:
+    """The browser that the last cell shows."""
+    lab.open(lab.write("traces.ipynb", ["%load_ext agentnb", *cells]))
+    lab.run_all()
+    return live_in(lab)
+
+
+def live_in(lab: Any) -> Any:
+    found = lab.page.get_by_role("region", name="Trace browser")
+    found.wait_for()
+    found.locator("[data-variable]").first.wait_for()
+    return found
+
+
+def until(part: Any, text: str) -> None:
+    part.filter(has_text=text).first.wait_for()
+
+
+def is_clean(lab: Any) -> None:
+    assert lab.errors() == [] and lab.complaints() == []
+
+
+def test_runs_are_found_filtered_paged_and_opened(lab: Any) -> None:
+    live = opened(lab, TRACES)
+    told, rows = live.get_by_role("status"), live.locator("[data-place]")
+    assert told.inner_text() == "1 to 100 of 230 runs" and rows.count() == 100
+    assert "Task 0: <img" in live.locator("[data-run]").inner_text()
+    live.get_by_role("button", name="Next runs").click()
+    until(told, "101 to 200 of 230 runs")
+    assert lab.page.evaluate("() => document.activeElement.dataset.place") == "100"
+    live.get_by_label("Any state").select_option("interrupted")
+    until(told, "1 to 100 of 115 runs, of 230")
+    live.get_by_label("Find in all runs").press_sequentially('"step 3 of task 77"')
+    until(told, "1 run, of 230")
+    rows.click()
+    until(live.locator("[data-variable]"), "found[77]")
+    assert "The trace ends before the run does." in live.locator("[data-run]").inner_text()
+    assert "%agent" not in live.inner_text()
+    live.get_by_role("button", name="Clear").click()
+    until(told, "1 to 100 of 230 runs")
+    is_clean(lab)
+
+
+def test_keys_move_between_runs_and_rounds_but_not_in_a_field(lab: Any) -> None:
+    live = opened(lab, TRACES)
+    keys, at = lab.page.keyboard, live.locator("[data-at]")
+    live.locator("[data-place]").first.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowUp"):
+        keys.press(key)
+    assert lab.page.evaluate("() => document.activeElement.dataset.place") == "1"
+    keys.press("Enter")
+    until(live.locator("[data-variable]"), "found[1]")
+    for key, wanted in (("n", "Round 1 of 13"), ("n", "Round 2 of 13"), ("n", "Round 3 of 13"), ("p", "Round 2 of 13")):
+        keys.press(key)
+        until(at, wanted)
+    live.get_by_label("Find in all runs").press_sequentially("npx")
+    until(live.get_by_role("status"), "0 runs, of 230")
+    assert at.inner_text() == "Round 2 of 13"
+    assert lab.cell(1).locator(".jp-InputArea").count() == 1  # x would have cut the cell
+    is_clean(lab)
+
+
+def test_failures_findings_and_words_are_gone_to(lab: Any) -> None:
+    live = opened(lab, EXAMPLE)
+    assert not live.get_by_label("Find in all runs").is_visible()  # it is the only one
+    pane, at = live.locator("[data-run]"), live.locator("[data-at]")
+    finding = pane.locator(".agentnb-finding").first
+    assert "nearly that of round 3" in finding.inner_text()
+    finding.get_by_role("link", name="4").click()
+    until(at, "Round 4 of 7")
+    live.get_by_role("button", name="Next failure or warning").click()
+    until(at, "Round 4 of 7")
+    live.get_by_role("button", name="Next failure or warning").click()
+    until(at, "Round 5 of 7")
+    pane.get_by_role("link", name="↑ finding 2").click()
+    lab.page.wait_for_selector(".agentnb-finding.agentnb-here")
+    live.get_by_label("Find in this run").fill("radiators")
+    lab.page.keyboard.press("Enter")
+    until(live.locator(".agentnb-tools .agentnb-hint"), "1 of")
+    is_clean(lab)
+
+
+def test_nothing_moves_when_runs_are_opened(lab: Any) -> None:
+    live = opened(lab, TRACES)
+    with watching(lab.page) as watched:
+        for place in (3, 0, 2):
+            live.locator(f"[data-place='{place}']").click()
+            until(live.locator("[data-variable]"), f"found[{place}]")
+    assert watched.moved("agentnb") == []
+    box = live.bounding_box()
+    assert box["height"] <= 760
+
+
+def test_what_is_saved_shows_list_and_opened_run_without_a_kernel_and_lives_again_with_one(
+    browser: Any, server: tuple[str, Path], subtests: pytest.Subtests
+) -> None:
+    with fresh_page(browser, Lab, *server) as lab:
+        live = opened(lab, TRACES)
+        live.locator("[data-place='4']").click()
+        until(live.locator("[data-variable]"), "found[4]")
+        lab.save()
+        (output,) = lab.outputs(1)
+        assert set(output["data"]) == {"text/html", "text/plain"} and "widget" not in json.dumps(output)
+        with subtests.test("a page that is loaded again shows it as it was"):
+            lab.reload()
+            live = live_in(lab)
+            assert live.locator("[data-variable]").inner_text() == "found[4]"
+            live.locator("[data-place='6']").click()
+            until(live.locator("[data-variable]"), "found[6]")
+            lab.save()
+        with subtests.test("a kernel that has gone leaves the saved form"):
+            lab._end_kernels()
+            saved = lab.page.locator(".agentnb-browser")
+            saved.wait_for()
+            assert "Run this cell again" in saved.inner_text() and live.count() == 0
+        with subtests.test("a copy that is not trusted shows the same"):
+            lab.open_untrusted("traces.ipynb")
+            saved = lab.page.locator(".agentnb-browser")
+            saved.wait_for()
+            assert "Task 6:" in saved.locator(".agentnb-browser-run").inner_text()
+            saved.locator("summary").first.click()
+            saved.locator(".agentnb-compact-answer").first.wait_for()
+        is_clean(lab)
+
+
+@pytest.mark.slow("a second application")
+def test_notebook_7_shows_the_same(classic: Classic) -> None:
+    live = opened(classic, EXAMPLE)
+    live.get_by_role("button", name="Next round").click()
+    until(live.locator("[data-at]"), "Round 1 of 7")
+    is_clean(classic)
+
+
+def test_every_word_can_be_read_in_both_themes_and_widths(lab: Any, subtests: pytest.Subtests) -> None:
+    live = opened(lab, MADE + "Runs([*map(made, range(9))])")
+    lab.write_last(DIFF)
+    lab.start_active()
+    side_by_side = lab.page.locator(".agentnb-diff")
+    side_by_side.wait_for()
+    for theme in ("Light", "Dark"):
+        lab.theme(theme)
+        for width in (1400, 700):
+            lab.width(width)
+            for name, part in (("browser", live), ("diff", side_by_side)):
+                with subtests.test(name, theme=theme, width=width):
+                    part.scroll_into_view_if_needed()
+                    assert faint(part.evaluate(COLOURS)) == []
+                    assert part.evaluate("one => one.scrollWidth <= one.clientWidth")
+                    lab.shot(f"{name}-{theme}-{width}", lab.page)
+
+
+def test_a_difference_leads_to_its_rounds_and_stands_side_by_side_where_there_is_room(lab: Any) -> None:
+    lab.open(lab.write("diff.ipynb", ["%load_ext agentnb", MADE + DIFF]))
+    lab.run_all()
+    shown = lab.page.locator(".agentnb-diff")
+    shown.wait_for()
+    assert "They part at round 6 of a and round 6 of b" in shown.inner_text()
+    assert "rounds 1 to 2 are alike" in shown.inner_text()
+    link = shown.locator(".agentnb-why").get_by_role("link").last
+    assert shown.locator(f"[id='{str(link.get_attribute('href')).removeprefix('#')}']").inner_text().startswith("Round\n6")
+    first, second = (shown.locator(".agentnb-diff-column").nth(place).bounding_box() for place in (0, 1))
+    assert first["y"] == second["y"] and first["x"] < second["x"]
+    lab.width(700)
+    first, second = (shown.locator(".agentnb-diff-column").nth(place).bounding_box() for place in (0, 1))
+    assert first["x"] == second["x"] and first["y"] < second["y"]
+    is_clean(lab)

@@ -1,0 +1,249 @@
+"""Our own rules: what is a loop, and above all what is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from detected_runs import Calls
+from hypothesis import given
+from hypothesis import strategies as st
+from property_settings import examples
+from run_builder import called, todo
+
+from agentnb import load_trace
+from agentnb.core.messages import ToolCall
+from agentnb.core.todos import TODO_TOOL
+from agentnb.detect import findings
+from agentnb.detect.blocks import NothingNew, RepeatedText
+
+SEARCH = "Please search the web for the year in which the stock of Apple first rose above 50 dollars."
+AGAIN = "Please search the web again for the year in which the stock of Apple first rose above 50 dollars!"
+FIRST_YEAR = "Now please search the web for the first year in which the stock of Apple rose above 50 dollars."
+
+
+def loops(story: Calls) -> list[tuple[str, int, int, str]]:
+    return [(one.rule, one.first + 1, one.last + 1, one.severity) for one in story.found() if one.family in ("loop", "stall")]
+
+
+def run_of_letters(letters: str) -> Calls:
+    """A round for each letter: a call of the tool of this name, with the same result each time."""
+    story = Calls()
+    for letter in letters:
+        story.call(letter)
+    return story
+
+
+def test_the_same_call_and_result_a_third_time_is_a_loop() -> None:
+    assert loops(run_of_letters("AA")) == []
+    assert loops(run_of_letters("AAA")) == [("nothing_new", 1, 3, "nudge")]
+
+
+def test_what_goes_on_is_found_again_and_becomes_worse() -> None:
+    assert [one[3] for one in loops(run_of_letters("AAAAAA"))] == ["nudge", "block", "stop", "stop"]
+
+
+def test_a_cycle_of_any_order_is_found_when_it_was_made_three_times(subtests: pytest.Subtests) -> None:
+    for once in ("AB", "ABC", "ABCD", "ABCDE"):
+        with subtests.test(once):
+            assert loops(run_of_letters((once * 3)[:-1])) == []
+            found = loops(run_of_letters(once * 3))
+            assert [(one[0], one[1], one[2]) for one in found] == [("nothing_new", 1, 3 * len(once))]
+    assert loops(run_of_letters("ABBAABBA"))  # in another order each time
+
+
+def test_a_loop_after_other_work_names_its_own_rounds() -> None:
+    assert loops(run_of_letters("QRSTAAA")) == [("nothing_new", 5, 7, "nudge")]
+    assert loops(run_of_letters("AQRSTAA")) == []  # one call that was made long ago, and again, and once more
+    assert loops(run_of_letters("AQRSTAAA"))
+
+
+def test_the_order_of_keys_and_the_thoughts_are_not_part_of_a_call() -> None:
+    story = Calls()
+    for number in range(3):
+        arguments = {"a": 1, "b": 2.0} if number % 2 else {"b": 2, "a": 1}
+        story.round(f"I will try it in way {number}", ToolCall("look", arguments))
+    assert [one.rule for one in story.found()] == ["nothing_new"]
+
+
+def test_an_edit_and_the_same_test_again_is_no_loop() -> None:
+    story = Calls()
+    for number in range(8):
+        story.call("edit", file="a.py", text=f"version {number}").call("run_tests", "1 failed: test_a")
+    assert loops(story) == []
+
+
+def test_reading_again_what_was_edited_is_no_loop() -> None:
+    story = Calls()
+    for number in range(8):
+        story.call("read", f"line {number}", file="a.py").call("write", "written", file="a.py", line=number)
+    assert loops(story) == []
+
+
+def test_a_few_tries_against_an_overloaded_server_are_no_loop(subtests: pytest.Subtests) -> None:
+    for text in ("HTTP 503 Service Unavailable", "429 Too Many Requests", "The connection timed out", "Rate limit reached"):
+        with subtests.test(text):
+            story = Calls()
+            for _ in range(5):
+                story.call("fetch", text, error="tool_error", url="https://example.org")
+            assert story.call("fetch", "<html>", url="https://example.org").found() == []
+    endless = Calls()
+    for _ in range(9):
+        endless.call("fetch", "HTTP 503", error="tool_error")
+    assert [one[0] for one in loops(endless)][:1] == ["nothing_new"]
+
+
+def test_polling_is_no_loop_whether_its_answer_changes_or_not(subtests: pytest.Subtests) -> None:
+    for name, texts in (
+        ("get_job", [f"{number} per cent" for number in range(10)]),
+        ("get_job", ["status: running"] * 10),
+        ("get_job", ["still in progress (40%)"] * 10),
+        ("wait_for_job", ["nothing yet"] * 10),
+        ("checkStatus", ["3"] * 10),
+        ("sleep", ["ok"] * 10),
+    ):
+        with subtests.test(name=name, text=texts[0]):
+            story = Calls()
+            for text in texts:
+                story.call(name, text, job=1)
+            assert loops(story.call("get_result", "done", job=1)) == []
+
+
+def test_a_poll_without_end_is_found_in_the_end() -> None:
+    story = Calls()
+    for _ in range(40):
+        story.call("get_job", "status: running")
+    assert next(one[2] for one in loops(story)) > 30
+
+
+def test_what_the_person_says_is_something_new() -> None:
+    assert loops(run_of_letters("AA").say().call("A").call("A")) == []
+    assert loops(Calls().reply(SEARCH).reply(SEARCH).say().reply(SEARCH).reply(SEARCH)) == []
+    asked_again = Calls()
+    for _ in range(4):
+        asked_again.say("In which year?").reply(SEARCH)
+    assert loops(asked_again) == []
+
+
+def test_calls_that_a_guard_kept_from_running_bring_nothing_new_either() -> None:
+    story = Calls().call("A").call("A")
+    story.round(called("A", "x1"), blocked=["x1"]).round(called("A", "x2"), blocked=["x2"])
+    assert [one[3] for one in loops(story)] == ["nudge", "block"]
+
+
+def test_the_same_call_several_times_in_one_reply_is_no_loop() -> None:
+    assert loops(Calls().batch("A", "A", "A", "A")) == []
+    assert [one[0] for one in loops(Calls().batch("A", "B").batch("A", "B").batch("B", "A"))] == ["nothing_new"]
+
+
+def test_nearly_the_same_reply_for_the_third_time_is_a_loop() -> None:
+    assert loops(Calls().reply(SEARCH).reply(AGAIN)) == []
+    assert loops(Calls().reply(SEARCH).reply(AGAIN).reply(FIRST_YEAR)) == [("repeated_text", 1, 3, "nudge")]
+
+
+def test_two_replies_that_take_turns_are_a_loop() -> None:
+    other = "I opened the page of the stock exchange, and it says nothing about that."
+    assert [one[0] for one in loops(Calls().reply(SEARCH).reply(other).reply(AGAIN).reply(other))] == ["repeated_text"]
+
+
+def test_each_author_is_compared_with_itself() -> None:
+    assert loops(Calls().reply(SEARCH, "Ann").reply(SEARCH, "Bob").reply(SEARCH, "Cem").reply(SEARCH, "Dee")) == []
+
+
+def test_a_form_that_is_filled_in_for_each_item_of_a_list_is_no_loop() -> None:
+    story = Calls()
+    for name in ("Elizabeth", "Some Voices", "Sylvia", "Munich", "Layer Cake", "Spectre"):
+        story.reply(f"Please check whether the film '{name}' can be seen on Netflix in the United States.")
+    for number in range(6):
+        story.reply(f"Your order number {number + 3100} was cancelled, and the money goes back to your card.")
+    assert loops(story) == []
+
+
+def test_a_proxy_that_always_says_the_same_is_nothing_new() -> None:
+    go_on = "Continue. Please keep solving the problem until you need to query."
+    story = Calls()
+    for _ in range(4):
+        story.reply(SEARCH).say(go_on, author="proxy")
+    assert [one[0] for one in loops(story)] == ["repeated_text"]
+
+
+def test_replies_far_apart_are_no_loop() -> None:
+    story = Calls().reply(SEARCH).reply(AGAIN)
+    for number in range(12):
+        story.reply(chr(0x4E00 + number) * 60)
+    assert loops(story.reply(SEARCH)) == []
+
+
+def test_a_message_that_three_replies_did_not_heed_is_a_stall() -> None:
+    refusal = "Please always give exactly one action in triple backticks, found {} actions. Please format it so."
+    story = Calls().call()
+    for number in range(3):
+        story.reply(f"Something else, {chr(0x4E00 + number) * 50}").say(refusal.format(number))
+    assert loops(story.reply("I am confused.")) == [("unheeded_message", 2, 5, "nudge")]
+    talk = Calls()
+    for number in range(4):
+        talk.reply(f"{chr(0x4E00 + number) * 50}").say(refusal.format(number))
+    assert loops(talk.reply("I am confused.")) == []  # a run that never called a tool is a conversation
+
+
+def test_rounds_of_planning_alone_and_talk_while_todos_are_open_are_stalls() -> None:
+    planning = Calls()
+    for number in range(4):
+        planning.round(called(TODO_TOOL, n=number), after=(todo(1, title=f"Plan {number}"),))
+    assert loops(planning) == [("planning_only", 1, 4, "nudge")]
+    talking = Calls(todos=(todo(1),))
+    for number in range(3):
+        talking.reply(chr(0x4E00 + number) * 60)
+    assert loops(talking) == [("talk_with_open_todos", 1, 3, "nudge")]
+    assert loops(Calls().reply("Hm.").reply("Well.").reply("So.")) == []
+
+
+def test_failing_tools_and_reopened_todos_are_found_and_are_no_loops() -> None:
+    failing = Calls()
+    for number in range(4):
+        failing.call("fetch", f"no such page {number}", error="tool_error", page=number)
+    assert [(one.rule, one.family, one.severity) for one in failing.found()] == [("failing_tool", "failure", "nudge")]
+    flipping = Calls().round(called(TODO_TOOL), after=(todo(1, "completed"),)).round(called(TODO_TOOL, n=2), after=(todo(1),))
+    assert [(one.rule, one.family, one.severity) for one in flipping.found()] == [("todo_reopened", "discipline", "notice")]
+    assert loops(failing) == loops(flipping) == []
+
+
+def test_of_the_recorded_failures_the_loop_is_found_and_the_healthy_run_is_left_alone() -> None:
+    found = findings(load_trace("complex-fails.json"))
+    assert {one.rule for one in found} == {"repeated_text"} and found[0].last == 4
+    assert findings(load_trace("healthy-research.json")) == []
+
+
+def test_texts_can_be_compared_by_meaning() -> None:
+    def embed(texts: Sequence[str]) -> list[list[float]]:
+        return [[float(text.count("search")), float(text.count("plan")), 0.1] for text in texts]
+
+    reworded = [
+        "Let us search for it on all the pages that there are.",
+        "A thorough search of everything seems to be the best idea now!",
+        "I believe that somebody should do a search, and quickly so.",
+    ]
+    story = Calls()
+    for text in reworded:
+        story.reply(text)
+    assert story.found() == []
+    assert story.rules(lambda: RepeatedText(embed=embed, alike=90)) == ["repeated_text"]
+    story = Calls().reply(reworded[0]).reply("We need a plan before anything else can be begun at all.").reply(reworded[1])
+    assert story.found(lambda: RepeatedText(embed=embed, alike=90)) == []
+
+
+@given(st.text("ABCD", max_size=40))
+@examples(50)
+def test_calls_with_new_results_are_never_a_loop(letters: str) -> None:
+    story = Calls()
+    for number, letter in enumerate(letters):
+        story.call(letter, f"result {number}")
+    assert loops(story) == []
+
+
+@given(st.text("ABC", min_size=1, max_size=12))
+@examples(50)
+def test_what_is_found_in_a_part_of_a_run_is_found_in_the_whole(letters: str) -> None:
+    part = run_of_letters(letters).found(NothingNew)
+    assert run_of_letters(letters + "QA").found(NothingNew)[: len(part)] == part
+    assert all(0 <= one.first <= one.last < len(letters) for one in part)

@@ -1,0 +1,61 @@
+"""A run that another product recorded: what is said of its end and where it comes from, and that no command continues it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from agentnb import Run, Store, ToolCall, import_traces
+from agentnb.core.event import Status
+from agentnb.core.events import Origin
+from agentnb.display.compact import compact_pieces
+from agentnb.display.html import run_html
+from agentnb.display.page import page_html
+from agentnb.display.text import run_text
+from agentnb.traces.run_writer import RunWriter
+
+WHERE = Origin("by_hand", "folder/file.json", "line 7", "task-12", "3")
+
+
+def run_of(status: Status | None, reason: str = "") -> Run:
+    writer = RunWriter(WHERE, model="m")
+    writer.say("Dig", author="planner")
+    writer.reply("Where?", author="digger")
+    writer.say("Here")
+    writer.reply("I dig.", [ToolCall("dig", {})], author="digger")
+    return writer.finish(status, reason) if status else writer.finish(None)
+
+
+def test_no_form_of_a_foreign_run_offers_a_command(subtests: pytest.Subtests) -> None:
+    for status in (None, "completed", "limited", "stopped", "cancelled", "failed"):
+        with subtests.test(str(status)):
+            run = run_of(status, "max_rounds" if status == "limited" else "")
+            forms = [run_html(run), run_text(run), page_html(run), *compact_pieces(run, stored=False)]
+            assert all("%agent" not in form and "by you" not in form for form in forms)
+
+
+def test_what_its_user_said_is_not_said_by_you() -> None:
+    assert "User: Here" in run_html(run_of("completed")) and "You:" not in run_html(run_of("completed"))
+
+
+def test_a_trace_that_breaks_off_says_so_and_not_that_a_kernel_died() -> None:
+    run = run_of(None)
+    for form in (run_html(run), run_text(run)):
+        assert "The trace ends before the run does." in form and "no result in the trace" in form
+        assert "kernel" not in form
+
+
+def test_the_details_say_where_it_comes_from_and_who_spoke() -> None:
+    told = re.sub(r"<[^>]+>", "", run_html(run_of("completed")).rpartition("Details")[2])
+    for name, value in zip(WHERE.__struct_fields__, ("by_hand", "folder/file.json", "line 7", "task-12", "3"), strict=True):
+        assert f"{name}: {value}" in told
+    assert "speakers: planner, digger" in told
+
+
+def test_a_stored_foreign_run_is_not_offered_to_be_recovered(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    import_traces(run_of(None), store)
+    (found,) = store.each_summary()
+    assert (found.status, found.foreign, found.can_be_recovered) == ("interrupted", True, False)

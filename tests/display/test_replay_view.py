@@ -1,0 +1,67 @@
+"""A replay as HTML and as text."""
+
+from __future__ import annotations
+
+import re
+
+from agentnb import GuidanceSet, Matrix, ToolCall, replay
+from agentnb.core.events import Origin
+from agentnb.display.replay_view import ENDED, MAX_ROUNDS, replay_html, replay_text, rows
+from agentnb.traces.run_writer import RunWriter
+
+
+def test_each_round_shows_what_was_recorded_beside_what_would_have_been() -> None:
+    found = rows(replay("complex-fails", workflow_mode=True))
+    assert [row.number for row in found] == [1, 2, 3, 4, 5, 6, 7]
+    assert found[2].recorded == "text, workflow mode, continues"
+    assert found[2].would_be == "text, workflow mode, continues (workflow_mode)"
+    assert found[2].told == "workflow ✗, text ✗"
+    assert found[3].notes == ("could have been caught here", "already_said")
+    assert found[5].notes == ("first divergence", "ends (loop_detected)")
+    assert (found[6].would_be, found[6].notes) == (ENDED, ("hypothetical",))
+
+
+def test_html_and_text_say_what_would_have_been_and_what_a_replay_cannot_know() -> None:
+    found = replay("simple-fail")
+    for shown in (replay_html(found), replay_text(found)):
+        plain = re.sub("<[^>]*>", "", shown)
+        for sentence in (found.sentence, found.caution, "Replay under guidance matrix, policy matrix"):
+            assert sentence in plain
+        assert plain.count("first divergence") == 1
+    assert "REMINDER" in replay_html(found)
+
+
+def test_rounds_behind_the_first_divergence_are_greyed_and_said_to_be_hypothetical() -> None:
+    html = replay_html(replay("complex-fails"))
+    table_rows = re.findall("<tr.*?</tr>", html, re.DOTALL)[1:]
+    assert ["replay-hypothetical" in row for row in table_rows] == [False] * 3 + [True] * 4
+    assert ["replay-parting" in row for row in table_rows] == [False, False, True] + [False] * 4
+    assert all("the record no longer says" in row for row in table_rows[3:])
+
+
+def test_the_sentence_links_to_the_rounds_that_it_names() -> None:
+    html = replay_html(replay("complex-fails"))
+    anchors, links = set(re.findall(r'<tr id="([^"]+)"', html)), re.findall(r'<a href="#([^"]+)"', html)
+    assert len(anchors) == 7 and links and set(links) <= anchors
+
+
+def test_no_text_of_a_trace_or_a_set_becomes_markup() -> None:
+    writer = RunWriter(Origin("by_hand", "<b>file</b>"), model="<i>m</i>")
+    writer.say("<script>1</script>")
+    writer.reply("<script>2</script>", [ToolCall("<u>tool</u>", {})])
+    writer.result("", "<script>3</script>")
+    writer.reply("<script>4</script>")
+    html = replay_html(replay(writer.finish(), guidance=GuidanceSet("mine", {"tools": "<script>5</script>"})))
+    assert "<script" not in html and "<u>" not in html and "<i>" not in html and "&lt;script&gt;5" in html
+
+
+def test_a_long_run_is_shown_in_part_and_says_so() -> None:
+    writer = RunWriter(Origin("by_hand"), model="m")
+    writer.say("Go")
+    for at in range(MAX_ROUNDS + 3):
+        writer.reply("", [ToolCall("look", {"at": at})])
+        writer.result("", "ok")
+    writer.reply("Done.")
+    found = replay(writer.finish(), policy=Matrix(), guidance="off")
+    assert len(rows(found)) == MAX_ROUNDS
+    assert "4 more rounds, in table()" in replay_html(found) and "4 more rounds, in table()" in replay_text(found)

@@ -1,0 +1,142 @@
+"""The style sheet of the card: it styles what there is, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import PIL.Image
+from hostile_runs import Pause, hostile_run, items, texts_of
+from run_builder import START, RunBuilder, begun, called, todos_of
+
+import agentnb.notebook
+from agentnb import Agent, Matrix, Run, diff, load_trace
+from agentnb.context.request_history import sent_requests
+from agentnb.core import events as e
+from agentnb.core.display_data import Table
+from agentnb.core.events import Progress
+from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
+from agentnb.core.rounds import CallRecord
+from agentnb.display.browser import opened_html, rows_html, saved_frame, saved_html
+from agentnb.display.compact import compact_html
+from agentnb.display.diff_view import diff_html
+from agentnb.display.history import history_html, run_list_html
+from agentnb.display.html import run_html, running_html
+from agentnb.display.live_card import LiveCard
+from agentnb.display.many_runs import ManyRuns, many_runs_html
+from agentnb.display.markdown import markdown_html
+from agentnb.display.nested import NestedRuns
+from agentnb.display.page import page_html
+from agentnb.display.request_view import request_view_html
+from agentnb.display.run_rows import row_of
+from agentnb.display.style import NO_FORMULAS, style_sheet
+from agentnb.display.tool_card import tool_card_html
+from agentnb.models import ScriptedModel
+from agentnb.runtime.host import Beginning
+from agentnb.traces.summaries import RunSummary
+
+CLASS = re.compile(r"agentnb-[\w-]*[\w]")
+STATIC = Path(agentnb.notebook.__file__).with_name("static")
+SCRIPTS = "\n".join(path.read_text("utf-8") for path in STATIC.glob("*.js"))
+
+TOOL = ToolCall("read", {"path": "a"}, "c1")
+CODE = "```python\n@f\nclass A:\n    def f(self): return 'x', 1  # why\n```"
+TABLE = "| a | b | c |\n|:--|:-:|--:|\n| 1 | 2 | 3 |"
+FORMULA = "$$\\boxed{\\begin{aligned} a &= b \\end{aligned}}$$"
+NO_STYLE = {"saw", "wrong", "todo-mark", "todo-not-started", "todo-blocked"}
+"""Names of parts that look as what is around them. They are there for whoever looks for such a part in a page."""
+
+
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def picture() -> bytes:
+    file = BytesIO()
+    PIL.Image.new("RGB", (40, 30), "red").save(file, "PNG")
+    return file.getvalue()
+
+
+def classes(html: str) -> set[str]:
+    return {name for given in re.findall(r' class="([^"]*)"', html) for name in given.split()}
+
+
+def runs() -> Iterator[str]:
+    """Runs with all that a hostile one has, in every form."""
+    for end in ("failed", "completed", "limited"):
+        run = hostile_run("text", end, 4)
+        yield from (run_html(run, prompt=True, details=True), page_html(run).partition("<body")[2], compact_html(run))
+    yield running_html(Run.from_events(hostile_run("text", rounds=4).events[:-2]), streaming="On and on")
+    card = LiveCard(controls=True)
+    for item in items(texts_of("text"), rounds=4):
+        if not isinstance(item, Pause):
+            card.take(item)
+            continue
+        for frame in (card.frame() or {}, card.whole()):
+            yield from frame.get("slots", {}).values()
+            yield from (html for one in frame.get("rounds", ()) for html in one["html"].values())
+
+
+def quiet_runs() -> Iterator[str]:
+    """A run that goes well, with a picture and much on its list; nested runs; lists of runs."""
+    todo, seen = called("todo_operations"), called("see", "c9")
+    pictured = ToolResult("c9", "see", (Text("A map"), Image("image/png", picture())))
+    built = RunBuilder(todos=todos_of(*["not-started"] * 60)).round(called("look")).round(todo)
+    built.extend(*begun(2)).add(e.ModelReplied, message=Message("assistant", (seen,))).add(e.ToolStarted, call=seen)
+    built.add(e.ToolFinished, result=pictured).add(e.RoundFinished, index=2, status="success")
+    run = built.round("Done.").add(e.RunFinished, status="completed", stop_reason="natural", seconds=1.0).run
+    yield run_html(run, details=True)
+    one = RunSummary("r-1", START, "completed", "natural", 3, 1.5, "anthropic:big", "Sum the table", 8_400, 0.0123)
+    yield history_html([one] * 200, "200 runs", lambda _: compact_html(run)) + run_list_html([one])
+    few, many = NestedRuns(), ManyRuns()
+    few.add(Beginning(run, "r-2", "r-1", "c1", "helper", True, True, True), lambda: None)
+    many.add("r-2", run)
+    many.ended("r-2")
+    yield few.html("c1", {}) + many_runs_html(many)
+
+
+def pieces() -> Iterator[str]:
+    """Pieces that a run seldom has."""
+    yield from (markdown_html(text) for text in (CODE, TABLE, FORMULA, "x" * 200_000))
+    yield tool_card_html(CallRecord(TOOL, progress=Progress(1, 2, "half")))
+    yield tool_card_html(CallRecord(TOOL, printed="a line\n"), live=True)
+    done = ToolResult("c1", "read", (Text("x" * 20_000),))
+    table = Table(("a", "n"), ((0, "y", 1),), 1, 2)
+    yield tool_card_html(CallRecord(TOOL, done, inner=(CallRecord(TOOL, done),), display=table), effects=["network"])
+    yield tool_card_html(
+        CallRecord(TOOL, ToolResult("c1", "read", (Text("a picture of 40 x 30 pixels"), Image("image/png", picture()))))
+    )
+    todos = [
+        {"id": 1, "title": "A", "description": "A step", "status": "not-started"},
+        {"id": 2, "title": "B", "description": "Another", "status": "not-started"},
+    ]
+    plan = ["First a list.", ToolCall("todo_operations", {"operation": "write", "todoList": todos})]
+    yield run_html(
+        Agent(ScriptedModel([plan, "I will.", "Soon.", "Later.", *["Well."] * 8]), tools=[look]).run_sync("go")
+    )  # ignores guidance
+    script = [ToolCall("look"), "At it.", "[WORKFLOW_COMPLETE]"]
+    policy = Matrix(workflow_mode=True, workflow_drops_text=True)
+    run = Agent(ScriptedModel(script), tools=[look], todos=False, policy=policy).run_sync("go")
+    yield from (request_view_html(seen, whole=True) for _, seen in sent_requests(run))
+
+
+def many() -> Iterator[str]:
+    """The trace browser, live and saved, and two runs side by side."""
+    shown = [load_trace("complex-fails"), load_trace("healthy"), hostile_run("text", "completed", 4)]
+    rows = [row_of(place, run) for place, run in enumerate(shown)]
+    yield rows_html(rows)
+    yield saved_html(saved_frame([*rows, *rows * 10], 340, "340 runs", ""), opened_html(shown[0], "runs[0]"))
+    sought = [RunBuilder().round(called("look", query)).round("Done.").run for query in ("c1", "c2")]
+    yield from (diff_html(diff(a, b)) for a in (*shown, *sought) for b in (*shown, *sought))
+
+
+def test_every_rule_of_the_style_sheet_is_for_something_and_every_class_has_a_rule_or_a_script() -> None:
+    sheet = re.sub(r"/\*.*?\*/", "", style_sheet(), flags=re.DOTALL)
+    styled, scripted = set(re.findall(r"\.(agentnb-[\w-]+)", sheet)), set(CLASS.findall(SCRIPTS))
+    found = {name for html in (*runs(), *quiet_runs(), *pieces(), *many()) for name in classes(html)} - set(NO_FORMULAS.split())
+    assert styled - found - scripted == set()
+    own = set(CLASS.findall("".join(path.read_text("utf-8") for path in STATIC.glob("*.css"))))
+    assert found - styled - scripted - own == {f"agentnb-{name}" for name in NO_STYLE}

@@ -1,0 +1,123 @@
+"""Judging runs by hand: what keys do, what is saved, and what the person is not told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from run_builder import RunBuilder, called, guidance_of, todo
+
+from agentnb import Run, label, labels, load_trace
+from agentnb.core import events as e
+from agentnb.core import work_events as w
+from agentnb.display.blind import FIRST, LAST, blind_html
+from agentnb.display.html import run_html
+from agentnb.errors import SettingsError, TraceError
+from agentnb.notebook.labelling import _widget_class
+
+ANSWER = "There are three hundred and forty-four penguins in the table, of three species."
+
+
+def runs(count: int) -> list[Run]:
+    return [RunBuilder(f"Task {number}", run_id=f"r-{number}").round(f"Done {number}.").run for number in range(count)]
+
+
+def test_keys_judge_and_lead_on_and_each_judgement_is_saved_at_once() -> None:
+    path = Path("labels.csv")
+    bench = label(runs(4), path)
+    assert not path.exists() and bench.told == "Run 1 of 4, 0 judged"
+    bench.judge(2)
+    assert labels(path)[["run_id", "label"]].to_numpy().tolist() == [["r-0", 1]]
+    bench.go(bench.place + 1)
+    bench.judge(1)
+    assert bench.place == 3
+    bench.judge(1)
+    assert bench.place == 1  # the one that was passed over
+    bench.judge(1)
+    assert bench.place == 1 and bench.told == "Run 2 of 4. All 4 runs are judged: labels.csv"
+    bench.go(99)
+    assert bench.place == 3
+    bench.go(-5)
+    assert bench.place == 0
+    with pytest.raises(SettingsError, match="Choose 1 to 2"):
+        bench.judge(3)
+    assert {**labels(path).set_index("run_id").label} == {"r-0": 1, "r-1": 0, "r-2": 0, "r-3": 0}
+
+
+def test_undo_takes_back_one_judgement_after_the_other_as_it_was_before() -> None:
+    bench = label(runs(3), "labels.jsonl")
+    bench.judge(1)
+    bench.judge(2)
+    bench.go(0)
+    bench.judge(2)  # another opinion of the first
+    bench.undo()
+    assert bench.place == 0 and bench.given == {"r-0": 0, "r-1": 1}
+    bench.undo()
+    assert bench.place == 1 and bench.given == {"r-0": 0}
+    bench.undo()
+    assert bench.given == {} and len(labels("labels.jsonl")) == 0
+    with pytest.raises(SettingsError, match="no judgement to take back"):
+        bench.undo()
+
+
+def test_the_next_call_continues_where_this_person_left_off() -> None:
+    first = label(runs(3), who="ada", labels={"fine": 0, "loop": 1, "gave up": 1})
+    first.judge(2)
+    assert label(runs(3), who="ada").place == 1
+    other = label(runs(3), who="bob", labels=["good", "bad"])
+    assert other.place == 0
+    other.judge(2)
+    assert labels("labels.csv")[["label", "who"]].to_numpy().tolist() == [["1", "ada"], ["bad", "bob"]]
+
+
+def test_what_cannot_be_judged_is_refused_before_anything_is_written() -> None:
+    for wrong in (["one"], {}, "yes", {"a": 1.5, "b": 2}, {"a": "", "b": 1}, [str(number) for number in range(10)]):
+        with pytest.raises(SettingsError, match="two to nine labels"):
+            label(runs(1), labels=wrong)  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="no run to judge"):
+        label([])
+    Path("labels.csv").write_text("name\nada\n")
+    with pytest.raises(TraceError, match="other columns"):
+        label(runs(1))
+    assert Path("labels.csv").read_text() == "name\nada\n"
+
+
+def test_what_is_judged_does_not_say_what_detectors_guidance_and_policies_made_of_it() -> None:
+    found = {"rule": "secret_rule", "family": "secret_family", "first": 0, "last": 1, "sentence": "secret sentence"}
+    loop = {"rule": "secret_loop", "sentence": "secret loop", "severity": "stop", "first": 0, "last": 2}
+    built = RunBuilder("Count the penguins").round(called("look"), after=(todo(1), todo(2)))
+    built.round(ANSWER, guidance=[guidance_of("text", "secret guidance")], facts=[(w.FindingMade, found)])
+    built.round(ANSWER, reason="continued", guidance=[guidance_of("already_said", "secret guidance")], status="todo_nudge")
+    built.add(e.LoopDetected, **loop).add(e.RunFinished, status="stopped", stop_reason="loop_detected")
+    run = built.run
+    told = ("repeated the answer", "guidance", "secret", "loop", "text-only reply")
+    assert all(word in run_html(run) for word in ("repeated the answer", "loop"))
+    shown = blind_html(run)
+    assert not [word for word in told if word in shown]
+    assert shown.count(ANSWER) == 2 and "Count the penguins" in shown and "look" in shown
+    assert "repeated" not in blind_html(load_trace("complex-fails"))
+
+
+def test_of_a_long_run_the_first_and_last_rounds_are_shown() -> None:
+    built = RunBuilder()
+    for number in range(FIRST + LAST + 7):
+        built.round(called("look", at=number))
+    assert "7 rounds not shown" in blind_html(built.run) and blind_html(built.run).count("data-round") == FIRST + LAST
+
+
+def test_a_message_meant_for_another_run_does_nothing() -> None:
+    bench = label(runs(3))
+    bench._widget = _widget_class()(words=[*bench.labels])
+    bench.go(0)
+    for _ in range(2):  # a key pressed twice before the next run came
+        bench._do({"do": "judge", "number": 2, "place": 0})
+    assert bench.given == {"r-0": 1} and bench._widget.place == 1 and "Task 1" in bench._widget.html
+    bench._do({"do": "judge", "number": 7, "place": 1})
+    assert "Choose 1 to 2" in bench._widget.error
+    bench._do({"do": "undo", "place": 1})
+    assert bench._widget.error == "" and bench._widget.place == 0 and bench._widget.chosen == 0
+    for odd in ({}, {"do": "judge", "place": 0}, {"do": ["x"], "place": 0}):
+        bench._do(odd)
+    assert bench.given == {} and json.dumps(bench._widget.told)
+    bench.close()

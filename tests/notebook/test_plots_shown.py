@@ -1,0 +1,49 @@
+"""A plot in a notebook: shown once, whatever the person has done with matplotlib."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from real_kernel import Cell, Kernel
+
+RUN = (
+    "from agentnb import Agent, plots\n"
+    "run = Agent('simulated:disciplined', tools=[add]).run_sync('- `add(1, 2)`\\n- `add(3)`')\n"
+    "import sys; print('matplotlib' in sys.modules)"
+)
+
+
+def pictures(cell: Cell) -> list[tuple[str, dict[str, Any]]]:
+    """The pictures that the cell shows, each with the kind of its output and all its forms."""
+    assert cell.status == "ok", cell.error
+    return [(one["type"], one["data"]) for one in cell.outputs if "image/png" in one.get("data", {})]
+
+
+@pytest.mark.slow("runs cells in a kernel")
+def test_a_plot_is_shown_once_before_and_after_pyplot_is_loaded(kernel: Kernel, subtests: pytest.Subtests) -> None:
+    made = kernel.run(RUN)
+    assert made.status == "ok" and made.printed.strip() == "False", made.error
+    for when, code in {
+        "without pyplot": "plots.timeline(run)",
+        "as it is displayed": "display(plots.timeline(run))",
+        "with pyplot": "import matplotlib.pyplot as plt\nplots.timeline(run)",
+        "with the inline backend": "%matplotlib inline\nplots.timeline(run)",
+    }.items():
+        with subtests.test(when):
+            ((kind, forms),) = pictures(kernel.run(code))
+            assert kind == ("display_data" if "display(" in code else "execute_result")
+            assert forms["text/plain"].startswith("Timeline of a run. Run …")
+    with subtests.test("not shown"):
+        assert pictures(kernel.run("figure = plots.timeline(run)")) == []
+    with subtests.test("pyplot knows nothing of it"):
+        assert kernel.value("plt.get_fignums()") == "[]"
+
+
+@pytest.mark.slow("runs cells in a kernel")
+def test_a_plot_has_an_alternative_text_and_its_width_on_the_page(kernel: Kernel) -> None:
+    code = "from agentnb import plots\nprint(plots.todos([])._repr_png_()[1])"
+    assert (
+        kernel.run(code).printed
+        == "{'width': 700, 'height': 141, 'alt': 'Open todos, by round. n = 0 runs. There are no runs.'}\n"
+    )

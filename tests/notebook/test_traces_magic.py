@@ -1,0 +1,96 @@
+"""``%traces`` and the trace browser in a kernel that nobody watches: what is printed, put into variables and shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FILES = {
+    "good.jsonl": '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}\n' * 2,
+    "bad.txt": "nothing",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(kernel: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("traces")
+    for name, text in FILES.items():
+        (made / name).write_text(text, "utf-8")
+    return made
+
+
+def shown(cell: Any) -> str:
+    return cell.result.get("text/html", "")
+
+
+def value(kernel: Any, expression: str) -> Any:
+    return json.loads(kernel.run(f"import json; print(json.dumps({expression}))").printed)
+
+
+def test_an_example_goes_into_runs_and_run_and_is_shown_with_its_findings(kernel: Any) -> None:
+    cell = kernel.run("%traces complex-fails")
+    assert cell.status == "ok" and cell.printed == "1 run of sam\nIn runs, and in run\n"
+    assert "agentnb-browser" in shown(cell) and "4 findings" in shown(cell)
+    assert "widget" not in json.dumps(cell.result)  # nobody is there to click
+    assert value(kernel, "[len(runs), run.origin.format, len(run.rounds)]") == [1, "sam", 7]
+    assert "Research whether" in cell.result["text/plain"]
+
+
+def test_a_folder_is_read_and_what_is_left_out_is_named(kernel: Any, folder: Path) -> None:
+    cell = kernel.run(f"%traces {folder} -o many")
+    first, left_out, named, last = cell.printed.splitlines()
+    assert (first, left_out, last) == ("2 runs of openai_chat", "1 left out:", "In many")
+    assert "bad.txt" in named and "Tried" not in named
+    assert value(kernel, "[len(many), len(many.problems)]") == [2, 1]
+
+
+def test_a_list_of_runs_and_browse_show_the_same(kernel: Any, folder: Path) -> None:
+    listed = kernel.run(f"import agentnb; many = agentnb.load_traces({str(folder / 'good.jsonl')!r}); many")
+    browsed = kernel.run("agentnb.browse(many)")
+    assert shown(listed) == shown(browsed) and "many[0]" not in shown(listed)
+    assert kernel.run("agentnb.browse('healthy').run.origin.format").result["text/plain"] == "'sam'"
+    assert kernel.run("agentnb.load_traces([])").result["text/plain"] == "0 runs"
+
+
+def test_runs_are_imported_once_and_then_it_asks_what_to_do(kernel: Any) -> None:
+    assert "Imported into .agentnb/runs: 1 added" in kernel.run("%traces healthy --import").printed
+    asked = kernel.run("%traces healthy --import")
+    assert asked.status == "error" and "This run is in .agentnb/runs already" in asked.error
+    for choice, what in {"new": "1 under a new id", "skip": "1 skipped", "replace": "1 replaced", "merge": "1 merged"}.items():
+        command = f"%traces healthy --import --existing {choice}"
+        assert command in asked.error
+        assert what in kernel.run(command).printed
+    assert "2 runs of sam" in kernel.run("%traces").printed
+
+
+def test_mistakes_are_one_line_with_what_to_type(kernel: Any, folder: Path, subtests: pytest.Subtests) -> None:
+    damaged = folder.parent / "damaged.jsonl"
+    damaged.write_text(FILES["good.jsonl"] + '{"messages": [\n' + FILES["good.jsonl"], "utf-8")
+    for line, said in {
+        "complex-fial": "complex-fails",
+        "healthy --existing new": "--import",
+        "--lose": "--loose",
+        f"{folder / 'bad.txt'}": "no format",
+        f"{damaged}": f"%traces {damaged} --loose",
+    }.items():
+        with subtests.test(line):
+            cell = kernel.run(f"%traces {line}")
+            assert cell.status == "error" and said in cell.error and "Traceback" not in str(cell.outputs)
+    assert "4 runs of" in kernel.run(f"%traces {damaged} --loose").printed
+
+
+def test_examples_files_and_options_are_completed(kernel: Any, folder: Path) -> None:
+    def complete(code: str) -> list[str]:
+        return list(kernel.client.complete(code, len(code), reply=True, timeout=30)["content"]["matches"])
+
+    assert complete("%traces compl") == ["complex-fails"]
+    assert f"{folder}/good.jsonl" in complete(f"%traces {folder}/g")
+    assert complete("%traces healthy --existing s") == ["skip"] and complete("%traces healthy --im") == ["--import"]
+
+
+def test_two_runs_compared_show_themselves_side_by_side(kernel: Any) -> None:
+    cell = kernel.run("agentnb.diff(agentnb.load_trace('simple-fail'), agentnb.load_trace('healthy'))")
+    assert "agentnb-diff" in shown(cell) and "They part at round 1 of a" in cell.result["text/plain"]

@@ -1,0 +1,63 @@
+"""Rules are called by their `__call__`, and named as they were given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+
+from agentnb.core.messages import ToolCall
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+from agentnb.policies.direct import as_given, called_directly
+from agentnb.policies.gates import judge
+from agentnb.policies.verdict import decide
+
+
+@dataclass(frozen=True)
+class Odd:
+    """Returns what is no verdict."""
+
+    said: str = "odd"
+
+    def __call__(self, *given: Any) -> Any:
+        return self.said
+
+    def by_name(self, *given: Any) -> Any:
+        return self.said
+
+
+class Derived(Odd):
+    """Inherits its `__call__`."""
+
+
+def a_function(*given: Any) -> Any:
+    return "odd"
+
+
+RULES: list[Any] = [Odd(), Derived(), Odd().by_name, a_function, partial(a_function, 1), lambda *given: "odd"]
+
+
+def test_each_rule_gives_what_it_gave_and_is_named_as_it_was(subtests: pytest.Subtests) -> None:
+    for rule, direct in zip(RULES, called_directly(RULES), strict=True):
+        with subtests.test(rule=rule):
+            assert direct(None) == "odd"
+            assert as_given(direct) == rule
+
+
+def test_an_object_is_called_by_its_method_and_anything_else_as_it_is() -> None:
+    one, derived, *others = RULES
+    assert called_directly(RULES) == (one.__call__, derived.__call__, *others)
+
+
+def test_errors_name_the_rule_and_not_its_method(subtests: pytest.Subtests) -> None:
+    for rule, direct in zip(RULES, called_directly(RULES), strict=True):
+        with subtests.test(rule=rule):
+            with pytest.raises(SettingsError) as of_policy:
+                decide([direct], Run())
+            with pytest.raises(SettingsError) as of_gate:
+                judge([direct], ToolCall("look"), Run())
+            assert str(of_policy.value).startswith(f"{rule!r} returned 'odd'")
+            assert str(of_gate.value).startswith(f"The gate {rule!r} returned 'odd'")

@@ -1,0 +1,245 @@
+"""Expectations: what a run must hold to, and the round that broke it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_builder import RunBuilder, called, guidance_of
+
+from agentnb import Agent, Run, expect, load_trace, save_trace, tables
+from agentnb.agent.extension import check_extensions
+from agentnb.core import events as e
+from agentnb.core import work_events as w
+from agentnb.core.todos import Todo
+from agentnb.errors import ExpectationFailed, ExpressionError, SettingsError
+from agentnb.models import ScriptedModel
+from agentnb.rerun.expect import Outcome, check_logged, expectations_extension, logged_outcomes, outcomes_of
+from agentnb.rerun.run_values import NAMES, RunValues, after_each_round, at_the_end
+
+ANSWER = "There are three hundred and forty-four penguins in the table, of three species."
+
+
+def outcome(run: Run, expectation: Any) -> Outcome:
+    (found,) = outcomes_of(run, [expectation])
+    return found
+
+
+def searching(*counts: int, **fields: Any) -> Run:
+    """A run with a round for each count, of that many searches; a last one says so."""
+    built = RunBuilder(**fields)
+    for count in counts:
+        built.round(*[called("web_search", q=f"{built.round_count}-{n}") for n in range(count)])
+    return built.round("Found.").run
+
+
+@pytest.mark.req("R0.32", "R0.85", "R0.86")
+def test_the_three_named_failures_break_what_the_healthy_run_keeps_each_in_its_round() -> None:
+    healthy = ("todos_closed", "max_consecutive_assistant <= 1", "loops == 0")
+    broken = {}
+    for name in ("complex-fails", "simple-fail", "didnt-close-out", "healthy"):
+        run = load_trace(name)
+        broken[name] = {one.expectation: one.round for one in outcomes_of(run, healthy) if not one.holds}
+    assert broken == {
+        "complex-fails": {"max_consecutive_assistant <= 1": 4, "loops == 0": 4},
+        "simple-fail": {"todos_closed": 1},
+        "didnt-close-out": {"todos_closed": 1},
+        "healthy": {},
+    }
+    run = load_trace("healthy")
+    assert expect(run, *healthy) is run
+    assert outcome(load_trace("complex-fails"), "max_consecutive_assistant == 5").holds
+
+
+def test_an_error_names_each_failed_expectation_its_value_and_its_round_and_where_to_look() -> None:
+    run = load_trace("complex-fails")
+    with pytest.raises(ExpectationFailed) as failed:
+        expect(run, "loops == 0", "todos_closed", 'calls["web_search"] <= 3')
+    assert str(failed.value).splitlines() == [
+        f"Run {run.id} is not as expected:",
+        "  loops == 0: loops is 4, broken in round 4",
+        "  calls[\"web_search\"] <= 3: calls['web_search'] is 4, broken in round 2",
+        "See round 2: run.rounds[1]",
+    ]
+    assert isinstance(failed.value, AssertionError) and failed.value.run is run
+    assert [one.round for one in failed.value.failed[run.id]] == [4, 2]
+
+
+def test_the_round_is_the_one_after_which_it_stayed_false(subtests: pytest.Subtests) -> None:
+    one, two = Todo(1, "one"), Todo(2, "two")
+    built = RunBuilder()
+    built.round("a", called("write"), after=(one,))
+    built.round("b", called("write"), after=(Todo(1, "one", "completed"),))
+    built.round("c", called("write"), after=(Todo(1, "one", "completed"), two))
+    run = built.round("d").add(e.RunFinished, status="completed", stop_reason="natural").run
+    for expectation, broke in {
+        "todos_closed": 3,  # open after round 1 too, but closed after round 2
+        "rounds < 3": 3,
+        "tool_calls == 2": 3,
+        "rounds > 9": None,  # it held at no time
+        'status == "failed"': 4,
+        'text != "d"': 4,
+    }.items():
+        with subtests.test(expectation):
+            found = outcome(run, expectation)
+            assert not found.holds and found.round == broke
+    assert "and it held after no round" in outcome(run, "rounds > 9").sentence
+    assert "at the end, after round 4" in outcome(run, 'status == "failed"').sentence
+
+
+def test_each_name_has_the_value_of_the_tables(subtests: pytest.Subtests) -> None:
+    for name in ("complex-fails", "simple-fail", "healthy"):
+        run = load_trace(name)
+        row = tables.runs(run).iloc[0]
+        values = RunValues(at_the_end(run))
+        for column in ("rounds", "tool_calls", "tool_errors", "status"):
+            with subtests.test(name, column=column):
+                assert values[column] == row[column]
+        assert values["loops"] == (tables.loops(run).family == "loop").sum()
+
+
+def test_guidance_calls_errors_and_findings_are_counted() -> None:
+    said = guidance_of("tools", "Call a tool.")
+    built = RunBuilder().round(called("look"), called("look"), called("find"), error_code="tool_error")
+    built.round(called("look"), guidance=[said]).round("Nothing.", guidance=[guidance_of("text", "Go on.")])
+    run = built.run
+    expect(
+        run,
+        "tool_calls == 4 && tool_errors == 3 && calls_blocked == 0",
+        "guidance_given == 2 && guidance_followed == 1 && followed_rate == 0.5",
+        'calls["look"] == 3 && calls.find == 1 && "find" in tools && "delete" not in tools',
+        "findings.loop == 0 && findings.discipline == 0",
+    )
+    assert outcome(run, "tools[0] == 'look' && len(tools) == 2").holds
+
+
+def test_an_unknown_value_fails_whatever_it_is_compared_with(subtests: pytest.Subtests) -> None:
+    run = load_trace("healthy")
+    for expectation, name in {
+        "cost < 0.5": "cost",
+        "cost != 7": "cost",
+        "!(cost > 1)": "cost",
+        "cost == null": "cost",
+        "input_tokens < 1000": "input_tokens",
+        "seconds < 1e9 || true": "seconds",
+        "followed_rate >= 0": "followed_rate",
+        "guidance_given == 0": "guidance_given",
+    }.items():
+        with subtests.test(expectation):
+            found = outcome(run, expectation)
+            assert found.holds is (not name)
+            assert not name or f"{name} is not known" in found.found
+    assert outcome(run, "rounds > 0 || cost < 1").holds  # it is not read
+
+
+def test_what_cannot_be_an_expectation_is_refused_before_anything_is_looked_at(subtests: pytest.Subtests) -> None:
+    for expectation, told in {
+        "lops == 0": "there is no lops. Did you mean loops?",
+        "loops = 0": "has no meaning",
+        "": "blank",
+        "loops ==": "not complete",
+        "__import__('os')": "cannot be called",
+    }.items():
+        with subtests.test(expectation), pytest.raises(ExpressionError) as refused:
+            expect("nowhere.jsonl", expectation)
+        assert told in str(refused.value)
+    with pytest.raises(SettingsError, match="neither an expression nor a function"):
+        expect(load_trace("healthy"), 3)  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="Nothing is expected"):
+        expect(load_trace("healthy"))
+
+
+def test_an_expectation_without_a_truth_never_passes(subtests: pytest.Subtests) -> None:
+    run = searching(2, 1)
+    for expectation, told in {
+        "rounds": "it is 3, neither true nor false",
+        'calls["web_serch"] == 0': "calls has no web_serch. Did you mean web_search?",
+        "findings.lopp == 0": "Did you mean loop?",
+        "steps.qa.attempts <= 2": "steps has no qa",
+        "rounds / 0 > 1": "divides by zero",
+    }.items():
+        with subtests.test(expectation):
+            found = outcome(run, expectation)
+            assert not found.holds and told in found.sentence and "held after" not in found.sentence
+
+
+def test_a_function_may_say_it_and_is_asked_after_each_round() -> None:
+    def few_rounds(run: Run) -> bool:
+        return len(run.rounds) < 3
+
+    def checks(run: Run) -> bool:
+        assert run.text == "Nothing", f"it says {run.text}"
+        return True
+
+    run = searching(1, 1, 1)
+    assert outcome(run, few_rounds) == Outcome("few_rounds", False, "it returned false", 3)
+    assert outcome(run, lambda run: len(run.rounds) > 99).expectation == "lambda run: len(run.rounds) > 99"
+    assert outcome(run, checks).found == "it raised AssertionError: it says Found."
+    assert not outcome(run, lambda run: None).holds and outcome(run, lambda run: run.rounds).holds
+
+
+def test_of_several_runs_those_that_fail_are_named_and_none_at_all_is_an_error(tmp_path: Path) -> None:
+    runs = [searching(count, run_id=f"run-{count}") for count in (1, 5, 2, 7)]
+    for run in runs:
+        save_trace(run, tmp_path / f"{run.id}.jsonl")
+    assert expect(runs, "rounds == 2") == runs
+    with pytest.raises(ExpectationFailed) as failed:
+        expect(tmp_path, "tool_calls < 4")
+    assert "2 of 4 runs are not as expected" in str(failed.value) and list(failed.value.failed) == ["run-5", "run-7"]
+    with pytest.raises(SettingsError, match="no run"):
+        expect([], "loops == 0")
+
+
+def test_steps_of_a_workflow_are_read_by_their_ids() -> None:
+    built = RunBuilder()
+    for _ in range(3):
+        built.add(w.StepStarted, step="qa", step_kind="agent")
+        built.add(w.StepFinished, step="qa", status="failed", attempts=3, error="no")
+    expect(built.run, 'steps.qa.attempts == 3 && steps["qa"].status == "failed" && len(steps) == 1')
+    assert outcome(built.run, "steps.qa.attempts <= 2").found == "steps.qa.attempts is 3"
+
+
+def test_the_walk_sees_what_a_fold_of_each_prefix_would() -> None:
+    run = load_trace("complex-fails")
+    seen = [(at.rounds, at.tool_calls, at.found["loop"], at.max_consecutive_assistant) for at in after_each_round(run)]
+    assert seen == [(0, 0, 0, 0), (1, 3, 0, 0), (2, 4, 0, 0), (3, 4, 0, 1), (4, 4, 1, 2), (5, 4, 2, 3), (6, 4, 3, 4)]
+
+
+def test_a_walk_takes_in_each_event_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = searching(*[1] * 30)
+    applied = []
+    apply = Run.apply
+    monkeypatch.setattr(Run, "apply", lambda self, event: (applied.append(event.seq), apply(self, event))[1])
+    outcomes_of(run, ["rounds < 3", "tool_calls < 2", lambda run: len(run.rounds) < 9])
+    assert len(applied) == len(run.events)
+    applied.clear()
+    outcomes_of(run, ["rounds > 3", "loops == 0"])
+    assert not applied  # nothing failed: nothing is walked
+
+
+def test_a_log_keeps_what_its_cell_expected_and_recovery_needs_nothing_for_it(tmp_path: Path) -> None:
+    expected = expectations_extension(["rounds == 1", 'status == "failed"'])
+    run = Agent(ScriptedModel(["Done."]), extensions=[expected]).run_sync("go")
+    again = load_trace(save_trace(run, tmp_path / "run.jsonl"))
+    assert [one.holds for one in logged_outcomes(again)] == [True, False]
+    check_extensions(again, ())  # as `recover` does, with an agent that has none
+    with pytest.raises(ExpectationFailed, match="status"):
+        check_logged(again)
+    begun = Run.from_events(run.events[:3])
+    assert begun.should_continue and logged_outcomes(begun) == ()
+    assert logged_outcomes(load_trace("healthy")) == ()
+    with pytest.raises(ExpressionError, match="no round"):
+        expectations_extension(["round == 1"])
+
+
+def test_a_log_may_hold_expectations_of_another_version_which_then_fail() -> None:
+    settings = {"extensions": [{"name": "expect", "settings": {"texts": ["moods == 1", "rounds ==", 7, "rounds == 1"]}}]}
+    run = RunBuilder(settings=settings).round("Done.").add(e.RunFinished, status="completed", stop_reason="natural").run
+    assert [one.holds for one in logged_outcomes(run)] == [False, False, True]
+
+
+def test_the_page_has_each_name_with_its_meaning() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "expect.md").read_text("utf-8")
+    for name, one in NAMES.items():
+        assert f"| `{name}` | {one.meaning} |" in page

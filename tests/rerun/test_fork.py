@@ -1,0 +1,144 @@
+"""A fork repeats a run up to a round, and goes its own way from there."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_runs import do, scripted, think, work
+from test_replay import LOOK, foreign
+from todo_calls import complete, start
+
+from agentnb import Agent, Matrix, Run, RunOptions, Store, ToolCall, diff, fork, fork_sync, load_trace
+from agentnb.core.events import ForkedFrom
+from agentnb.errors import SettingsError
+from agentnb.models import ScriptedModel
+
+DO_3 = ToolCall("work", {"n": 3})
+
+
+def recorded() -> Run:
+    return scripted(do(1), do(2), do(3), "Three are made.", tools=[work, think])[0]
+
+
+def facts(run: Run, until: int) -> list[Any]:
+    return [(one.reason, one.text, one.calls, one.results, one.guidance, one.status) for one in run.rounds[:until]]
+
+
+def test_everything_before_the_round_is_as_recorded_and_the_rest_is_live(subtests: pytest.Subtests) -> None:
+    run = recorded()
+    for at_round in range(1, 6):
+        with subtests.test(at_round=at_round):
+            model = ScriptedModel(["I stop here."] if at_round < 5 else [])
+            forked = fork_sync(run, at_round, model=model)
+            assert facts(forked, at_round - 1) == facts(run, at_round - 1)
+            assert len(forked.rounds) == min(at_round, 4)
+            assert forked.text == ("I stop here." if at_round < 5 else "Three are made.")
+            assert forked.forked_from == ForkedFrom(run.id, at_round - 1)
+            assert forked.id != run.id and (forked.status, forked.stop_reason) == ("completed", "natural")
+            assert [event.seq for event in forked.events] == [*range(len(forked.events))]
+            assert {event.run_id for event in forked.events} == {forked.id}
+            assert forked.times_recovered == 0
+            if model.requests:
+                (request,) = model.requests
+                assert request.messages[0].text.startswith("Write three stories.")
+                assert len(request.messages) == 2 * at_round - 1
+
+
+def test_the_diff_says_where_a_fork_parts() -> None:
+    run = recorded()
+    forked = asyncio.run(fork(run, 3, model=ScriptedModel([do(9), "Done."]), tools=[work]))
+    assert diff(run, forked).sentence == "they part at round 3 of a and round 3 of b (they make other calls)"
+
+
+def test_recorded_results_are_served_while_calls_match_then_a_fallback_else_refused() -> None:
+    ran: list[int] = []
+
+    def again(n: int = 0) -> str:
+        """Does the work of one item."""
+        ran.append(n)
+        return f"made {n} anew"
+
+    again.__name__ = "work"
+    lines = [DO_3, do(7), do(1), "Done."]
+    served = fork_sync(recorded(), 3, model=ScriptedModel(lines))
+    assert [one.results[0].text for one in served.rounds[2:5:2]] == ["made 3", "made 1"]
+    refused = served.rounds[3].results[0]
+    assert refused.is_error and refused.error_code == "not_recorded" and "cannot be run now" in refused.text
+    live = fork_sync(recorded(), 3, model=ScriptedModel(lines), fallback=[again])
+    assert [one.results[0].text for one in live.rounds[2:5]] == ["made 3", "made 7 anew", "made 1"]
+    assert ran == [7]
+    own = fork_sync(recorded(), 3, model=ScriptedModel(lines), tools=[again])
+    assert own.rounds[2].results[0].text == "made 3 anew"
+
+
+def test_a_call_made_twice_gets_its_results_in_their_order() -> None:
+    counts = iter(range(9))
+
+    def count() -> int:
+        """Counts."""
+        return next(counts)
+
+    call = ToolCall("count", {})
+    policy = Matrix(guard=None)
+    run = Agent(ScriptedModel([call, call, call, "Done."]), tools=[count], policy=policy).run_sync("Count.")
+    forked = fork_sync(run, 2, model=ScriptedModel([call, call, call, "Done."]))
+    assert [one.results[0].text for one in forked.rounds[:4]] == ["0", "1", "2", "2"]
+
+
+def test_a_foreign_failure_is_forked_under_guidance_that_would_have_caught_it() -> None:
+    run = load_trace("simple-fail")
+    model = ScriptedModel([[start(5), complete(5)], "All five are told."])
+    forked = fork_sync(run, 7, model=model)
+    assert facts(forked, 5) == facts(run, 5)
+    assert [given.cell for given in forked.rounds[6].guidance] == ["intervention", "todos_text"]
+    assert "todo 5" in model.requests[0].messages[-1].text
+    assert (forked.status, forked.stop_reason) == ("completed", "natural")
+    assert {todo.status for todo in forked.todos} == {"completed"}
+    assert forked.origin is None and run.forked_from is None
+
+
+def test_a_fork_at_which_its_policy_stops_has_no_round_of_its_own() -> None:
+    model = ScriptedModel([])
+    forked = fork_sync(load_trace("complex-fails"), 4, model=model)
+    assert (len(forked.rounds), forked.stop_reason, model.requests) == (3, "natural", [])
+    on = fork_sync(load_trace("complex-fails"), 4, model=ScriptedModel(["[WORKFLOW_COMPLETE]"]), workflow_mode=True)
+    assert (len(on.rounds), on.stop_reason) == (4, "workflow_complete")
+
+
+def test_settings_that_are_given_replace_the_recorded_ones_and_stand_in_the_log() -> None:
+    forked = fork_sync(recorded(), 2, model=ScriptedModel([do(2), do(4)]), guidance="off", limits={"max_rounds": 3})
+    assert (forked.stop_reason, forked.max_rounds) == ("max_rounds", 3)
+    assert forked.settings["guidance"]["set"] == "off" and not forked.rounds[2].guidance
+
+
+def test_a_fork_is_stored_whole_and_loaded_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    forked = fork_sync(recorded(), 3, model=ScriptedModel(["Done."]), options=RunOptions(store=store))
+    assert store.load(forked.id) == forked
+    whole = fork_sync(recorded(), 1, model=ScriptedModel(["Done."]), options=RunOptions(store=store))
+    assert store.load(whole.id) == whole
+
+
+def test_what_the_person_said_before_the_round_is_kept() -> None:
+    run = foreign(LOOK, "A hat.", ("person", "And now?"), ToolCall("look", {"at": 2}), "A stone.")
+    model = ScriptedModel(["Nothing."])
+    forked = fork_sync(run, 3, model=model)
+    assert model.requests[0].messages[-1].text.startswith("And now?")
+    assert forked.rounds[2].reason == "said"
+
+
+def test_what_cannot_be_forked_is_said(subtests: pytest.Subtests) -> None:
+    run = recorded()
+    cases: list[tuple[Run, int, dict[str, Any], str]] = [
+        (run, 0, {}, "Give one of 1 to 5"),
+        (run, 6, {}, "Give one of 1 to 5"),
+        (run, 2, {"model": None}, "fork(run, at_round, model="),
+        (run, 2, {"tools": "live"}, 'tools="recorded"'),
+    ]
+    for one, at_round, how, says in cases:
+        with subtests.test(says), pytest.raises(SettingsError) as caught:
+            fork_sync(one, at_round, **{"model": ScriptedModel([]), **how})
+        assert says in str(caught.value)

@@ -1,0 +1,87 @@
+"""The three named failures and the healthy run, replayed: the decisions after each round, as recorded and as they must be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentnb import replay
+from agentnb.policies.verdict import Stop
+from agentnb.rerun.replayed import Replay
+
+FOUR = ("tools", "open", "mode", "continues")
+
+
+def decisions(found: Replay, side: str) -> list[tuple[Any, ...] | None]:
+    """The four decisions after each round, of one side; None where there is none."""
+    table = found.table()
+    rows = table[[f"{name}_{side}" for name in FOUR]]
+    return [None if row.isna().all() else tuple(row) for _, row in rows.iterrows()]
+
+
+def next_cells(found: Replay) -> list[list[str]]:
+    return [[one.cell for one in each.next_guidance] for each in found.rounds]
+
+
+@pytest.mark.req("R0.85")
+def test_gpt_simple_fail_would_have_continued_after_the_fifth_story() -> None:
+    found = replay("simple-fail")
+    recorded = [(True, 5 - n, False, True) for n in range(5)]
+    assert decisions(found, "recorded") == [*recorded, (False, 1, False, False)]
+    assert decisions(found, "would_be") == [*recorded, (False, 1, False, True)]
+    assert next_cells(found) == [*[["todos_tools"]] * 5, ["intervention", "todos_text"]]
+    parting = found.first_divergence
+    assert parting is not None and (parting.number, found.caught_at) == (6, 6)
+    reminder = parting.next_guidance[0]
+    assert reminder.level == 1 and reminder.text.startswith("REMINDER") and "todo 5" in reminder.text
+    assert '{"id": 5, "status": "completed"}' in reminder.text
+    assert not found.would_be.loops and found.stop is None
+
+
+@pytest.mark.req("R0.86", "R0.43")
+def test_complex_workflow_would_have_continued_for_the_todo_that_is_in_progress() -> None:
+    found = replay("complex-workflow-didn't-close-out.json")
+    recorded = [(True, left, False, True) for left in (3, 3, 2, 1)]
+    assert decisions(found, "recorded") == [*recorded, (False, 1, False, False)]
+    assert decisions(found, "would_be") == [*recorded, (False, 1, False, True)]
+    parting = found.first_divergence
+    assert parting is not None and parting.number == found.caught_at == 5
+    assert [one.cell for one in parting.next_guidance] == ["intervention", "todos_text"]
+    text = parting.next_guidance[0].text
+    assert text.startswith("REMINDER") and "todo 3" in text and '{"id": 3, "status": "completed"}' in text
+
+
+@pytest.mark.req("R0.32", "R0.38")
+def test_complex_fails_without_workflow_mode_would_have_ended_with_the_first_summary() -> None:
+    found = replay("complex-fails")
+    assert decisions(found, "recorded") == [
+        *[(True, 0, True, True)] * 2,
+        *[(False, 0, True, True)] * 4,
+        (False, 0, True, False),
+    ]
+    assert decisions(found, "would_be") == [*[(True, 0, False, True)] * 2, (False, 0, False, False), None, None, None, None]
+    assert next_cells(found)[:2] == [["tools"], ["tools"]]
+    assert isinstance(found.stop, Stop) and found.stop.stop_reason == "natural"
+    assert (found.caught_at, found.rounds_saved) == (3, 4)
+    assert [one.hypothetical for one in found.rounds] == [False] * 3 + [True] * 4
+
+
+@pytest.mark.req("R0.32", "R0.81")
+def test_complex_fails_in_workflow_mode_would_have_ended_as_a_loop() -> None:
+    found = replay("complex-fails", workflow_mode=True)
+    would_be = [*[(True, 0, True, True)] * 2, *[(False, 0, True, True)] * 3, (False, 0, True, False), None]
+    assert decisions(found, "would_be") == would_be
+    said_again = ["workflow", "already_said", "text"]
+    assert next_cells(found) == [["tools"], ["tools"], ["workflow", "text"], said_again, said_again, [], []]
+    assert isinstance(found.stop, Stop) and found.stop.stop_reason == "loop_detected"
+    parting = found.first_divergence
+    assert parting is not None and (parting.number, found.caught_at, found.rounds_saved) == (6, 4, 1)
+
+
+@pytest.mark.req("R0.84")
+def test_the_healthy_run_would_have_gone_as_it_went() -> None:
+    found = replay("healthy")
+    assert decisions(found, "recorded") == decisions(found, "would_be")
+    assert (found.first_divergence, found.caught_at, found.rounds_saved) == (None, None, 0)
+    assert found.sentence == "It would have gone as recorded."

@@ -1,0 +1,125 @@
+"""Recorded runs as a cassette: the same request gets the same reply, and a miss tells what changed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_runs import Breaking, do, reply, scripted, think, work
+
+from agentnb import Agent, Matrix, Run, Store, ToolCall, load_trace
+from agentnb.core.messages import Text
+from agentnb.core.usage import Usage
+from agentnb.errors import ModelError, ReplayDiverged, SettingsError
+from agentnb.models import RecordedModel, ScriptedModel, make_model
+from agentnb.models.recorded import difference, digest
+from agentnb.models.simulated.model import SimulatedModel
+
+
+def again(run: Run, model: Any, prompt: str = "Write three stories.", **settings: Any) -> Run:
+    return Agent(model, tools=[work, think], **settings).run_sync(prompt)
+
+
+def test_a_notebook_runs_again_from_its_logs_with_nothing_but_ids_and_times_changed(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    live = SimulatedModel("disciplined")
+    agent = Agent(live, tools=[work])
+    one = agent.run_sync("1. `work(1)`\n2. `work(2)`", store=store)
+    two = agent.run_sync("3. `work(3)`", store=store, continue_from=one)
+    cassette = make_model(f"recorded:{tmp_path}")
+    replayed = Agent(cassette, tools=[work])
+    first = replayed.run_sync("1. `work(1)`\n2. `work(2)`")
+    second = replayed.run_sync("3. `work(3)`", continue_from=first)
+    for was, now in ((one, first), (two, second)):
+        assert [*was.messages] == [*now.messages] and was.usage == now.usage
+        assert (was.status, was.stop_reason) == (now.status, now.stop_reason) and was.id != now.id
+
+
+def test_the_replies_of_several_runs_are_found_by_their_requests_in_any_order() -> None:
+    one, _ = scripted(do(1), "One.")
+    two = Agent(ScriptedModel([do(2), "Two."]), tools=[work, think]).run_sync("Write two stories.")
+    model = RecordedModel([one, two])
+    assert again(two, model, "Write two stories.").text == "Two."
+    assert again(one, model).text == "One."
+
+
+def test_a_request_made_twice_gets_its_replies_in_order_and_then_the_last_again() -> None:
+    runs = [Agent(ScriptedModel([text])).run_sync("Hm?") for text in ("First.", "Second.")]
+    model = RecordedModel(runs)
+    assert [Agent(model).run_sync("Hm?").text for _ in range(3)] == ["First.", "Second.", "Second."]
+
+
+def test_a_miss_names_the_nearest_recorded_request_and_the_first_difference(subtests: pytest.Subtests) -> None:
+    run, _ = scripted(do(1), "Done.")
+
+    def other(n: int = 0) -> str:
+        """Does the work of one item."""
+        return "made badly"
+
+    other.__name__ = "work"
+    model = RecordedModel(run)
+    with subtests.test("the prompt"), pytest.raises(ReplayDiverged) as caught:
+        again(run, model, "Write four stories.")
+    told = str(caught.value)
+    assert f"Nearest is round 1 of run {run.id}: message 1 (user) differs" in told
+    assert "-Write three stories." in told and "+Write four stories." in told
+    with subtests.test("a result"):
+        failed = Agent(RecordedModel(run), tools=[other, think]).run_sync("Write three stories.")
+        assert failed.status == "failed" and failed.error is not None
+        assert "round 2 of run" in str(failed.error) and "+[result of call 1, work] made badly" in str(failed.error)
+    with subtests.test("the system prompt"), pytest.raises(ReplayDiverged, match="the system prompt differs"):
+        again(run, RecordedModel(run), system="Be brief.")
+    with subtests.test("the tools"), pytest.raises(ReplayDiverged, match=r"the tool think|the settings"):
+        Agent(RecordedModel(run), tools=[work]).run_sync("Write three stories.")
+    with subtests.test("nothing recorded"), pytest.raises(ReplayDiverged, match="holds no recorded request"):
+        again(run, RecordedModel([]))
+
+
+def test_equal_requests_have_one_address_whatever_ids_their_calls_have() -> None:
+    runs = [scripted(ToolCall("work", {"n": 1}, call_id), "Done.")[0] for call_id in ("a", "b")]
+    one, other = (RecordedModel(run).recordings[1].request for run in runs)
+    assert one != other and digest(one) == digest(other) and difference(one, other) == ""
+    assert digest(RecordedModel(runs[0]).recordings[0].request) != digest(one)
+
+
+def test_markers_are_given_back_and_read_again() -> None:
+    policy = Matrix(workflow_mode=True)
+    run, _ = scripted("Half.\n[CONTINUE]", "Now.\n[WORKFLOW_COMPLETE]", policy=policy)
+    replayed = again(run, RecordedModel(run), policy=policy)
+    assert [one.signals for one in replayed.rounds] == [("continue",), ("complete",)] == [one.signals for one in run.rounds]
+    assert [*replayed.messages] == [*run.messages]
+
+
+def test_retries_usage_and_what_a_reply_carries_come_again() -> None:
+    run, _ = scripted(reply(Text("Done."), stop_reason="stop", usage=Usage(7, 8, cost=0.25), metadata={"a": [1]}))
+    (one,) = again(run, RecordedModel(run)).rounds
+    assert (one.usage, one.stop_reason, one.metadata) == (Usage(7, 8, cost=0.25), "stop", {"a": [1]})
+
+
+def test_a_failure_comes_again() -> None:
+    run = asyncio.run(
+        Agent(Breaking(["half "], ValueError("boom"), [reply(do(1))]), tools=[work, think]).run("Write three stories.")
+    )
+    assert run.status == "failed"
+    replayed = again(run, RecordedModel(run))
+    assert replayed.status == "failed" and replayed.error is not None and "boom" in str(replayed.error)
+    assert replayed.rounds[-1].text == run.rounds[-1].text == "half "
+
+
+def test_in_order_each_request_is_checked() -> None:
+    run, _ = scripted(do(1), "Done.")
+    assert again(run, RecordedModel(run, in_order=True)).text == "Done."
+    with pytest.raises(ReplayDiverged, match=r"round 1 of run .*: message 1 \(user\) differs"):
+        again(run, RecordedModel(run, in_order=True), "Other.")
+
+
+def test_a_foreign_trace_is_a_cassette_too() -> None:
+    run = load_trace("healthy")
+    assert len(RecordedModel(run).recordings) == len(run.rounds)
+
+
+def test_what_is_no_recorded_run_is_refused() -> None:
+    with pytest.raises((SettingsError, ModelError), match="is not a recorded run"):
+        Agent(RecordedModel(3)).run_sync("Hm?")

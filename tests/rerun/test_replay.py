@@ -1,0 +1,305 @@
+"""A recorded run, replayed: what other guidance, guards and limits would have done, by the code that decides live."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from property_settings import examples
+from scripted_runs import LONG_ANSWER, do, scripted, think, work
+from todo_calls import complete, start, write
+
+from agentnb import DuplicateGuard, GuidanceSet, Matrix, Minimal, Run, ToolCall, load_trace, replay
+from agentnb.agent.agent import Agent
+from agentnb.core.events import Origin
+from agentnb.core.usage import Usage
+from agentnb.detect.detector import Finding
+from agentnb.errors import SettingsError
+from agentnb.models.scripted import ScriptedModel
+from agentnb.policies.bundle import PolicyBundle
+from agentnb.policies.verdict import Continue, Stop
+from agentnb.rerun.replayed import Replay
+from agentnb.tools.function import tool
+from agentnb.traces.run_writer import RunWriter
+
+LOOK = ToolCall("look", {"at": 1})
+
+
+def foreign(*replies: Any) -> Run:
+    """A run of another product: a text is a reply, a call a reply that makes it, and ("person", text) what a person says."""
+    writer = RunWriter(Origin("by_hand"), model="m")
+    writer.say("Go")
+    for each in replies:
+        if isinstance(each, tuple):
+            writer.say(each[1])
+        elif isinstance(each, str):
+            writer.reply(each, usage=Usage(10, 5))
+        else:
+            writer.reply("", [each], usage=Usage(10, 5))
+            writer.result("", "a hat")
+    return writer.finish()
+
+
+def parting(found: Replay) -> int | None:
+    return None if found.first_divergence is None else found.first_divergence.number
+
+
+def reasons(found: Replay) -> list[str]:
+    return [one.decision.reason if one.decision else "" for one in found.rounds]
+
+
+def texts(run: Run) -> list[list[tuple[str, str]]]:
+    return [[(one.cell, one.text) for one in each.guidance] for each in run.rounds]
+
+
+LINES = st.sampled_from(
+    [
+        write("one", "two"),
+        start(1),
+        complete(1),
+        complete(2),
+        do(1),
+        do(2),
+        [do(1), do(2)],
+        ToolCall("think", {}),
+        ToolCall("nowhere", {}),
+        LONG_ANSWER,
+        "Hm.",
+        "",
+        "I go on.\n[CONTINUE]",
+        "All is done.\n[WORKFLOW_COMPLETE]",
+    ]
+)
+POLICIES = st.sampled_from(
+    [
+        Matrix(),
+        Minimal(),
+        Matrix(workflow_mode=True),
+        Matrix(strict_todos=True),
+        Matrix(workflow_mode=True, workflow_drops_text=True),
+    ]
+)
+
+
+def whatever(lines: list[Any], policy: Any, **settings: Any) -> Run:
+    """A run of these replies, of which some may be left over, and which ends with an answer."""
+    model = ScriptedModel([*lines, *["Done."] * 12])
+    return Agent(model, tools=[work, think], policy=policy, **settings).run_sync("Write three stories.")
+
+
+@given(st.lists(LINES, max_size=9), POLICIES, st.integers(2, 12))
+@examples(40)
+def test_a_run_of_agentnb_replayed_under_its_own_settings_goes_as_it_went(lines: list[Any], policy: Any, most: int) -> None:
+    run = whatever(lines, policy, max_rounds=most)
+    found = replay(run)
+    assert found.first_divergence is None and found.first_told_otherwise is None and found.caught_at is None
+    assert texts(found.would_be) == texts(run)
+    assert [one.reason for one in found.would_be.rounds] == [one.reason for one in run.rounds]
+    assert [one.followed for one in found.would_be.rounds] == [one.followed for one in run.rounds]
+    assert [one.note for one in found.would_be.rounds] == [one.note for one in run.rounds]
+    assert [*found.would_be.messages] == [*run.messages]
+    last = found.rounds[-1].verdict
+    assert isinstance(last, Stop) and last.stop_reason == run.stop_reason
+
+
+@given(st.lists(LINES, max_size=9), POLICIES)
+@examples(20)
+def test_up_to_where_they_part_the_replay_decides_as_a_live_run_with_the_same_replies(lines: list[Any], policy: Any) -> None:
+    recorded, live = whatever(lines, Minimal()), whatever(lines, policy)
+    found = replay(recorded, policy=policy)
+    decided = [one for one in found.rounds if not one.hypothetical and not one.differs]
+    assert texts(found.would_be)[: len(decided)] == texts(live)[: len(decided)]
+    following = [one.reason for one in live.rounds][1:]
+    wanted = [*following, live.stop_reason][: len(decided)]
+    assert reasons(found)[: len(decided)] == wanted
+
+
+def test_the_same_run_and_variant_make_the_same_replay() -> None:
+    run = load_trace("complex-fails")
+    one, other = (replay(run, policy=Matrix(workflow_mode=True)) for _ in range(2))
+    assert one.table().equals(other.table()) and one.sentence == other.sentence and one.would_be == other.would_be
+
+
+def test_a_call_that_a_guard_would_have_blocked_is_the_first_divergence() -> None:
+    run = foreign(*[LOOK] * 8, "A hat.")
+    found = replay(run)
+    assert (parting(found), found.caught_at) == (3, 3)
+    (blocked,) = found.rounds[2].judged_calls
+    assert (blocked.call.name, blocked.rule, blocked.blocked) == ("look", "consecutive", True)
+    assert found.sentence == "It would have blocked look in round 3 (consecutive)."
+    assert found.would_be.rounds[2].records[0].rule == "consecutive"
+    assert found.stop is not None and found.stop.stop_reason == "loop_detected"
+    assert [one.hypothetical for one in found.rounds] == [False] * 3 + [True] * 6
+    assert (found.rounds_saved, found.tokens_saved) == (2, 30)
+    table = found.table()
+    assert table["blocked_would_be"].notna().tolist() == [False] * 2 + [True] * 5 + [False] * 2
+    assert table["hypothetical"].tolist() == [one.hypothetical for one in found.rounds]
+
+
+def test_guards_are_varied_with_the_policy(subtests: pytest.Subtests) -> None:
+    run = foreign(*[LOOK] * 4, "A hat.")
+    cases: list[tuple[str, dict[str, Any], int | None]] = [
+        ("usual", {}, 3),
+        ("later", {"policy": Matrix(guard=DuplicateGuard(consecutive=4))}, 4),
+        ("none", {"policy": Matrix(guard=None)}, None),
+        ("tools that may repeat", {"repeatable": ["look"]}, None),
+    ]
+    for name, how, expected in cases:
+        with subtests.test(name):
+            assert parting(replay(run, **how)) == expected
+
+
+def test_a_call_that_the_record_blocked_would_have_run_without_the_guard() -> None:
+    run, _ = scripted(do(1), do(1), do(1), "Done.")
+    found = replay(run, policy=Matrix(guard=None))
+    assert parting(found) == 3 and not found.rounds[2].judged_calls[0].blocked
+    assert found.sentence == "It would have run work in round 3, which was blocked (consecutive)."
+
+
+def test_tools_that_a_run_itself_let_repeat_are_not_blocked() -> None:
+    polled = tool(work, repeatable=True)
+    run, _ = scripted(do(1), do(1), do(1), do(1), "Done.", tools=[polled])
+    assert parting(replay(run)) is None
+    assert parting(replay(run, policy=Matrix(guard=DuplicateGuard(consecutive=2)))) is None
+    assert parting(replay(run, limits={"max_tool_calls": 2})) == 3
+
+
+def test_limits_end_it_earlier_or_later(subtests: pytest.Subtests) -> None:
+    calls = [do(n) for n in range(6)]
+    run, _ = scripted(*calls, "Done.", max_rounds=9)
+    cut, _ = scripted(*calls[:3], max_rounds=3)
+    cases: list[tuple[str, Run, dict[str, Any] | None, int | None, str | None]] = [
+        ("its own", run, None, None, "natural"),
+        ("earlier", run, {"max_rounds": 4}, 4, "max_rounds"),
+        ("calls", run, {"max_tool_calls": 2}, 3, "max_tool_calls"),
+        ("later", cut, {"max_rounds": 5}, 3, None),
+        ("away", cut, {"max_rounds": None}, 3, None),
+        ("as it was", cut, {}, None, "max_rounds"),
+    ]
+    for name, one, limits, expected, stop in cases:
+        with subtests.test(name):
+            found = replay(one, limits=limits)
+            assert (parting(found), found.stop and found.stop.stop_reason) == (expected, stop)
+
+
+def test_tokens_are_counted_as_recorded() -> None:
+    run = foreign(LOOK, ToolCall("look", {"at": 2}), ToolCall("look", {"at": 3}), "A hat.")
+    found = replay(run, limits={"max_tokens": 30})
+    assert (parting(found), found.stop and found.stop.stop_reason) == (2, "max_tokens")
+    assert found.tokens_saved == 30
+
+
+def test_what_a_replay_cannot_do_is_said() -> None:
+    run, _ = scripted(do(1), "Done.", max_seconds=60, gates=[lambda call, so_far: None])
+    assert replay(run).not_replayed == ("time and money", "the limit max_seconds", "the gate <lambda>")
+    assert "Not replayed: time and money" in replay(run).caution
+
+
+def test_the_turns_of_a_person_in_a_foreign_trace_are_ends_and_no_divergence() -> None:
+    run = foreign(LOOK, "A hat.", ("person", "And now?"), ToolCall("look", {"at": 2}), "A stone.")
+    found = replay(run)
+    assert parting(found) is None and found.caught_at is None
+    assert reasons(found) == ["tool_results", "natural", "tool_results", "natural"]
+    assert [one.reason for one in found.would_be.rounds] == ["prompt", "tool_results", "said", "tool_results"]
+
+
+def test_a_turn_that_would_not_have_ended_is_where_they_part() -> None:
+    run = foreign(ToolCall("todo_operations", write("one").arguments), "Done.", ("person", "Really?"), "Yes.")
+    assert [todo.status for todo in run.todos] == ["not-started"]
+    found = replay(run)
+    assert parting(found) == 2
+    assert [one.would_be is None for one in found.rounds] == [False, False, True]
+
+
+def test_markers_in_a_foreign_reply_are_read_as_the_policy_reads_them() -> None:
+    run = foreign(LOOK, "More to come.\n[CONTINUE]")
+    assert isinstance(replay(run).rounds[-1].verdict, Continue)
+    assert isinstance(replay(run, policy="minimal").rounds[-1].verdict, Stop)
+
+
+def test_guidance_that_would_have_been_given_is_judged_by_the_recorded_reply() -> None:
+    mine = GuidanceSet("mine", {"tools": "Call look again, round {{ round }} of {{ max_rounds }}."})
+    found = replay(foreign(LOOK, "A hat.", "A hat."), guidance=mine, limits={"max_rounds": 7})
+    assert [one.text for one in found.rounds[0].next_guidance] == ["Call look again, round 2 of 7."]
+    assert [one.followed for one in found.rounds[0].next_followed] == [True]
+    assert found.first_told_otherwise is not None and found.first_told_otherwise.number == 2
+
+
+def test_guidance_off_says_nothing_and_changes_no_decision() -> None:
+    found = replay("healthy", guidance="off")
+    assert found.first_told_otherwise is None and found.first_divergence is None
+
+
+class EveryCall:
+    """Finds each call of `look`."""
+
+    def take(self, event: Any, run: Any) -> list[Finding]:
+        if type(event).__name__ == "ToolStarted" and run.last_round.index > 0:
+            return [Finding("looked", "loop", run.last_round.index, run.last_round.index)]
+        return []
+
+
+def test_detectors_look_at_the_whole_record_also_behind_a_would_be_end() -> None:
+    run = foreign(LOOK, ToolCall("look", {"at": 2}), "Hm.", ToolCall("look", {"at": 3}), "Done.")
+    found = replay(run, detect=[EveryCall])
+    assert [[one.rule for one in each.findings] for each in found.rounds] == [[], ["looked"], [], ["looked"], []]
+    assert found.caught_at == 2 and found.rounds[1].caught_by == ("finds looked",)
+    assert parting(found) == 3
+
+
+class Own:
+    """A policy of one's own."""
+
+    name = "own"
+
+    def rules(self, words: Any, *limits: Any, repeatable: Any = ()) -> PolicyBundle:
+        return Matrix().rules(words, *limits, repeatable=repeatable)
+
+
+def test_settings_that_cannot_be_are_refused_with_what_to_do(subtests: pytest.Subtests) -> None:
+    run, _ = scripted("Done.", policy=Own())
+    cases: list[tuple[Any, dict[str, Any], str]] = [
+        (run, {}, "replay(run, policy=...)"),
+        ("healthy", {"limits": {"max_round": 3}}, "max_rounds"),
+        ("healthy", {"limits": {"max_rounds": 0}}, "max_rounds"),
+        ("healthy", {"guidance": "mtrix"}, "matrix"),
+        ("healthy", {"policy": "minimal", "workflow_mode": True}, "matrix"),
+    ]
+    for one, how, hint in cases:
+        with subtests.test(hint), pytest.raises(SettingsError) as caught:
+            replay(one, **how)
+        assert hint in str(caught.value)
+    assert parting(replay(run, policy=Own())) is None
+
+
+def test_a_run_without_rounds_has_nothing_to_replay() -> None:
+    writer = RunWriter(Origin("by_hand"), model="m")
+    writer.say("Go")
+    found = replay(writer.finish())
+    assert len(found.rounds) == len(found.table()) == 0 and found.caught_at is None
+
+
+@given(st.lists(LINES, max_size=9))
+@examples(15)
+def test_a_run_with_detectors_replayed_goes_as_it_went(lines: list[Any]) -> None:
+    run = whatever(lines, Matrix(guard=None), detect="default")
+    found = replay(run)
+    assert found.first_divergence is None and found.first_told_otherwise is None
+    assert texts(found.would_be) == texts(run)
+    assert [(one.rule, one.last) for one in found.would_be.findings] == [(one.rule, one.last) for one in run.findings]
+    assert "the extension detect" not in found.not_replayed
+
+
+def test_a_preset_of_detectors_acts_as_it_would_have_live() -> None:
+    lines = [*[do(1)] * 9, "Done."]
+    off, on = (whatever(lines, Matrix(guard=None), detect=one) for one in (None, "default"))
+    assert on.findings
+    found = replay(off, detect="default")
+    assert found.caught_at is not None and found.variant.sentence.startswith(
+        "guidance matrix, policy matrix, detectors default"
+    )
+    until = (parting(found) or 99) - 1
+    assert texts(found.would_be)[:until] == texts(on)[:until]
+    assert any(given.cell == "detected" for one in found.would_be.rounds for given in one.guidance)

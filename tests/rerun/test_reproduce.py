@@ -1,0 +1,142 @@
+"""A recorded run, made again with the recorded model and tools: the same but for ids and times, or what first differs."""
+
+from __future__ import annotations
+
+import asyncio
+from threading import Event
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from property_settings import examples
+from scripted_runs import do, scripted, think, work
+from test_replay import LINES, POLICIES, whatever
+from todo_calls import complete, start, write
+
+from agentnb import Agent, Run, RunOptions, ToolCall, diff, load_trace, reproduce, reproduce_sync
+from agentnb.core.events import ModelReplied, RoundFinished, ToolFinished
+from agentnb.errors import ReplayDiverged, SettingsError
+from agentnb.models import ScriptedModel
+from agentnb.runtime.live import LiveRun
+
+
+def same_facts(run: Run, other: Run) -> None:
+    """Both runs hold the same events, but for ids, times, durations."""
+
+    def facts(one: Run) -> list[Any]:
+        return [
+            event.__class__.__name__ if isinstance(event, ModelReplied | ToolFinished | RoundFinished) else _plain(event)
+            for event in one.events
+        ]
+
+    assert facts(run) == facts(other)
+    assert [*run.messages] == [*other.messages]
+    assert (run.status, run.stop_reason, run.usage) == (other.status, other.stop_reason, other.usage)
+
+
+def _plain(event: Any) -> tuple[Any, ...]:
+    left_out = {"at", "run_id", "seconds", "seq", "parent_id", "work_dir"}
+    fields = {name: getattr(event, name) for name in event.__struct_fields__ if name not in left_out}
+    if "todos" in fields:
+        fields["todos"] = [(todo.id, todo.title, todo.status, todo.description) for todo in fields["todos"]]
+    return (type(event).__name__, *fields.values())
+
+
+@given(st.lists(LINES, max_size=8), POLICIES, st.integers(2, 12))
+@examples(25)
+def test_a_run_is_reproduced_but_for_ids_and_times(lines: list[Any], policy: Any, most: int) -> None:
+    run = whatever(lines, policy, max_rounds=most)
+    again = reproduce_sync(run)
+    same_facts(run, again)
+    assert again.id != run.id and again.forked_from is None
+    assert diff(run, again).first_divergence is None
+
+
+def test_it_can_be_awaited_and_its_tools_are_not_run() -> None:
+    ran: list[int] = []
+
+    def count(n: int = 0) -> int:
+        """Counts."""
+        ran.append(n)
+        return len(ran)
+
+    model = ScriptedModel([ToolCall("count", {"n": 1}), "Done."])
+    run = asyncio.run(Agent(model, tools=[work, count]).run("Go"))
+    same_facts(run, asyncio.run(reproduce(run)))
+    assert ran == [1]
+
+
+held = Event()
+
+
+def say(live: LiveRun) -> ToolCall:
+    live.say("And 2?")
+    return ToolCall("hold", {"n": 2})
+
+
+def hold(n: int = 0) -> str:
+    """Waits until the test has a handle on the run."""
+    held.wait(30)
+    return f"made {n}"
+
+
+def test_what_the_person_said_is_said_again() -> None:
+    live: list[LiveRun] = []
+    model = ScriptedModel([ToolCall("hold", {"n": 1}), lambda request: say(live[0]), "Done."])
+    live.append(Agent(model, tools=[hold]).start("Go", RunOptions(show=False)))
+    held.set()
+    run = live[0].result(30)
+    assert [message.text for message in run.messages if message.role == "user"] == ["Go", "And 2?"]
+    same_facts(run, reproduce_sync(run))
+
+
+def test_a_tool_that_returns_something_else_is_the_first_difference_named_with_a_diff() -> None:
+    def other(n: int = 0) -> str:
+        """Does the work of one item."""
+        return f"made {n}, badly" if n == 2 else f"made {n}"
+
+    other.__name__ = "work"
+    run, _ = scripted(do(1), do(2), "Done.", tools=[work])
+    assert reproduce_sync(run, tools=[work]).status == "completed"
+    with pytest.raises(ReplayDiverged) as caught:
+        reproduce_sync(run, tools=[other])
+    told = str(caught.value)
+    assert "round 3 of run" in told and "message 5 (tool) differs" in told
+    assert "made 2\n+" in told and "made 2, badly" in told
+    assert caught.value.run is not None
+
+
+def test_a_failed_run_fails_again() -> None:
+    model = ScriptedModel([do(1), RuntimeError("boom")])
+    run = Agent(model, tools=[work]).run_sync("Go")
+    again = reproduce_sync(run)
+    assert (again.status, str(again.error)) == (run.status, str(run.error)) and again.error is not None
+
+
+def test_a_log_whose_end_was_changed_is_told() -> None:
+    run, _ = scripted(write("one"), start(1), do(1), complete(1), "Done.", tools=[work, think])
+    changed = Run.from_events(
+        [
+            event
+            if type(event).__name__ != "RunFinished"
+            else type(event)(**{**_fields(event), "stop_reason": "loop_detected"})
+            for event in run.events
+        ]
+    )
+    with pytest.raises(ReplayDiverged, match=r"The end was .*loop_detected.* and is .*natural"):
+        reproduce_sync(changed)
+
+
+def _fields(event: Any) -> dict[str, Any]:
+    return {name: getattr(event, name) for name in event.__struct_fields__}
+
+
+def test_runs_of_other_products_and_runs_that_were_cut_off_are_refused() -> None:
+    with pytest.raises(SettingsError, match="another product"):
+        reproduce_sync(load_trace("healthy"))
+    run, _ = scripted(do(1), "Done.")
+    cut = Run.from_events([*run.events][:-1])
+    cut.mark_interrupted()
+    with pytest.raises(SettingsError, match="did not end by itself"):
+        reproduce_sync(cut)

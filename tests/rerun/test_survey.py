@@ -1,0 +1,66 @@
+"""Many runs under several variants: what each would have caught, and what it would have disturbed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shutil import copy
+
+import pytest
+from test_replay import LOOK, foreign
+
+from agentnb import Matrix, ToolCall, examples, load_trace, survey
+from agentnb.detect.intervals import wilson
+from agentnb.errors import SettingsError
+
+NAMES = ("complex-fails", "simple-fail", "didnt-close-out", "healthy")
+
+
+def test_it_counts_failures_caught_and_healthy_runs_disturbed_for_each_variant() -> None:
+    runs = [load_trace(name) for name in NAMES]
+    table = survey(runs, policy=["matrix", "minimal"], guidance=[None, "off"], failed=lambda run: run is not runs[-1])
+    assert table[["guidance", "policy"]].values.tolist() == [
+        ["its own", "matrix"],
+        ["its own", "minimal"],
+        ["off", "matrix"],
+        ["off", "minimal"],
+    ]
+    assert table[["runs", "failures", "caught", "healthy", "disturbed"]].values.tolist() == [[4, 3, 3, 1, 0]] * 4
+    assert table["caught_share"].tolist() == [1.0] * 4
+    assert table["caught_share_low"][0] == pytest.approx(wilson(3, 3).low) and table["caught_share_high"][0] == 1.0
+    assert table["disturbed_share"].tolist() == [0.0] * 4
+    assert table["rounds_saved"].tolist() == [4] * 4 and table["tokens_unknown"].tolist() == [1] * 4
+    assert table["caught_at_median"].tolist() == [5] * 4
+
+
+def test_failures_are_told_by_a_predicate_by_labels_or_by_status() -> None:
+    runs = [load_trace(name) for name in NAMES]
+    by_label = survey(runs, failed={runs[0].id: True, runs[3].id: False})
+    assert by_label[["runs", "failures", "healthy"]].values.tolist() == [[2, 1, 1]]
+    by_status = survey(runs)
+    assert by_status[["failures", "healthy", "disturbed"]].values.tolist() == [[0, 4, 3]]
+    assert by_status["caught_share"].isna().all() and by_status["rounds_cut"].tolist() == [4]
+
+
+def test_what_a_variant_saves_is_counted_in_rounds_and_tokens() -> None:
+    run = foreign(*[ToolCall("look", {"at": at}) for at in range(6)], "A hat.")
+    table = survey([run], limits=[{"max_rounds": 3}, {"max_rounds": 5}], failed=lambda one: True)
+    assert table["limits"].tolist() == ["max_rounds=3", "max_rounds=5"]
+    assert table[["rounds_saved", "tokens_saved"]].values.tolist() == [[4, 60], [2, 30]]
+
+
+def test_a_stricter_guard_and_detectors_are_variants_too() -> None:
+    run = foreign(*[LOOK] * 4, "A hat.")
+    table = survey([run], policy=[Matrix(guard=None)], detect=[None, "default"], failed=lambda one: True)
+    assert table["detect"].tolist() == ["its own", "default"]
+    assert table["caught"].tolist() == [0, 1]
+
+
+def test_a_folder_is_read_run_by_run(tmp_path: Path) -> None:
+    for name in NAMES[:2]:
+        copy(examples.path(name), tmp_path)
+    assert survey(tmp_path)["runs"].tolist() == [2]
+
+
+def test_without_runs_there_is_nothing_to_survey() -> None:
+    with pytest.raises(SettingsError, match="no run to survey"):
+        survey([load_trace("healthy")], failed={})

@@ -1,0 +1,81 @@
+"""A saved failure as a test: the code that is written runs, fails as the run does, and passes for a run that is mended."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_builder import RunBuilder
+
+from agentnb import examples, load_trace, save_trace, to_test
+from agentnb.core import events as e
+from agentnb.errors import ExpectationFailed, ExpressionError, SettingsError
+
+
+def executed(code: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(compile(code, "pasted", "exec"), names)
+    return names
+
+
+def test_a_failure_becomes_a_cell_that_expects_what_it_breaks_and_passes_when_the_file_is_mended(tmp_path: Path) -> None:
+    file = tmp_path / 'it\'s "the" failure.json'
+    shutil.copy(examples.path("complex-fails"), file)
+    code = to_test(file)
+    assert "max_consecutive_assistant <= 1" in code and "loops == 0" in code and "todos_closed" not in code.split("expect(")[1]
+    assert "broken in round 4" in code and "It fails while" in code and "%" not in code
+    with pytest.raises(ExpectationFailed, match="broken in round 4"):
+        executed(code)
+    assert code == to_test(load_trace(file))  # a run of another product knows its file
+    shutil.copy(examples.path("healthy"), file)
+    executed(code)
+
+
+def test_a_function_for_pytest_is_one_that_pytest_finds(tmp_path: Path) -> None:
+    code = to_test("simple-fail", "todos_closed", 'calls["todo_operations"] > 3', form="pytest")
+    (name,) = [one for one in executed(code) if one.startswith("test_")]
+    with pytest.raises(AssertionError, match="todos_open is 1"):
+        executed(code)[name]()
+
+
+def test_a_run_in_no_file_says_how_to_save_it_and_a_file_of_several_is_searched(tmp_path: Path) -> None:
+    end = {"status": "stopped", "stop_reason": "blocked"}
+    runs = [RunBuilder(run_id=f"r-{n}").round("No.").add(e.RunFinished, **end).run for n in (1, 2)]
+    with pytest.raises(SettingsError, match=r'save_trace\(run, "failure.jsonl"\), then to_test\(run, path='):
+        to_test(runs[0])
+    one = save_trace(runs[0], tmp_path / "one.jsonl")
+    with pytest.raises(ExpectationFailed, match="stopped"):
+        executed(to_test(runs[0], path=one))
+    with pytest.raises(SettingsError, match="does not hold the run r-2"):
+        to_test(runs[1], path=one)
+    save_trace(runs[1], tmp_path / "two.jsonl")
+    with pytest.raises(SettingsError, match="holds 2 runs"):
+        to_test(tmp_path)
+    code = to_test(runs[1], path=tmp_path)
+    with pytest.raises(ExpectationFailed, match="r-2"):
+        executed(code)
+
+
+def test_a_run_of_this_notebook_is_found_where_notebooks_store_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = RunBuilder(run_id="r-1").round("No.").run
+    save_trace(run, tmp_path / ".agentnb" / "runs" / "r-1.jsonl")
+    code = to_test(run, "rounds == 1")
+    assert "load_trace('.agentnb/runs/r-1.jsonl')" in code
+    executed(code)
+
+
+def test_what_cannot_be_a_test_is_refused() -> None:
+    with pytest.raises(SettingsError, match="keeps all that a healthy run does"):
+        to_test("healthy")
+    with pytest.raises(ExpressionError, match="Did you mean loops"):
+        to_test("healthy", "lops == 0")
+    with pytest.raises(SettingsError, match="cell, pytest"):
+        to_test("healthy", "loops == 0", form="nose")  # type: ignore[arg-type]
+
+
+def test_a_prompt_of_several_lines_stays_in_its_comment(tmp_path: Path) -> None:
+    run = RunBuilder("go\nraise SystemExit\r# \u2028x").round("No.").add(e.RunFinished, status="completed", stop_reason="x").run
+    executed(to_test(run, "rounds == 1", path=save_trace(run, tmp_path / "run.jsonl")))

@@ -1,0 +1,226 @@
+"""Plain functions in worker threads: a stop interrupts them at their next step in Python, and nothing else of their thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import settings
+from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
+
+from agentnb.agent.agent import Agent
+from agentnb.core.events import RunFinished
+from agentnb.core.messages import ToolCall
+from agentnb.detect.run import Run
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.live import LiveRun
+from agentnb.runtime.threads import Outcome
+from agentnb.runtime.worker_calls import ToolInterrupted, WorkerCall, worker_call
+from agentnb.tools.function import tool
+
+LONG = 30
+TRIES = 2_000 if settings.get_current_profile_name() == "nightly" else 200
+"""How often a race is run."""
+
+
+class Save:
+    """A plain tool that works for a while and then saves."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.begun, self.ended = threading.Event(), threading.Event()
+        self.saved = False
+        self._work = work
+
+    def save(self) -> str:
+        self.begun.set()
+        try:
+            self._work()
+            self.saved = True
+        finally:
+            self.ended.set()
+        return "saved"
+
+
+def computes() -> None:
+    end = time.monotonic() + LONG
+    while time.monotonic() < end:
+        pass
+
+
+def in_background(save: Any, **limits: Any) -> LiveRun:
+    return Agent(ScriptedModel([ToolCall("save"), "Done."]), tools=[save], **limits).start("go")
+
+
+def stopped(tool_: Save, stop: Callable[[LiveRun], Any] = LiveRun.stop) -> Run:
+    live = in_background(tool_.save)
+    assert tool_.begun.wait(LONG)
+    stop(live)
+    run = live.result(LONG)
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    assert (run.status, codes(run)) == ("cancelled", ["cancelled"])
+    return run
+
+
+def test_a_stop_interrupts_a_plain_function_in_the_background_before_its_next_step() -> None:
+    save = Save(computes)
+    run = stopped(save)
+    assert save.ended.wait(LONG) and not save.saved
+    assert not run.warnings and "still be running" not in results(run)[0].text
+
+
+def test_a_function_in_a_call_that_cannot_be_interrupted_is_said_to_run_still_and_stops_after_that_call() -> None:
+    free = threading.Event()
+    save = Save(lambda: free.wait(LONG))
+    run = stopped(save)
+    assert not save.ended.is_set()
+    assert len(run.warnings) == 1 and run.warnings[0].startswith("save could not be stopped at once")
+    assert results(run)[0].text.endswith("It may still be running.")
+    free.set()
+    assert save.ended.wait(LONG) and not save.saved
+
+
+def test_a_run_that_is_out_of_time_interrupts_its_function_too() -> None:
+    save = Save(computes)
+    run = in_background(save.save, max_seconds=0.2).result(LONG)
+    assert run.stop_reason == "max_seconds"
+    assert save.ended.wait(LONG) and not save.saved
+
+
+def test_the_time_limit_of_one_call_only_lets_the_model_continue() -> None:
+    free = threading.Event()
+    save = Save(lambda: free.wait(LONG))
+    run = in_background(_timed(save)).result(LONG)
+    assert (run.status, codes(run)) == ("completed", ["timeout"])
+    free.set()
+    assert save.ended.wait(LONG) and save.saved
+
+
+def _timed(one: Save) -> Any:
+    @tool(timeout=0.05)
+    def save() -> str:
+        return one.save()
+
+    return save
+
+
+def test_a_run_that_the_function_waits_for_is_stopped_with_it() -> None:
+    inner = Save(computes)
+    seen: list[Any] = []
+
+    def save() -> str:
+        agent = Agent(ScriptedModel([ToolCall("save"), "Done."]), tools=[inner.save])
+        return agent.run_sync("inner", watch=seen.append).text
+
+    live = in_background(save)
+    assert inner.begun.wait(LONG)
+    live.stop()
+    assert live.result(LONG).status == "cancelled"
+    end = time.monotonic() + LONG
+    while not isinstance(seen[-1], RunFinished) and time.monotonic() < end:
+        time.sleep(0.005)
+    assert seen[-1].status == "cancelled" and not inner.saved
+
+
+def test_a_function_that_waits_for_a_run_whose_model_replies_is_stopped_at_once() -> None:
+    class Endless:
+        name = "own:endless"
+        asked = threading.Event()
+
+        async def stream(self, request: Any) -> Any:
+            self.asked.set()
+            await asyncio.Event().wait()
+            yield request
+
+    model = Endless()
+
+    def save() -> str:
+        return Agent(model).run_sync("inner").text
+
+    live = in_background(save)
+    assert model.asked.wait(LONG)
+    live.stop()
+    run = live.result(LONG)
+    assert (run.status, list(run.warnings)) == ("cancelled", [])
+
+
+def test_a_function_that_has_not_begun_never_begins() -> None:
+    done: list[str] = []
+    call = WorkerCall(lambda: done.append("done"))
+    call.interrupt()
+    assert isinstance(call.run().error, ToolInterrupted) and done == [] and not call.is_running
+
+
+def test_an_interrupt_just_when_the_function_ends_hits_nothing_that_comes_later() -> None:
+    hit: list[BaseException] = []
+
+    def one(length: int) -> None:
+        call = WorkerCall(lambda: sum(range(length)))
+        begun, outcomes = threading.Event(), list[Outcome]()
+
+        def work() -> None:
+            try:
+                begun.set()
+                outcomes.append(call.run())
+                sum(range(2_000))
+            except BaseException as error:
+                hit.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        begun.wait(LONG)
+        call.interrupt()
+        thread.join(LONG)
+        assert len(outcomes) == 1 and not call.is_running
+        assert outcomes[0].error is None or isinstance(outcomes[0].error, ToolInterrupted)
+
+    for length in range(TRIES):
+        one(length * 20 % 3_000)
+    assert hit == []
+
+
+def test_a_cancelled_await_interrupts_the_function() -> None:
+    save = Save(computes)
+
+    async def cell() -> None:
+        run = asyncio.ensure_future(Agent(ScriptedModel([ToolCall("save"), "Done."]), tools=[save.save]).run("go"))
+        while not save.begun.is_set():
+            await asyncio.sleep(0.005)
+        run.cancel()
+        await asyncio.wait([run])
+
+    asyncio.run(cell())
+    assert save.ended.wait(LONG) and not save.saved
+
+
+def test_code_of_ours_that_waits_in_the_thread_is_not_hit_but_told_and_the_function_ends_after_it() -> None:
+    begun, woken = threading.Event(), threading.Event()
+    seen: list[str] = []
+
+    def function() -> None:
+        here = worker_call()
+        assert here is not None
+        with here.held():
+            here.wake = woken.set
+            begun.set()
+            assert woken.wait(LONG)
+            seen.append(f"held, told {here.is_interrupted}")
+            try:
+                with here.held(False):
+                    seen.append("let through too late")
+            except ToolInterrupted:
+                seen.append("raised in the part that lets it through")
+            sum(range(10_000))
+            seen.append("held again")
+        seen.append("after it")
+
+    call = WorkerCall(function)
+    thread = threading.Thread(target=lambda: seen.append(type(call.run().error).__name__))
+    thread.start()
+    assert begun.wait(LONG)
+    call.interrupt()
+    thread.join(LONG)
+    assert seen == ["held, told True", "raised in the part that lets it through", "held again", "ToolInterrupted"]

@@ -1,0 +1,48 @@
+"""docs/plots.md cannot go stale: its cells run, and its pictures show the plots as they are now."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from run_builder import RunBuilder
+
+from agentnb import plots, save_trace
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "traces" / "plots"))
+
+from plot_pictures import figures
+
+ROOT = Path(__file__).resolve().parents[1]
+TEXT = (ROOT / "docs" / "plots.md").read_text(encoding="utf-8")
+IMAGES = ROOT / "docs" / "images" / "plots"
+
+
+def test_the_page_and_the_folder_have_a_picture_of_each_plot() -> None:
+    assert sorted(re.findall(r"\]\(images/plots/(\w+)\.png\)", TEXT)) == sorted(plots.__all__)
+    assert sorted(path.stem for path in IMAGES.iterdir()) == sorted(plots.__all__)
+    assert sorted(re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE)) == sorted(plots.__all__)
+
+
+@pytest.mark.slow("runs twelve simulated runs")
+def test_each_picture_is_of_the_plot_as_it_is_now() -> None:
+    for name, figure in figures():
+        with Image.open(IMAGES / f"{name}.png") as picture:
+            described = picture.info["Description"].replace("&#8230;", "…")
+            assert described == repr(figure), "make pictures, and look at them"
+            width, height = figure.get_size_inches() * 200
+            assert picture.size == (round(width), round(height))
+            assert (IMAGES / f"{name}.png").stat().st_size < 60_000
+
+
+def test_the_cell_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = RunBuilder().round("Done.").run
+    (tmp_path / ".agentnb" / "runs").mkdir(parents=True)
+    save_trace(run, tmp_path / ".agentnb" / "runs" / "r-1.jsonl")
+    (cell,) = re.findall(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+    exec(cell, {"run": run})
+    assert (tmp_path / "tokens.png").read_bytes().startswith(b"\x89PNG")

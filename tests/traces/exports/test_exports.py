@@ -1,0 +1,133 @@
+"""What exports are for other programs: requests that the SDKs take, spans with sound ids and times, and nothing redacted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anthropic.types import message_create_params as anthropic_params
+from exported_runs import RUNS, family, judged, tools_and_errors
+from openai.types.chat import completion_create_params as openai_params
+from pydantic import TypeAdapter
+from run_builder import RunBuilder
+
+from agentnb import Run, save_trace
+from agentnb.core import events as e
+from agentnb.traces.exports import EXPORTS, anthropic_messages, openai_chat, openinference, otel
+from agentnb.traces.exports.spans import MAX_INPUT
+
+
+def lines_of(runs: list[Run]) -> list[Any]:
+    return [json.loads(line) for line in b"".join(otel.pieces(runs)).splitlines()]
+
+
+def otel_spans(runs: list[Run]) -> list[dict[str, Any]]:
+    """The spans of an export, with their attributes as a dict."""
+    found = [one for line in lines_of(runs) for one in line.get("resourceSpans", ())]
+    spans = [span for one in found for scope in one["scopeSpans"] for span in scope["spans"]]
+    return [{**span, "attributes": values(span["attributes"])} for span in spans]
+
+
+def values(attributes: list[dict[str, Any]]) -> dict[str, Any]:
+    return {one["key"]: next(iter(one["value"].values())) for one in attributes}
+
+
+@pytest.mark.req("R0.83")
+def test_the_requests_are_as_the_sdks_take_them(subtests: pytest.Subtests) -> None:
+    chat = TypeAdapter(openai_params.CompletionCreateParamsNonStreaming)
+    messages = TypeAdapter(anthropic_params.MessageCreateParamsNonStreaming)
+    for name, make in RUNS.items():
+        with subtests.test(name):
+            request = openai_chat.request_of(make())
+            chat.validate_python(request)
+            answered = {one["tool_call_id"] for one in request["messages"] if one["role"] == "tool"}
+            asked = {call["id"] for one in request["messages"] for call in one.get("tool_calls", ())}
+            assert answered <= asked
+            messages.validate_python(anthropic_messages.request_of(make()))
+
+
+def test_thinking_goes_back_as_its_provider_signed_it() -> None:
+    blocks = anthropic_messages.request_of(RUNS["thinking"]())["messages"][1]["content"]
+    assert blocks[0] == {"type": "thinking", "thinking": "I weigh it.", "signature": "c2ln"}
+    assert openai_chat.request_of(RUNS["thinking"]())["messages"][2]["reasoning_content"] == "I weigh it."
+
+
+@pytest.mark.req("R0.83")
+def test_the_spans_name_the_conventions_and_follow_them() -> None:
+    run = tools_and_errors()
+    first = lines_of([run])[0]["resourceSpans"][0]
+    assert first["schemaUrl"] == first["scopeSpans"][0]["schemaUrl"] == "https://opentelemetry.io/schemas/gen-ai/0.1.0"
+    spans = otel_spans([run])
+    assert [one["name"] for one in spans][:4] == [
+        "invoke_agent agent",
+        "chat script",
+        "execute_tool todo_operations",
+        "chat script",
+    ]
+    own, others = spans[0], spans[1:]
+    assert own["parentSpanId"] == "" and {one["parentSpanId"] for one in others} == {own["spanId"]}
+    assert {len(one["traceId"]) for one in spans} == {32} and {len(one["spanId"]) for one in spans} == {16}
+    assert len({one["spanId"] for one in spans}) == len(spans)
+    for one in spans:
+        assert one["attributes"]["gen_ai.operation.name"] == one["name"].split()[0]
+        assert int(own["startTimeUnixNano"]) <= int(one["startTimeUnixNano"]) <= int(one["endTimeUnixNano"])
+    failed = [one for one in spans if one["status"].get("code") == 2]
+    assert [one["attributes"]["error.type"] for one in failed] == ["invalid_arguments", "tool_error"]
+    assert lines_of([run]) == lines_of([run])
+
+
+def test_findings_are_evaluation_results_at_the_model_call_that_they_are_about() -> None:
+    spans = {one["spanId"]: one["name"] for one in otel_spans([judged()])}
+    records = lines_of([judged()])[1]["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
+    told = [(one["eventName"], values(one["attributes"])["gen_ai.evaluation.name"], spans[one["spanId"]]) for one in records]
+    assert told == [("gen_ai.evaluation.result", rule, "chat hand") for rule in ("only_blocked_calls", "no_progress")]
+
+
+def test_plans_have_spans_around_the_calls_that_made_them() -> None:
+    spans = {one["name"]: one for one in otel_spans([judged()])}
+    assert spans["chat small"]["parentSpanId"] == spans["plan agent"]["spanId"]
+
+
+def test_nested_runs_are_in_the_trace_of_their_root_in_whichever_order() -> None:
+    for runs in (family(), family()[::-1]):
+        assert len({one["traceId"] for one in otel_spans(runs)}) == 1
+    roots = [one for one in otel_spans(family()) if not one["parentSpanId"]]
+    assert [one["attributes"]["agentnb.run.id"] for one in roots] == ["top"]
+
+
+def test_unknown_times_are_in_order_and_marked() -> None:
+    spans = otel_spans([RUNS["authors"]()])
+    assert all(one["attributes"]["agentnb.times"] in ("unknown", "only the duration") for one in spans)
+    chats = [int(one["startTimeUnixNano"]) for one in spans if one["name"].startswith("chat")]
+    assert chats == sorted(chats) and len(set(chats)) == 3
+
+
+def test_a_long_conversation_is_not_repeated_in_every_span() -> None:
+    builder = RunBuilder("x" * 1000)
+    for number in range(60):
+        builder.round(f"{number} " + "y" * 10_000, reason="said")
+    run = builder.add(e.RunFinished, status="completed", stop_reason="natural").run
+    for form in (otel, openinference):
+        assert len(b"".join(form.pieces([run]))) < 10 * MAX_INPUT + 60 * 30_000  # repeated in full, it would be 20 MB
+    offsets = [one["attributes"].get("agentnb.input.offset") for one in otel_spans([run])][1:]
+    assert offsets[0] == "0" and offsets[-1] == "59"
+
+
+@pytest.mark.req("R0.83")
+def test_what_is_redacted_is_in_no_form(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    run = RunBuilder("Call 0151-2345 for Ms Ögmundsdóttir.").round("I call 0151-2345.").run
+    run.apply(e.RunFinished(seq=len(run.events), at=None, run_id=run.id, status="completed", stop_reason="natural"))
+    for form in [*EXPORTS, "agentnb", "html"]:
+        with subtests.test(form):
+            path = save_trace(run, tmp_path / "run", form, redact=[r"\d{4}-\d{4}", "Ögmundsdóttir"])
+            data = path.read_bytes() if form != "parquet" else _events(path)
+            assert b"0151-2345" not in data and "Ögmund".encode() not in data and b"mundsd" not in data
+            assert b"[redacted]" in data
+
+
+def _events(path: Path) -> bytes:
+    import pyarrow.parquet as pq
+
+    return "\n".join(pq.read_table(path).column("event").to_pylist()).encode()

@@ -1,0 +1,59 @@
+"""Trajectories in ATIF."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmark_files import FILES, calls, loaded, recorded, results, runs_of, said
+
+from agentnb import load_trace, load_traces
+from agentnb.core.messages import Thinking
+
+SAMPLE = FILES / "atif/research.json"
+
+
+def test_a_step_of_the_agent_is_a_reply_with_its_calls_and_their_results() -> None:
+    run = load_trace(SAMPLE)
+    steps = loaded("atif/research.json")["steps"]
+    assert len(run.rounds) == sum(step["source"] == "agent" and not step.get("is_copied_context") for step in steps)
+    assert [(one.id, one.name, one.arguments) for one in calls(run)] == [
+        ("c1", "search", {"q": "maker"}),
+        ("c2", "delegate", {"to": "reader"}),
+    ]
+    assert results(run) == [("Ada.", None), ("Read.\n[trajectory of a sub-agent: reader-1]", None)]
+    assert any(part == Thinking("I need two things.") for message in run.messages for part in message.parts)
+    assert (run.system, run.agent, run.model, run.status) == ("You research.", "lead", "gemini-2.5-flash", "completed")
+    assert (run.usage.input, run.usage.output, run.usage.cache_read) == (250, 25, 40) and run.usage.cost == 0.03
+    assert recorded(run)["final_metrics"]["total_steps"] == 8 and run.started_at is not None
+    assert [tool.name for tool in run.tools] == ["search", "delegate"] and run.tools[0].input_schema["type"] == "object"
+
+
+def test_copied_steps_are_history_and_observations_without_a_call_are_messages() -> None:
+    assert said(load_trace(SAMPLE)) == [
+        ("user", "", "An earlier question."),
+        ("assistant", "", "An earlier answer."),
+        ("user", "", "Who made this?[picture: images/a.png]"),
+        ("assistant", "", ""),
+        ("user", "system", "The context was compacted."),
+        ("assistant", "", "I note it."),
+        ("user", "environment", "Noted."),
+        ("assistant", "", "Ada made it."),
+    ]
+
+
+def test_a_system_step_without_a_message_is_none() -> None:
+    assert not any("blank" in warning for warning in load_trace(SAMPLE).warnings)
+
+
+def test_a_trajectory_within_another_is_a_nested_run() -> None:
+    outer, nested = load_traces(SAMPLE)
+    assert (outer.id, nested.id, nested.parent_id, nested.agent) == ("lead-1", "lead-1-reader-1", "lead-1", "reader")
+    assert (nested.status, results(nested)[0][1]) == ("interrupted", "lost")
+
+
+def test_trajectories_may_stand_on_lines_and_a_damaged_step_is_a_problem(tmp_path: Path) -> None:
+    one = {"schema_version": "ATIF-v1.0", "session_id": "a b", "agent": {"name": "x", "version": "1"}}
+    steps = [{"step_id": 1, "source": "user", "message": "Go."}, 7, {"step_id": 3, "source": "agent", "message": "Gone."}]
+    runs = runs_of(tmp_path / "t.jsonl", ({**one, "steps": steps}, {**one, "steps": steps[:1]}, {"steps": 7}), strict=False)
+    assert [run.text for run in runs] == ["Gone.", ""] and runs[0].id.startswith("trace-") and runs[0].id != runs[1].id
+    assert [problem.position for problem in runs.problems] == ["line 1, step 1", "line 3"]

@@ -1,0 +1,123 @@
+"""Sessions of the Codex CLI, in the form of today and in those of its first versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from session_files import FILES, lines_of, write_lines
+
+from agentnb import Run, load_trace, load_traces
+
+LARGE = FILES / "codex" / "codex_large.jsonl"
+
+
+def line(kind: str, at: int = 0, **payload: Any) -> dict[str, Any]:
+    return {"timestamp": f"2025-12-18T10:00:{at:02}.000Z", "type": kind, "payload": payload}
+
+
+def item(kind: str, at: int = 0, **fields: Any) -> dict[str, Any]:
+    return line("response_item", at, **{"type": kind} | fields)
+
+
+def message(role: str, text: str, at: int = 0) -> dict[str, Any]:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return item("message", at, role=role, content=[{"type": kind, "text": text}])
+
+
+def counts(last: int, total: int) -> dict[str, Any]:
+    used = {"input_tokens": last, "cached_input_tokens": 10, "output_tokens": 5, "reasoning_output_tokens": 2}
+    return line("event_msg", type="token_count", info={"last_token_usage": used, "total_token_usage": {"input_tokens": total}})
+
+
+def replies(run: Run) -> list[tuple[str, list[str]]]:
+    return [(one.text, [call.name for call in one.calls]) for one in run.rounds]
+
+
+def session(tmp_path: Path, *records: Any) -> Run:
+    return load_trace(write_lines(tmp_path / "rollout.jsonl", [line("session_meta", id="c-1", cwd="/work"), *records]))
+
+
+def test_replies_calls_and_results_are_as_many_as_in_the_file() -> None:
+    items = [record["payload"] for record in lines_of(LARGE) if record["type"] == "response_item"]
+    run = load_trace(LARGE)
+    said = [one for one in items if one["type"] == "message" and one["role"] == "assistant"]
+    assert [one.text for one in run.rounds] == [one["content"][0]["text"] for one in said]
+    calls = [record for one in run.rounds for record in one.records]
+    assert [record.call.name for record in calls] == [one["function"]["name"] for one in items if one["type"] == "tool_call"]
+    assert calls[0].call.arguments == {"command": "printf 'line1\\nline2\\nline3\\n'", "cwd": "/tmp/large"}
+    assert calls[0].result is not None and calls[0].result.text == "line1\nline2\nline3\n"
+    used = run.rounds[0].usage
+    assert (used.input, used.cache_read, used.output, used.reasoning) == (12091, 10880, 182, 128)
+    assert (run.prompt, run.model, run.system, run.status) == ("Start", "gpt-5.2", "large", "completed")
+    assert "codex" in [one.author for one in run.messages]  # its environment is no message of the person
+
+
+def test_a_reply_is_all_until_a_result_with_its_thoughts_and_the_events_repeat_nothing(tmp_path: Path) -> None:
+    run = session(
+        tmp_path,
+        message("user", "<environment_context>x</environment_context>"),
+        line("event_msg", type="user_message", message="Go"),
+        message("user", "Go"),
+        item("reasoning", summary=[{"type": "summary_text", "text": "Hm."}], encrypted_content="x"),
+        item("function_call", name="shell", arguments='{"command": ["ls"]}', call_id="c1"),
+        item("custom_tool_call", name="apply_patch", input="*** Begin", call_id="c2"),
+        counts(100, 100),
+        item("function_call_output", call_id="c1", output='{"output":"a","metadata":{"exit_code":1,"duration_seconds":0.5}}'),
+        item("custom_tool_call_output", call_id="c2", output="Exit code: 0\nWall time: 2 seconds\nOutput:\nok"),
+        counts(100, 100),
+        line("event_msg", type="agent_message", message="Done."),
+        message("assistant", "Done."),
+        counts(200, 300),
+        line("event_msg", type="task_complete"),
+    )
+    assert replies(run) == [("", ["shell", "apply_patch"]), ("Done.", [])]
+    first, second = run.rounds[0].records
+    assert (first.call.arguments, first.success, first.seconds) == ({"command": ["ls"]}, False, 0.5)
+    assert (second.call.arguments, second.success, second.seconds) == ({"input": "*** Begin"}, True, 2.0)
+    assert [one.usage.input for one in run.rounds] == [100, 200]
+    assert (run.prompt, run.status, run.stop_reason, run.id) == ("Go", "completed", "natural", "c-1")
+
+
+def test_an_aborted_turn_cancels_the_run_and_an_error_fails_it(tmp_path: Path) -> None:
+    begun = [message("user", "Go"), item("function_call", name="shell", arguments="{}", call_id="c1")]
+    aborted = line("event_msg", type="turn_aborted", reason="interrupted")
+    assert session(tmp_path, *begun, aborted).status == "cancelled"
+    failed = session(tmp_path, *begun, line("event_msg", type="error", message="Usage limit"))
+    assert failed.status == "failed" and failed.error is not None and failed.error.message == "Usage limit"
+
+
+def test_a_sub_agent_names_the_session_that_started_it(tmp_path: Path) -> None:
+    source = {"subagent": {"thread_spawn": {"parent_thread_id": "c-0", "depth": 1}}}
+    path = write_lines(tmp_path / "sub.jsonl", [line("session_meta", id="c-1", source=source), message("user", "Count")])
+    run = load_trace(path)
+    assert (run.id, run.parent_id, run.agent) == ("c-1", "c-0", "subagent")
+
+
+def test_a_plan_of_the_agent_is_its_todo_list(tmp_path: Path) -> None:
+    plan = '{"plan": [{"step": "Look", "status": "completed"}, {"step": "Fix", "status": "in_progress"}]}'
+    call = item("function_call", name="update_plan", arguments=plan, call_id="c1")
+    run = session(tmp_path, message("user", "Go"), call, item("function_call_output", call_id="c1", output="Plan updated"))
+    assert [(todo.title, todo.status) for todo in run.todos] == [("Look", "completed"), ("Fix", "in-progress")]
+
+
+def test_files_without_messages_have_a_round_for_each_turn() -> None:
+    for name, expected in (
+        ("codex_050_legacy.jsonl", [(1420, 910), (None, None)]),
+        ("codex_052_raw.jsonl", [(980, 640), (1620, 240)]),
+    ):
+        (run,) = load_traces(FILES / "codex" / name)
+        assert [(one.usage.input, one.usage.output) for one in run.rounds] == expected
+
+
+def test_the_flat_lines_of_the_first_versions_are_read(tmp_path: Path) -> None:
+    records = [
+        {"id": "c-9", "timestamp": "2025-05-07T10:00:00.000Z", "instructions": "Be brief."},
+        {"record_type": "state"},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Go"}]},
+        {"type": "function_call", "name": "shell", "arguments": "{}", "call_id": "c1"},
+        {"type": "function_call_output", "call_id": "c1", "output": "ok"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]},
+    ]
+    run = load_trace(write_lines(tmp_path / "old.jsonl", records))
+    assert (run.id, run.system, replies(run)) == ("c-9", "Be brief.", [("", ["shell"]), ("Done.", [])])

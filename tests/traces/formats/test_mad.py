@@ -1,0 +1,103 @@
+"""Records of MAD and MASFT: turns of AG2, logs of MetaGPT and HyperAgent, and the failure modes that people saw."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from agentnb import Run, load_trace, load_traces
+
+FILES = Path(__file__).parent / "files" / "mad"
+
+
+def loaded(tmp_path: Path, record: Any) -> Run:
+    (tmp_path / "x.json").write_text(json.dumps(record), encoding="utf-8")
+    return load_trace(tmp_path / "x.json")
+
+
+def told(run: Run) -> list[tuple[str, str, str]]:
+    return [(one.role, one.author, one.text) for one in run.messages]
+
+
+def test_roles_of_ag2_are_those_of_the_other_side_and_contents_may_be_lines(tmp_path: Path) -> None:
+    turns = [
+        {"role": "assistant", "name": "mathproxyagent", "content": ["Solve:", "1 + 1"]},
+        {"role": "user", "name": "assistant", "content": ["It is 3."]},
+        {"role": "assistant", "name": "mathproxyagent", "content": "Go on."},
+        {"role": "user", "name": "assistant", "content": ["It is 2."]},
+    ]
+    record = {
+        "instance_id": "i-1",
+        "problem_statement": ["1 + 1"],
+        "trajectory": turns,
+        "note": {"text": ["x"], "options": {"Lost": "yes"}},
+    }
+    run = loaded(tmp_path, record)
+    assert told(run) == [
+        ("user", "mathproxyagent", "Solve:\n1 + 1"),
+        ("assistant", "assistant", "It is 3."),
+        ("user", "mathproxyagent", "Go on."),
+        ("assistant", "assistant", "It is 2."),
+    ]
+    assert (
+        run.settings["recorded"]["note"]["options"] == {"Lost": "yes"} and run.origin is not None and run.origin.task == "i-1"
+    )
+
+
+def test_in_a_team_of_agents_only_the_task_is_the_persons() -> None:
+    records = json.loads((FILES / "ag2_records.json").read_text("utf-8"))
+    runs = load_traces(FILES / "ag2_records.json")
+    for record, run in zip(records, runs, strict=True):
+        turns = json.loads(record["trace"])["trajectory"]
+        assert [one.author for one in run.messages] == [turn["name"] for turn in turns]
+        assert [one.role for one in run.messages] == ["user"] + ["assistant"] * (len(turns) - 1)
+        assert run.origin is not None and run.origin.task == record["trace_id"]
+
+
+def test_a_record_of_mad_holds_json_or_a_log_and_annotations_as_a_literal() -> None:
+    turns, log = load_traces(FILES / "two_records.json")
+    assert [len(run.messages) for run in (turns, log)] == [4, 6]
+    assert [one.author for one in (log.rounds[0].reply and [log.rounds[0].reply]) or ()] == ["Alice(SimpleCoder)"]
+    assert log.prompt == "develop a program that detects palindromes in a text file" and log.rounds[0].ended_at is not None
+    modes = turns.settings["recorded"]["annotations"]
+    assert isinstance(modes, list) and {"failure mode", "annotator_1"} <= modes[0].keys()
+
+
+def test_the_communication_log_of_metagpt_names_who_speaks(tmp_path: Path) -> None:
+    rule = "-" * 80
+    log = (
+        "=== MetaGPT Agent Communication Log - Started at 2025-03-27 01:21:02 ===\n\n"
+        "[2025-03-27 01:21:03] FROM: Human TO: {'<all>'}\nACTION: x\nCONTENT:\nWhich is true?\n" + rule + "\n\n"
+        "[2025-03-27 01:21:11] NEW MESSAGES:\n\nSimpleCoder: \nreturn 0\n\n" + rule + "\n\n"
+        "[2025-03-27 01:21:19] NEW MESSAGES:\n\nSimpleTester: assert it\n\n" + rule + "\n"
+    )
+    run = loaded(tmp_path, [{"mas_name": "MetaGPT", "trace_id": 3, "trace": log, "annotations": "not a literal ("}])
+    assert told(run) == [
+        ("user", "Human", "Which is true?"),
+        ("assistant", "SimpleCoder", "return 0"),
+        ("assistant", "SimpleTester", "assert it"),
+    ]
+    assert run.agent == "MetaGPT" and run.settings["recorded"]["annotations"] == "not a literal ("
+
+
+def test_lines_that_a_restarted_hyperagent_repeats_are_read_once(tmp_path: Path) -> None:
+    line = "HyperAgent_sympy-1 - INFO - Planner's Response: Thought: look"
+    other = "HyperAgent_sympy-1 - INFO - Planner's Response: Thought: dig\nAction: dig()"
+    record = {"instance_id": "h", "problem_statement": ["Fix it."], "trajectory": [line, line, line, *other.split("\n"), line]}
+    run = loaded(tmp_path, record)
+    assert [one.text.partition("Thought: ")[2] for one in run.rounds] == ["look", "dig\nAction: dig()", "look"]
+    assert run.prompt == "Fix it."
+
+
+def test_a_log_of_another_kind_is_one_message(tmp_path: Path) -> None:
+    run = loaded(tmp_path, {"instance_id": "p", "problem_statement": ["Review it."], "trajectory": ["Good.", "", "Accept."]})
+    assert (run.prompt, run.text) == ("Review it.", "Good.\n\nAccept.")
+
+
+def test_a_record_that_is_none_is_a_problem_of_its_own(tmp_path: Path) -> None:
+    records = json.loads((FILES / "ag2_records.json").read_text("utf-8"))
+    (tmp_path / "x.json").write_text(json.dumps([records[0], {**records[1], "trace": 7}]), encoding="utf-8")
+    found = load_traces(tmp_path / "x.json", strict=False)
+    assert len(found) == 1 and [one.position for one in found.problems] == ["1"]
+    assert len(found[0].messages) == len(json.loads(records[0]["trace"])["trajectory"])

@@ -1,0 +1,67 @@
+"""Conversations of Magentic-One and Who&When: every message with its speaker, and who is blamed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentnb import Run, load_trace
+from agentnb.core.messages import Thinking
+
+FILES = Path(__file__).parent / "files" / "magentic"
+
+
+def spoken(run: Run) -> list[tuple[str, str]]:
+    """Every message: its speaker and its first characters."""
+    return [(one.author, ("".join(getattr(part, "text", "") for part in one.parts)).strip()[:20]) for one in run.messages]
+
+
+def test_every_message_is_there_with_its_speaker(subtests: pytest.Subtests) -> None:
+    for name in ("thoughts", "named_agents", "blamed"):
+        with subtests.test(name):
+            found = json.loads((FILES / f"{name}.json").read_text("utf-8"))
+            history = found["history"] if isinstance(found, dict) else found
+            run = load_trace(FILES / f"{name}.json")
+            speakers = [one.get("name") or one["role"].partition(" (")[0].replace("human", "") for one in history]
+            assert spoken(run) == [(who, one["content"].strip()[:20]) for who, one in zip(speakers, history, strict=True)]
+            assert not any(one.calls for one in run.rounds)
+
+
+def test_thoughts_are_thinking_and_what_is_told_to_another_says_to_whom() -> None:
+    run = load_trace(FILES / "blamed.json")
+    first = run.rounds[0].reply
+    assert first is not None and isinstance(first.parts[0], Thinking) and run.rounds[0].text == ""
+    told = [one.metadata.get("to") for one in run.rounds if one.metadata]
+    assert all(told) or not told
+    assert {one.author for one in run.messages} >= {"", "Orchestrator"}
+
+
+def test_how_it_ended_is_what_the_termination_condition_says(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    ends = {
+        "Max rounds (30) reached.": ("limited", "max_rounds"),
+        "Max time (25 minutes) reached.": ("limited", "max_seconds"),
+        "No agent selected.": ("completed", "natural"),
+        "The power went out.": ("completed", None),
+    }
+    for said, (status, reason) in ends.items():
+        with subtests.test(said):
+            messages = [{"role": "human", "content": "Go"}, {"role": "Orchestrator (termination condition)", "content": said}]
+            (tmp_path / "x.json").write_text(json.dumps(messages))
+            run = load_trace(tmp_path / "x.json")
+            assert (run.status, run.stop_reason) == (status, reason)
+
+
+def test_the_blame_is_kept_and_the_prompts_of_the_agents_are_read_as_a_literal() -> None:
+    run = load_trace(FILES / "named_agents.json")
+    assert run.settings["recorded"]["mistake_agent"] and run.settings["recorded"]["mistake_step"].isdecimal()
+    assert run.origin is not None and run.origin.task.startswith("42576abe")
+    assert run.system.startswith("# ")
+
+
+def test_a_literal_is_never_evaluated(tmp_path: Path) -> None:
+    found = json.loads((FILES / "named_agents.json").read_text("utf-8"))
+    found["system_prompt"] = f"__import__('pathlib').Path({str(tmp_path / 'made')!r}).touch()"
+    (tmp_path / "x.json").write_text(json.dumps(found))
+    assert "__import__" in load_trace(tmp_path / "x.json").system and not (tmp_path / "made").exists()

@@ -1,0 +1,46 @@
+"""Spans of OpenInference in the ways in which their attributes are written; made up after its specification."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentnb import Run, load_trace, load_traces
+from agentnb.core.messages import Image
+
+FILES = Path(__file__).parent / "files" / "openinference"
+
+
+def told(run: Run) -> list[Any]:
+    return [
+        (one.text, [(each.call.name, each.call.arguments, each.result and each.result.text) for each in one.records])
+        for one in run.rounds
+    ]
+
+
+@pytest.mark.req("R0.83")
+def test_flat_attributes_in_otlp_are_read_and_a_call_recorded_by_two_libraries_is_one() -> None:
+    run = load_trace(FILES / "otlp.json")
+    assert told(run) == [("", [("get_weather", {"location": "Boston"}, '{"temperature": 65}')]), ("65 degrees.", [])]
+    assert (run.prompt, run.system, run.agent, run.model) == ("Weather in Boston?", "Be brief.", "weather", "gpt-4o")
+    assert any(isinstance(part, Image) for part in run.messages[0].parts)
+    usage = run.rounds[0].usage
+    assert usage and (usage.input, usage.output, usage.cache_read, usage.cost) == (50, 5, 40, 0.002)
+    assert run.rounds[0].records[0].seconds == 0.3 and run.seconds == 2.1
+
+
+def test_lists_of_messages_whose_keys_are_paths_are_read() -> None:
+    run = load_trace(FILES / "lists-of-messages.json")
+    assert told(run) == [("", [("multiply", {"a": 23, "b": 87}, "2001")]), ("It is 2001.", [])]
+    assert (run.prompt, run.system) == ("what is 23 times 87", "You speak as in old plays.")
+
+
+def test_nested_attributes_are_read_and_each_trace_is_a_run() -> None:
+    runs = load_traces(FILES / "nested-attributes.jsonl")
+    assert [(run.prompt, run.text, run.usage.input, run.usage.cache_read) for run in runs] == [
+        ("Question 1?", "Answer 1.", 11, 0),
+        ("Question 2?", "Answer 2.", 12, 0),
+    ]
+    assert [run.origin and run.origin.position for run in runs] == ["trace t1", "trace t2"]
