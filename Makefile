@@ -80,6 +80,7 @@ bench: .venv/test
 	@$(BIN)/python benchmarks/run.py
 	@$(BIN)/python benchmarks/providers.py
 	@$(BIN)/python benchmarks/requests.py
+	@$(BIN)/python benchmarks/tables.py
 
 # Needs uv (pip install uv): one lock for all Pythons of the range.
 lock:

@@ -147,7 +147,8 @@ def table(given: Namespace) -> str:
     if kind not in (".csv", ".parquet"):
         raise SettingsError(f"{given.output} is neither CSV nor Parquet", "End the name with .csv or .parquet")
     sources: list[Path | Store] = [_source(path) for path in given.paths]
-    frame = getattr(tables, given.name)(load_traces(sources or default_store()[0], strict=not given.loose))
+    source = sources[0] if len(sources) == 1 else sources or default_store()[0]
+    frame = getattr(tables, given.name)(load_traces(source, strict=False) if given.loose else source)
     if kind == ".parquet":
         return _written(_parquet(frame, given.output), given.output, "The table")
     text: str = frame.to_csv(index=False, lineterminator="\n")

@@ -28,6 +28,13 @@ def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
     """Return whether objects and lists are nested deeper than ``most``. Flat data costs one check per item."""
     if not isinstance(value, _CONTAINERS):
         return False
+    for item in value.values() if isinstance(value, dict) else value:  # most data is flat
+        if isinstance(item, _CONTAINERS):
+            return _is_too_deep(value, most)
+    return most < 1
+
+
+def _is_too_deep(value: Any, most: int) -> bool:
     level = [value]
     for _ in range(most):
         inner = [

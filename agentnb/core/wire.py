@@ -5,6 +5,7 @@ One event per line; ``kind`` comes first, so that a reader can skip a line witho
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, cast
@@ -12,7 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from agentnb.core.event import Event
-from agentnb.core.events import KINDS, SCHEMA, AnyEvent, RunRecovered
+from agentnb.core.events import KINDS, SCHEMA, AnyEvent, RunRecovered, RunStarted
 from agentnb.core.older_logs import STATUSES_SINCE, brought_up
 from agentnb.core.work_events import OtherEvent
 from agentnb.errors import TraceError
@@ -23,6 +24,8 @@ _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(cast("type[AnyEv
 
 _anything = msgspec.json.Decoder()
 _KNOWN = frozenset(kind.__struct_config__.tag for kind in KINDS)
+_SPECIAL = frozenset({OtherEvent, RunRecovered})
+"""Events that say something of the lines around them, or cannot stand in a log under their own name."""
 
 
 class _Base(msgspec.Struct):
@@ -97,6 +100,24 @@ def _of_unknown_kind(line: bytes) -> OtherEvent | None:
     if not isinstance(name, str) or name in _KNOWN:
         return None
     return OtherEvent(seq=base.seq, at=base.at, run_id=base.run_id, parent_id=base.parent_id, name=name, data=data)
+
+
+def decode_log(data: bytes, source: str) -> list[AnyEvent]:
+    """Return what `decode_lines` returns for the lines of a whole log; several times as fast for one of this version."""
+    try:
+        events = _decoder.decode_lines(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return decode_lines(io.BytesIO(data), source)
+    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    if len(events) != lines or not _is_plain(events):
+        return decode_lines(io.BytesIO(data), source)
+    return events
+
+
+def _is_plain(events: list[AnyEvent]) -> bool:
+    """Return whether these events are a log that this version began, which no other may have continued."""
+    first = events[0]
+    return type(first) is RunStarted and first.schema == SCHEMA and not _SPECIAL & {*map(type, events)}
 
 
 def decode_lines(lines: Iterable[bytes], source: str) -> list[AnyEvent]:

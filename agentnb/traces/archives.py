@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from agentnb.errors import TraceError
-from agentnb.traces.reading import check_file, opened
+from agentnb.traces.reading import MAX_STREAMED, check_file, opened
 from agentnb.traces.trace_file import TraceFile
 
 MAX_EXPANDED = 20_000_000_000
 """Bytes that one compressed file may expand to while it is read."""
 MAX_MEMBERS = 100_000
 """Files in an archive."""
-LARGEST = 1_000_000_000_000
-"""Bytes of the largest file that is read as a stream."""
 _STREAMED = frozenset({"lines", "zip"})
 """Kinds of files that are read piece by piece, and so may be larger than one that is read as a whole."""
 _GZIP = b"\x1f\x8b"
@@ -30,9 +28,9 @@ _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Ru
 
 def trace_file(path: Path, *, strict: bool = True) -> TraceFile:
     """Return the file, expanded if it is compressed with gzip. Raises `TraceError` if it is no regular file."""
-    with opened(path, LARGEST) as file:
+    with opened(path, MAX_STREAMED) as file:
         is_gzip = file.read(2) == _GZIP
-    opener = _gzip(path) if is_gzip else lambda: opened(path, LARGEST)
+    opener = _gzip(path) if is_gzip else lambda: opened(path, MAX_STREAMED)
     found = TraceFile(str(path), opener, path=None if is_gzip else path, strict=strict)
     if not is_gzip and found.kind not in _STREAMED:
         check_file(path.stat(), path)
@@ -74,7 +72,7 @@ def _is_hidden(name: str) -> bool:
 def _gzip(path: Path) -> Callable[[], Any]:
     @contextmanager
     def expanded() -> Iterator[BinaryIO]:
-        with opened(path, LARGEST) as file, gzip.GzipFile(fileobj=file) as whole:
+        with opened(path, MAX_STREAMED) as file, gzip.GzipFile(fileobj=file) as whole:
             yield cast(BinaryIO, io.BufferedReader(_Bounded(cast(BinaryIO, whole), str(path))))
 
     return expanded

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import glob
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias, overload
+from typing import Literal, NamedTuple, TypeAlias, cast, overload
 
 from agentnb.detect.run import Run
 from agentnb.errors import StoreError, TraceError
@@ -15,7 +16,7 @@ from agentnb.examples import find
 from agentnb.traces.archives import members, trace_file
 from agentnb.traces.follow import FollowedRun
 from agentnb.traces.formats import UnknownFormat, format_of
-from agentnb.traces.store import Store, load_file, unreadable
+from agentnb.traces.store import AnyRun, Fold, Store, load_file, load_if_log, unreadable
 from agentnb.traces.trace_file import Problem, TraceFile
 
 RunSource: TypeAlias = "Run | Store | str | Path | Iterable[Run | Store | str | Path]"
@@ -53,7 +54,7 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -
         raise TraceError(f"{path} is a folder", f"Load all runs in it with load_traces({str(path)!r})")
     if follow:
         return FollowedRun(path)
-    runs = [*_of_path(path, strict, [])]
+    runs = [*_whole(path, strict, [])]
     ids = {run.id for run in runs}
     outer = [run for run in runs if run.parent_id not in ids and (run.forked_from is None or run.forked_from.run_id not in ids)]
     if len(outer) != 1:
@@ -70,10 +71,10 @@ def load_traces(source: RunSource, *, strict: bool = True) -> Runs:
     ``strict=False`` reads of each file what can be read, and warns of nothing.
     """
     problems: list[Problem] = []
-    runs = Runs(_each(source, strict, problems))
+    runs = Runs(_whole(source, strict, problems))
     runs.problems += problems
     if strict:
-        _warn(problems)
+        warn_of(problems)
     return runs
 
 
@@ -82,48 +83,79 @@ def iter_traces(source: RunSource, *, strict: bool = True, problems: list[Proble
 
     What could not be read is appended to ``problems``.
     """
-    yield from _each(source, strict, [] if problems is None else problems)
+    yield from _whole(source, strict, [] if problems is None else problems)
 
 
-def _each(source: RunSource, strict: bool, problems: list[Problem]) -> Iterator[Run]:
+def _whole(source: RunSource, strict: bool, problems: list[Problem]) -> Iterator[Run]:
+    return cast("Iterator[Run]", each_run(source, problems, Run.from_events, strict=strict))
+
+
+def each_run(source: RunSource, problems: list[Problem], fold: Fold[AnyRun], *, strict: bool = True) -> Iterator[AnyRun | Run]:
+    """Yield the runs of a source, one after the other.
+
+    ``fold``: makes the run of a log of agentnb from its events, as `Run.from_events` does; other runs are always whole.
+    """
     if isinstance(source, Run):
         yield source
-    elif isinstance(source, Store):
-        yield from _sound(((str(path), partial(_logged, path)) for path in sorted(source.folder.glob("*.jsonl"))), problems)
-    elif isinstance(source, str | Path):
-        yield from _named(source, strict, problems)
+    elif isinstance(source, Store | str | Path):
+        for file in files_of(source):
+            yield from file.runs(problems, fold, strict=strict)
     elif isinstance(source, Iterable):
         for one in source:
-            yield from _each(one, strict, problems)
+            yield from each_run(one, problems, fold, strict=strict)
     else:
         raise TraceError(f"{source!r} is not a run", "Give a Run, several, a path, a folder, a glob or a Store")
 
 
-def _named(source: str | Path, strict: bool, problems: list[Problem]) -> Iterator[Run]:
+class SourceFile(NamedTuple):
+    """A file of a source of runs."""
+
+    path: Path
+    is_named: bool = False
+    """Whether it was named itself, and so must be a trace."""
+    is_log: bool = False
+    """Whether it must be a log of agentnb."""
+
+    def runs(self, problems: list[Problem], fold: Fold[AnyRun], *, strict: bool = True) -> Iterator[AnyRun | Run]:
+        """Yield its runs, as `each_run` does; if it was not named itself, that it cannot be read is one of the problems."""
+        read = _of_log(self.path, fold) if self.is_log else _of_path(self.path, strict, problems, fold)
+        return read if self.is_named else _sound([(str(self.path), lambda: read)], problems)
+
+
+def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
+    """Yield the files of a store, a folder, a glob or a path, in order of their names. Raises `StoreError` if there is none."""
+    if isinstance(source, Store):
+        yield from (SourceFile(path, is_log=True) for path in sorted(source.folder.glob("*.jsonl")))
+        return
     path = _expanded(source)
     if path.is_dir():
-        yield from _readable(_files_in(path), strict, problems)
+        yield from map(SourceFile, _files_in(path))
     elif path.exists() or not glob.has_magic(str(path)):
-        yield from _of_path(path, strict, problems)
+        yield SourceFile(path, is_named=True)
     else:
         found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
         if not found:
             raise StoreError(f"No file matches {source}")
-        yield from _readable(found, strict, problems)
+        yield from map(SourceFile, found)
+
+
+def folder_of(source: Store | str | Path) -> Path | None:
+    """Return the folder of a store, or the folder at this path; None if there is none."""
+    path = source.folder if isinstance(source, Store) else _expanded(source)
+    return path if path.is_dir() else None
 
 
 def _files_in(folder: Path) -> list[Path]:
     """Return the files of a folder and its subfolders that may be traces, without hidden ones."""
-    found = (path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)
-    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+    found = []
+    for within, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        named = (name for name in (*names, *folders) if not name.startswith("."))
+        found += [f"{within}{os.sep}{name}" for name in named if os.path.splitext(name)[1].lower() in ENDINGS]  # noqa: PTH122
+    return [Path(name) for name in sorted(found, key=lambda name: name.split(os.sep))]  # noqa: PTH206  # as paths, only faster
 
 
-def _readable(paths: Iterable[Path], strict: bool, problems: list[Problem]) -> Iterator[Run]:
-    """Yield the runs of these files, of any format."""
-    return _sound(((str(path), partial(_of_path, path, strict, problems)) for path in paths), problems)
-
-
-def _sound(sources: Iterable[tuple[str, Callable[[], Iterator[Run]]]], problems: list[Problem]) -> Iterator[Run]:
+def _sound(sources: Iterable[tuple[str, Callable[[], Iterator[AnyRun]]]], problems: list[Problem]) -> Iterator[AnyRun]:
     """Yield the runs of these sources, each with its name; one that cannot be read is a problem, and stops nothing."""
     for name, read in sources:
         try:
@@ -132,11 +164,16 @@ def _sound(sources: Iterable[tuple[str, Callable[[], Iterator[Run]]]], problems:
             problems.append(Problem(name, "", str(error)))
 
 
-def _logged(path: Path) -> Iterator[Run]:
-    yield load_file(path)
+def _of_log(path: Path, fold: Fold[AnyRun]) -> Iterator[AnyRun | Run]:
+    found = load_if_log(path, fold)
+    yield load_file(path) if found is None else found
 
 
-def _of_path(path: Path, strict: bool, problems: list[Problem]) -> Iterator[Run]:
+def _of_path(path: Path, strict: bool, problems: list[Problem], fold: Fold[AnyRun]) -> Iterator[AnyRun | Run]:
+    found = load_if_log(path, fold)
+    if found is not None:  # most files are sound logs; all others go the long way, which says what is wrong
+        yield found
+        return
     try:
         yield from _of_file(trace_file(path, strict=strict), problems)
     except OSError as error:
@@ -157,7 +194,8 @@ def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
     problems += file.problems
 
 
-def _warn(problems: list[Problem]) -> None:
+def warn_of(problems: list[Problem]) -> None:
+    """Warn of what was left out of a source."""
     for problem in problems[:MAX_WARNINGS]:
         warnings.warn(f"Left out: {problem}", stacklevel=3)
     if len(problems) > MAX_WARNINGS:

@@ -13,6 +13,8 @@ from agentnb.errors import TraceError
 
 MAX_SIZE = 1_000_000_000
 """Bytes of the largest file that is read: a run's log is a few megabytes, and is held in memory several times over."""
+MAX_STREAMED = 1_000_000_000_000
+"""Bytes of the largest file that is read as a stream, piece by piece."""
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),

@@ -7,19 +7,22 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import BinaryIO, Literal, Protocol, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from agentnb.core.events import AnyEvent
 from agentnb.core.well_formed import check_events
-from agentnb.core.wire import TooDeep, decode_lines
+from agentnb.core.wire import TooDeep, decode_log
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, TraceError, near
+from agentnb.traces.folder_cache import stamp_of
+from agentnb.traces.known_summaries import KnownSummaries
 from agentnb.traces.nested_file import Holders, NestedFile
-from agentnb.traces.reading import opened
+from agentnb.traces.reading import MAX_STREAMED, check_file, opened
 from agentnb.traces.run_file import RunFile, is_being_written
 from agentnb.traces.summaries import RunSummary, summary
 
@@ -28,6 +31,32 @@ FOLDER = Path(".agentnb") / "runs"
 MAX_OPEN = 128
 """Runs of one event loop that may write at the same time; others wait. (Many processes may open only 256 files.)"""
 AnyFile = TypeVar("AnyFile")
+
+
+class Readable(Protocol):
+    """A run as far as reading its log needs it: a `RunFacts`, or a part of one."""
+
+    @property
+    def parent_id(self) -> str | None:
+        """Id of the parent run, if it is nested."""
+
+    @property
+    def started_at(self) -> datetime | None:
+        """When it began."""
+
+    @property
+    def should_continue(self) -> bool:
+        """Whether it has not ended."""
+
+    def mark_interrupted(self) -> None:
+        """Note that its log has no end, and that no process writes it."""
+
+
+AnyRun = TypeVar("AnyRun", bound=Readable)
+Fold: TypeAlias = Callable[[list[AnyEvent]], AnyRun]
+"""Makes the run of its events, as `Run.from_events` does."""
+LOG_BEGINS = b'{"kind":"run_started"'
+"""The first bytes of each log that agentnb writes."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _MADE_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{11}")
 """The id of a run that agentnb named."""
@@ -78,7 +107,7 @@ class Store:
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror or error}", "Copy it to where it can") from error
         try:
-            return file, _resumable(_run_of(events, str(path)))
+            return file, _resumable(_run_of(events, str(path), Run.from_events))
         except BaseException:
             file.close()
             raise
@@ -154,21 +183,25 @@ class Store:
     def each_summary(self, left_out: list[str] | None = None) -> Iterator[RunSummary]:
         """Yield the same as `summaries`, reading each file only when it is needed.
 
-        The names of files that are not run logs are appended to ``left_out``.
+        The names of files that are not run logs are appended to ``left_out``. Where many logs are read, their summaries are
+        kept beside them, so that the next time only new and changed logs are.
         """
-        holders = Holders()
-        for run_id in self.ids()[::-1]:
-            try:
-                path = self.path(run_id)
-                found = _summary(path)
-                if _is_torn(found):
-                    held = holders.hold(path, found.parent_id, found.started_at)
-                    found = found._replace(status="running", stop_reason="running") if held else _summary(path)
-            except (TraceError, OSError):
-                if left_out is not None:
-                    left_out.append(f"{run_id}.jsonl")
-                continue
-            yield found
+        holders, known, ids = Holders(), KnownSummaries(self.folder), self.ids()
+        try:
+            for run_id in reversed(ids):
+                stamp = stamp_of(f"{self._prefix}{run_id}.jsonl")  # before it is read: a log may grow meanwhile
+                found = known.get(run_id, stamp)
+                if found is None:
+                    try:
+                        found = _summary_now(self.path(run_id), holders)
+                    except (TraceError, OSError):
+                        if left_out is not None:
+                            left_out.append(f"{run_id}.jsonl")
+                        continue
+                    known.add(run_id, stamp, found)
+                yield found
+        finally:
+            known.save({*ids})
 
     def summary(self, run_id: str) -> RunSummary:
         """Return the summary of the run with this id, or an unambiguous part of it."""
@@ -210,6 +243,15 @@ def _summary(path: Path) -> RunSummary:
         return summary(file, without_end)
 
 
+def _summary_now(path: Path, holders: Holders) -> RunSummary:
+    """Return the summary of a log, also of a nested one that a live run holds."""
+    found = _summary(path)
+    if not _is_torn(found):
+        return found
+    held = holders.hold(path, found.parent_id, found.started_at)
+    return found._replace(status="running", stop_reason="running") if held else _summary(path)
+
+
 def _is_torn(found: RunSummary) -> bool:
     """Return whether this is the log of a nested run, has no end, and is not locked itself."""
     return found.parent_id is not None and found.stop_reason == "interrupted"
@@ -225,11 +267,11 @@ def _check_parents(path: Path) -> None:
         raise BlockingIOError(errno.EWOULDBLOCK, "The run that it is nested in is running")
 
 
-def _run_of(events: list[AnyEvent], source: str) -> Run:
+def _run_of(events: list[AnyEvent], source: str, fold: Fold[AnyRun]) -> AnyRun:
     """Return the run of these events; raises `TraceError` if they make none, or are nested too deep."""
     try:
         check_events(events, source)
-        return Run.from_events(events)
+        return fold(events)
     except RecursionError as error:
         raise TooDeep(source) from error
 
@@ -259,16 +301,37 @@ def unreadable(path: Path, error: OSError) -> StoreError:
 def load_file(path: Path) -> Run:
     """Return the run of a log file; raises `StoreError` if it cannot be read, `TraceError` if it is not a log."""
     try:
-        with opened(path) as lines:
-            going_on = is_being_written(lines)  # checked first: a run that ends meanwhile is read with its end
-            run = _run_of(decode_lines(lines, str(path)), str(path))
-            if not going_on and run.parent_id is not None and run.should_continue:
-                going_on = Holders().hold(path, run.parent_id, run.started_at)
-                if not going_on:  # by now it has its end, if it was not cut off
-                    lines.seek(0)
-                    run = _run_of(decode_lines(lines, str(path)), str(path))
+        with opened(path) as file:
+            return _load(file, path, Run.from_events)
     except OSError as error:
         raise unreadable(path, error) from None
+
+
+def load_if_log(path: Path, fold: Fold[AnyRun]) -> AnyRun | None:
+    """Return the run of a file that begins as a log does; None if it does not, or cannot be read as one for any reason.
+
+    Opens the file once. ``fold``: makes the run of its events, as `Run.from_events` does.
+    """
+    try:
+        with opened(path, MAX_STREAMED) as file:
+            if file.read(len(LOG_BEGINS)) != LOG_BEGINS:
+                return None
+            check_file(os.fstat(file.fileno()), path)
+            file.seek(0)
+            return _load(file, path, fold)
+    except (OSError, TraceError):
+        return None
+
+
+def _load(file: BinaryIO, path: Path, fold: Fold[AnyRun]) -> AnyRun:
+    source = str(path)
+    going_on = is_being_written(file)  # checked first: a run that ends meanwhile is read with its end
+    run = _run_of(decode_log(file.read(), source), source, fold)
+    if not going_on and run.parent_id is not None and run.should_continue:
+        going_on = Holders().hold(path, run.parent_id, run.started_at)
+        if not going_on:  # by now it has its end, if it was not cut off
+            file.seek(0)
+            run = _run_of(decode_log(file.read(), source), source, fold)
     if not going_on:
         run.mark_interrupted()
     return run

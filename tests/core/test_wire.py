@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from stories import Story
 
 from agentnb.core import events as e
 from agentnb.core.messages import Image, Text, ToolCall
-from agentnb.core.wire import decode, decode_lines, encode
+from agentnb.core.wire import decode, decode_lines, decode_log, encode
 from agentnb.errors import TraceError
 
 CALL = ToolCall("look", {"where": "über 😀"}, "1")
@@ -150,6 +151,37 @@ def test_junk_between_events_is_an_error_with_the_number_of_its_line(subtests: p
                 data = b"".join([*WHOLE[:before], junk, *WHOLE[before:]])
                 with pytest.raises(TraceError, match=rf"^run\.jsonl, line {before + 1}: Not an event of agentnb"):
                     decode_lines(lines_of(data), "run.jsonl")
+
+
+def test_a_log_read_at_once_is_read_as_line_by_line(subtests: pytest.Subtests) -> None:
+    middle = len(WHOLE) // 2
+    logs = {
+        "whole": LOG,
+        "without its last line end": LOG[:-1],
+        "cut off": LOG[:-10],
+        "empty": b"",
+        "two events on a line": WHOLE[0] + WHOLE[1][:-1] + b"".join(WHOLE[2:]),
+        "an event on two lines": LOG.replace(b',"run_id"', b',\n"run_id"', 3),
+        "of an earlier schema": LOG.replace(b'"schema":%d' % e.SCHEMA, b'"schema":4', 1),
+        "of a later schema": LOG.replace(b'"schema":%d' % e.SCHEMA, b'"schema":99', 1),
+        "gone on with by another": b"".join([*WHOLE[:middle], GONE_ON, *WHOLE[middle:]]),
+        "an event under the name of unknown ones": b"".join([*WHOLE[:middle], WHOLE[1].replace(b"round_started", b"other")]),
+        "begins in the middle": b"".join(WHOLE[1:]),
+        "nested too deep": WHOLE[0] + b"[" * 100_000 + b"\n" + WHOLE[1],
+        **{f"with junk {junk!r}": b"".join([*WHOLE[:middle], junk, *WHOLE[middle:]]) for junk in JUNK},
+    }
+    for name, data in logs.items():
+        with subtests.test(name):
+            assert _read(lambda data=data: decode_log(data, "run.jsonl")) == _read(
+                lambda data=data: decode_lines(lines_of(data), "run.jsonl")
+            )
+
+
+def _read(read: Callable[[], list[e.AnyEvent]]) -> list[e.AnyEvent] | str:
+    try:
+        return read()
+    except TraceError as error:
+        return str(error)
 
 
 def test_an_event_cut_short_in_the_middle_of_a_log_is_an_error(subtests: pytest.Subtests) -> None:

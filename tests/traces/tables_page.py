@@ -28,6 +28,8 @@ tables.columns("rounds")[["column", "unit", "meaning"]]
 
 - Rounds count from 1, as in cards. `run.rounds[0]` is round 1; in the log, and in the `fields` of `tables.events`, its index
   is 0.
+- Tables of folders with many logs are kept beside them, and tables of any size can be queried as DuckDB relations:
+  [scale.md](scale.md).
 - What is unknown is missing, never 0. Traces of other products do not say how often a call was retried, or whether guidance was
   given: there such counts are missing.
 - Counts that may be missing are `Int64`, truth values that may be missing `boolean`, times UTC with microseconds, durations

@@ -7,17 +7,16 @@ from collections.abc import Iterable, Iterator
 from agentnb.core.well_formed import check_events
 from agentnb.core.wire import decode_lines
 from agentnb.detect.run import Run
-from agentnb.traces.store import load_file
+from agentnb.traces.store import LOG_BEGINS, load_file
 from agentnb.traces.trace_file import TraceFile
 
 NAME = "agentnb"
 TITLE = "run log of agentnb"
-BEGINS = b'{"kind":"run_started"'
 
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks. A log whose first line is damaged, or of a later version, is a log."""
-    if file.start.startswith(BEGINS):
+    if file.start.startswith(LOG_BEGINS):
         return ""
     first = file.first if file.kind in ("json", "lines") else None
     is_event = isinstance(first, dict) and isinstance(first.get("kind"), str) and bool(first.keys() & {"run_id", "schema"})

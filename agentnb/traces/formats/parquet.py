@@ -9,15 +9,15 @@ from itertools import groupby
 from typing import Any
 
 from agentnb.detect.run import Run
-from agentnb.traces.formats.agentnb_log import BEGINS as BEGINS_LOG
 from agentnb.traces.formats.agentnb_log import run_of_lines
+from agentnb.traces.store import LOG_BEGINS
 from agentnb.traces.trace_file import TraceFile
 
 NAME = "parquet"
 TITLE = "Parquet file of run logs"
 COLUMNS = ("run_id", "event")
 """The columns that are read; the others are there for queries."""
-BEGINS = BEGINS_LOG.decode()
+BEGINS = LOG_BEGINS.decode()
 """How the first event of a run begins."""
 ROWS = 1_000
 """Rows that are read at a time."""

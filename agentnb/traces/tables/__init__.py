@@ -12,6 +12,7 @@ from agentnb.traces.tables.loops import loops
 from agentnb.traces.tables.messages import messages
 from agentnb.traces.tables.patterns import patterns
 from agentnb.traces.tables.questions import questions
+from agentnb.traces.tables.relation import relation
 from agentnb.traces.tables.rounds import rounds
 from agentnb.traces.tables.runs import runs
 from agentnb.traces.tables.todos import todos
@@ -27,6 +28,7 @@ __all__ = [
     "messages",
     "patterns",
     "questions",
+    "relation",
     "rounds",
     "runs",
     "todos",

@@ -7,34 +7,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.errors import SettingsError, near
 from agentnb.traces.tables.columns import Column, table
-from agentnb.traces.tables.events import COLUMNS as OF_EVENTS
-from agentnb.traces.tables.guidance import COLUMNS as OF_GUIDANCE
-from agentnb.traces.tables.loops import COLUMNS as OF_LOOPS
-from agentnb.traces.tables.messages import COLUMNS as OF_MESSAGES
+from agentnb.traces.tables.events import TABLE as EVENTS
+from agentnb.traces.tables.frames import Table
+from agentnb.traces.tables.guidance import TABLE as GUIDANCE
+from agentnb.traces.tables.loops import TABLE as LOOPS
+from agentnb.traces.tables.messages import TABLE as MESSAGES
 from agentnb.traces.tables.patterns import COLUMNS as OF_PATTERNS
-from agentnb.traces.tables.questions import COLUMNS as OF_QUESTIONS
-from agentnb.traces.tables.rounds import COLUMNS as OF_ROUNDS
-from agentnb.traces.tables.runs import COLUMNS as OF_RUNS
-from agentnb.traces.tables.todos import COLUMNS as OF_TODOS
-from agentnb.traces.tables.tool_calls import COLUMNS as OF_TOOL_CALLS
-from agentnb.traces.tables.usage import COLUMNS as OF_USAGE
+from agentnb.traces.tables.questions import TABLE as QUESTIONS
+from agentnb.traces.tables.rounds import TABLE as ROUNDS
+from agentnb.traces.tables.runs import TABLE as RUNS
+from agentnb.traces.tables.todos import TABLE as TODOS
+from agentnb.traces.tables.tool_calls import TABLE as TOOL_CALLS
+from agentnb.traces.tables.usage import TABLE as USAGE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TABLES: Mapping[str, Sequence[Column[Any]]] = {
-    "runs": OF_RUNS,
-    "rounds": OF_ROUNDS,
-    "messages": OF_MESSAGES,
-    "tool_calls": OF_TOOL_CALLS,
-    "guidance": OF_GUIDANCE,
-    "todos": OF_TODOS,
-    "loops": OF_LOOPS,
-    "usage": OF_USAGE,
-    "questions": OF_QUESTIONS,
-    "events": OF_EVENTS,
-    "patterns": OF_PATTERNS,
+OF_RUNS: Mapping[str, Table[Any]] = {
+    one.name: one for one in (RUNS, ROUNDS, MESSAGES, TOOL_CALLS, GUIDANCE, TODOS, LOOPS, USAGE, QUESTIONS, EVENTS)
 }
+"""The tables of which each row is about one run."""
+TABLES: Mapping[str, Sequence[Column[Any]]] = {**{name: one.columns for name, one in OF_RUNS.items()}, "patterns": OF_PATTERNS}
 """The columns of each table."""
 NAMES = tuple(TABLES)
 """The names of the tables that are made of runs."""

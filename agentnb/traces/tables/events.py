@@ -9,10 +9,12 @@ import msgspec
 
 from agentnb.core.event import Event
 from agentnb.core.events import AnyEvent, RoundStarted, RunFinished
+from agentnb.core.run import RunFacts
 from agentnb.core.wire import encode
-from agentnb.detect.run import Run
-from agentnb.traces.files import RunSource, load_traces
-from agentnb.traces.tables.columns import JSON, ROUNDS, TIME, UTC, Column, number_of, table
+from agentnb.traces.files import RunSource
+from agentnb.traces.tables.columns import JSON, ROUNDS, TIME, UTC, Column, number_of
+from agentnb.traces.tables.folders import frame_of
+from agentnb.traces.tables.frames import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,12 +57,7 @@ COLUMNS: list[Column[Row]] = [
 ]
 
 
-def events(source: RunSource) -> pd.DataFrame:
-    """Return one row per event of the log, in order."""
-    return table((row for run in load_traces(source) for row in _rows(run)), COLUMNS)
-
-
-def _rows(run: Run) -> Iterator[Row]:
+def _rows(run: RunFacts) -> Iterator[Row]:
     current: int | None = None
     for event in run.events:
         if isinstance(event, RoundStarted):
@@ -70,3 +67,11 @@ def _rows(run: Run) -> Iterator[Row]:
         for name in IN_EVERY_EVENT:
             fields.pop(name, None)
         yield Row(event, None if isinstance(event, RunFinished) else current, kind, msgspec.json.encode(fields).decode())
+
+
+TABLE = Table("events", COLUMNS, _rows, RunFacts.from_events)
+
+
+def events(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
+    """Return one row per event of the log, in order."""
+    return frame_of(source, TABLE, cache)

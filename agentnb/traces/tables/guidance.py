@@ -10,8 +10,10 @@ from agentnb.core.guidance import Followed, Guidance
 from agentnb.detect.rules import CELLS
 from agentnb.detect.run import Run
 from agentnb.models.estimate import tokens_of_text
-from agentnb.traces.files import RunSource, load_traces
-from agentnb.traces.tables.columns import COUNTED, ROUNDS, TOKENS, Column, number_of, table
+from agentnb.traces.files import RunSource
+from agentnb.traces.tables.columns import COUNTED, ROUNDS, TOKENS, Column, number_of
+from agentnb.traces.tables.folders import frame_of
+from agentnb.traces.tables.frames import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,11 +97,6 @@ COLUMNS: list[Column[Row]] = [
 ]
 
 
-def guidance(source: RunSource) -> pd.DataFrame:
-    """Return the ledger of guidance: one row for each time guidance was given to a model, in order."""
-    return table((row for run in load_traces(source) for row in _rows(run)), COLUMNS)
-
-
 def _rows(run: Run) -> Iterator[Row]:
     followed_next: dict[str, int] = {}
     until: dict[tuple[int, int], int | None] = {}
@@ -130,3 +127,11 @@ def _verdicts(given: tuple[Guidance, ...], followed: tuple[Followed, ...]) -> It
 
 def _kind(guidance: Guidance) -> str:
     return "cell" if guidance.cell in CELLS else guidance.cell
+
+
+TABLE = Table("guidance", COLUMNS, _rows)
+
+
+def guidance(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
+    """Return the ledger of guidance: one row for each time guidance was given to a model, in order."""
+    return frame_of(source, TABLE, cache)

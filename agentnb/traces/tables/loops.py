@@ -9,8 +9,10 @@ import msgspec
 
 from agentnb.core.rounds import WorkflowRound, is_blocked
 from agentnb.detect.run import Run
-from agentnb.traces.files import RunSource, load_traces
-from agentnb.traces.tables.columns import JSON, ROUNDS, Column, number_of, table
+from agentnb.traces.files import RunSource
+from agentnb.traces.tables.columns import JSON, ROUNDS, Column, number_of
+from agentnb.traces.tables.folders import frame_of
+from agentnb.traces.tables.frames import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,11 +92,6 @@ COLUMNS: list[Column[Row]] = [
 ]
 
 
-def loops(source: RunSource) -> pd.DataFrame:
-    """Return one row per finding, whether or not it ended its run, in the order of their last rounds."""
-    return table((row for run in load_traces(source) for row in found(run)), COLUMNS)
-
-
 def found(run: Run) -> list[Row]:
     """Return what was found in a run, in the order of the last rounds."""
     stops = [_row(run, one.rule, one.first, one.last, one.severity, one.sentence) for one in run.loops]
@@ -130,3 +127,11 @@ def _first_of_planning(run: Run, index: int) -> int:
     while index and not any(record.is_work for record in run.rounds[index - 1].records) and not run.rounds[index - 1].completed:
         index -= 1
     return index
+
+
+TABLE = Table("loops", COLUMNS, found)
+
+
+def loops(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
+    """Return one row per finding, whether or not it ended its run, in the order of their last rounds."""
+    return frame_of(source, TABLE, cache)

@@ -2,74 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from agentnb.core.messages import Message, ToolResult
-from agentnb.traces.files import RunSource, load_traces
-from agentnb.traces.tables.columns import COUNTED, Column, table
+from agentnb.core.logged_messages import LoggedMessages
+from agentnb.core.messages import Text, ToolCall, ToolResult
+from agentnb.core.run import RunFacts
+from agentnb.traces.files import RunSource
+from agentnb.traces.tables.columns import COUNTED, Column
+from agentnb.traces.tables.folders import frame_of
+from agentnb.traces.tables.frames import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 class Row(NamedTuple):
-    """A message, its position, and whether it is inherited from the continued conversation."""
+    """A message: what the table shows of it, found in one pass over its parts."""
 
     run_id: str
     position: int
-    message: Message
+    role: str
+    author: str | None
+    text: str
+    calls: int
+    results: int
     inherited: bool
 
 
-def _text(message: Message) -> str:
-    results = [part.text for part in message.parts if isinstance(part, ToolResult)]
-    return "\n".join([*results, message.text] if message.text else results)
-
-
 COLUMNS: list[Column[Row]] = [
-    Column("run_id", "str", lambda row: row.run_id, "The run", "event.run_id"),
-    Column("position", "int64", lambda row: row.position, "Place in the conversation", COUNTED, "from 0"),
-    Column("role", "str", lambda row: row.message.role, "Role: user, assistant or tool", "the message"),
+    Column("run_id", "str", attrgetter("run_id"), "The run", "event.run_id"),
+    Column("position", "int64", attrgetter("position"), "Place in the conversation", COUNTED, "from 0"),
+    Column("role", "str", attrgetter("role"), "Role: user, assistant or tool", "the message"),
     Column(
         "author",
         "str",
-        lambda row: row.message.author or None,
+        attrgetter("author"),
         "Who wrote it, where several speakers share a conversation",
         "the message",
     ),
     Column(
         "text",
         "str",
-        lambda row: _text(row.message),
+        attrgetter("text"),
         "Its text, without thinking; of a tool message, the text of its results",
         "run_started.prompt, model_replied.message, tool_finished.result, command_received.message",
     ),
-    Column("tool_calls", "int64", lambda row: len(row.message.calls), "Tool calls in it", COUNTED, "calls"),
-    Column(
-        "tool_results",
-        "int64",
-        lambda row: sum(isinstance(part, ToolResult) for part in row.message.parts),
-        "Tool results in it",
-        COUNTED,
-        "results",
-    ),
+    Column("tool_calls", "int64", attrgetter("calls"), "Tool calls in it", COUNTED, "calls"),
+    Column("tool_results", "int64", attrgetter("results"), "Tool results in it", COUNTED, "results"),
     Column(
         "inherited",
         "bool",
-        lambda row: row.inherited,
+        attrgetter("inherited"),
         "Whether it belongs to the conversation that the run continues",
         "run_started.history",
     ),
 ]
 
 
-def messages(source: RunSource) -> pd.DataFrame:
+def _rows(run: LoggedMessages | RunFacts) -> Iterator[Row]:
+    run_id, inherited = run.id, run.inherited
+    for position, message in enumerate(run.messages):
+        texts, results, calls = [], [], 0
+        for part in message.parts:
+            if type(part) is Text:
+                texts.append(part.text)
+            elif type(part) is ToolCall:
+                calls += 1
+            elif type(part) is ToolResult:
+                results.append(part.text)
+        own_text = "".join(texts)
+        text = "\n".join([*results, own_text] if own_text else results)
+        yield Row(run_id, position, message.role, message.author or None, text, calls, len(results), position < inherited)
+
+
+TABLE = Table("messages", COLUMNS, _rows, LoggedMessages)
+
+
+def messages(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     """Return one row per stored message of the conversation, in order."""
-    return table(
-        (
-            Row(run.id, index, message, index < run.inherited)
-            for run in load_traces(source)
-            for index, message in enumerate(run.messages)
-        ),
-        COLUMNS,
-    )
+    return frame_of(source, TABLE, cache)

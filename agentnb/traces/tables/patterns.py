@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from agentnb.core.inner_calls import with_inner
 from agentnb.core.todos import open_todos
 from agentnb.detect.run import Run
-from agentnb.traces.files import RunSource, load_traces
+from agentnb.traces.files import RunSource
 from agentnb.traces.tables.columns import COUNTED, SHARE, Column, success_of, table
+from agentnb.traces.tables.folders import frame_of
+from agentnb.traces.tables.frames import Table
 from agentnb.traces.tables.loops import found
 
 if TYPE_CHECKING:
@@ -34,15 +38,20 @@ BY = (
 """What runs are grouped by, in the order of the rows."""
 
 
-class Facts(NamedTuple):
-    """What is counted of one run, found once."""
+class Facts(msgspec.Struct, frozen=True):
+    """What is counted of one run, found once, as plain data that can be kept."""
 
-    run: Run
+    run_id: str
+    status: str
+    has_ended: bool
+    is_foreign: bool
+    todos: int
+    todos_done: int
     calls: list[tuple[str, bool | None]]
     """For each of its tool calls the tool, and whether it succeeded."""
     guidance: list[tuple[str, bool | None]]
     """For each piece of guidance its set, and whether it was followed."""
-    groups: dict[str, set[str]]
+    groups: dict[str, list[str]]
     """For each of `BY`, the groups that the run is in."""
 
 
@@ -57,12 +66,12 @@ class Group:
     @cached_property
     def ended(self) -> list[Facts]:
         """Its runs that have ended."""
-        return [one for one in self.members if not one.run.should_continue]
+        return [one for one in self.members if one.has_ended]
 
     @cached_property
     def not_completed(self) -> list[Facts]:
         """Those that ended in any way but completed."""
-        return [one for one in self.ended if one.run.status != "completed"]
+        return [one for one in self.ended if one.status != "completed"]
 
     @property
     def completed(self) -> int:
@@ -72,8 +81,7 @@ class Group:
     @property
     def todos(self) -> tuple[int, int]:
         """Todos that are completed, and all todos of its runs."""
-        lists = [one.run.todos for one in self.members]
-        return sum(len(each) - len(open_todos(each)) for each in lists), sum(map(len, lists))
+        return sum(one.todos_done for one in self.members), sum(one.todos for one in self.members)
 
     @cached_property
     def successes(self) -> list[bool | None]:
@@ -90,7 +98,7 @@ class Group:
     @property
     def is_guided(self) -> bool:
         """Whether anybody knows of guidance: traces of other products do not say."""
-        return bool(self.verdicts) or any(one.run.origin is None for one in self.members)
+        return bool(self.verdicts) or any(not one.is_foreign for one in self.members)
 
     @property
     def order(self) -> tuple[int, int, int, int, str]:
@@ -103,7 +111,7 @@ class Group:
     def example(self) -> str:
         """Id of a run to open."""
         failing = [one for one in self.members if (self.value, False) in one.calls] if self.by == TOOL else self.not_completed
-        return (failing or self.members)[-1].run.id
+        return (failing or self.members)[-1].run_id
 
 
 def _share(part: int, whole: int) -> float | None:
@@ -140,7 +148,7 @@ COLUMNS: list[Column[Group]] = [
     Column(
         "failed",
         "int64",
-        lambda row: sum(one.run.status == "failed" for one in row.members),
+        lambda row: sum(one.status == "failed" for one in row.members),
         "Runs that an error ended",
         "run_finished.status",
         "runs",
@@ -204,15 +212,6 @@ COLUMNS: list[Column[Group]] = [
 ]
 
 
-def patterns(source: RunSource) -> pd.DataFrame:
-    """Return one row per group of runs: how often they complete, follow guidance and fail.
-
-    Groups of one kind stand together, the commonest failure first.
-    """
-    known = [_facts(run) for run in load_traces(source)]
-    return table(sorted(_groups(known), key=lambda group: group.order), COLUMNS)
-
-
 def _groups(known: list[Facts]) -> Iterator[Group]:
     for by in BY:
         members: dict[str, list[Facts]] = {}
@@ -223,7 +222,7 @@ def _groups(known: list[Facts]) -> Iterator[Group]:
             yield Group(by, value, mine)
 
 
-def _facts(run: Run) -> Facts:
+def _facts(run: Run) -> Iterator[Facts]:
     calls = [(record.call.name, success_of(record)) for one in run.rounds for _, record in with_inner(one.records)]
     given = [
         (guidance.set, one.followed[place].followed if place < len(one.followed) else None)
@@ -239,9 +238,25 @@ def _facts(run: Run) -> Facts:
         "agent": run.agent,
         "origin_format": run.origin.format if run.origin else None,
     }
-    groups = {by: {value} if value else set() for by, value in alone.items()}
+    groups: dict[str, Iterable[str]] = {by: [value] if value else [] for by, value in alone.items()}
     groups["finding"] = {row.rule for row in found(run)}
     groups["breach"] = {one.rule for each in run.rounds for one in each.todo_violations}
     groups[TOOL] = {name for name, _ in calls}
     groups[GUIDANCE] = ({name for name, _ in given} | {run.settings.get("guidance", {}).get("set")}) - {None}
-    return Facts(run, calls, given, groups)
+    done = len(run.todos) - len(open_todos(run.todos))
+    counts = not run.should_continue, run.origin is not None, len(run.todos), done
+    yield Facts(run.id, run.status, *counts, calls, given, {by: sorted(values) for by, values in groups.items()})
+
+
+FACTS = Table("patterns", [Column("facts", "str", lambda one: msgspec.json.encode(one).decode(), "", "")], _facts)
+"""What is kept of each run; the table itself is about groups of them."""
+
+
+def patterns(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
+    """Return one row per group of runs: how often they complete, follow guidance and fail.
+
+    Groups of one kind stand together, the commonest failure first.
+    """
+    decode = msgspec.json.Decoder(Facts).decode
+    known = [decode(text) for text in frame_of(source, FACTS, cache)["facts"]]
+    return table(sorted(_groups(known), key=lambda group: group.order), COLUMNS)

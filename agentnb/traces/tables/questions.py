@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from agentnb.core.questions import AskedQuestion
-from agentnb.detect.run import Run
-from agentnb.traces.files import RunSource, load_traces
-from agentnb.traces.tables.columns import JSON, ROUNDS, SECONDS, TIME, UTC, Column, number_of, table
+from agentnb.core.run import RunFacts
+from agentnb.traces.files import RunSource
+from agentnb.traces.tables.columns import JSON, ROUNDS, SECONDS, TIME, UTC, Column, number_of
+from agentnb.traces.tables.folders import frame_of
+from agentnb.traces.tables.frames import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,12 +90,7 @@ COLUMNS: list[Column[Row]] = [
 ]
 
 
-def questions(source: RunSource) -> pd.DataFrame:
-    """Return one row per question to the person, in order."""
-    return table((row for run in load_traces(source) for row in _rows(run)), COLUMNS)
-
-
-def _rows(run: Run) -> Iterator[Row]:
+def _rows(run: RunFacts) -> Iterator[Row]:
     if not run.questions:
         return
     tools = {(one.index, record.call.id): record.call.name for one in run.rounds for record in one.records}
@@ -103,3 +100,11 @@ def _rows(run: Run) -> Iterator[Row]:
 
 def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
+
+
+TABLE = Table("questions", COLUMNS, _rows, RunFacts.from_events)
+
+
+def questions(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
+    """Return one row per question to the person, in order."""
+    return frame_of(source, TABLE, cache)

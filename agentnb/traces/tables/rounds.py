@@ -12,7 +12,7 @@ from agentnb.core.rounds import CONTEXT_TOKENS, WorkflowRound
 from agentnb.core.todos import open_todos
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
-from agentnb.traces.files import RunSource, load_traces
+from agentnb.traces.files import RunSource
 from agentnb.traces.tables.columns import (
     COUNTED,
     DOLLARS,
@@ -26,8 +26,9 @@ from agentnb.traces.tables.columns import (
     Column,
     number_of,
     success_of,
-    table,
 )
+from agentnb.traces.tables.folders import frame_of
+from agentnb.traces.tables.frames import Table
 from agentnb.traces.tables.windows import context_window
 
 if TYPE_CHECKING:
@@ -236,11 +237,6 @@ COLUMNS: list[Column[Row]] = [
 ]
 
 
-def rounds(source: RunSource) -> pd.DataFrame:
-    """Return one row per round (a model call with its tool calls), including failed ones."""
-    return table((row for run in load_traces(source) for row in _rows(run)), COLUMNS)
-
-
 def _rows(run: Run) -> Iterator[Row]:
     mode = run.settings.get("policy", {}).get("workflow_mode")
     left, window = _open_after(run), context_window(run)
@@ -261,3 +257,11 @@ def _open_after(run: Run) -> dict[int, int]:
     if known is not None and run.rounds:
         found[len(run.rounds) - 1] = known
     return found
+
+
+TABLE = Table("rounds", COLUMNS, _rows)
+
+
+def rounds(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
+    """Return one row per round (a model call with its tool calls), including failed ones."""
+    return frame_of(source, TABLE, cache)

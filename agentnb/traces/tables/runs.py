@@ -9,7 +9,7 @@ import msgspec
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import has_open, open_todos
 from agentnb.detect.run import Run
-from agentnb.traces.files import RunSource, load_traces
+from agentnb.traces.files import RunSource
 from agentnb.traces.tables.columns import (
     COUNTED,
     DOLLARS,
@@ -23,8 +23,9 @@ from agentnb.traces.tables.columns import (
     counted,
     number_of,
     success_of,
-    table,
 )
+from agentnb.traces.tables.folders import frame_of
+from agentnb.traces.tables.frames import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -306,6 +307,9 @@ COLUMNS: list[Column[Run]] = [
 ]
 
 
-def runs(source: RunSource) -> pd.DataFrame:
+TABLE = Table("runs", COLUMNS, lambda run: [run])
+
+
+def runs(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     """Return one row per run: what it was, how it ended, what it took."""
-    return table(load_traces(source), COLUMNS)
+    return frame_of(source, TABLE, cache)

@@ -11,8 +11,10 @@ from agentnb.core.rounds import TodoViolation
 from agentnb.core.todos import Todo
 from agentnb.detect.judgements import TODO_VIOLATIONS
 from agentnb.detect.run import Run
-from agentnb.traces.files import RunSource, load_traces
-from agentnb.traces.tables.columns import ROUNDS, TIME, UTC, Column, number_of, table
+from agentnb.traces.files import RunSource
+from agentnb.traces.tables.columns import ROUNDS, TIME, UTC, Column, number_of
+from agentnb.traces.tables.folders import frame_of
+from agentnb.traces.tables.frames import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,11 +87,6 @@ COLUMNS: list[Column[Row]] = [
 ]
 
 
-def todos(source: RunSource) -> pd.DataFrame:
-    """Return one row per change of a todo, and one per breach of the list's discipline, in order."""
-    return table((row for run in load_traces(source) for row in _rows(run)), COLUMNS)
-
-
 def _rows(run: Run) -> Iterator[Row]:
     known: dict[int, Todo] = {}
     if run.events:
@@ -148,3 +145,11 @@ def _what(before: Todo | None, after: Todo | None) -> str:
     if after is None:
         return "removed"
     return "status" if before.status != after.status else "edited"
+
+
+TABLE = Table("todos", COLUMNS, _rows)
+
+
+def todos(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
+    """Return one row per change of a todo, and one per breach of the list's discipline, in order."""
+    return frame_of(source, TABLE, cache)

@@ -11,8 +11,8 @@ import msgspec
 from agentnb.core.events import CallBlocked, ToolFinished, ToolStarted
 from agentnb.core.inner_calls import with_inner
 from agentnb.core.rounds import CallRecord, WorkflowRound
-from agentnb.detect.run import Run
-from agentnb.traces.files import RunSource, load_traces
+from agentnb.core.run import RunFacts
+from agentnb.traces.files import RunSource
 from agentnb.traces.tables.columns import (
     COUNTED,
     JSON,
@@ -23,8 +23,9 @@ from agentnb.traces.tables.columns import (
     Column,
     number_of,
     success_of,
-    table,
 )
+from agentnb.traces.tables.folders import frame_of
+from agentnb.traces.tables.frames import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +39,7 @@ EXACT = 2**53
 class Row(NamedTuple):
     """A tool call, its run, its round, its position in the round, and when it began and ended."""
 
-    run: Run
+    run: RunFacts
     round: WorkflowRound
     position: int
     record: CallRecord
@@ -132,19 +133,7 @@ COLUMNS: list[Column[Row]] = [
 ]
 
 
-def tool_calls(source: RunSource, *, arguments: bool = False) -> pd.DataFrame:
-    """Return one row per tool call, in order.
-
-    ``arguments``: add a column for each argument that any call has, ``arguments.NAME``, with its values: whole numbers,
-    numbers, texts and truth values in a column of that type; other or mixed ones as Python objects. One that a call does not
-    have is missing.
-    """
-    rows = [row for run in load_traces(source) for row in _rows(run)]
-    frame = table(rows, COLUMNS)
-    return _with_values(frame, [row.record.call.arguments for row in rows]) if arguments else frame
-
-
-def _rows(run: Run) -> Iterator[Row]:
+def _rows(run: RunFacts) -> Iterator[Row]:
     if not any(one.records for one in run.rounds):
         return
     began: dict[str, datetime | None] = {}
@@ -159,6 +148,20 @@ def _rows(run: Run) -> Iterator[Row]:
             for parent, record in with_inner((of_the_model,)):
                 call_id = record.call.id
                 yield Row(run, one, position, record, parent, began.get(call_id), ended.get(call_id))
+
+
+TABLE = Table("tool_calls", COLUMNS, _rows, RunFacts.from_events)
+
+
+def tool_calls(source: RunSource, *, arguments: bool = False, cache: bool | None = None) -> pd.DataFrame:
+    """Return one row per tool call, in order.
+
+    ``arguments``: add a column for each argument that any call has, ``arguments.NAME``, with its values: whole numbers,
+    numbers, texts and truth values in a column of that type; other or mixed ones as Python objects. One that a call does not
+    have is missing.
+    """
+    frame = frame_of(source, TABLE, cache)
+    return _with_values(frame, [msgspec.json.decode(text) for text in frame["arguments"]]) if arguments else frame
 
 
 def _with_values(frame: pd.DataFrame, arguments: Sequence[Any]) -> pd.DataFrame:

@@ -19,11 +19,13 @@ from agentnb.core.events import (
     RunRecovered,
 )
 from agentnb.core.rounds import FINAL_ANSWER, Retry, WorkflowRound
+from agentnb.core.run import RunFacts
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.core.work_events import ModelCalled
-from agentnb.detect.run import Run
-from agentnb.traces.files import RunSource, load_traces
-from agentnb.traces.tables.columns import DOLLARS, ROUNDS, SECONDS, TIME, TOKENS, UTC, Column, number_of, table
+from agentnb.traces.files import RunSource
+from agentnb.traces.tables.columns import DOLLARS, ROUNDS, SECONDS, TIME, TOKENS, UTC, Column, number_of
+from agentnb.traces.tables.folders import frame_of
+from agentnb.traces.tables.frames import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +43,7 @@ BROKEN_OFF = "broken_off"
 class Call(NamedTuple):
     """A model call of any operation."""
 
-    run: Run
+    run: RunFacts
     round: int | None
     operation: str
     started_at: datetime | None
@@ -214,17 +216,12 @@ COLUMNS: list[Column[Call]] = [
 ]
 
 
-def usage(source: RunSource) -> pd.DataFrame:
-    """Return one row per model call, in order, including failed ones."""
-    return table((call for run in load_traces(source) for call in _calls(run)), COLUMNS)
-
-
 def _is_untold(call: Call) -> bool:
     """Return whether nobody knows how many attempts it took: traces of other products do not say."""
     return call.run.origin is not None and not call.retries
 
 
-def _calls(run: Run) -> Iterator[Call]:
+def _calls(run: RunFacts) -> Iterator[Call]:
     """Yield all model calls of a run; the only place that finds them."""
     side_calls = _SideCalls(run)
     yield from side_calls.calls.get(None, ())
@@ -241,7 +238,7 @@ def _calls(run: Run) -> Iterator[Call]:
 class _SideCalls:
     """The calls besides those of the rounds, by round, and the usage of replies that were not kept."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RunFacts) -> None:
         self.calls: dict[int | None, list[Call]] = {}
         """By round, those made before its request: compactions, and others; None: before the first round."""
         self.after: dict[int, list[Call]] = {}
@@ -368,7 +365,7 @@ class _SideCalls:
         self.calls.setdefault(self._round, []).append(call)
 
 
-def _of_round(run: Run, one: WorkflowRound) -> Call:
+def _of_round(run: RunFacts, one: WorkflowRound) -> Call:
     return Call(
         run,
         one.index,
@@ -386,7 +383,7 @@ def _of_round(run: Run, one: WorkflowRound) -> Call:
     )
 
 
-def _not_waited(run: Run, one: WorkflowRound) -> float:
+def _not_waited(run: RunFacts, one: WorkflowRound) -> float:
     """Return the seconds of a stopped call's last wait that did not pass."""
     if one.reply is not None or one.status != "cancelled" or not one.retries or one.ended_at is None:
         return 0.0
@@ -399,3 +396,11 @@ def _not_waited(run: Run, one: WorkflowRound) -> float:
 def _answered_by(metadata: dict[str, Any]) -> str | None:
     name = metadata.get("model")
     return name if isinstance(name, str) and name else None
+
+
+TABLE = Table("usage", COLUMNS, _calls, RunFacts.from_events)
+
+
+def usage(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
+    """Return one row per model call, in order, including failed ones."""
+    return frame_of(source, TABLE, cache)

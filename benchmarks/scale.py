@@ -1,0 +1,127 @@
+"""Whether memory stays bounded: tables of a million rounds, and a JSON Lines file of a gigabyte.
+
+Usage: python benchmarks/scale.py [--rounds 1000000] [--gigabytes 1] [--data FOLDER]
+
+Each row is a process of its own that says its peak of resident memory, beside that of a process that only loads the same
+libraries. A round of the logs takes 2 kB on the disk. Needs pyarrow and duckdb.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tables import write_logs
+from tqdm import tqdm
+
+ROUNDS = 100
+"""Rounds of a run."""
+WRITTEN = 200
+"""Runs that an agent makes; further ones are copies."""
+LINE = 100_000
+"""Bytes of a line of the large file: one conversation."""
+
+
+def write_many(folder: Path, runs: int) -> None:
+    """Have an agent write some logs, and copy them, each copy with a run id of its own."""
+    write_logs(folder, min(runs, WRITTEN), ROUNDS - 1, words=5)
+    logs = sorted(folder.glob("*.jsonl"))
+    for number in tqdm(range(len(logs), runs), desc="Copying logs", unit="run", mininterval=5):
+        log = logs[number % len(logs)]
+        run_id = f"{log.stem[:-6]}{number:06d}"
+        (folder / f"{run_id}.jsonl").write_bytes(log.read_bytes().replace(log.stem.encode(), run_id.encode()))
+
+
+def write_lines(path: Path, size: int) -> None:
+    messages = [{"role": "user", "content": "x" * LINE}, {"role": "assistant", "content": "Yes."}]
+    line = json.dumps({"messages": messages}).encode() + b"\n"
+    with path.open("wb") as file:
+        for _ in tqdm(range(size // len(line)), desc="Writing lines", unit="run", mininterval=5):
+            file.write(line)
+
+
+# What is measured, each in a process of its own
+
+
+def nothing(data: Path) -> Any:
+    import duckdb  # noqa: F401
+    import pandas  # noqa: F401
+    import pyarrow.parquet  # noqa: F401
+
+    from agentnb import iter_traces, tables  # noqa: F401
+
+
+def query(data: Path) -> Any:
+    from agentnb import tables
+
+    rounds = tables.relation("rounds", data / "rounds")
+    found = rounds.aggregate("count(*), count(distinct run_id), sum(cast(tools_called as int)), max(round)").fetchall()
+    return found[0]
+
+
+def frame(data: Path) -> Any:
+    from agentnb import tables
+
+    return len(tables.rounds(data / "rounds"))
+
+
+def lines(data: Path) -> Any:
+    from agentnb import iter_traces
+
+    return sum(1 for _ in iter_traces(data / "large.jsonl"))
+
+
+JOBS: dict[str, tuple[str, Callable[[Path], Any]]] = {
+    "nothing": ("loading the libraries", nothing),
+    "made": ("making the cache of rounds, and a query of all of them", query),
+    "query": ("the same query again", query),
+    "frame": ("all rounds as a data frame", frame),
+    "lines": ("iter_traces over the large file", lines),
+}
+
+
+def peak_of(job: str, data: Path) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--job", job, "--data", str(data)]
+    out = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    found: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=1_000_000)
+    parser.add_argument("--gigabytes", type=float, default=1.0)
+    parser.add_argument("--data", type=Path, help="a folder that keeps what was written")
+    parser.add_argument("--job", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.job:
+        started = time.perf_counter()
+        found = JOBS[given.job][1](given.data)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        print(json.dumps({"found": found, "seconds": time.perf_counter() - started, "peak": peak}))
+        return
+    with tempfile.TemporaryDirectory(prefix="agentnb-bench-") as folder:
+        data = given.data or Path(folder)
+        data.mkdir(exist_ok=True)
+        if not (data / "rounds").exists():
+            write_many(data / "rounds", given.rounds // ROUNDS)
+        if not (data / "large.jsonl").exists():
+            write_lines(data / "large.jsonl", int(given.gigabytes * 1e9))
+        sizes = [sum(path.stat().st_size for path in data.glob(pattern)) for pattern in ("rounds/*.jsonl", "large.jsonl")]
+        print(f"logs {sizes[0] / 1e6:,.0f} MB, large file {sizes[1] / 1e6:,.0f} MB")
+        print("\n| what | found | seconds | peak MB |\n|---|---|---:|---:|")
+        for job, (what, _) in JOBS.items():
+            row = peak_of(job, data)
+            print(f"| {what} | {row['found']} | {row['seconds']:.1f} | {row['peak']:,} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
