@@ -21,7 +21,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from agentnb import Agent, Matrix, Store, Todo, TodoBoard, ToolCall, tool
+from agentnb import Agent, Matrix, Store, Todo, TodoBoard, ToolCall, replay, tool
 from agentnb.core.events import TextDelta
 from agentnb.core.messages import Message, Text
 from agentnb.models.model import Reply
@@ -233,6 +233,19 @@ def of_many_at_once(base: float, store: Store, rounds: list[int]) -> Rows:
     ]
 
 
+def of_replay(base: float, store: Store, rounds: list[int]) -> Rows:
+    memory = median(loop_of(500), 3) / 500
+    run = asyncio.run(loop_of(500)())
+
+    async def replayed(detect: str | None) -> None:
+        replay(run, detect=detect)
+
+    return [
+        (f"replay of a round{name}, over a round in memory", median(lambda detect=detect: replayed(detect), 3) / 500 / memory)
+        for name, detect in (("", None), (" with the detectors `default`", "default"))
+    ]
+
+
 def of_imports(base: float, store: Store, rounds: list[int]) -> Rows:
     return [("import agentnb, over import json", import_seconds("agentnb") / import_seconds("json"))]
 
@@ -241,7 +254,17 @@ def of_interrupts(base: float, store: Store, rounds: list[int]) -> Rows:
     return [("an interrupt in a plain tool until control is back, over 0.3 s", interrupt_seconds() / 0.3)]
 
 
-STEPS = (of_the_loop, of_growth, of_discipline, of_parallel_tools, of_streaming, of_many_at_once, of_imports, of_interrupts)
+STEPS = (
+    of_the_loop,
+    of_growth,
+    of_discipline,
+    of_parallel_tools,
+    of_streaming,
+    of_many_at_once,
+    of_replay,
+    of_imports,
+    of_interrupts,
+)
 
 
 def main() -> None:
