@@ -30,13 +30,14 @@ SLOWEST_FIRST = (
     "tests/browser",
     "notebooks",
     "tests/notebook",
+    "tests/test_planted_keys.py",
     "tests/session",
     "tests/models",
     "tests/display",
     "tests/traces",
     "tests/agent",
 )
-"""In this order workers take files: what takes long is not begun last, when nothing is left for the other worker."""
+"""The order in which workers take files: what takes long is not begun last, when nothing is left for the other worker."""
 TAKES_LONG = 2.0
 """Seconds above which a test says why it takes them."""
 _home = pytest.StashKey[str]()
@@ -85,7 +86,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _turn(path: str) -> int:
-    return next((turn for turn, folder in enumerate(SLOWEST_FIRST) if path.startswith(f"{folder}/")), len(SLOWEST_FIRST))
+    return next((turn for turn, folder in enumerate(SLOWEST_FIRST) if f"{path}/".startswith(f"{folder}/")), len(SLOWEST_FIRST))
 
 
 class SlowTests:

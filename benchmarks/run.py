@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import random
 import signal
 import statistics
 import subprocess
@@ -22,10 +23,12 @@ from typing import Any
 from tqdm import tqdm
 
 from agentnb import Agent, Matrix, Store, Todo, TodoBoard, ToolCall, replay, tool
-from agentnb.core.events import TextDelta
+from agentnb.core.events import Origin, TextDelta
 from agentnb.core.messages import Message, Text
+from agentnb.detect import Run, presets
 from agentnb.models.model import Reply
 from agentnb.policies import PolicyBundle, natural_stop
+from agentnb.traces.run_writer import RunWriter
 
 DONE = Reply(Message("assistant", (Text("done"),)))
 NAP = 0.1
@@ -96,7 +99,7 @@ async def floor(rounds: int) -> None:
         messages += [reply, {"result": await add(**reply["call"])}]
 
 
-def median(run: Callable[[], Awaitable[Any]], times: int) -> float:
+def median(run: Callable[[], Awaitable[Any]], times: int, of: Callable[[list[float]], float] = statistics.median) -> float:
     """Seconds of one run."""
 
     async def several() -> list[float]:
@@ -109,7 +112,7 @@ def median(run: Callable[[], Awaitable[Any]], times: int) -> float:
             taken.append(time.perf_counter() - started)
         return taken
 
-    return statistics.median(asyncio.run(several()))
+    return of(asyncio.run(several()))
 
 
 def agent_of(model: Any, *tools: Any) -> Agent:
@@ -254,6 +257,39 @@ def of_interrupts(base: float, store: Store, rounds: list[int]) -> Rows:
     return [("an interrupt in a plain tool until control is back, over 0.3 s", interrupt_seconds() / 0.3)]
 
 
+def of_detection(base: float, store: Store, rounds: list[int]) -> Rows:
+    """The detectors alone: folding a run with them, less folding it without them; of each, the fastest time."""
+    memory = median(loop_of(200), 40, min) / 200
+    calls = [*asyncio.run(agent_of(Calls(200, "add", lambda i: {"a": i, "b": 1}), add).run("go")).events]
+    words = ["".join(RANDOM.choices("abcdefghij", k=RANDOM.randint(2, 9))) for _ in range(400)]
+    texts = [*told_run([" ".join(RANDOM.choices(words, k=90))[:500] for _ in range(200)]).events]
+    return [
+        ("the detectors of `default` in a round of a call, over a round in memory", detection_seconds(calls) / 200 / memory),
+        ("the same in a round of a text of 500 characters", detection_seconds(texts) / 200 / memory),
+    ]
+
+
+def detection_seconds(events: list[Any], times: int = 60) -> float:
+    def fold(makers: Any) -> float:
+        started = time.perf_counter()
+        Run.from_events(events, makers)
+        return time.perf_counter() - started
+
+    with_them, without = presets.preset("default"), ()
+    pairs = [(fold(with_them), fold(without)) for _ in range(times)]  # in turns: whatever else runs here slows both
+    return min(one for one, _ in pairs) - min(other for _, other in pairs)  # the difference of two times: noise only adds
+
+
+def told_run(texts: list[str]) -> Run:
+    """A run of several agents in which each round is one of these texts."""
+    writer = RunWriter(Origin("bench"))
+    writer.say("go")
+    for text in texts:
+        writer.reply(text, author="agent")
+    return writer.finish("completed")
+
+
+RANDOM = random.Random(1)
 STEPS = (
     of_the_loop,
     of_growth,
@@ -262,6 +298,7 @@ STEPS = (
     of_streaming,
     of_many_at_once,
     of_replay,
+    of_detection,
     of_imports,
     of_interrupts,
 )

@@ -41,21 +41,21 @@ class _OfFunction:
         return findings_of(self._of.function(run), self._of, run.last_round.index)
 
 
-def findings_of(said: Any, made_of: FunctionDetector, index: int) -> list[Finding]:
-    """Return what a function said as findings: None, a sentence, a `Finding`, or several of these.
+def findings_of(returned: Any, made_of: FunctionDetector, index: int) -> list[Finding]:
+    """Return what a function returned as findings: None, a sentence, a `Finding`, or several of these.
 
     Raises `SettingsError` for anything else.
     """
-    if said is None or said is False:
+    if returned is None or returned is False:
         return []
-    if isinstance(said, str):
-        return [Finding(made_of.name, made_of.family, index, index, made_of.severity, said)] if said else []
-    if isinstance(said, Finding):
-        return [said]
-    if isinstance(said, Iterable):
-        return [one for each in said for one in findings_of(each, made_of, index)]
+    if isinstance(returned, str):
+        return [Finding(made_of.name, made_of.family, index, index, made_of.severity, returned)] if returned else []
+    if isinstance(returned, Finding):
+        return [returned]
+    if isinstance(returned, Iterable):
+        return [one for each in returned for one in findings_of(each, made_of, index)]
     raise SettingsError(
-        f"The detector {made_of.name} returned {said!r}", "Return None, a sentence, a Finding, or a list of these"
+        f"The detector {made_of.name} returned {returned!r}", "Return None, a sentence, a Finding, or a list of these"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,35 @@ def started() -> Iterator[Any]:
             yield browser
         finally:
             browser.close()
+
+
+class OpenBrowser:
+    """Chromium, and a page in it, from when they are first asked for until they are closed."""
+
+    def __init__(self) -> None:
+        self.goes_on = False
+        """Whether the next test needs them too."""
+        self._until_closed = ExitStack()
+        self._browser: Any = None
+        self._page: StayingPage | None = None
+
+    def browser(self) -> Any:
+        """Chromium."""
+        if self._browser is None:
+            self._browser = self._until_closed.enter_context(started())
+        return self._browser
+
+    def page(self, kind: type[Any], url: str, folder: Path) -> StayingPage:
+        """The page, of that kind when it is first asked for."""
+        if self._page is None:
+            self._page = StayingPage(self.browser(), kind, url, folder)
+            self._until_closed.callback(self._page.close)
+        return self._page
+
+    def close(self) -> None:
+        """Close both, if they are open."""
+        self._browser = self._page = None
+        self._until_closed.close()
 
 
 @contextmanager

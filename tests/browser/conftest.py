@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import StayingPage, chromium, fresh_page, started
+from browsing import OpenBrowser, StayingPage, chromium, fresh_page
 from kernels import Kernels
 from pages import Classic, Lab
 from servers import serving
+
+HERE = Path(__file__).parent
+OPEN = OpenBrowser()
 
 
 @pytest.fixture(scope="session")
@@ -35,19 +38,36 @@ def classic_server(tmp_path_factory: pytest.TempPathFactory, kernels: Kernels) -
         yield served
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Chromium, for the tests of one file: while it runs, asyncio believes that an event loop runs on this thread."""
-    with started() as browser:
-        yield browser
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Note whether the browser is needed for longer than this test."""
+    OPEN.goes_on = nextitem is not None and HERE in nextitem.path.parents
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish() -> None:
+    """Close the browser also where tests end early, before the server has gone."""
+    OPEN.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def closed_when_no_longer_needed() -> Iterator[None]:
+    """Close the browser after the last file here: while it runs, asyncio believes that an event loop runs on this thread."""
+    yield
+    if not OPEN.goes_on:
+        OPEN.close()
 
 
 @pytest.fixture(scope="module")
-def staying_page(browser: Any, server: tuple[str, Path]) -> Iterator[StayingPage]:
-    """The page that the tests of a file share."""
-    page = StayingPage(browser, Lab, *server)
-    yield page
-    page.close()
+def browser() -> Any:
+    """Chromium, for all files."""
+    return OPEN.browser()
+
+
+@pytest.fixture(scope="module")
+def staying_page(server: tuple[str, Path]) -> StayingPage:
+    """The page that the tests of all files share."""
+    return OPEN.page(Lab, *server)
 
 
 @pytest.fixture
@@ -60,7 +80,7 @@ def lab(request: pytest.FixtureRequest, staying_page: StayingPage) -> Iterator[L
 
 @pytest.fixture
 def fresh_lab(browser: Any, server: tuple[str, Path]) -> Iterator[Lab]:
-    """A page of its own, for what must be there before a page is loaded, for what loads it again, and for what it holds."""
+    """A page of its own, for what must be there before a page is loaded, and for what a page that was loaded holds."""
     with fresh_page(browser, Lab, *server) as page:
         yield page
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,13 @@ SHOTS = "AGENTNB_SHOTS"
 CURRENT = "Array.from(window.jupyterapp?.shell.widgets('main') ?? []).find(it => it.sessionContext && it.content?.outerNode)"
 """The notebook, also while another view has the focus."""
 KERNEL = f"{CURRENT}?.sessionContext?.session?.kernel"
+IDLE = f"""() => {{
+    const kernel = {KERNEL};
+    const cells = [...kernel?._futures.values() ?? []].filter(one => one.msg.header.msg_type === 'execute_request');
+    return kernel?.status === 'idle' && cells.every(one => one._status & 4);
+}}"""
+"""What was sent to the kernel is a future of the page, with a bit for what came of it. The 4: its reply, and that it is done.
+The notebook's own sign waits another 150 ms to show it."""
 CLOSE_ALL = """() => {
     for (const one of [...window.jupyterapp.shell.widgets('main')]) {
         if (one.context?.model) one.context.model.dirty = false;
@@ -88,6 +97,7 @@ class Lab:
 
     def _wait_for_cells(self) -> None:
         self.page.wait_for_selector(".jp-Notebook .jp-Cell")
+        self.page.wait_for_function(f"() => {CURRENT}?.context.isReady")  # before that they may be those of an empty notebook
 
     def save(self) -> None:
         """Save, and wait until it is saved."""
@@ -137,8 +147,14 @@ class Lab:
         with urllib.request.urlopen(f"{self.url}/api/sessions?token=t", timeout=30) as answer:
             sessions = json.load(answer)
         for session in sessions:
+            # Half a second faster than to ask it to end itself. Nobody restarts it: what does so is told next.
+            with suppress(ProcessLookupError):
+                os.kill(int(self._process_of(session["kernel"]["id"]).read_text()), signal.SIGKILL)
             asked = urllib.request.Request(f"{self.url}/api/sessions/{session['id']}?token=t", method="DELETE")
             urllib.request.urlopen(asked, timeout=60).close()
+
+    def _process_of(self, kernel: str) -> Path:
+        return self.folder.parent / "jupyter_runtime_dir" / f"kernel-{kernel}.pid"
 
     def allow(self, what: str) -> None:
         """Let go on what waits for this in a kernel: see `story.Until`."""
@@ -147,10 +163,8 @@ class Lab:
     # The kernel of the notebook that is open
 
     def wait_idle(self) -> None:
-        """Until the kernel is there and has nothing to do, as it says itself and as the notebook shows."""
-        self.page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")
-        shown = '.jp-Notebook-ExecutionIndicator[data-status="idle"]'
-        self.page.wait_for_selector(shown, state="attached")  # a narrow window has no room for it
+        """Until the kernel is there and has nothing to do: it says so, and each cell that was sent to it has been answered."""
+        self.page.wait_for_function(IDLE)
 
     def kernel_status(self) -> str:
         """What the page knows of its kernel: idle, busy, or unknown after a reload while a cell runs."""

@@ -33,7 +33,7 @@ def serving(module: str, home: Path, kernelspecs: Path) -> Iterator[tuple[str, P
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     options = ["--allow-root", "--no-browser", f"--port={port}", "--IdentityProvider.token=t", f"--ServerApp.root_dir={folder}"]
-    command = [sys.executable, "-m", module, *options, *OPTIONS[module]]
+    command = [sys.executable, str(Path(__file__).with_name("server_of_forks.py")), module, *options, *OPTIONS[module]]
     with (home / "log").open("wb") as log:
         process = subprocess.Popen(command, env=_environment(home, kernelspecs), stdout=log, stderr=log)
         url = f"http://127.0.0.1:{port}"

@@ -57,8 +57,7 @@ def test_a_click_reaches_a_blocked_cell_in_the_classic_notebook(classic: Any, ke
     assert classic.complaints() == []
 
 
-def test_an_unsigned_copy_is_shown_untrusted_and_cleaned(fresh_lab: Any) -> None:
-    lab = fresh_lab
+def test_an_unsigned_copy_is_shown_untrusted_and_cleaned(lab: Any) -> None:
     lab.open(lab.write("signed.ipynb", [PROTOTYPE, BLOCK]))
     lab.run(0)
     lab.start(1)
@@ -96,8 +95,7 @@ def test_a_second_view_of_an_output_shows_what_the_first_shows(lab: Any) -> None
     assert "heard" in view.inner_text()
 
 
-def test_every_message_to_a_widget_is_counted(fresh_lab: Any) -> None:
-    lab = fresh_lab
+def test_every_message_to_a_widget_is_counted(lab: Any) -> None:
     traffic = Traffic(lab.page)
     lab.open(lab.write("traffic.ipynb", [PROTOTYPE, BLOCK]))
     lab.run(0)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import StayingPage
 from guards import DISPLAY, Guard, outline
 from hostile_runs import hostile_run
+from pages import Lab
 
 from agentnb import save_trace
 
@@ -17,19 +20,40 @@ PARTS = ["markup", "text", "links", "huge"]
 IMPORTS = "import hostile_runs\nfrom hostile_runs import play"
 
 
-def opened(lab: Any, name: str, *cells: str) -> Guard:
+class WatchedLab(Lab):
+    """A page that is watched from before it is loaded."""
+
+    def __init__(self, page: Any, url: str, folder: Path) -> None:
+        super().__init__(page, url, folder)
+        self.guard = Guard(page, url)
+
+
+@pytest.fixture(scope="module")
+def watched_page(browser: Any, server: tuple[str, Path]) -> Iterator[StayingPage]:
+    """A page that the tests of this file share, and no others."""
+    page = StayingPage(browser, WatchedLab, *server)
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def watched_lab(request: pytest.FixtureRequest, watched_page: StayingPage) -> Iterator[WatchedLab]:
+    failed = request.session.testsfailed
+    yield watched_page.take()
+    watched_page.give_back(spoiled=request.session.testsfailed > failed)
+
+
+def opened(lab: WatchedLab, name: str, *cells: str) -> None:
     for file in ("hostile.py", "hostile_runs.py"):
         shutil.copy(DISPLAY / file, lab.folder)
-    guard = Guard(lab.page, lab.url)
     lab.open(lab.write(f"{name}.ipynb", ["%load_ext agentnb\n" + IMPORTS, *cells]))
     lab.run(0)
-    return guard
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_nothing_of_it_does_harm_live_saved_and_untrusted(fresh_lab: Any, part: str) -> None:
-    lab = fresh_lab
-    guard = opened(lab, f"hostile-{part}", f"may_end = play({part!r})")
+def test_nothing_of_it_does_harm_live_saved_and_untrusted(watched_lab: WatchedLab, part: str) -> None:
+    lab, guard = watched_lab, watched_lab.guard
+    opened(lab, f"hostile-{part}", f"may_end = play({part!r})")
     before = outline(lab.page)
     lab.run(1)
     last = lab.value(f"len(hostile_runs.texts_of({part!r})) - 1")

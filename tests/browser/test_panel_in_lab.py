@@ -126,8 +126,7 @@ def test_what_is_wrong_is_told_beside_the_button_and_nothing_typed_is_lost(lab: 
     is_clean(lab)
 
 
-def test_a_page_that_is_loaded_again_has_what_was_typed_and_new_functions_are_offered(fresh_lab: Any) -> None:
-    lab = fresh_lab
+def test_a_page_that_is_loaded_again_has_what_was_typed_and_new_functions_are_offered(lab: Any) -> None:
     form = opened(lab)
     form.get_by_label("Prompt").fill("half a thought")
     form.get_by_role("checkbox", name="nap").check()

@@ -177,12 +177,13 @@ def _todos(text: str) -> Iterable[Todo]:
 def play(part: str, end: str = "failed") -> threading.Event:
     """Show the run in a live card below this cell, from its first event to the one before its last.
 
-    Set what is returned, and the run ends.
+    What is half done at a `Pause` is sent to the page, however short it lasts. Set what is returned, and the run ends.
     """
-    from agentnb.notebook.card.view import CardView
+    from agentnb.notebook.card import view as pace
     from agentnb.notebook.card.widget import LeftOpen
 
-    view = CardView(LeftOpen(), blocks=False)
+    pace.FRAME = pace.LOAD = 0  # no frame waits for the next: in this kernel only
+    view = pace.CardView(LeftOpen(), blocks=False)
     shown, may_end = threading.Event(), threading.Event()
 
     async def feed() -> None:
@@ -191,7 +192,8 @@ def play(part: str, end: str = "failed") -> threading.Event:
         await asyncio.to_thread(shown.wait)
         for item in between:
             if isinstance(item, Pause):
-                await asyncio.sleep(0.04)
+                while view._timer is not None:
+                    await asyncio.sleep(0)
             else:
                 view(item)
         await asyncio.to_thread(may_end.wait)

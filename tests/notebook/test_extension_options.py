@@ -9,6 +9,7 @@ from IPython.core.magic_arguments import magic_arguments, parse_argstring
 
 from agentnb.agent.agent import Agent
 from agentnb.agent.extension import Extension
+from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.notebook import extension_options
 from agentnb.notebook.extension_options import ExtensionOption, chosen_extensions, extensions_again
@@ -32,3 +33,17 @@ def test_a_row_is_an_option_and_recovery_makes_the_extension_again(monkeypatch: 
     assert [one.settings for one in extensions_again(run)] == [{"most": 5}]
     monkeypatch.delitem(extension_options.OPTIONS, "two-plans")
     assert extensions_again(run) == ()
+
+
+def test_detect_names_the_detectors_of_a_cell_and_of_its_recovery() -> None:
+    @magic_arguments("agent")
+    @extension_options.extension_options
+    def cell(line: str) -> None:
+        """A cell."""
+
+    (extension,) = chosen_extensions(parse_argstring(cell, "--detect openhands"))
+    assert (extension.name, extension.settings) == ("detect", {"preset": "openhands"})
+    run = Agent(ScriptedModel(["Done."]), detect="openhands").run_sync("go")
+    assert [one.settings for one in extensions_again(run)] == [{"preset": "openhands"}]
+    with pytest.raises(SettingsError, match="openhands"):
+        chosen_extensions(parse_argstring(cell, "--detect openhand"))

@@ -15,14 +15,14 @@ from agentnb.detect.detector import Finding
 
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
 _STRUCTURE = re.compile(r"^\s*(?:\|.*\||[|+-]{3,}|[*+-]\s.*|\d+\.\s.*|#{1,6}\s.*|>.*)$", re.MULTILINE)
-"""Lines of tables, lists, headings and quotes: they begin alike by nature, and the search begins anew behind them."""
+"""Lines of tables, lists, headings and quotes: they begin alike by nature, and the search restarts behind them."""
 
 
 class RepeatedChunks(RoundDetector):
     """A piece of ``size`` characters stands ``times`` times in the last ``history`` characters of a reply.
 
     The places are at most ``mean_gap`` characters apart on average, and there are at most ``periods`` different texts between
-    them. Code blocks are left out, and tables, lists, headings and quotes begin the search anew.
+    them. Code blocks are left out, and tables, lists, headings and quotes restart the search.
     """
 
     rule = "repeated_chunk"
@@ -43,7 +43,7 @@ class RepeatedChunks(RoundDetector):
         self._has_found = False
 
     def spoke(self, event: CommandReceived) -> None:
-        """Begin anew: the next finding is the first again."""
+        """Start again: the next finding is the first again."""
         self._has_found = False
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:

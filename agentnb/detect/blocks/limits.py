@@ -35,7 +35,7 @@ class RoundLimit(RoundDetector):
         self._count = self._first = 0
 
     def spoke(self, event: CommandReceived) -> None:
-        """Count anew if each turn has its own rounds."""
+        """Start counting again if each turn has its own rounds."""
         if self.each_turn:
             self._count = 0
 

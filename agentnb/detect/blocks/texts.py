@@ -28,7 +28,7 @@ Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 """Turns texts into vectors, for the comparison by meaning."""
 
 
-class _Said(NamedTuple):
+class _Reply(NamedTuple):
     round: int
     text: str
     vector: Sequence[float] | None
@@ -39,7 +39,7 @@ class RepeatedText(RoundDetector):
 
     They are found from the ``repeats``-th one within ``within`` replies on. A text is compared with the last ``window`` of its
     author, by rapidfuzz: from ``alike`` per cent on they are the same, unless each has a name or a number that the other lacks,
-    as a form has that is filled in anew for each item of a list. ``embed`` compares by meaning instead: ``alike`` is then 100
+    as a form has that is filled in again for each item of a list. ``embed`` compares by meaning instead: ``alike`` is then 100
     times the cosine of the vectors. From the ``stop_after``-th finding on, its severity is stop.
     """
 
@@ -59,7 +59,7 @@ class RepeatedText(RoundDetector):
     ) -> None:
         self.repeats, self.severity, self.alike, self.stop_after = repeats, severity, alike, stop_after
         self.window, self.within, self.embed, self.same_names = window, within, embed, same_names
-        self._said: dict[str, deque[_Said]] = {}
+        self._replied: dict[str, deque[_Reply]] = {}
         self._replies = self._times = 0
         self._found: deque[tuple[int, int]] = deque(maxlen=max(repeats, 1))
         """For each of the last repeats, which reply it was, and the round that it repeats."""
@@ -68,7 +68,7 @@ class RepeatedText(RoundDetector):
     def spoke(self, event: CommandReceived) -> None:
         """Forget what was said, unless another agent has only repeated itself."""
         if is_new_input(event, self._heard):
-            self._said.clear()
+            self._replied.clear()
             self._found.clear()
             self._times = 0
         self._heard = event.text
@@ -84,10 +84,10 @@ class RepeatedText(RoundDetector):
         if len(text) < SHORTEST:
             return ()
         text = text if len(text) <= MAX_COMPARED else text[: MAX_COMPARED // 2] + text[-MAX_COMPARED // 2 :]
-        said = _Said(one.index, text, self.embed([text])[0] if self.embed is not None else None)
+        this = _Reply(one.index, text, self.embed([text])[0] if self.embed is not None else None)
         before = self._before(one.reply.author)
-        same = next((old for old in reversed(before) if self._is_same(said, old)), None)
-        before.append(said)
+        same = next((old for old in reversed(before) if self._is_same(this, old)), None)
+        before.append(this)
         if same is None:
             return ()
         self._found.append((self._replies, same.round))
@@ -98,16 +98,16 @@ class RepeatedText(RoundDetector):
         severity = "stop" if self._times >= self.stop_after else self.severity
         sentence = f"Round {one.index + 1} says nearly what round {same.round + 1} said"
         if self.repeats > 1:
-            sentence += f": the {self.repeats}. repeat within {self.within} replies"
+            sentence += f", and there were {self.repeats} such repeats within {self.within} replies"
         return self.found(min(first, same.round), one.index, severity, sentence, [same.text, text])
 
-    def _before(self, author: str) -> deque[_Said]:
+    def _before(self, author: str) -> deque[_Reply]:
         """Return the last texts of an author, at most of 16 authors."""
-        if author not in self._said and len(self._said) == 16:
-            del self._said[next(iter(self._said))]
-        return self._said.setdefault(author, deque(maxlen=self.window))
+        if author not in self._replied and len(self._replied) == 16:
+            del self._replied[next(iter(self._replied))]
+        return self._replied.setdefault(author, deque(maxlen=self.window))
 
-    def _is_same(self, one: _Said, other: _Said) -> bool:
+    def _is_same(self, one: _Reply, other: _Reply) -> bool:
         if one.vector is not None and other.vector is not None:
             return 100 * cosine(one.vector, other.vector) >= self.alike
         from rapidfuzz import fuzz

@@ -114,7 +114,7 @@ class MostlyReading(RoundDetector):
         self._has_worked = False
 
     def spoke(self, event: CommandReceived) -> None:
-        """Begin anew."""
+        """Forget the calls."""
         self._last.clear()
         self._has_worked = False
 

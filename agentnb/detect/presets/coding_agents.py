@@ -79,7 +79,7 @@ ROO = Preset(
         rule(RoundsWithErrors, times=2, severity="notice", failed=False, silent=True),
     ),
     "The 4th identical call is blocked, and 2 turns without a tool are a mistake",
-    "it counts anew after each block",
+    "it starts counting again after each block",
 )
 OPENCODE = Preset(
     "opencode",

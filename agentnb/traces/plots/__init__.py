@@ -1,16 +1,37 @@
 """Runs as plots: one function a plot, each of which returns a matplotlib figure.
 
-Each takes a run, several runs, a path, a folder, a glob or a store, as the tables do; `timeline` takes one run. The figures
+Each takes a run, several runs, a path, a folder, a glob or a store, as the tables do; `timeline`, `detections`
+and `similarity` take one run, and `sweep` a table of `agentnb.detect.sweep`. The figures
 are made without pyplot: a notebook shows them once, and ``figure.savefig("plot.png")`` writes them. Rounds count from 1, an
 unknown value is never drawn as 0, and a plot without data says so.
 """
 
 from agentnb.traces.plots.cost import cost
+from agentnb.traces.plots.detections import detections
 from agentnb.traces.plots.guidance import guidance
 from agentnb.traces.plots.outcomes import outcomes
+from agentnb.traces.plots.similarity import similarity
+from agentnb.traces.plots.survival import survival
+from agentnb.traces.plots.sweeps import sweep
 from agentnb.traces.plots.timeline import timeline
 from agentnb.traces.plots.todos import todos
 from agentnb.traces.plots.tokens import tokens
 from agentnb.traces.plots.tools import tools
 
-__all__ = ["cost", "guidance", "outcomes", "timeline", "todos", "tokens", "tools"]
+OF_A_TABLE = frozenset({"sweep"})
+"""Plots that take a table instead of runs."""
+OF_ONE_RUN = frozenset({"detections", "similarity", "timeline"})
+
+__all__ = [
+    "cost",
+    "detections",
+    "guidance",
+    "outcomes",
+    "similarity",
+    "survival",
+    "sweep",
+    "timeline",
+    "todos",
+    "tokens",
+    "tools",
+]

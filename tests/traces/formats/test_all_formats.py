@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from formats_page import PAGE, page
 
 from agentnb import Run, load_traces
 from agentnb.core.wire import encode
@@ -59,3 +60,7 @@ def test_a_sample_is_read_the_same_each_time_plain_packed_and_archived(tmp_path:
                     assert [contents(run) for run in archived] == [contents(run) for run in runs]
                 packed = load_traces(tmp_path / "packed.gz")
                 assert [contents(run) for run in packed] == [contents(run) for run in runs]
+
+
+def test_the_page_lists_every_format() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/traces/formats/formats_page.py"

@@ -19,7 +19,7 @@ if __name__ == "__main__":
 
 from run_builder import START, RunBuilder, answered, called, todos_are, todos_of  # noqa: E402
 
-from agentnb import Agent, Run, plots  # noqa: E402
+from agentnb import Agent, Run, detect, plots  # noqa: E402
 from agentnb.core import events as e  # noqa: E402
 from agentnb.core import work_events as w  # noqa: E402
 from agentnb.core.compaction import Compacted  # noqa: E402
@@ -185,6 +185,25 @@ def figures() -> Iterator[tuple[str, Any]]:
         yield name, getattr(plots, name)(told())
     for name in ("guidance", "outcomes"):
         yield name, getattr(plots, name)(simulated())
+    yield "detections", plots.detections(repeating(), ["default", "openhands", "crush", "cline", "smolagents"])
+    yield "similarity", plots.similarity(repeating())
+    yield "survival", plots.survival(simulated())
+    labels = [run.model.startswith("simulated:looping") for run in simulated()]
+    yield "sweep", plots.sweep(detect.sweep(simulated(), labels, detect.blocks.RepeatedCall, times=range(2, 7)))
+
+
+def repeating() -> Run:
+    """A run that works, repeats two calls in turn, edits and tests, and repeats one call."""
+    run = RunBuilder()
+    for name, text in [(f"read_{number}", str(number) * 40) for number in range(4)]:
+        run.round(called(name), text=text)
+    for _ in range(4):
+        run.round(called("search", query="weight of Gentoo"), text="No results.").round(called("open_page", page=1), text="404")
+    for number in range(3):
+        run.round(called("edit", line=number), text=f"line {number} changed").round(called("run_tests"), text="1 failed")
+    for _ in range(5):
+        run.round(called("run_tests"), text="1 failed")
+    return run.round("The tests still fail, and I do not know why.").run
 
 
 def main(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Kernels that are forked from a process which has imported ipykernel and agentnb, one such process for each worker.
+"""Kernels forked from a process which has imported ipykernel and agentnb: one such process for each that starts kernels.
 
 To start and to import takes most of what a kernel costs. A fork has all of it done, and is as good as a kernel that was just
 started: a process of its own, with nothing in it that another test has made.
@@ -7,6 +7,7 @@ started: a process of its own, with nothing in it that another test has made.
 from __future__ import annotations
 
 import atexit
+import importlib
 import json
 import os
 import signal
@@ -52,17 +53,18 @@ class Forked:
         self.send_signal(signal.SIGTERM)
 
 
-def launch(command: list[str], *, env: dict[str, str], cwd: str, **_: Any) -> Any:
-    """Start a kernel, in place of `jupyter_client.launcher.launch_kernel`."""
-    server = _server()
-    server.stdin.write(json.dumps({"arguments": command[command.index("-f") :], "env": env, "cwd": cwd}) + "\n")
-    server.stdin.flush()
-    return Forked(int(server.stdout.readline()))
+def launch(command: list[str], *, env: dict[str, str], cwd: str, imported: tuple[str, ...] = (), **_: Any) -> Any:
+    """Start a kernel, in place of `jupyter_client.launcher.launch_kernel`. ``imported``: as of `server`."""
+    process = server(imported)
+    process.stdin.write(json.dumps({"arguments": command[command.index("-f") :], "env": env, "cwd": cwd}) + "\n")
+    process.stdin.flush()
+    return Forked(int(process.stdout.readline()))
 
 
 @cache
-def _server() -> Any:
-    process = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def server(imported: tuple[str, ...] = ()) -> Any:
+    """The process that kernels are forked from. ``imported``: modules that they have besides those that all of them have."""
+    process = subprocess.Popen([sys.executable, __file__, *imported], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     atexit.register(_end, process)
     return process
 
@@ -73,7 +75,7 @@ def _end(process: Any) -> None:
     process.stdout.close()
 
 
-def serve(asked: TextIO, told: TextIO) -> None:
+def serve(asked: TextIO, told: TextIO, imported: list[str]) -> None:
     """Fork a kernel for each line, and tell its number."""
     sys.path.pop(0)  # this folder: a kernel does not have it
     os.environ["JPY_PARENT_PID"] = str(os.getpid())  # read when ipykernel is imported: kernels end when this process has
@@ -82,6 +84,8 @@ def serve(asked: TextIO, told: TextIO) -> None:
 
     import agentnb.notebook.extension  # noqa: F401
 
+    for name in imported:
+        importlib.import_module(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a kernel has ended
     for line in iter(asked.readline, ""):
         begun, begin = os.pipe()
@@ -113,4 +117,4 @@ def _become_kernel(begin: int, arguments: list[str], env: dict[str, str], cwd: s
 if __name__ == "__main__":
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what kernels print must not get among the answers
-    serve(sys.stdin, answers)
+    serve(sys.stdin, answers, sys.argv[1:])

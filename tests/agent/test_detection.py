@@ -1,0 +1,88 @@
+"""Detectors that look on while an agent works, and what follows from what they find."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from agentnb import Agent, Minimal, Store, ToolCall, load_trace
+from agentnb.core import events as e
+from agentnb.core.work_events import FindingMade
+from agentnb.detect import Run, findings
+from agentnb.display.states import why
+from agentnb.errors import SettingsError
+from agentnb.models import ScriptedModel
+from agentnb.policies import PolicyBundle, natural_stop
+from agentnb.session.recovery import recover
+
+
+class Bare:
+    """A policy without rules of its own."""
+
+    name = "bare"
+
+    def rules(self, *given: object, **how: object) -> PolicyBundle:
+        return PolicyBundle((natural_stop,))
+
+
+def look(n: int) -> str:
+    """Look."""
+    return "the same"
+
+
+def live(calls: int, store: Store | None = None) -> Run:
+    replies = [*[ToolCall("look", {"n": 1})] * calls, "Done."]
+    agent = Agent(ScriptedModel(replies), tools=[look], policy=Bare(), todos=False, detect="default")  # type: ignore[arg-type]
+    return agent.run_sync("go", store=store)
+
+
+def test_a_loop_is_nudged_then_blocked_then_stopped() -> None:
+    run = live(12)
+    assert (run.status, run.stop_reason, len(run.rounds)) == ("stopped", "loop_detected", 5)
+    assert [(one.last + 1, one.severity) for one in run.findings] == [(3, "nudge"), (4, "block"), (5, "stop")]
+    assert [bool(one.guidance) for one in run.rounds] == [False, False, False, True, True]
+    assert [one.records[0].rule for one in run.rounds] == ["", "", "", "", "nothing_new"]
+    assert why(run) == "The same call of look returned the same 5 times, and nothing new came in between."
+
+
+def test_each_finding_is_logged_when_it_is_made_and_not_at_the_end() -> None:
+    kinds = [type(one) for one in live(12).events]
+    places = [place for place, kind in enumerate(kinds) if kind is FindingMade]
+    assert len(places) == 3 and all(kinds[place - 1] is e.RoundFinished for place in places)
+    assert e.RoundStarted in kinds[places[0] :]
+
+
+def test_a_run_that_heeds_the_nudge_goes_on() -> None:
+    run = live(3)
+    assert (run.status, len(run.findings), run.text) == ("completed", 1, "Done.")
+
+
+def test_what_was_found_live_is_found_in_the_log(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = live(12, store)
+    again = load_trace(store.path(run.id))
+    assert [(one.rule, one.last) for one in findings(again)] == [(one.rule, one.last) for one in again.findings]
+
+
+def test_a_name_that_there_is_not_is_refused_at_once() -> None:
+    with pytest.raises(SettingsError, match="no preset 'defualt'"):
+        Agent(ScriptedModel([]), detect="defualt")
+
+
+def test_an_agent_without_detectors_logs_none() -> None:
+    run = Agent(ScriptedModel(["Done."]), policy=Minimal()).run_sync("go")
+    assert "extensions" not in run.settings
+
+
+def test_a_run_is_resumed_with_its_detectors(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = live(12, store)
+    lines = store.path(run.id).read_bytes().splitlines(keepends=True)
+    cut = next(place for place, one in enumerate(run.events) if isinstance(one, FindingMade) and one.severity == "block")
+    store.path(run.id).write_bytes(b"".join(lines[: cut + 1]))
+    model = ScriptedModel([ToolCall("look", {"n": 1})] * 5)
+    agent = Agent(model, tools=[look], policy=Bare(), todos=False, detect="default")  # type: ignore[arg-type]
+    resumed = asyncio.run(recover(store.load(run.id), agent=agent, store=store))
+    assert (resumed.stop_reason, len(resumed.rounds), len(resumed.findings)) == ("loop_detected", 5, 3)

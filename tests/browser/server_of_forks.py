@@ -1,0 +1,34 @@
+"""A Jupyter server whose kernels are forks, which start in a moment: ``python server_of_forks.py MODULE OPTIONS``."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.provisioning import local_provisioner
+
+sys.path[0] = str(Path(__file__).resolve().parents[1] / "support")
+import forked_kernels  # noqa: E402  # it stands beside what all tests share
+
+IMPORTED = ("anywidget", "pandas")
+"""What the notebooks of the tests import in their first cell."""
+start_afresh = local_provisioner.launch_kernel
+
+
+def launch(command: list[str], *, env: dict[str, str], **rest: Any) -> Any:
+    """Fork a kernel. One with paths of its own has another ipykernel in them (see `kernels.py`): it is started afresh."""
+    if env.get("PYTHONPATH") != os.environ.get("PYTHONPATH"):
+        kernel = start_afresh(command, env=env, **rest)
+    else:
+        kernel = forked_kernels.launch(command, env=env, imported=IMPORTED, **rest)
+    Path(command[command.index("-f") + 1]).with_suffix(".pid").write_text(str(kernel.pid))
+    return kernel
+
+
+if __name__ == "__main__":
+    local_provisioner.launch_kernel = launch
+    forked_kernels.server(IMPORTED)  # which imports while this one does
+    runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)

@@ -1,0 +1,92 @@
+"""Detectors made of a function of the run so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from detected_runs import Calls
+
+from agentnb import Agent, ToolCall
+from agentnb.core.run import RunFacts
+from agentnb.detect import Finding, detector, findings, timeline
+from agentnb.errors import SettingsError
+from agentnb.models import ScriptedModel
+
+
+@detector(family="stall", severity="nudge")
+def slow(run: RunFacts) -> str | None:
+    """Find every third round."""
+    return f"{len(run.rounds)} rounds" if len(run.rounds) % 3 == 0 else None
+
+
+def three() -> Calls:
+    return Calls().call("a").call("b").call("c")
+
+
+def test_a_sentence_is_a_finding_about_the_round_that_ended() -> None:
+    assert findings(three().run, slow) == [Finding("slow", "stall", 2, 2, "nudge", "3 rounds")]
+
+
+def test_it_may_return_a_finding_several_or_nothing(subtests: pytest.Subtests) -> None:
+    one = Finding("mine", "words", 0, 1)
+    cases: dict[str, tuple[Callable[[RunFacts], Any], int]] = {
+        "nothing": (lambda run: None, 0),
+        "an empty text": (lambda run: "", 0),
+        "a finding": (lambda run: one, 3),
+        "several": (lambda run: [one, "and this"], 6),
+        "a generator": (lambda run: (text for text in ["a", "b"]), 6),
+    }
+    for name, (function, count) in cases.items():
+        with subtests.test(name):
+            assert len(findings(three().run, detector(function))) == count
+
+
+def test_it_has_the_name_of_its_function_or_its_own() -> None:
+    @detector
+    def talkative(run: RunFacts) -> str:
+        return "again"
+
+    assert {one.rule for one in findings(three().run, talkative)} == {"talkative"}
+    named = detector(name="words", severity="stop")(talkative.function)
+    assert {(one.rule, one.severity) for one in findings(three().run, named)} == {("words", "stop")}
+    assert [*timeline(three().run, [named])["preset"]] == ["words"] * 3
+
+
+def test_it_can_be_called_like_the_function_it_was() -> None:
+    assert slow(three().run) == "3 rounds"
+
+
+def test_what_cannot_be_a_detector_is_refused() -> None:
+    async def waits(run: RunFacts) -> None:
+        return None
+
+    for make, words in (
+        (lambda: detector(severity="bad"), "severity"),  # type: ignore[call-overload]
+        (lambda: detector(waits), "async"),
+        (lambda: findings(three().run, detector(lambda run: 5)), "returned 5"),
+        (lambda: findings(three().run, 5), "makes no detector"),  # type: ignore[arg-type]
+        (lambda: findings(three().run, "gemnii"), "gemini"),
+    ):
+        with pytest.raises(SettingsError, match=words):
+            make()
+
+
+def test_presets_and_own_detectors_are_given_together() -> None:
+    story = Calls()
+    for _ in range(3):
+        story.call()
+    assert [one.rule for one in findings(story.run, ["default", slow])] == ["nothing_new", "slow"]
+
+
+def test_it_looks_on_while_an_agent_works() -> None:
+    def look(n: int) -> str:
+        """Look."""
+        return str(n)
+
+    replies = [*[ToolCall("look", {"n": n}) for n in range(3)], "Done."]
+    run = Agent(ScriptedModel(replies), tools=[look], detect=slow, todos=False).run_sync("go")
+    assert [(one.rule, one.last) for one in run.findings] == [("slow", 2)]
+    assert [one.text[:9] for one in run.rounds[3].guidance if one.set == "detect"] == ["3 rounds."]
+    assert run.settings["extensions"] == [{"name": "detect", "settings": {"preset": "slow"}}]

@@ -1,0 +1,83 @@
+"""What is done about findings: a notice is logged, then a nudge, a block and a stop, in this order and one at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detected_runs import Calls
+
+from agentnb.core import work_events as w
+from agentnb.core.messages import ToolCall
+from agentnb.detect import Run
+from agentnb.policies.detected import block, nudge, stop
+
+EVIDENCE = {"tool": "look", "arguments": {"n": 1}}
+
+
+def story_of(*severities: str, family: str = "loop", evidence: Any = EVIDENCE) -> Calls:
+    """A round for each severity, in which something was found with it; "" for a round without a finding."""
+    story = Calls()
+    for severity in severities:
+        story.call("look", n=1)
+        if severity:
+            last = story.round_count - 1
+            fields = {"rule": "r", "family": family, "first": 0, "last": last, "sentence": "It repeats itself"}
+            story.add(w.FindingMade, **fields, severity=severity, evidence=evidence)
+    return story
+
+
+def done(run: Run) -> list[str]:
+    """What is done about the last round."""
+    call = ToolCall("look", {"n": 1}, "c")
+    acts = {"nudge": nudge(run), "block": block(call, run), "stop": stop(run)}
+    return [name for name, act in acts.items() if act is not None]
+
+
+def test_the_worst_finding_begins_with_a_nudge_and_goes_one_step_at_a_time() -> None:
+    assert done(story_of("stop").run) == ["nudge"]
+    assert done(story_of("stop", "stop").run) == ["nudge", "block"]
+    assert done(story_of("stop", "stop", "stop").run) == ["nudge", "block", "stop"]
+
+
+def test_nothing_goes_further_than_its_severity() -> None:
+    assert done(story_of(*["notice"] * 5).run) == []
+    assert done(story_of(*["nudge"] * 5).run) == ["nudge"]
+    assert done(story_of(*["block"] * 5).run) == ["nudge", "block"]
+
+
+def test_a_notice_is_no_step() -> None:
+    assert done(story_of("notice", "notice", "stop").run) == ["nudge"]
+
+
+def test_a_round_without_a_finding_is_left_alone_and_a_long_quiet_begins_anew() -> None:
+    assert done(story_of("stop", "stop", "").run) == []
+    assert done(story_of("stop", "", "stop").run) == ["nudge", "block"]
+    assert done(story_of("stop", "stop", *[""] * 12, "stop").run) == ["nudge"]
+
+
+def test_each_family_has_its_own_steps() -> None:
+    story = story_of("stop", "stop")
+    story.add(w.FindingMade, rule="f", family="failure", first=0, last=1, severity="stop", sentence="It fails")
+    assert stop(story.run) is None
+    ended = stop(story_of(*["stop"] * 3, family="failure").run)
+    assert ended is not None and (ended.stop_reason, ended.status) == ("failure_detected", "stopped")
+
+
+def test_only_the_call_of_the_finding_is_blocked() -> None:
+    run = story_of("block", "block").run
+    assert block(ToolCall("look", {"n": 1.0}, "c"), run) is not None
+    assert block(ToolCall("look", {"n": 2}, "c"), run) is None and block(ToolCall("see", {"n": 1}, "c"), run) is None
+    for evidence in (None, ["look"], "look", {"tool": "look"}):
+        assert block(ToolCall("look", {"n": 1}, "c"), story_of("block", "block", evidence=evidence).run) is None
+
+
+def test_a_block_gives_the_earlier_result() -> None:
+    found = block(ToolCall("look", {"n": 1}, "c"), story_of("block", "block").run)
+    assert found is not None and found.rule == "r" and found.result.error_code == "duplicate_call_blocked"
+    assert found.result.text.endswith("ok")
+
+
+def test_a_nudge_says_what_was_found_and_what_comes_next() -> None:
+    first, second = nudge(story_of("stop").run), nudge(story_of("stop", "stop").run)
+    assert first is not None and first.text.startswith("It repeats itself. Do something") and first.level == 1
+    assert second is not None and "will be stopped" in second.text and second.level == 2

@@ -1,0 +1,36 @@
+"""docs/detect.md cannot go stale: its presets are those that there are, and its cells run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from detected_runs import Calls
+
+from agentnb import Agent, load_trace
+from agentnb.detect import presets
+from agentnb.models import ScriptedModel
+
+TEXT = (Path(__file__).resolve().parents[1] / "docs" / "detect.md").read_text(encoding="utf-8")
+
+
+def test_the_page_names_every_preset() -> None:
+    table = TEXT.partition("## Presets")[2].partition("Two things")[0]
+    named = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE)))) | {"default_without_texts"}
+    assert named - {"preset"} == {*presets.names()}
+
+
+def test_the_cells_of_the_page_run() -> None:
+    first, scores, own = re.findall(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+    known: dict[str, object] = {}
+    exec(first, known)
+    runs = [load_trace("complex-fails.json"), Calls(run_id="short").call().run]
+    exec(scores, known | {"runs": runs, "labels": [1, 0]})
+    exec(own, known)
+
+
+def test_the_rules_that_the_page_names_are_those_of_default() -> None:
+    rules = re.findall(r"\*\*`(\w+)`\*\*", TEXT)
+    assert {"nothing_new", "repeated_text", "unheeded_message", "planning_only", "failing_tool", "todo_reopened"} <= {*rules}
+    agent = Agent(ScriptedModel(["Done."]), detect="default")
+    assert agent.settings["extensions"][0]["settings"] == {"preset": "default"}
