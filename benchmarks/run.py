@@ -22,7 +22,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from agentnb import Agent, Matrix, Store, Todo, TodoBoard, ToolCall, tool
+from agentnb import Agent, Matrix, Store, Todo, TodoBoard, ToolCall, replay, tool
 from agentnb.core.events import Origin, TextDelta
 from agentnb.core.messages import Message, Text
 from agentnb.detect import Run, presets
@@ -236,6 +236,19 @@ def of_many_at_once(base: float, store: Store, rounds: list[int]) -> Rows:
     ]
 
 
+def of_replay(base: float, store: Store, rounds: list[int]) -> Rows:
+    memory = median(loop_of(500), 3) / 500
+    run = asyncio.run(loop_of(500)())
+
+    async def replayed(detect: str | None) -> None:
+        replay(run, detect=detect)
+
+    return [
+        (f"replay of a round{name}, over a round in memory", median(lambda detect=detect: replayed(detect), 3) / 500 / memory)
+        for name, detect in (("", None), (" with the detectors `default`", "default"))
+    ]
+
+
 def of_imports(base: float, store: Store, rounds: list[int]) -> Rows:
     return [("import agentnb, over import json", import_seconds("agentnb") / import_seconds("json"))]
 
@@ -281,10 +294,11 @@ STEPS = (
     of_the_loop,
     of_growth,
     of_discipline,
-    of_detection,
     of_parallel_tools,
     of_streaming,
     of_many_at_once,
+    of_replay,
+    of_detection,
     of_imports,
     of_interrupts,
 )

@@ -30,7 +30,7 @@ BEFORE_THE_REPLY: tuple[type[e.Event], ...] = (
     *WORK_KINDS,
 )
 """Kinds of events of a round that come before its request was sent, or sent for the last time."""
-DECIDED = (e.GuidanceGiven, e.LoopDetected, w.GuidanceDrawn, w.FindingMade)
+DECIDED = frozenset({e.GuidanceGiven, e.LoopDetected, w.GuidanceDrawn, w.FindingMade})
 """Kinds of events that say what the model was told, and what was found: a shadow run has its own."""
 
 
@@ -155,9 +155,8 @@ class ShadowRun:
         judged: set[str] = set()
         blocked: set[str] = set()
         for event in events:
-            parent = getattr(event, "parent_call", "")
             if isinstance(event, e.ToolAdmitted | e.ToolStarted | e.CallBlocked):
-                call = event.call
+                call, parent = event.call, event.parent_call
                 if parent in blocked:
                     blocked.add(call.id)
                 elif not parent and call.id not in judged:
@@ -165,16 +164,18 @@ class ShadowRun:
                     if (found := judge(event)) is not None:
                         blocked.add(call.id)
                         yield e.CallBlocked(seq=0, at=event.at, run_id=event.run_id, call=call, result=found[0], rule=found[1])
-            if _call_of(event) not in blocked:
+            if not blocked or _call_of(event) not in blocked:
                 yield event
 
     def _take_over(self, events: Iterable[e.AnyEvent]) -> None:
         for event in events:
-            if not isinstance(event, DECIDED):
-                self._apply(self._begun(event) if isinstance(event, e.RunStarted) else event)
+            kind = type(event)
+            if kind not in DECIDED:
+                self._apply(self._begun(event) if kind is e.RunStarted else event)  # type: ignore[arg-type]  # it is one
 
     def _apply(self, event: e.AnyEvent) -> None:
-        self.run.apply(replace(event, seq=len(self.run.events)))
+        seq = len(self.run.events)
+        self.run.apply(event if event.seq == seq else replace(event, seq=seq))  # up to where they part it is the same
 
 
 def _call_of(event: e.AnyEvent) -> str | None:

@@ -1,4 +1,4 @@
-"""Tab completion in ``%%agent``, ``%agent`` and ``%traces`` lines: options, files, models, tools, commands."""
+"""Tab completion in ``%%agent``, ``%agent``, ``%traces`` and ``%replay`` lines: options, files, models, tools, commands."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from agentnb.notebook.commands.answer import DECLINE, MODEL_OPTIONS, offered
 from agentnb.notebook.commands.history import KINDS
 from agentnb.notebook.commands.keys import OPTIONS, names_to_offer
 from agentnb.notebook.commands.recover import RECOVER_OPTIONS
+from agentnb.notebook.commands.replay import replay_words_after
 from agentnb.notebook.commands.todos import CHANGES
 from agentnb.notebook.commands.traces import words_after
 from agentnb.notebook.names import output_names, tool_names
@@ -50,6 +51,8 @@ def matcher(
             found = _line_words(words[1:-1], session, shell.user_ns)
         elif len(words) > 1 and words[0] == "%traces":
             found = words_after(words[1:-1], fragment)
+        elif len(words) > 1 and words[0] == "%replay":
+            found = replay_words_after(words[1:-1], fragment, session, shell.user_ns)
         else:
             return {"completions": [], "suppress": False}
         completions = [SimpleCompletion(word, type="option") for word in found if word.startswith(fragment)]

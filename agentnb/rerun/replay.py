@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -162,7 +161,8 @@ class _Walk:
 
     def _as_made(self, call: ToolCall) -> ToolCall:
         """Return the call as the model made it: a person may have changed its arguments before it ran."""
-        return next((one for one in self.shadow.run.last_round.calls if one.id == call.id), call)
+        records = self.shadow.run.last_round.records
+        return next((one.call for one in records if one.call.id == call.id), call)
 
     def _lets_repeat(self, block: Block) -> bool:
         return block.result.error_code == DUPLICATE and block.result.name in self._may_repeat
@@ -187,7 +187,7 @@ class _Walk:
             verdict = decide(self._after_calls if run.last_round.records else self._policies, run)
         recorded = course.decision(walked, place)
         decision = self._decision(verdict, recorded)
-        done = ReplayedRound(
+        return ReplayedRound(
             recorded=course.round_of(now),
             recorded_decision=recorded,
             would_be=run.last_round,
@@ -195,8 +195,8 @@ class _Walk:
             verdict=verdict,
             judged_calls=tuple(self._judged),
             findings=tuple(self._found.get(now.start.index, ())),
+            differs=bool(self._judged) or differ(recorded, decision),
         )
-        return replace(done, differs=bool(self._judged) or differ(recorded, decision))
 
     def _decision(self, verdict: Verdict | None, recorded: Decision) -> Decision:
         run = self.shadow.run
@@ -230,7 +230,7 @@ class _Walk:
             goes_on = following is not None and following.would_be is not None
             after = shadowed[following.recorded.index] if following is not None and goes_on else None
             marked.append(
-                replace(
+                structs.replace(
                     one,
                     would_be=would_be,
                     next_recorded=() if following is None else following.recorded.guidance,

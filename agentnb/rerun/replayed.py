@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.messages import ToolCall
 from agentnb.core.rounds import WorkflowRound
@@ -47,8 +49,7 @@ class JudgedCall(NamedTuple):
     """Whether it would have been blocked; if not, the record blocked it and its result is unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayedRound:
+class ReplayedRound(msgspec.Struct, frozen=True, kw_only=True):
     """A round of the recorded run, and what would have been done. Rounds behind a would-be end have no ``would_be``."""
 
     recorded: WorkflowRound

@@ -29,6 +29,10 @@ def test_options_models_tools_and_commands_are_completed(kernel: Any, subtests: 
         ("%%agent --history doc", "documented"),
         ("%%agent --bud", "--budget"),
         ("%agent rec", "recover"),
+        ("%replay complex", "complex-fails"),
+        ("%replay healthy -p mi", "minimal"),
+        ("%replay healthy -d def", "default"),
+        ("%replay healthy --work", "--workflow-mode"),
     ]:
         with subtests.test(code):
             assert offered in complete(kernel, code)

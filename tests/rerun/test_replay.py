@@ -303,3 +303,9 @@ def test_a_preset_of_detectors_acts_as_it_would_have_live() -> None:
     until = (parting(found) or 99) - 1
     assert texts(found.would_be)[:until] == texts(on)[:until]
     assert any(given.cell == "detected" for one in found.would_be.rounds for given in one.guidance)
+
+
+def test_a_foreign_trace_that_ends_with_a_tool_call_was_ended_from_outside() -> None:
+    found = replay(foreign(LOOK, ToolCall("submit", {})))
+    assert parting(found) is None and found.caught_at is None
+    assert found.rounds[-1].recorded_decision.continues is None and isinstance(found.rounds[-1].verdict, Continue)

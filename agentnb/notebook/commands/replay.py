@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from agentnb.detect.presets import names as presets
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, near
 from agentnb.examples import FILES, find
+from agentnb.guidance import BUILT_IN
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.names import check_variable, unquoted
+from agentnb.policies.named import NAMED
 from agentnb.rerun.replay import replay
 from agentnb.rerun.replayed import Replay
 from agentnb.session.session import Session
@@ -52,3 +56,19 @@ def _run(name: str, session: Session, variables: Mapping[str, Any]) -> Run:
 def _detectors(name: str, variables: Mapping[str, Any]) -> Any:
     """Return the detectors in a variable, or the name of a preset; None without a name."""
     return variables.get(name, name) or None
+
+
+def replay_words_after(before: list[str], fragment: str, session: Session, variables: Mapping[str, Any]) -> list[str]:
+    """Return what completes a word of ``%replay``: runs, examples and options, or the choices of an option."""
+    choices = {
+        ("-g", "--guidance"): [*BUILT_IN, *session.sets],
+        ("-p", "--policy"): [*NAMED],
+        ("-d", "--detect"): [*presets()],
+        ("-o", "--out", "--max-rounds"): [],
+    }
+    for options, found in choices.items():
+        if before and before[-1] in options:
+            return found
+    if fragment.startswith("-"):
+        return [*chain.from_iterable(choices), "--workflow-mode"]
+    return [*[name for name, value in variables.items() if isinstance(value, Run) and not name.startswith("_")], *FILES]
