@@ -87,7 +87,7 @@ def extended(bundle: PolicyBundle, extensions: tuple[Extension, ...]) -> PolicyB
         guides=(*bundle.guides, *each(extensions, "guides")),
         gates=(*bundle.gates, *map(OnCopy, each(extensions, "gates"))),
         detectors=(*bundle.detectors, *[one for one in each(extensions, "detectors") if not _asks_model(one)]),
-        asking=(*bundle.asking, *[one for one in each(extensions, "detectors") if _asks_model(one)]),
+        model_detectors=(*bundle.model_detectors, *[one for one in each(extensions, "detectors") if _asks_model(one)]),
     )
 
 

@@ -62,7 +62,7 @@ class Loop:
         self._todos = todos or TodoSync(None, log)
         self._calls = ModelCalls(model, log, bundle, self._budget, is_cancelled=lifecycle.is_cancelled)
         self._compactor = Compactor(self._calls, request_builder, history, log)
-        self._asked = AskedDetectors(bundle.asking, self._calls, log) if bundle.asking else None
+        self._asked = AskedDetectors(bundle.model_detectors, self._calls, log) if bundle.model_detectors else None
         self._round_started = perf_counter()
 
     def raises(self, error: AgentnbError) -> bool:

@@ -27,7 +27,7 @@ class PolicyBundle(NamedTuple):
     """Whether marker lines in replies are read, and removed from the text."""
     detectors: tuple[DetectorMaker, ...] = ()
     """Detectors that look on while it runs: what they find is logged when the round is over."""
-    asking: tuple[FunctionDetector, ...] = ()
+    model_detectors: tuple[FunctionDetector, ...] = ()
     """Detectors that ask the model between rounds."""
     note: Callable[[RunSoFar], str] = _nothing
     """Returns the status line that is sent with every request: where the run stands."""

@@ -7,9 +7,9 @@ from time import perf_counter
 
 from msgspec import structs
 
+from agentnb.context.side_question import side_question
 from agentnb.core.events import Warned
-from agentnb.core.messages import encodable, user
-from agentnb.core.request import Request
+from agentnb.core.messages import encodable
 from agentnb.core.usage import NOTHING_USED
 from agentnb.core.work_events import FindingMade, ModelCalled
 from agentnb.detect.custom import FunctionDetector, findings_of
@@ -50,7 +50,7 @@ class AskedDetectors:
         started, usage, problem = perf_counter(), NOTHING_USED, ""
         reply: Reply | None = None
         try:
-            async for item in self._calls.side_request(Request(encodable(system), (user(text),))):
+            async for item in self._calls.side_request(side_question(text, system)):
                 if isinstance(item, Reply):
                     reply, usage = item, item.usage
         except BaseException as error:
