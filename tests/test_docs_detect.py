@@ -21,12 +21,13 @@ def test_the_page_names_every_preset() -> None:
 
 
 def test_the_cells_of_the_page_run() -> None:
-    first, scores, own = re.findall(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+    first, scores, own, asks = re.findall(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
     known: dict[str, object] = {}
     exec(first, known)
     runs = [load_trace("complex-fails.json"), Calls(run_id="short").call().run]
     exec(scores, known | {"runs": runs, "labels": [1, 0]})
     exec(own, known)
+    exec(asks, known)
 
 
 def test_the_rules_that_the_page_names_are_those_of_default() -> None:

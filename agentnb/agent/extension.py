@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentnb.core.json_schema import plain_data
+from agentnb.detect.custom import FunctionDetector
 from agentnb.detect.detector import DetectorMaker
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
@@ -92,8 +93,13 @@ def extended(bundle: PolicyBundle, extensions: tuple[Extension, ...]) -> PolicyB
         policies=(*each(extensions, "policies"), *bundle.policies, *each(extensions, "limits")),
         guides=(*bundle.guides, *each(extensions, "guides")),
         gates=(*bundle.gates, *map(OnCopy, each(extensions, "gates"))),
-        detectors=(*bundle.detectors, *each(extensions, "detectors")),
+        detectors=(*bundle.detectors, *[one for one in each(extensions, "detectors") if not _asks_model(one)]),
+        model_detectors=(*bundle.model_detectors, *[one for one in each(extensions, "detectors") if _asks_model(one)]),
     )
+
+
+def _asks_model(maker: DetectorMaker) -> bool:
+    return isinstance(maker, FunctionDetector) and maker.asks_model
 
 
 def each(extensions: Iterable[Extension], part: str) -> Iterator[Any]:

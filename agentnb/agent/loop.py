@@ -24,6 +24,7 @@ from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.direct import called_directly
 from agentnb.policies.ending import ASKED_FOR_TOOLS
 from agentnb.policies.verdict import Continue, Stop, Verdict, after_calls, decide
+from agentnb.runtime.asked_detectors import AskedDetectors
 from agentnb.runtime.compactor import Compactor
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.lifecycle import Lifecycle
@@ -61,6 +62,7 @@ class Loop:
         self._todos = todos or TodoSync(None, log)
         self._calls = ModelCalls(model, log, bundle, self._budget, is_cancelled=lifecycle.is_cancelled)
         self._compactor = Compactor(self._calls, request_builder, history, log)
+        self._asked = AskedDetectors(bundle.model_detectors, self._calls, log) if bundle.model_detectors else None
         self._round_started = perf_counter()
 
     def raises(self, error: AgentnbError) -> bool:
@@ -78,6 +80,9 @@ class Loop:
                 await self._lifecycle.read_inbox()
                 self._todos.look()  # the run may have waited for the person
             await self._round(verdict)
+            if self._asked is not None:
+                await self._asked.look()
+                self._budget.settle(run.spent)
             if self._inbox.has_news:
                 await self._lifecycle.read_inbox()
             self._todos.look()

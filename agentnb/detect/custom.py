@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar, get_args, overload
 
 from agentnb.core.events import AnyEvent, RoundFinished
 from agentnb.core.run import RunFacts
-from agentnb.core.work_events import Severity
+from agentnb.core.work_events import FindingMade, Severity
 from agentnb.detect.detector import Finding
 from agentnb.errors import SettingsError
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+Ask = Callable[..., Awaitable[str]]
+"""Asks a model: ``await ask(text)`` or ``await ask(text, system="...")`` returns its answer."""
 
 
 class FunctionDetector:
@@ -20,11 +24,15 @@ class FunctionDetector:
 
     def __init__(self, function: Callable[..., Any], name: str, family: str, severity: Severity) -> None:
         self.function, self.name, self.family, self.severity = function, name, family, severity
+        self.asks_model = inspect.iscoroutinefunction(function)
+        """Whether it is async and asks a model: it runs between rounds of a live run, and a replay reads what it found."""
         self.__name__, self.__doc__ = name, function.__doc__
 
-    def __call__(self, run: RunFacts | None = None) -> Any:
+    def __call__(self, run: RunFacts | None = None, *more: Any) -> Any:
         """Make a detector; with a run, return what the function says of it."""
-        return _OfFunction(self) if run is None else self.function(run)
+        if run is not None:
+            return self.function(run, *more)
+        return _Recorded(self.name) if self.asks_model else _OfFunction(self)
 
     def __repr__(self) -> str:
         return f"<detector {self.name}>"
@@ -39,6 +47,19 @@ class _OfFunction:
         if not isinstance(event, RoundFinished):
             return ()
         return findings_of(self._of.function(run), self._of, run.last_round.index)
+
+
+class _Recorded:
+    """The findings that a log has of a detector that asked a model: nobody is asked again."""
+
+    def __init__(self, rule: str) -> None:
+        self._rule = rule
+
+    def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
+        """Return the finding that the event is, if it is of this detector."""
+        if not isinstance(event, FindingMade) or event.rule != self._rule:
+            return ()
+        return (Finding(*[getattr(event, name) for name in Finding.__struct_fields__]),)
 
 
 def findings_of(returned: Any, made_of: FunctionDetector, index: int) -> list[Finding]:
@@ -72,17 +93,16 @@ def detector(
 
     It returns None, a sentence, a `Finding` or several. A sentence is about the round that has just ended, ``run.last_round``.
     ``name``: the rule of its findings, by default the function's name. ``family``: loop, stall, discipline, failure, or a word
-    of your own. ``severity``: notice, nudge, block or stop. Raises `SettingsError` for a severity that there is not, and for an
-    async function.
+    of your own. ``severity``: notice, nudge, block or stop.
+
+    An async function gets ``ask`` as well: ``await ask(text, system="...")`` returns what the agent's model answers, logged as
+    a model call with the operation "detector". It runs between the rounds of a live run; of a recorded run it tells what it
+    found then, and asks nobody. Raises `SettingsError` for a severity that there is not.
     """
     if severity not in get_args(Severity):
         raise SettingsError(f"severity={severity!r} is none of {', '.join(get_args(Severity))}")
 
     def make(given: Callable[..., Any]) -> FunctionDetector:
-        if inspect.iscoroutinefunction(given):
-            raise SettingsError(
-                f"The detector {given.__name__} is async, and a run is folded without an event loop", "Write it with def"
-            )
         return FunctionDetector(given, name or given.__name__, family, severity)
 
     return make if function is None else make(function)

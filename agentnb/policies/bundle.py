@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from agentnb.detect.custom import FunctionDetector
 from agentnb.detect.detector import DetectorMaker
 from agentnb.detect.so_far import RunSoFar
 from agentnb.guidance.guides import Guide
@@ -26,5 +27,7 @@ class PolicyBundle(NamedTuple):
     """Whether marker lines in replies are read, and removed from the text."""
     detectors: tuple[DetectorMaker, ...] = ()
     """Detectors that look on while it runs: what they find is logged when the round is over."""
+    model_detectors: tuple[FunctionDetector, ...] = ()
+    """Detectors that ask the model between rounds."""
     note: Callable[[RunSoFar], str] = _nothing
     """Returns the status line that is sent with every request: where the run stands."""

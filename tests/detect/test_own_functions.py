@@ -59,12 +59,8 @@ def test_it_can_be_called_like_the_function_it_was() -> None:
 
 
 def test_what_cannot_be_a_detector_is_refused() -> None:
-    async def waits(run: RunFacts) -> None:
-        return None
-
     for make, words in (
         (lambda: detector(severity="bad"), "severity"),  # type: ignore[call-overload]
-        (lambda: detector(waits), "async"),
         (lambda: findings(three().run, detector(lambda run: 5)), "returned 5"),
         (lambda: findings(three().run, 5), "makes no detector"),  # type: ignore[arg-type]
         (lambda: findings(three().run, "gemnii"), "gemini"),

@@ -23,7 +23,7 @@ def sweep(table: pd.DataFrame) -> Figure:
     missing = {"threshold", "value", "detector", "runs", "f1_low"} - {*getattr(table, "columns", ())}
     if missing:
         raise SettingsError(
-            f"This is no table of a sweep: it has no {', '.join(sorted(missing))}",
+            f"The table comes from no sweep: it lacks {', '.join(sorted(missing))}",
             "Give what detect.sweep returned: plots.sweep(detect.sweep(runs, labels, RepeatedText, alike=[70, 80]))",
         )
     if not len(table):

@@ -77,5 +77,5 @@ def test_a_sweep_draws_precision_recall_and_f1_with_the_number_of_runs() -> None
     assert [line.get_label() for line in figure.axes[0].lines] == ["precision", "recall", "F1"]
     assert [*figure.axes[0].lines[0].get_ydata()] == [0.5, 1, 1]
     assert "RepeatedCall: n = 3 runs, 1 of them positive" in words(figure)
-    with pytest.raises(SettingsError, match="no table of a sweep"):
+    with pytest.raises(SettingsError, match="comes from no sweep"):
         plots.sweep(runs)  # type: ignore[arg-type]
