@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded_runs import LOOK, foreign
 from scripted_runs import do, scripted, think, work
-from test_replay import LOOK, foreign
 from todo_calls import complete, start
 
 from agentnb import Agent, Matrix, Run, RunOptions, Store, ToolCall, diff, fork, fork_sync, load_trace

@@ -8,38 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
-from scripted_runs import LONG_ANSWER, do, scripted, think, work
-from todo_calls import complete, start, write
+from recorded_runs import LINES, LOOK, POLICIES, foreign, whatever
+from scripted_runs import do, scripted, work
+from todo_calls import write
 
 from agentnb import DuplicateGuard, GuidanceSet, Matrix, Minimal, Run, ToolCall, load_trace, replay
-from agentnb.agent.agent import Agent
 from agentnb.core.events import Origin
-from agentnb.core.usage import Usage
 from agentnb.detect.detector import Finding
 from agentnb.errors import SettingsError
-from agentnb.models.scripted import ScriptedModel
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.verdict import Continue, Stop
 from agentnb.rerun.replayed import Replay
 from agentnb.tools.function import tool
 from agentnb.traces.run_writer import RunWriter
-
-LOOK = ToolCall("look", {"at": 1})
-
-
-def foreign(*replies: Any) -> Run:
-    """A run of another product: a text is a reply, a call a reply that makes it, and ("person", text) what a person says."""
-    writer = RunWriter(Origin("by_hand"), model="m")
-    writer.say("Go")
-    for each in replies:
-        if isinstance(each, tuple):
-            writer.say(each[1])
-        elif isinstance(each, str):
-            writer.reply(each, usage=Usage(10, 5))
-        else:
-            writer.reply("", [each], usage=Usage(10, 5))
-            writer.result("", "a hat")
-    return writer.finish()
 
 
 def parting(found: Replay) -> int | None:
@@ -52,41 +33,6 @@ def reasons(found: Replay) -> list[str]:
 
 def texts(run: Run) -> list[list[tuple[str, str]]]:
     return [[(one.cell, one.text) for one in each.guidance] for each in run.rounds]
-
-
-LINES = st.sampled_from(
-    [
-        write("one", "two"),
-        start(1),
-        complete(1),
-        complete(2),
-        do(1),
-        do(2),
-        [do(1), do(2)],
-        ToolCall("think", {}),
-        ToolCall("nowhere", {}),
-        LONG_ANSWER,
-        "Hm.",
-        "",
-        "I go on.\n[CONTINUE]",
-        "All is done.\n[WORKFLOW_COMPLETE]",
-    ]
-)
-POLICIES = st.sampled_from(
-    [
-        Matrix(),
-        Minimal(),
-        Matrix(workflow_mode=True),
-        Matrix(strict_todos=True),
-        Matrix(workflow_mode=True, workflow_drops_text=True),
-    ]
-)
-
-
-def whatever(lines: list[Any], policy: Any, **settings: Any) -> Run:
-    """A run of these replies, of which some may be left over, and which ends with an answer."""
-    model = ScriptedModel([*lines, *["Done."] * 12])
-    return Agent(model, tools=[work, think], policy=policy, **settings).run_sync("Write three stories.")
 
 
 @given(st.lists(LINES, max_size=9), POLICIES, st.integers(2, 12))

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
+from recorded_runs import LINES, POLICIES, whatever
 from scripted_runs import do, scripted, think, work
-from test_replay import LINES, POLICIES, whatever
 from todo_calls import complete, start, write
 
 from agentnb import Agent, Run, RunOptions, ToolCall, diff, load_trace, reproduce, reproduce_sync

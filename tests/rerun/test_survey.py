@@ -6,7 +6,7 @@ from pathlib import Path
 from shutil import copy
 
 import pytest
-from test_replay import LOOK, foreign
+from recorded_runs import LOOK, foreign
 
 from agentnb import Matrix, ToolCall, examples, load_trace, survey
 from agentnb.detect.intervals import wilson
