@@ -12,7 +12,7 @@ from hostile_runs import Pause, hostile_run, items, texts_of
 from run_builder import START, RunBuilder, begun, called, todos_of
 
 import agentnb.notebook
-from agentnb import Agent, Matrix, Run, diff, load_trace
+from agentnb import Agent, Matrix, Run, diff, examples, load_trace, replay
 from agentnb.context.request_history import sent_requests
 from agentnb.core import events as e
 from agentnb.core.display_data import Table
@@ -29,6 +29,7 @@ from agentnb.display.many_runs import ManyRuns, many_runs_html
 from agentnb.display.markdown import markdown_html
 from agentnb.display.nested import NestedRuns
 from agentnb.display.page import page_html
+from agentnb.display.replay_view import replay_html
 from agentnb.display.request_view import request_view_html
 from agentnb.display.run_rows import row_of
 from agentnb.display.style import NO_FORMULAS, style_sheet
@@ -45,7 +46,7 @@ TOOL = ToolCall("read", {"path": "a"}, "c1")
 CODE = "```python\n@f\nclass A:\n    def f(self): return 'x', 1  # why\n```"
 TABLE = "| a | b | c |\n|:--|:-:|--:|\n| 1 | 2 | 3 |"
 FORMULA = "$$\\boxed{\\begin{aligned} a &= b \\end{aligned}}$$"
-NO_STYLE = {"saw", "wrong", "todo-mark", "todo-not-started", "todo-blocked"}
+NO_STYLE = {"saw", "wrong", "todo-mark", "todo-not-started", "todo-blocked", "replay-head", "replay-told"}
 """Names of parts that look as what is around them. They are there for whoever looks for such a part in a page."""
 
 
@@ -124,13 +125,15 @@ def pieces() -> Iterator[str]:
 
 
 def many() -> Iterator[str]:
-    """The trace browser, live and saved, and two runs side by side."""
+    """The trace browser, live and saved, two runs side by side, and replays."""
     shown = [load_trace("complex-fails"), load_trace("healthy"), hostile_run("text", "completed", 4)]
     rows = [row_of(place, run) for place, run in enumerate(shown)]
     yield rows_html(rows)
     yield saved_html(saved_frame([*rows, *rows * 10], 340, "340 runs", ""), opened_html(shown[0], "runs[0]"))
     sought = [RunBuilder().round(called("look", query)).round("Done.").run for query in ("c1", "c2")]
     yield from (diff_html(diff(a, b)) for a in (*shown, *sought) for b in (*shown, *sought))
+    yield from (replay_html(replay(name, workflow_mode=True)) for name in examples.FILES)
+    yield replay_html(replay(sought[0], limits={"max_rounds": 1}))
 
 
 def test_every_rule_of_the_style_sheet_is_for_something_and_every_class_has_a_rule_or_a_script() -> None:

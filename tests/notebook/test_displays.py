@@ -47,11 +47,13 @@ def test_a_terminal_gets_the_whole_reason_of_a_run_that_failed(capsys: pytest.Ca
     with pytest.raises(ModelError):
         asyncio.run(Agent(ScriptedModel([RuntimeError(reason)])).run("Go.", watch=TerminalView()))
     state, why, *rest = capsys.readouterr().out.splitlines()
-    assert state.startswith("Failed: no reply, ") and why.endswith(f"{reason} Continue: %%agent --continue") and rest == []
+    assert state.startswith("Failed: no reply, ") and why.endswith(f"{reason}. Continue: %%agent --continue") and rest == []
     model = ScriptedModel([ToolCall("add", {"a": 1}), RuntimeError(reason)])
     asyncio.run(Agent(model, tools=[add]).run("Go.", watch=TerminalView()))  # it has work to show: it is not raised
     *_, state, why = capsys.readouterr().out.splitlines()
-    assert state.startswith("Failed: 2 rounds, 1 tool call, ") and why.endswith(f"{reason} Continue: %%agent --continue")
+    assert state.startswith("Failed: 2 rounds, 1 tool call, ") and why.endswith(
+        f"{reason}. Continue: %%agent --continue -t add"
+    )
 
 
 def test_a_view_shows_the_same_run_that_the_log_holds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,7 +224,7 @@ def test_pictures_thinking_and_authors_are_kept() -> None:
     assert [message.author for message in run.messages] == ["Anna", "Seer", "Bert", "Seer"]
     assert [len(message.parts) for message in run.messages] == [2, 2, 2, 1]
     assert [one.reason for one in run.rounds] == ["prompt", "said"]
-    assert "You: Bert: Sure?" in page_html(run).replace("</b>", "").replace("<b>", "")
+    assert "Bert: Sure?" in page_html(run).replace("</b>", "").replace("<b>", "")
 
 
 def test_other_events_stand_where_they_came() -> None:

@@ -66,6 +66,9 @@ COLUMNS = {
         "origin_format": "str",
         "origin_file": "str",
         "origin_position": "str",
+        "task": "str",
+        "trial": "str",
+        "recorded": "str",
         "forked_from": "str",
         "forked_at_round": "Int64",
     },
@@ -429,6 +432,7 @@ def test_what_a_run_does_not_have_is_missing_in_its_row() -> None:
     has = {name for name in row.columns if not pd.isna(row[name][0])}
     nothing = {"limit", "limit_value", "all_completed", "cost", "budget", "error", "parent_id", "continued_from", "tags"}
     nothing |= {"context_type", "entity", "origin_format", "origin_file", "origin_position", "forked_from", "forked_at_round"}
+    nothing |= {"task", "trial", "recorded"}
     assert not has & nothing and {"run_id", "status", "stop_reason", "seconds", "prompt", "text"} <= has
 
 
