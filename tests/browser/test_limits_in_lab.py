@@ -94,7 +94,7 @@ def test_a_run_at_its_limit_answers_with_what_it_has_and_says_how_to_go_on(lab: 
     shown = lab.output(index)
     assert shown.locator(".agentnb-answer strong", has_text="far").is_visible()
     command = shown.locator(".agentnb-next-step code")
-    assert command.inner_text() == "%%agent --continue --budget 0.072"
+    assert command.inner_text() == "%%agent --continue -t essay doze --budget 0.072"
     later = lab.write_last(f"{command.inner_text()} -m model -t essay\nGo on.")
     lab.run(later)
     assert lab.value("run.status, run.text, run.continued_from is not None") == "('completed', 'And on.', True)"

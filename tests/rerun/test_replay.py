@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 from recorded_runs import LINES, LOOK, POLICIES, foreign, whatever
-from scripted_runs import do, scripted, work
+from scripted_runs import do, scripted
 from todo_calls import write
 
 from agentnb import DuplicateGuard, GuidanceSet, Matrix, Minimal, Run, ToolCall, load_trace, replay
@@ -105,8 +105,12 @@ def test_a_call_that_the_record_blocked_would_have_run_without_the_guard() -> No
 
 
 def test_tools_that_a_run_itself_let_repeat_are_not_blocked() -> None:
-    polled = tool(work, repeatable=True)
-    run, _ = scripted(do(1), do(1), do(1), do(1), "Done.", tools=[polled])
+    @tool(repeatable=True)
+    def work(n: int = 0) -> str:
+        """Does the work of one item."""
+        return f"made {n}"
+
+    run, _ = scripted(do(1), do(1), do(1), do(1), "Done.", tools=[work])
     assert parting(replay(run)) is None
     assert parting(replay(run, policy=Matrix(guard=DuplicateGuard(consecutive=2)))) is None
     assert parting(replay(run, limits={"max_tool_calls": 2})) == 3
