@@ -35,10 +35,12 @@ class _Wrong(Exception):
 def check_events(events: Sequence[e.AnyEvent], source: str) -> None:
     """Raise `TraceError` with ``source``, the line and the reason if these events, one per line, do not make a run."""
     reading = _Reading()
-    take = reading.take_sound if _heads_are_sound(events) else reading.take
     try:
-        for event in events:
-            take(event)
+        if _heads_are_sound(events):
+            reading.take_sound(events)
+        else:
+            for event in events:
+                reading.take(event)
     except _Wrong as wrong:
         raise reading.error(source, wrong) from None
 
@@ -107,14 +109,15 @@ class _Reading:
         at = event.at
         if at is not None and (at.tzinfo is None or at.year not in YEARS):
             raise _Wrong(f"the time {at.isoformat()} has no time zone, or cannot be shown")
-        self.take_sound(event)
+        self.take_sound((event,))
 
-    def take_sound(self, event: e.AnyEvent) -> None:
-        """Check what is particular to its kind. Raises `_Wrong`."""
-        check = _CHECKS.get(type(event))
-        if check is not None:
-            check(self, event)
-        self.seq += 1
+    def take_sound(self, events: Iterable[e.AnyEvent]) -> None:
+        """Check what is particular to the kinds of these events. Raises `_Wrong`."""
+        for event in events:
+            check = _CHECKS.get(type(event))
+            if check is not None:
+                check(self, event)
+            self.seq += 1
 
     def error(self, source: str, wrong: _Wrong) -> TraceError:
         """Return the error for the event that was wrong: it is one line in the log, as all before it."""
