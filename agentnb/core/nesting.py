@@ -30,17 +30,8 @@ def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
         return False
     for item in value.values() if isinstance(value, dict) else value:  # most data is flat
         if isinstance(item, _CONTAINERS):
-            return not _has_few_brackets(value, most) and _is_too_deep(value, most)
+            return _is_too_deep(value, most)
     return most < 1
-
-
-def _has_few_brackets(value: Any, most: int) -> bool:
-    """Return whether it has at most so many brackets as JSON, those in texts included: then it is not deeper."""
-    try:
-        encoded = msgspec.json.encode(value)
-    except (TypeError, ValueError, RecursionError):  # not JSON, or deep indeed
-        return False
-    return encoded.count(b"{") + encoded.count(b"[") <= most
 
 
 def _is_too_deep(value: Any, most: int) -> bool:
