@@ -71,6 +71,11 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     trial: str = ""
     """Which attempt at its task it was, if the trace says so."""
 
+    @property
+    def file_name(self) -> str:
+        """The name of the file without its folders, wherever it was read."""
+        return self.file.replace("\\", "/").rpartition("/")[2]
+
 
 class ForkedFrom(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The run that a fork repeats up to a round, from which on it goes its own way."""

@@ -64,7 +64,7 @@ def _head_of(side: str, run: Run) -> Html:
 
 def _source(run: Run) -> str:
     """Return the file of a run that another product recorded, else the end of its id."""
-    return run.origin.file.replace("\\", "/").rpartition("/")[2] if run.origin else f"…{short_id(run.id)}"
+    return run.origin.file_name if run.origin else f"…{short_id(run.id)}"
 
 
 def _sentence(diff: RunDiff) -> Html:

@@ -1,6 +1,6 @@
 """TeX as MathML: converted by a library, and written by us, with the elements and attributes that are listed here only.
 
-Where somebody's sanitiser drops MathML, as that of JupyterLab does in a notebook that is not trusted, its text stays. It must
+Where a sanitiser drops MathML, as JupyterLab's does in a notebook that is not trusted, the text of the formula stays. It must
 not read otherwise then: signs without room, which nobody sees, make ``x^2`` of the text of a power and ``a/b`` of a fraction.
 """
 

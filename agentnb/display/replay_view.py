@@ -136,7 +136,7 @@ def _head(replay: Replay) -> str:
 
 def _source(replay: Replay) -> str:
     run = replay.recorded
-    named = run.origin.file.replace("\\", "/").rpartition("/")[2] if run.origin else f"…{short_id(run.id)}"
+    named = run.origin.file_name if run.origin else f"…{short_id(run.id)}"
     return first_line(clean(f"{named} · {run.model} · {run.prompt}"), 160)
 
 

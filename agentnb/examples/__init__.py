@@ -32,6 +32,11 @@ def path(name: str) -> Path:
     return found
 
 
+def shown(path: Path) -> str:
+    """Return the path as runs name it: of an example only its file name, as nobody needs to know where agentnb is installed."""
+    return path.name if path.parent == _HERE else str(path)
+
+
 def find(name: str) -> Path | None:
     """Return the file of an example, or None."""
     file = FILES.get(name, name if name in FILES.values() else None)

@@ -44,8 +44,8 @@ def label(
     Keys: 1 to 9 judge the run and go to the next one without a label, n and p go to the next and the previous run, u takes the
     last judgement back. Each judgement is appended to ``path`` at once (JSON Lines if it ends with ``.jsonl``, else CSV), and
     the next call continues there; `agentnb.labels` reads it. ``source``: runs, or what `load_traces` takes. ``labels``: words
-    with the values that are stored, at most nine; or words alone. ``who``: whose judgements these are. Raises `SettingsError`
-    for other labels, and if there is no run.
+    with the values that are stored, at most nine; or a list of names. ``who``: whose judgements these are. Raises
+    `SettingsError` for other labels, and if there is no run.
     """
     return Labeller(load_traces(source), Path(path), _checked(labels), who)
 

@@ -64,11 +64,21 @@ async def fork(
 
     Raises `SettingsError` if there is no such round, or if a model or policy cannot be made from the log.
     """
-    changes: dict[str, Any] = {"guidance": guidance, "policy": policy, "limits": limits, "workflow_mode": workflow_mode}
-    changes["detect"] = detect
-    return await pending_of(
-        run, at_round, model=model, tools=tools, fallback=fallback, gates=gates, options=options, **changes
-    ).run_here()
+    pending = pending_of(
+        run,
+        at_round,
+        model=model,
+        tools=tools,
+        fallback=fallback,
+        gates=gates,
+        options=options,
+        guidance=guidance,
+        policy=policy,
+        limits=limits,
+        workflow_mode=workflow_mode,
+        detect=detect,
+    )
+    return await pending.run_here()
 
 
 def fork_sync(
@@ -89,14 +99,22 @@ def fork_sync(
     """Like `fork`, for scripts and for code that cannot await."""
     foreground = Foreground()
     options = replace(options or RunOptions(), foreground=foreground, can_ask=current_host.get().can_ask)
-    changes: dict[str, Any] = {"guidance": guidance, "policy": policy, "limits": limits, "workflow_mode": workflow_mode}
-    changes["detect"] = detect
     with foreground.own_interrupts():
-        return (
-            pending_of(run, at_round, model=model, tools=tools, fallback=fallback, gates=gates, options=options, **changes)
-            .start()
-            .wait_in_foreground()
+        pending = pending_of(
+            run,
+            at_round,
+            model=model,
+            tools=tools,
+            fallback=fallback,
+            gates=gates,
+            options=options,
+            guidance=guidance,
+            policy=policy,
+            limits=limits,
+            workflow_mode=workflow_mode,
+            detect=detect,
         )
+        return pending.start().wait_in_foreground()
 
 
 def pending_of(

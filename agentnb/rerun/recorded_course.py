@@ -43,7 +43,7 @@ class RecordedCourse:
         return Decision(tools, self._open[now.start.index], self.mode, continues, reason)
 
     def hands_over(self, walked: Sequence[RoundEvents], place: int) -> bool:
-        """Return whether the agent's turn ended with this round of a foreign trace, and somebody else spoke next.
+        """Return whether the agent's turn ended with this round of a foreign trace, so that another speaker came next.
 
         A run of agentnb ends there; in its own logs a person who speaks has spoken before the decision.
         """

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from agentnb.errors import TraceError
+from agentnb.examples import shown
 from agentnb.traces.reading import MAX_STREAMED, check_file, opened
 from agentnb.traces.trace_file import TraceFile
 
@@ -31,7 +32,7 @@ def trace_file(path: Path, *, strict: bool = True) -> TraceFile:
     with opened(path, MAX_STREAMED) as file:
         is_gzip = file.read(2) == _GZIP
     opener = _gzip(path) if is_gzip else lambda: opened(path, MAX_STREAMED)
-    found = TraceFile(str(path), opener, path=None if is_gzip else path, strict=strict)
+    found = TraceFile(shown(path), opener, path=None if is_gzip else path, strict=strict)
     if not is_gzip and found.kind not in _STREAMED:
         check_file(path.stat(), path)
     return found

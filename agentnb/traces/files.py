@@ -31,7 +31,7 @@ MAX_WARNINGS = 10
 
 
 class Runs(list[Run]):
-    """The runs of a source, and the `problems`: what of it could not be read."""
+    """The runs of a source, and its `problems`: the parts that could not be read."""
 
     def __init__(self, runs: Iterable[Run] = (), problems: Iterable[Problem] = ()) -> None:
         super().__init__(runs)

@@ -320,7 +320,7 @@ class RunWriter:
         self._gaps += Counter()  # without those that are not there
         message = prompt.fields["message"]
         origin = self._origin
-        place = (origin.format, origin.file.replace("\\", "/").rpartition("/")[2], origin.position, message.text)
+        place = (origin.format, origin.file_name, origin.position, message.text)
         told = [*[self._text("origin", one) for one in place], *self._contents()]
         return e.RunStarted(
             seq=0,

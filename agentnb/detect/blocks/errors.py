@@ -8,7 +8,7 @@ from agentnb.core.events import AnyEvent, CommandReceived, ContextCompacted, Rou
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.run import RunFacts
 from agentnb.core.work_events import Severity
-from agentnb.detect.blocks.rounds import NOTHING, Ladder, RoundDetector, ladder_of, severity_at
+from agentnb.detect.blocks.rounds import NOTHING, Ladder, RoundDetector, RowDetector, ladder_of, severity_at
 from agentnb.detect.blocks.signatures import is_transient_failure
 from agentnb.detect.detector import Finding
 from agentnb.detect.tool_failures import is_failure
@@ -57,7 +57,7 @@ class FailingTool(RoundDetector):
         return found
 
 
-class RoundsWithErrors(RoundDetector):
+class RoundsWithErrors(RowDetector):
     """Rounds in a row of which nothing came: every call failed, or no tool was called (``silent`` counts these as well)."""
 
     rule = "mistakes"
@@ -66,12 +66,8 @@ class RoundsWithErrors(RoundDetector):
     def __init__(
         self, times: int | Ladder = 3, severity: Severity = "stop", *, failed: bool = True, silent: bool = False
     ) -> None:
+        super().__init__()
         self.times, self.failed, self.silent = ladder_of(times, severity), failed, silent
-        self._count = self._first = 0
-
-    def spoke(self, event: CommandReceived) -> None:
-        """End the row."""
-        self._count = 0
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Count a round."""
@@ -79,14 +75,11 @@ class RoundsWithErrors(RoundDetector):
         if not is_mistake:
             self._count = 0
             return ()
-        if not self._count:
-            self._first = one.index
-        self._count += 1
-        severity = severity_at(self.times, self._count)
-        if severity is None:
+        count = self._counted(one)
+        if (severity := severity_at(self.times, count)) is None:
             return ()
         what = "called no tool" if not self.failed else "had no call that succeeded"
-        return self.found(self._first, one.index, severity, f"{self._count} rounds in a row {what}")
+        return self.found(self._first, one.index, severity, f"{count} rounds in a row {what}")
 
 
 class Condensations(RoundDetector):

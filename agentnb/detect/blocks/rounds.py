@@ -33,7 +33,7 @@ class RoundDetector:
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Return what is found now that this round is over."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say what it finds: write its finished")
 
     def spoke(self, event: CommandReceived) -> None:
         """Take in what the person said: there is something new, and rows of repeats end."""
@@ -41,6 +41,24 @@ class RoundDetector:
     def found(self, first: int, last: int, severity: Severity, sentence: str, evidence: Any = None) -> tuple[Finding, ...]:
         """Return one finding in the rounds ``first`` to ``last``."""
         return (Finding(self.rule, self.family, first, last, severity, sentence, evidence),)
+
+
+class RowDetector(RoundDetector):
+    """Counts rounds in a row. Anything that the person says ends the row."""
+
+    def __init__(self) -> None:
+        self._count = self._first = 0
+
+    def spoke(self, event: CommandReceived) -> None:
+        """End the row."""
+        self._count = 0
+
+    def _counted(self, one: WorkflowRound) -> int:
+        """Add a round to the row, which it begins if there is none; return how many it has now."""
+        if not self._count:
+            self._first = one.index
+        self._count += 1
+        return self._count
 
 
 def severity_at(ladder: Ladder, count: int) -> Severity | None:

@@ -12,7 +12,7 @@ from agentnb.core.messages import Thinking
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.run import RunFacts
 from agentnb.core.work_events import Severity
-from agentnb.detect.blocks.rounds import RoundDetector, is_new_input
+from agentnb.detect.blocks.rounds import RoundDetector, RowDetector, is_new_input
 from agentnb.detect.detector import Finding
 
 SHORTEST = 40
@@ -224,19 +224,15 @@ class RepeatedThought(RoundDetector):
         )
 
 
-class Monologue(RoundDetector):
+class Monologue(RowDetector):
     """``times`` replies in a row without a call, and without anything from the person between them."""
 
     rule = "monologue"
     family = "stall"
 
     def __init__(self, times: int = 3, severity: Severity = "stop") -> None:
+        super().__init__()
         self.times, self.severity = times, severity
-        self._count = self._first = 0
-
-    def spoke(self, event: CommandReceived) -> None:
-        """End the row."""
-        self._count = 0
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Count a reply."""
@@ -244,10 +240,8 @@ class Monologue(RoundDetector):
             self._count = 0
         if one.records or not one.text.strip():
             return ()
-        if not self._count:
-            self._first = one.index
-        self._count += 1
-        if self._count < self.times:
+        count = self._counted(one)
+        if count < self.times:
             return ()
-        sentence = f"{self._count} replies in a row called no tool, and nobody said anything between them"
+        sentence = f"{count} replies in a row called no tool, and nobody said anything between them"
         return self.found(self._first, one.index, self.severity, sentence)

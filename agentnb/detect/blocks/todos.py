@@ -4,60 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentnb.core.events import AnyEvent, CommandReceived, TodosChanged
+from agentnb.core.events import AnyEvent, TodosChanged
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.run import RunFacts
 from agentnb.core.todos import has_open
 from agentnb.core.work_events import Severity
-from agentnb.detect.blocks.rounds import Ladder, RoundDetector, ladder_of, severity_at
+from agentnb.detect.blocks.rounds import Ladder, RoundDetector, RowDetector, ladder_of, severity_at
 from agentnb.detect.detector import Finding
 
 MAX_TODOS = 256
 """Todos whose completions are remembered."""
 
 
-class TalkWithOpenTodos(RoundDetector):
+class TalkWithOpenTodos(RowDetector):
     """``times`` replies in a row that call no tool although todos are open, with nothing from the person between them."""
 
     rule = "talk_with_open_todos"
     family = "stall"
 
     def __init__(self, times: int | Ladder = 3, severity: Severity = "nudge") -> None:
+        super().__init__()
         self.times = ladder_of(times, severity)
-        self._count = self._first = 0
-
-    def spoke(self, event: CommandReceived) -> None:
-        """End the row."""
-        self._count = 0
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Count a reply."""
         if one.records or not run.todos or not has_open(run.todos):
             self._count = 0
             return ()
-        if not self._count:
-            self._first = one.index
-        self._count += 1
-        severity = severity_at(self.times, self._count)
-        if severity is None:
+        count = self._counted(one)
+        if (severity := severity_at(self.times, count)) is None:
             return ()
-        sentence = f"{self._count} replies in a row called no tool while todos were open"
+        sentence = f"{count} replies in a row called no tool while todos were open"
         return self.found(self._first, one.index, severity, sentence)
 
 
-class PlanningOnly(RoundDetector):
+class PlanningOnly(RowDetector):
     """More than ``most`` rounds of planning calls alone. Completing a todo is progress; replies without calls do not count."""
 
     rule = "planning_only"
     family = "stall"
 
     def __init__(self, most: int = 3, severity: Severity = "nudge") -> None:
+        super().__init__()
         self.most, self.severity = most, severity
-        self._count = self._first = 0
-
-    def spoke(self, event: CommandReceived) -> None:
-        """End the row."""
-        self._count = 0
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Count a round."""
@@ -67,12 +56,10 @@ class PlanningOnly(RoundDetector):
         if records[0].role == "work" or one.completed or any(record.role == "work" for record in records):
             self._count = 0
             return ()
-        if not self._count:
-            self._first = one.index
-        self._count += 1
-        if self._count <= self.most:
+        count = self._counted(one)
+        if count <= self.most:
             return ()
-        sentence = f"{self._count} rounds of planning, and no work between them"
+        sentence = f"{count} rounds of planning, and no work between them"
         return self.found(self._first, one.index, self.severity, sentence)
 
 

@@ -307,7 +307,7 @@ class _Spans:
     # Times
 
     def _span_times(self, seq: int, seconds: float | None, at: datetime | None) -> tuple[int, int, str]:
-        """Return start and end of what ended with this event, and what of them is not known."""
+        """Return when the span that this event ends began and ended, and which of these times are unknown."""
         derived = self._at[seq]
         length = 0 if seconds is None else round(seconds * 1e9)
         if at is not None:

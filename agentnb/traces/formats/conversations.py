@@ -101,7 +101,7 @@ class Conversations:
                 del self._open[key]
 
     def _find(self, exchange: Exchange, history: list[Step]) -> tuple[OpenConversation | None, int]:
-        """Return the conversation that a request goes on with, and how many of its steps that has already."""
+        """Return the conversation that a request continues, and how many steps of the request it already holds."""
         if exchange.follows in self._open:
             return self._open[exchange.follows][-1], 0
         key, keys = 0, []

@@ -20,7 +20,7 @@ _TOOLS = frozenset({"tool", "retriever"})
 _STEPS = frozenset(
     {"RunnableSequence", "RunnableLambda", "RunnableParallel", "RunnableCallable", "LangGraph", "agent", "model"}
 )
-"""Names of runs that are parts of LangChain, and not of somebody's agent."""
+"""Names of runs that belong to LangChain itself, not to an agent."""
 
 
 def sniff(file: TraceFile) -> str:
@@ -126,7 +126,7 @@ def _nested(file: TraceFile, position: str, root: Node, one: OpenConversation, s
 
 
 def _agent(root: Node, model: Node) -> str:
-    """Return the name of the agent that a model works for: the run around it that somebody has named."""
+    """Return the name of the agent that a model works for: the nearest enclosing run with a name of its own."""
     told = model.metadata.get("lc_agent_name") or model.metadata.get("langgraph_node")
     if isinstance(told, str) and told not in _STEPS:
         return told

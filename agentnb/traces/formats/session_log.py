@@ -204,7 +204,7 @@ def count_of(value: Any) -> int | None:
 
 
 def seconds_of(milliseconds: Any) -> float | None:
-    """Return the seconds; None for what is no number of milliseconds."""
+    """Return milliseconds as seconds; None unless the value is a number."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float) or not 0 <= milliseconds < 1e15:
         return None
     return milliseconds / 1000

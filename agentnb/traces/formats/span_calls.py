@@ -92,7 +92,7 @@ class Convention(NamedTuple):
 
 
 def role_of(role: Any) -> str:
-    """Return the role of a message in our words. Raises `TraceError` for what is no text."""
+    """Return the role of a message in our words. Raises `TraceError` if it is not a text."""
     if not isinstance(role, str):
         raise TraceError(f"A message has the role {role!r}")
     return _ROLES.get(role.lower(), role.lower())

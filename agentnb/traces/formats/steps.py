@@ -146,6 +146,6 @@ def signature(step: Step) -> tuple[Any, ...]:
 
 
 def thinking(text: Any, metadata: dict[str, Any] | None = None) -> list[AnyPart]:
-    """Return a text as a part of thinking; nothing for what is no text, or blank and without metadata."""
+    """Return a text as a part of thinking; nothing if it is not a text, or is blank and has no metadata."""
     told = text if isinstance(text, str) else ""
     return [Thinking(told, metadata)] if told.strip() or metadata else []

@@ -86,7 +86,7 @@ def _frame(cache: TableCache, state: Cached, table: Table[Any]) -> pd.DataFrame:
 
 
 def read_missing(file: SourceFile, table: Table[Any], schema: pa.Schema) -> tuple[pa.Table, list[Problem]]:
-    """Return the rows of a file that is not in the cache, and what of it could not be read."""
+    """Return the rows of a file that is not in the cache, and the parts of it that could not be read."""
     problems: list[Problem] = []
     values = Values(table.columns)
     for run in file.runs(problems, table.fold):

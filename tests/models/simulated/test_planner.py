@@ -114,7 +114,8 @@ def test_a_step_of_which_every_call_failed_is_marked_blocked_with_the_reason() -
     assert run.text.startswith("Done: 3 steps (2 failed), 4 tool calls.\n\nlook failed:")
 
 
-def test_a_failed_step_that_was_opened_again_is_tried_again_when_the_person_has_spoken() -> None:
+def mended_after_a_failure() -> tuple[Agent, Any, Run]:
+    """An agent whose tool failed in the run that is returned, and works by now; and that tool."""
     broken = [True]
 
     def look(a: int) -> int:
@@ -126,6 +127,11 @@ def test_a_failed_step_that_was_opened_again_is_tried_again_when_the_person_has_
     agent = Agent(MODEL, tools=[look], guidance="matrix")
     first = agent.run_sync("- `look(1)`\n- `look(2)`")
     broken[0] = False
+    return agent, look, first
+
+
+def test_a_failed_step_that_was_opened_again_is_tried_again_when_the_person_has_spoken() -> None:
+    agent, look, first = mended_after_a_failure()
     left = agent.run_sync("I mended it.", continue_from=first)
     assert (left.stop_reason, work_of(left)) == ("blocked", []), "a todo that is blocked stays so"
     board = TodoBoard(left.todos)
@@ -136,17 +142,7 @@ def test_a_failed_step_that_was_opened_again_is_tried_again_when_the_person_has_
 
 
 def test_a_task_that_is_repeated_takes_up_the_open_todos_of_the_same_titles() -> None:
-    broken = [True]
-
-    def look(a: int) -> int:
-        """Look."""
-        if broken[0] and a == 1:
-            raise ValueError("nothing there")
-        return a
-
-    agent = Agent(MODEL, tools=[look], guidance="matrix")
-    first = agent.run_sync("- `look(1)`\n- `look(2)`")
-    broken[0] = False
+    agent, _, first = mended_after_a_failure()
     again = agent.run_sync("- `look(1)`\n- `look(3)`", continue_from=first)
     assert (again.stop_reason, work_of(again)) == ("natural", [1, 3])
     assert [(todo.title, todo.status) for todo in again.todos] == [
