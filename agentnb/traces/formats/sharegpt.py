@@ -49,15 +49,8 @@ def _is_record(record: Any) -> bool:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield a run for each conversation."""
-    if file.kind == "lines":
-        yield from file.each(
-            ((f"line {number}", record) for number, record in file.records()), lambda at, one: _run(file, at, one)
-        )
-    elif isinstance(file.document, list):
-        records = [(str(index), one) for index, one in enumerate(file.document)]
-        yield from file.each(records, lambda at, one: _run(file, at if len(records) > 1 else "", one))
-    else:
-        yield from file.each([("", file.document)], lambda at, one: _run(file, at, one))
+    records = ((f"line {number}", record) for number, record in file.records()) if file.kind == "lines" else file.items()
+    yield from file.each(records, lambda position, record: _run(file, position, record))
 
 
 def _run(file: TraceFile, position: str, record: dict[str, Any]) -> Run:
