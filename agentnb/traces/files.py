@@ -123,7 +123,10 @@ class SourceFile(NamedTuple):
 
 
 def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
-    """Yield the files of a store, a folder, a glob or a path, in order of their names. Raises `StoreError` if there is none."""
+    """Yield the files of a store, a folder, a glob or a path, in order of their names. Raises `StoreError` if there is none.
+
+    Of a folder that a glob matches they are those in it, as of a folder that is named.
+    """
     if isinstance(source, Store):
         yield from (SourceFile(path, is_log=True) for path in sorted(source.folder.glob("*.jsonl")))
         return
@@ -136,7 +139,7 @@ def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
         found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
         if not found:
             raise StoreError(f"No file matches {source}")
-        yield from map(SourceFile, found)
+        yield from map(SourceFile, dict.fromkeys(file for one in found for file in (_files_in(one) if one.is_dir() else [one])))
 
 
 def folder_of(source: Store | str | Path) -> Path | None:

@@ -17,8 +17,6 @@ NOT_HELD = {
     ("anthropic_messages", "continued"): {"calls", "result texts", "thinking", "what providers want back"},
 }
 """What a form cannot hold of one run."""
-APART = {("anthropic_messages", "failed")}
-"""What a form cannot tell from the beginning of the next run: a prompt without a reply."""
 
 
 @pytest.mark.req("R0.83")
@@ -48,7 +46,7 @@ def test_a_parquet_file_gives_back_the_very_runs(tmp_path: Path) -> None:
 def test_several_runs_fit_into_one_file(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for form, aspects in HOLDS.items():
         with subtests.test(form):
-            left_out = {name for of, name in APART if of == form} | {name for of, name in NOT_HELD if of == form}
+            left_out = {name for of, name in NOT_HELD if of == form}
             runs = [make() for name, make in RUNS.items() if name not in left_out]
             back = load_traces(save_trace(iter(runs), tmp_path / "runs", form))
             assert len(back) == len(runs) and not back.problems
@@ -58,7 +56,7 @@ def test_several_runs_fit_into_one_file(tmp_path: Path, subtests: pytest.Subtest
 
 @pytest.mark.req("R0.83")
 def test_nested_runs_stay_nested_where_the_form_has_ids(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for form in ("otel", "openinference", "parquet", "openai_chat"):
+    for form in ("otel", "openinference", "parquet", "openai_chat", "anthropic_messages"):
         for runs in (family(), family()[::-1]):
             with subtests.test(form):
                 path = save_trace(runs, tmp_path / "runs", form)
