@@ -17,7 +17,7 @@ from agentnb.traces.formats.steps import Step
 MAX_RECORDED = 20_000
 """Characters of JSON of a field that is kept as a run's recorded data."""
 RUN_ID, PARENT_ID = "agentnb.run_id", "agentnb.parent_id"
-"""Keys of the metadata of requests that agentnb itself saved, which hold whole runs; for Anthropic's API within its ``user_id``."""
+"""Keys of the metadata of requests that agentnb itself saved, which hold whole runs; in Anthropic's within the ``user_id``."""
 REQUEST_KEYS = ("request", "body", "params", "kwargs", "input", "inputs", "parsed_body", "json")
 RESPONSE_KEYS = ("response", "result", "output", "outputs", "completion", "body", "message", "parsed_body", "json")
 _CONVERSATION_KEYS = frozenset(
