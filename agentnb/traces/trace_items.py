@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from agentnb.core import events as e
 from agentnb.core.compaction import Compacted
 from agentnb.core.messages import AnyPart, Message, Text, ToolCall, ToolResult
+from agentnb.core.usage import UNKNOWN
 
 SUMMARY = "summary"
 """Author of a summary to which no reply came."""
@@ -81,7 +82,8 @@ class MessageCount:
         kept = self._rounds[-summary.rounds] if 0 < summary.rounds <= len(self._rounds) else self._messages
         first = min(summary.first, kept)
         compacted = Compacted(first, kept, kept - first, summary.text)
-        return Fact(e.ContextCompacted, {"why": "recorded", "compacted": compacted, "seconds": None}, summary.at)
+        fields = {"why": "recorded", "compacted": compacted, "usage": UNKNOWN, "seconds": None}
+        return Fact(e.ContextCompacted, fields, summary.at)
 
 
 def as_message(summary: Summary) -> Fact:

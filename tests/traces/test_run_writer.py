@@ -309,6 +309,7 @@ def test_a_summary_is_sent_in_place_of_what_is_before_it_but_for_what_is_kept() 
     made.say("Thanks.")
     made.compact("All was said.")
     run = made.finish()
+    assert run.usage == Usage() and run.rounds[3].compactions[0].seconds is None
     compacted = run.rounds[3].compactions[0].compacted
     assert compacted is not None and (compacted.first, compacted.kept, compacted.count) == (1, 5, 4)
     (*_, last) = [seen.request.messages for _, seen in sent_requests(run)]

@@ -177,7 +177,7 @@ class SpanConversation:
 
     def _read_inputs(self, model: ModelCall) -> None:
         """Tell those messages that were not told before."""
-        place = floor = self._after_last_reply() if model.span.get("agentnb.input.offset") else 0
+        place = floor = self._last_reply() if model.span.get("agentnb.input.offset") else 0
         used: set[int] = set()
         for message in model.inputs:
             start = floor if message.role == "tool" else place
@@ -191,8 +191,9 @@ class SpanConversation:
             if message.role != "tool":
                 place = floor = found + 1
 
-    def _after_last_reply(self) -> int:
-        return next((k + 1 for k in range(len(self._told) - 1, -1, -1) if self._told[k].role == "assistant"), 0)
+    def _last_reply(self) -> int:
+        """Return the place of the last reply, with which the inputs of a call begin that has only what is new."""
+        return next((k for k in range(len(self._told) - 1, -1, -1) if self._told[k].role == "assistant"), 0)
 
     def _hear(self, message: SpanMessage, at: datetime | None = None) -> None:
         """Tell a message that no span of its own tells."""
@@ -202,7 +203,7 @@ class SpanConversation:
             about = {"is_error": bool(message.error_code), "error_code": message.error_code or None}
             self._writer.result(message.call_id, message.parts, name=message.name, **about)  # type: ignore[arg-type]
         elif message.role in ("system", "developer"):
-            self._writer.system(message.text)
+            self._writer.system(message.whole_text)
         else:
             self._writer.say(message.parts, author=message.name, at=at)
         self._told.append(message)

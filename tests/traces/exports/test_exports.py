@@ -14,7 +14,7 @@ from openai.types.chat import completion_create_params as openai_params
 from pydantic import TypeAdapter
 from run_builder import RunBuilder
 
-from agentnb import Run, load_trace, save_trace
+from agentnb import Run, ToolCall, load_trace, save_trace
 from agentnb.core import events as e
 from agentnb.traces.exports import EXPORTS, anthropic_messages, openai_chat, openinference, otel
 from agentnb.traces.exports.spans import MAX_INPUT
@@ -152,6 +152,23 @@ def test_a_long_conversation_is_not_repeated_in_every_span() -> None:
         assert len(b"".join(form.pieces([run]))) < 10 * MAX_INPUT + 60 * 30_000  # repeated in full, it would be 20 MB
     offsets = [one["attributes"].get("agentnb.input.offset") for one in otel_spans([run])][1:]
     assert offsets[0] == "0" and offsets[-1] == "59"
+
+
+def test_a_long_conversation_with_calls_is_read_back_as_it_was(tmp_path: Path) -> None:
+    made = RunWriter(e.Origin("by_hand"), model="m")
+    made.system(" Be brief.\n")
+    made.say("Go.")
+    for number in range(6):
+        made.reply(f"{number}", [ToolCall("look", {"at": number}, f"c{number}")])
+        made.result(f"c{number}", "y" * MAX_INPUT)
+    made.reply("Done.")
+    run = made.finish()
+    for form in ("otel", "openinference"):
+        back = load_trace(save_trace(run, tmp_path / "run", form))
+        assert [(one.role, one.text, one.calls) for one in back.messages] == [
+            (one.role, one.text, one.calls) for one in run.messages
+        ]
+        assert back.system == run.system
 
 
 @pytest.mark.req("R0.83")
