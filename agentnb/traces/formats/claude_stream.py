@@ -79,6 +79,8 @@ class _Session:
         """Logs of sub-agents, by the calls that started them."""
         self._opening: dict[str, Any] = {}
         self._result: dict[str, Any] = {}
+        self._is_compacted = False
+        """Whether the next message that the product sends in the person's place is a summary."""
 
     @property
     def holds_something(self) -> bool:
@@ -95,10 +97,14 @@ class _Session:
         elif kind == "system" and subtype == "compact_boundary":
             told = record.get("compact_metadata") or {}
             self._log.take({**record, "compactMetadata": {**told, "preTokens": told.get("pre_tokens")}})
+            self._is_compacted = True
         elif kind in _MESSAGES:
             started_by = text_of(record.get("parent_tool_use_id"))
             log = self._nested.setdefault(started_by, ClaudeLog()) if started_by else self._log
-            more = {"toolUseResult": record.get("tool_use_result"), "isMeta": record.get("isSynthetic") is True}
+            is_product = record.get("isSynthetic") is True
+            is_summary = kind == "user" and is_product and self._is_compacted and not started_by
+            self._is_compacted &= not is_summary
+            more = {"toolUseResult": record.get("tool_use_result"), "isMeta": is_product, "isCompactSummary": is_summary}
             log.take({**record, **more})
 
     def write(self, file: TraceFile, session: str, position: str) -> Iterator[Run]:

@@ -11,6 +11,7 @@ from benchmark_files import recorded, results
 from session_files import FILES, lines_of, write_lines
 
 from agentnb import load_trace, load_traces
+from agentnb.context.request_history import sent_request
 from agentnb.core.messages import Text, Thinking
 
 STREAM = FILES / "claude_stream" / "max_turns.jsonl"
@@ -51,6 +52,20 @@ def test_a_result_alone_is_its_only_reply_and_a_list_is_read_as_lines(tmp_path: 
     assert (run.text, run.status, run.usage.cost, len(run.rounds)) == ("Paris.", "completed", 0.0021, 1)
     (tmp_path / "verbose.json").write_text(json.dumps(lines_of(STREAM)))
     assert [run.id for run in load_traces(tmp_path / "verbose.json")] == [run.id for run in load_traces(STREAM)]
+
+
+def test_the_summary_after_a_compaction_is_one(tmp_path: Path) -> None:
+    first, *rest = lines_of(STREAM)
+    session = {"session_id": first["session_id"], "parent_tool_use_id": None, "uuid": "x"}
+    boundary = {"type": "system", "subtype": "compact_boundary", "compact_metadata": {"trigger": "auto", "pre_tokens": 9}}
+    told = [
+        {"type": "user", "isSynthetic": True, "message": {"role": "user", "content": text}} for text in ("So far: ...", "Hook.")
+    ]
+    lines = [first, *rest[:6], boundary | session, *[one | session for one in told], *rest[6:]]
+    run = load_traces(write_lines(tmp_path / "compacted.jsonl", lines))[0]
+    assert [one.text for one in sent_request(run, 1).request.messages] == ["So far: ...\n\nHook."]
+    assert recorded(run)["compactions"] == [{"trigger": "auto", "tokens_before": 9, "after_rounds": 1}]
+    assert [(one.author, one.text) for one in run.messages if one.role == "user"][1:] == [("claude-code", "Hook.")]
 
 
 def test_parts_of_messages_and_notices_are_left_out(tmp_path: Path) -> None:
