@@ -75,7 +75,6 @@ def conversation(run: Run) -> list[Any]:
     return [(one.role, one.author, one.text, each) for one, each in zip(run.messages, calls, strict=True)]
 
 
-@pytest.mark.req("R0.83")
 def test_runs_of_other_products_come_back_from_spans(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for folder in sorted(path for path in SAMPLES.iterdir() if path.is_dir() and path.name != "licences"):
         runs = load_traces(folder)
