@@ -170,3 +170,5 @@ def test_a_glob_that_matches_folders_reads_what_is_in_them_once(tmp_path: Path) 
         found = load_traces(str(tmp_path / pattern))
         assert sorted(said(found)) == ["d.json", "one/a.json", "one/deep/b.json", "two/c.json"] and found.problems == []
     assert said(load_traces(str(tmp_path / "t*"))) == ["two/c.json"]
+    (tmp_path / "linked").symlink_to(tmp_path / "two")
+    assert sorted(said(load_traces(str(tmp_path / "*")))) == ["d.json", "one/a.json", "one/deep/b.json", "two/c.json"]
