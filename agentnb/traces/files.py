@@ -123,7 +123,10 @@ class SourceFile(NamedTuple):
 
 
 def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
-    """Yield the files of a store, a folder, a glob or a path, in order of their names. Raises `StoreError` if there is none."""
+    """Yield the files of a store, a folder, a glob or a path, in order of their names. Raises `StoreError` if there is none.
+
+    Of a folder that a glob matches they are those in it, as of one that is named, unless its name ends like that of a file.
+    """
     if isinstance(source, Store):
         yield from (SourceFile(path, is_log=True) for path in sorted(source.folder.glob("*.jsonl")))
         return
@@ -136,7 +139,18 @@ def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
         found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
         if not found:
             raise StoreError(f"No file matches {source}")
-        yield from map(SourceFile, found)
+        folders = [one for one in found if one.suffix.lower() not in ENDINGS and one.is_dir()]
+        yield from map(SourceFile, _with_files_in(found, folders) if folders else found)
+
+
+def _with_files_in(found: list[Path], folders: list[Path]) -> list[Path]:
+    """Return what a glob found, with the files in folders for these; each once, by whichever ways it is reached."""
+    within = {folder: _files_in(folder) for folder in folders}
+    files: dict[Path, Path] = {}
+    for one in found:
+        for file in within.get(one, [one]):
+            files.setdefault(file.resolve(), file)
+    return [*files.values()]
 
 
 def folder_of(source: Store | str | Path) -> Path | None:

@@ -164,7 +164,9 @@ class Store:
         ids, bare = self.ids(), bare_id(part)
         found = [bare] if bare in ids else [one for one in ids if bare and (one.startswith(bare) or one.endswith(bare))]
         if len(found) != 1:
-            what = f"{len(found)} runs match {part!r}" if found else f"There is no run {part!r} in {self.shown_folder}"
+            is_path = bool(Path(part).suffix) or len(Path(part).parts) > 1
+            missing = f"There is no file {part}" if is_path else f"There is no run {part!r} in {self.shown_folder}"
+            what = f"{len(found)} runs match {part!r}" if found else missing
             raise StoreError(what, near(part, found or ids[::-1]) or "%agent history lists the runs")
         return found[0]
 
