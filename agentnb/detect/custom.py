@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Awaitable, Callable, Iterable
+from operator import attrgetter
 from typing import Any, TypeVar, get_args, overload
 
 from agentnb.core.events import AnyEvent, RoundFinished
@@ -27,6 +29,7 @@ class FunctionDetector:
         self.asks_model = inspect.iscoroutinefunction(function)
         """Whether it is async and asks a model: it runs between rounds of a live run, and a replay reads what it found."""
         self.__name__, self.__doc__ = name, function.__doc__
+        self.__module__, self.__qualname__ = function.__module__, function.__qualname__
 
     def __call__(self, run: RunFacts | None = None, *more: Any) -> Any:
         """Make a detector; with a run, return what the function says of it."""
@@ -36,6 +39,14 @@ class FunctionDetector:
 
     def __repr__(self) -> str:
         return f"<detector {self.name}>"
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Go to another process by name if it stands in place of its function, as after ``@detector``."""
+        try:
+            found = attrgetter(self.__qualname__)(sys.modules[self.__module__])
+        except (AttributeError, KeyError):
+            found = None
+        return self.__qualname__ if found is self else super().__reduce_ex__(2)
 
 
 class _OfFunction:
