@@ -41,12 +41,16 @@ class FunctionDetector:
         return f"<detector {self.name}>"
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """Go to another process by name if it stands in place of its function, as after ``@detector``."""
+        """Go to another process by name if it stands in place of its function, as after ``@detector``, and can be imported."""
+        home = sys.modules.get(self.__module__)
+        can_be_imported = self.__module__ != "__main__" or hasattr(home, "__file__")  # not what a notebook holds
         try:
-            found = attrgetter(self.__qualname__)(sys.modules[self.__module__])
-        except (AttributeError, KeyError):
+            found = attrgetter(self.__qualname__)(home)
+        except AttributeError:
             found = None
-        return self.__qualname__ if found is self else super().__reduce_ex__(2)
+        if found is self and can_be_imported:
+            return str(self.__qualname__)
+        return FunctionDetector, (self.function, self.name, self.family, self.severity)
 
 
 class _OfFunction:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from importlib.util import find_spec
 from multiprocessing import get_context
 from typing import Any, TypeAlias
 
@@ -84,9 +85,16 @@ def _next(waiting: Waiting) -> Any:
 
 
 def _pickled(read: ReadFiles) -> bytes:
-    """Return the job for the workers. Raises `SettingsError` if a part of it has no name by which they can import it."""
+    """Return the job for the workers. Raises `SettingsError` if a part of it has no name by which they can import it.
+
+    With cloudpickle, functions of a notebook travel whole.
+    """
     try:
-        return pickle.dumps(read)
+        if find_spec("cloudpickle") is None:
+            return pickle.dumps(read)
+        import cloudpickle
+
+        return bytes(cloudpickle.dumps(read))
     except Exception as error:  # pickle raises whatever the object's own methods do
         raise _unreachable(str(error)) from error
 
@@ -94,8 +102,8 @@ def _pickled(read: ReadFiles) -> bytes:
 def _unreachable(why: str) -> SettingsError:
     return SettingsError(
         f"A detector cannot be sent to worker processes: {why}",
-        "They import it by its name: write it into a module (in a notebook: %%writefile my_detectors.py), at the top and not "
-        "within a function, and import it from there. Or leave out processes=",
+        "Write it into a module (in a notebook: %%writefile my_detectors.py), at the top and not within a function, and import "
+        "it from there; or pip install cloudpickle; or leave out processes=",
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from shutil import copy
+from threading import Lock
 from typing import Any
 
 import pandas as pd
@@ -149,22 +150,32 @@ def test_what_a_detector_raises_in_a_worker_is_raised_here(folder: Path, own: An
         tables.detections(folder / "no.json", processes=2)
 
 
-def test_a_detector_that_a_worker_cannot_import_is_refused_with_what_to_do(own: Any, folder: Path) -> None:
-    for wrong in (own.made(), lambda: detect.blocks.RepeatedCall(2), [own.made()]):
+def test_a_detector_that_cannot_be_sent_to_a_worker_is_refused_with_what_to_do(
+    own: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(wrong: Any) -> None:
         with pytest.raises(SettingsError, match="cannot be sent to worker processes") as caught:
             tables.detections(folder, wrong, processes=2)
-        assert "import it from there. Or leave out processes=" in str(caught.value)
+        assert "%%writefile my_detectors.py" in str(caught.value) and "leave out processes=" in str(caught.value)
+
+    lock = Lock()
+    refused(detect.detector(lambda run: lock.locked()))  # cannot travel at all
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    for wrong in (own.made(), lambda: detect.blocks.RepeatedCall(2), [own.made()]):
+        refused(wrong)
 
 
 @pytest.mark.slow("starts interpreters")
 def test_a_script_and_a_notebook_are_told_where_their_detectors_must_stand(folder: Path, subtests: pytest.Subtests) -> None:
     begins = "from agentnb import detect, tables\n@detect.detector\ndef mine(run):\n    return 'Found'\n"
     call = f"len(tables.detections({str(folder / 'm1.jsonl')!r}, {{}}, processes=2))"
-    told = f"try:\n    {call}\nexcept Exception as error:\n    print(error)\n"
+    told = f"try:\n    print('rows:', {call})\nexcept Exception as error:\n    print(error)\n"
     unguarded = "from agentnb import tables\n" + told.format("'default'")
     guarded = f"{begins}if __name__ == '__main__':\n    print('rows:', {call.format('mine')})"
+    without = "import sys\nsys.modules['cloudpickle'] = None\n"
     cases = {
-        "a detector of the notebook": (["-c", begins + told.format("mine")], "write it into a module"),
+        "a detector of the notebook": (["-c", begins + told.format("mine")], "rows: 2"),
+        "the same without cloudpickle": (["-c", without + begins + told.format("mine")], "Write it into a module"),
         "a script without a guard": (told_script(folder, unguarded), "if __name__ == '__main__'"),
         "a script with one": (told_script(folder, guarded), "rows: 2"),
     }
