@@ -6,7 +6,7 @@ import pytest
 from detected_runs import Calls
 from plotted_runs import names, words
 
-from agentnb import Run, plots
+from agentnb import Run, plots, survey
 from agentnb.detect import blocks, sweep
 from agentnb.errors import SettingsError
 from agentnb.traces.plots.survival import kaplan_meier
@@ -79,3 +79,28 @@ def test_a_sweep_draws_precision_recall_and_f1_with_the_number_of_runs() -> None
     assert "RepeatedCall: n = 3 runs, 1 of them positive" in words(figure)
     with pytest.raises(SettingsError, match="comes from no sweep"):
         plots.sweep(runs)  # type: ignore[arg-type]
+
+
+def test_a_survey_draws_the_shares_and_rounds_of_each_variant_with_intervals_and_the_number_of_runs() -> None:
+    runs = [told("a", "AAAAAA"), told("b", "ABCDEF"), told("c", "AABBCC")]
+    table = survey(runs, policy=["matrix"], detect=[None, "default", "smolagents"], failed={"a": True, "b": False, "c": False})
+    figure = plots.survey(table)
+    assert names(figure) == [f"detect {name}" for name in ("its own", "default", "smolagents")]
+    shares, rounds = figure.axes
+    assert [line.get_xdata()[0] for line in shares.lines] == [*table["caught_share"], *table["disturbed_share"]]
+    drawn = sorted((one.get_segments()[0][0][0], one.get_segments()[0][1][0]) for one in shares.collections)
+    lows, highs = ([*table[f"caught_share_{end}"], *table[f"disturbed_share_{end}"]] for end in ("low", "high"))
+    assert drawn == sorted(zip(lows, highs, strict=True))
+    assert [line.get_xdata()[0] for line in rounds.lines] == [*table["rounds_saved_mean"], *table["rounds_cut_mean"]]
+    assert "n = 3 runs: 1 failed, 2 healthy" in words(figure) and "disturbed 0 of 2" in repr(figure)
+    with pytest.raises(SettingsError, match="comes from no survey"):
+        plots.survey(runs)  # type: ignore[arg-type]
+
+
+def test_a_survey_of_one_run_or_of_many_variants_is_drawn_too() -> None:
+    run = told("a", "AB")
+    (shares, _) = plots.survey(survey([run], failed={"a": False})).axes
+    assert len(shares.lines) == 1, "of failed runs there are none"
+    figure = plots.survey(survey([run], limits=[{"max_rounds": most} for most in range(1, 18)], failed={"a": True}))
+    assert len(names(figure)) == 15 and "2 more variants are not drawn." in words(figure)
+    assert "The table has no rows." in words(plots.survey(survey([run], failed={"a": True}).head(0)))
