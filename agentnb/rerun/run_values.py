@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentnb.core.events import RoundStarted
+from agentnb.core.expressions import evaluate, names_in, paths_in
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import open_todos
-from agentnb.core.expressions import evaluate, names_in, paths_in
 from agentnb.detect import presets
 from agentnb.detect.run import Run
 from agentnb.detect.timelines import Detection, detections
@@ -185,8 +185,8 @@ NAMES: Mapping[str, Name] = {
         lambda at: CountsByName(dict.fromkeys(FAMILIES, 0) | at.found),
     ),
     DETECTED: Name(
-        "findings of a preset of [detectors](detect.md), whether or not it looked on while the run went, by family, by rule and "
-        '`all`: `detected.default.loop`, `detected.openhands.all`, `detected.qwen["same_tool"]`',
+        "findings of a preset of [detectors](detect.md), whether or not it looked on while the run went, by family, by rule "
+        'and `all`: `detected.default.loop`, `detected.openhands.all`, `detected.qwen["same_tool"]`',
         lambda at: Detected(at.detected, at.rounds),
     ),
     "todos": Name("todos in its list", lambda at: counted(at.run, len(at.run.todos)), NOT_RECORDED),
@@ -256,7 +256,7 @@ class RunValues(Mapping[str, Any]):
 
 
 def check_names(expression: str, names: Iterable[str]) -> None:
-    """Raise `ExpressionError` for the first of these names that expectations do not know, or preset or rule that there is not."""
+    """Raise `ExpressionError` for the first of these names that expectations do not know, or preset that there is not."""
     for name in names:
         if name not in NAMES:
             raise ExpressionError(f"{expression}: there is no {name}", near(name, NAMES, most=4))
