@@ -67,6 +67,7 @@ def test_an_error_names_each_failed_expectation_its_value_and_its_round_and_wher
     assert [one.round for one in failed.value.failed[run.id]] == [4, 2]
 
 
+@pytest.mark.req("R0.32", "R0.81")
 def test_what_a_preset_finds_can_be_expected_of_any_run(subtests: pytest.Subtests) -> None:
     run = load_trace("complex-fails")
     assert not run.findings

@@ -15,6 +15,7 @@ from agentnb.errors import ExpressionError, SettingsError
 NAMES = ("complex-fails", "simple-fail", "didnt-close-out", "healthy")
 
 
+@pytest.mark.req("R0.32", "R0.82", "R0.85", "R0.86")
 def test_it_counts_failures_caught_and_healthy_runs_disturbed_for_each_variant() -> None:
     runs = [load_trace(name) for name in NAMES]
     table = survey(runs, policy=["matrix", "minimal"], guidance=[None, "off"], failed=lambda run: run is not runs[-1])
@@ -41,6 +42,7 @@ def test_failures_are_told_by_a_predicate_by_labels_or_by_status() -> None:
     assert by_status["caught_share"].isna().all() and by_status["rounds_cut"].tolist() == [4]
 
 
+@pytest.mark.req("R0.82")
 def test_expectations_tell_failures_from_healthy_runs() -> None:
     runs = [load_trace(name) for name in NAMES]
     assert survey(runs, failed="loops == 0")[["failures", "healthy"]].values.tolist() == [[1, 3]]

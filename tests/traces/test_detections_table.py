@@ -91,6 +91,7 @@ def quiet(source: Any, *given: Any, **how: Any) -> pd.DataFrame:
         return tables.detections(source, *given, **how)
 
 
+@pytest.mark.req("R0.82")
 def test_it_is_the_timeline_of_each_run_of_any_format_in_their_order(folder: Path) -> None:
     with pytest.warns(UserWarning, match=r"no\.json"):
         found = tables.detections(folder, PRESETS)
