@@ -66,6 +66,11 @@ def test_a_score_counts_hits_false_alarms_and_misses_beside_the_baselines() -> N
     assert (naive["hits"], naive["false"], naive["misses"]) == (1, 0, 2)
 
 
+def test_each_round_of_a_healthy_run_in_which_something_is_found_is_a_false_alarm() -> None:
+    row = score([run_of("a", "AAAAAA"), run_of("b", "ABCD")], [0, 0], [RepeatedCall], baselines=False).iloc[0]
+    assert (row["false"], row["negative_rounds"]) == (1, 10) and row["false_per_100_rounds"] == pytest.approx(40)
+
+
 def test_the_run_length_stands_beside_it_with_its_best_threshold() -> None:
     length = score(RUNS, LABELS).set_index("detector").loc["run_length"]
     assert length["rounds_from"] == 3  # with 3 rounds or more: all three positives, and two of the others

@@ -7,7 +7,7 @@ from detected_runs import Calls
 from plotted_runs import names, words
 
 from agentnb import Run, plots, survey
-from agentnb.detect import blocks, sweep
+from agentnb.detect import blocks, detector, sweep
 from agentnb.errors import SettingsError
 from agentnb.traces.plots.survival import kaplan_meier
 
@@ -25,6 +25,17 @@ def test_detections_have_a_lane_for_each_rule_of_each_preset() -> None:
     assert {"stop", "n = 1 run"} & {*words(figure)} and "6 rounds, 2 findings" in " ".join(words(figure))
     bars = [(bar.get_x(), bar.get_width()) for bar in figure.axes[0].patches]
     assert bars == [(1.5, 5), (1.5, 5)]  # rounds 2 to 6
+
+
+def test_a_detector_of_ones_own_is_drawn_as_the_presets_are() -> None:
+    @detector(family="mine", severity="block")
+    def third(run: Run) -> str | None:
+        return "The third round" if len(run.rounds) == 3 else None
+
+    figure = plots.detections(told("r", "QAAAAA"), ["default", third])
+    assert names(figure) == ["third: third", "default: nothing_new"] and "block" in words(figure)
+    curve = plots.survival([told("a", "ABC"), told("b", "AB")], third, families=["mine"])
+    assert "n = 2 runs: 1 with a loop by third, 1 censored" in words(curve)
 
 
 def test_the_map_compares_each_round_with_each_other() -> None:
