@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import subprocess
 import sys
 import warnings
@@ -32,6 +33,9 @@ from agentnb import detect
 @detect.detector(family="mine")
 def third(run):
     return "The third round" if len(run.rounds) == 3 else None
+
+def function(run):
+    return "Found"
 
 class Odd(Exception):
     def __init__(self, one, other):
@@ -164,6 +168,12 @@ def test_a_detector_that_cannot_be_sent_to_a_worker_is_refused_with_what_to_do(
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     for wrong in (own.made(), lambda: detect.blocks.RepeatedCall(2), [own.made()]):
         refused(wrong)
+
+
+def test_a_detector_of_a_module_travels_by_its_name_without_any_package(own: Any) -> None:
+    assert pickle.loads(pickle.dumps(own.third)) is own.third
+    renamed = detect.detector(family="stall")(own.function)
+    assert pickle.loads(pickle.dumps(renamed)).function is own.function and pickle.loads(pickle.dumps(renamed)).family == "stall"
 
 
 @pytest.mark.slow("starts interpreters")
