@@ -172,8 +172,8 @@ def test_a_detector_that_cannot_be_sent_to_a_worker_is_refused_with_what_to_do(
 
 def test_a_detector_of_a_module_travels_by_its_name_without_any_package(own: Any) -> None:
     assert pickle.loads(pickle.dumps(own.third)) is own.third
-    renamed = detect.detector(family="stall")(own.function)
-    assert pickle.loads(pickle.dumps(renamed)).function is own.function and pickle.loads(pickle.dumps(renamed)).family == "stall"
+    again = pickle.loads(pickle.dumps(detect.detector(family="stall")(own.function)))
+    assert again.function is own.function and again.family == "stall"
 
 
 @pytest.mark.slow("starts interpreters")
