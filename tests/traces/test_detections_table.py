@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from shutil import copy
 from threading import Lock
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -174,6 +175,16 @@ def test_a_detector_of_a_module_travels_by_its_name_without_any_package(own: Any
     assert pickle.loads(pickle.dumps(own.third)) is own.third
     again = pickle.loads(pickle.dumps(detect.detector(family="stall")(own.function)))
     assert again.function is own.function and again.family == "stall"
+
+
+def test_a_detector_whose_module_no_worker_has_is_refused_with_what_to_do(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = ModuleType("only_in_this_process")
+    monkeypatch.setitem(sys.modules, home.__name__, home)
+    exec("def mine():\n    return None", vars(home))
+    with pytest.raises(SettingsError, match=r"No module named 'only_in_this_process'.*Write it into a module"):
+        tables.detections(folder, home.mine, processes=2)
 
 
 @pytest.mark.slow("starts interpreters")
