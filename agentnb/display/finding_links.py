@@ -2,42 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
+from agentnb.core.events import AnyEvent
 from agentnb.detect.run import Run
+from agentnb.display.bookkeeping import fold
+from agentnb.display.form import Form
 from agentnb.display.labels import clean, counted, first_line
 from agentnb.display.markup import NOTHING, Html, joined, tag
 from agentnb.display.trouble import round_anchor, round_link
-from agentnb.traces.tables.loops import Row, found
+from agentnb.traces.tables.loops import Row, found, found_by
 
 MAX_LISTED = 50
 """Findings of a run that are listed; of more, only the count is shown."""
+MAX_AT_ONCE = 4
+"""Findings that a saved card shows without being opened; of more, the first `FIRST`."""
+FIRST = 3
 MAX_OF_A_SENTENCE = 300
 
 
 def findings_of(run: Run, most: int | None = None) -> list[Row]:
     """Return what was found in a run whose rounds there are, in the order of the last rounds; at most so many."""
-    here = (one for one in found(run) if 0 <= one.first <= one.last < len(run.rounds))
-    return [*islice(here, most)]
+    return [*islice((one for one in found(run) if _is_here(run, one)), most)]
 
 
-def findings_html(run: Run) -> Html:
-    """Return a line for each finding: its number, what was found, and links to its rounds."""
+def findings_html(run: Run, form: Form) -> Html:
+    """Return a line for each finding: its number, what was found, and links to its rounds. Of many, the later are folded."""
     listed = findings_of(run)
     if not listed:
         return NOTHING
+    lines = _lines(run, listed)
+    first = FIRST if len(lines) > MAX_AT_ONCE else len(lines)
+    shown = tag("ol", "findings", *lines[:first])
+    folded = NOTHING
+    if later := lines[first:]:
+        more = f"{counted(len(listed) - first, 'more finding')}"
+        opened = form._replace(folds={"findings": form.whole, **form.folds})
+        folded = fold("findings", more, tag("ol", "findings", *later), opened)
+    return tag("div", "list", _title(listed), shown, folded)
+
+
+def finding_marks(run: Run) -> Mapping[int, Html]:
+    """Return for each round, by its index, the links back to the findings that end in it."""
+    return _marks(run, findings_of(run, MAX_LISTED))
+
+
+class LiveFindings:
+    """The findings of a run that goes on, in the order in which they are made: a number, once shown, stays."""
+
+    def __init__(self) -> None:
+        self.html = NOTHING
+        """The list."""
+        self.marks: Mapping[int, Html] = {}
+        """For each round, by its index, the links back to the findings that end in it."""
+        self._listed: list[Row] = []
+
+    def take(self, event: AnyEvent, run: Run) -> Sequence[int]:
+        """Add what this event, the last of the run, brought; return the indices of the rounds that have new marks."""
+        new = [one for one in found_by(event, run) if _is_here(run, one)]
+        if not new:
+            return ()
+        self._listed += new
+        self.html = joined(_title(self._listed), tag("ol", "findings", *_lines(run, self._listed)))
+        self.marks = _marks(run, self._listed[:MAX_LISTED])
+        return [one.last for one in new]
+
+
+def _is_here(run: Run, one: Row) -> bool:
+    return 0 <= one.first <= one.last < len(run.rounds)
+
+
+def _title(listed: Sequence[Row]) -> Html:
+    return tag("div", "title", counted(len(listed), "finding"))
+
+
+def _lines(run: Run, listed: Sequence[Row]) -> list[Html]:
     lines = [_line(run, number, one) for number, one in enumerate(listed[:MAX_LISTED], 1)]
-    if (left_out := len(listed) - MAX_LISTED) > 0:
-        lines.append(tag("li", "finding quiet", f"{left_out:,} more"))
-    return tag("div", "list", tag("div", "title", counted(len(listed), "finding")), tag("ol", "findings", *lines))
+    left_out = len(listed) - MAX_LISTED
+    return [*lines, tag("li", "finding quiet", f"{left_out:,} more")] if left_out > 0 else lines
 
 
 def _line(run: Run, number: int, one: Row) -> Html:
     rounds = [round_link(run.id, index) for index in dict.fromkeys((one.first, one.last))]
     where = joined("round " if len(rounds) == 1 else "rounds ", Html(" to ".join(rounds)))
     mark = tag("span", "warn", "▲", aria_hidden="true")
-    return tag("li", "finding", mark, f" {_sentence(one)} · ", where, id=_anchor(run, number))
+    return tag("li", "finding", mark, f" {number}. {_sentence(one)} · ", where, id=_anchor(run, number))
 
 
 def _sentence(one: Row) -> str:
@@ -45,10 +95,9 @@ def _sentence(one: Row) -> str:
     return f"{told[:1].upper()}{told[1:]}"
 
 
-def finding_marks(run: Run) -> Mapping[int, Html]:
-    """Return for each round, by its index, the links back to the findings that end in it."""
+def _marks(run: Run, listed: Sequence[Row]) -> Mapping[int, Html]:
     marks: dict[int, list[Html]] = {}
-    for number, one in enumerate(findings_of(run, MAX_LISTED), 1):
+    for number, one in enumerate(listed, 1):
         link = tag("a", "to-finding", f"↑ finding {number}", href=f"#{_anchor(run, number)}", title=_sentence(one))
         marks.setdefault(one.last, []).append(link)
     return {index: tag("div", "finding-marks quiet", Html(" · ".join(links))) for index, links in marks.items()}

@@ -42,7 +42,7 @@ def trouble_of(one: WorkflowRound) -> dict[str, int]:
         "interrupted": states.count("interrupted"),
         "ignored": len(ignored_guidance(one)),
         "retried": one.failed_attempts,
-        "found": len(round_warnings(one)),
+        "found": len(round_warnings(one)) - (one.said_before is not None),  # which is among the findings
     }
 
 

@@ -41,8 +41,8 @@ ATTRIBUTES = _words(
 """All that we make of attributes, besides ``data-`` and ``aria-``."""
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Terminal escapes, marks that turn the direction of text, halves of characters."""
-_ANCHOR = re.compile(r"agentnb-[A-Za-z0-9]+-\d+")
-"""The id of a round, to which links of the card lead."""
+_ANCHOR = re.compile(r"agentnb-[A-Za-z0-9]+-(finding-)?\d+")
+"""The id of a round or a finding, to which links of the card lead."""
 _OWN_CLASS = re.compile(r"agentnb-[\w-]+( agentnb-[\w-]+)*")
 _LINK = re.compile(r"(https?://|mailto:)[^\s<>\"]+", re.IGNORECASE)
 _PICTURE = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")

@@ -48,7 +48,7 @@ function step(card, by) {
 
 /** By the number that is to be read: a notebook that is not trusted keeps neither ids nor data attributes. */
 function toRound(card, number) {
-  const all = [...card.querySelectorAll(".agentnb-round > .agentnb-number, .agentnb-round-line")];
+  const all = [...card.querySelectorAll(".agentnb-round > .agentnb-number, .agentnb-round-line")].filter((one) => !one.closest(".agentnb-nested"));
   const found = all.find((one) => parseInt(one.textContent.replace("Round", ""), 10) === number);
   const round = found?.closest(".agentnb-round, .agentnb-round-line");
   if (round) reveal(round);
