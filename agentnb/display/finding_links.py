@@ -11,7 +11,7 @@ from agentnb.display.bookkeeping import fold
 from agentnb.display.form import Form
 from agentnb.display.labels import clean, counted, first_line
 from agentnb.display.markup import NOTHING, Html, joined, tag
-from agentnb.display.trouble import round_anchor, round_link
+from agentnb.display.trouble import address_of, round_anchor, round_link
 from agentnb.traces.tables.loops import Row, found, found_by
 
 MAX_LISTED = 50
@@ -53,7 +53,7 @@ class LiveFindings:
 
     def __init__(self) -> None:
         self.html = NOTHING
-        """The list."""
+        """The list, the newest first."""
         self.marks: Mapping[int, Html] = {}
         """For each round, by its index, the links back to the findings that end in it."""
         self._listed: list[Row] = []
@@ -64,7 +64,8 @@ class LiveFindings:
         if not new:
             return ()
         self._listed += new
-        self.html = joined(_title(self._listed), tag("ol", "findings", *_lines(run, self._listed)))
+        lines = _lines(run, self._listed)
+        self.html = joined(_title(self._listed), tag("ol", "findings", *lines[::-1]))
         self.marks = _marks(run, self._listed[:MAX_LISTED])
         return [one.last for one in new]
 
@@ -98,12 +99,12 @@ def _sentence(one: Row) -> str:
 def _marks(run: Run, listed: Sequence[Row]) -> Mapping[int, Html]:
     marks: dict[int, list[Html]] = {}
     for number, one in enumerate(listed, 1):
-        link = tag("a", "to-finding", f"↑ finding {number}", href=f"#{_anchor(run, number)}", title=_sentence(one))
+        link = tag("a", "to-finding", f"↑ finding {number}", href=address_of(_anchor(run, number)), title=_sentence(one))
         marks.setdefault(one.last, []).append(link)
     return {index: tag("div", "finding-marks quiet", Html(" · ".join(links))) for index, links in marks.items()}
 
 
-def _anchor(run: Run, number: int) -> str | None:
+def _anchor(run: Run, number: int) -> str:
     """Return the id of the element of a finding."""
-    prefix = round_anchor(run.id, 0).rpartition("-")[0]
-    return f"{prefix}-finding-{number}" if prefix else None
+    prefix = round_anchor(run.id, 0).rpartition("-")[0] or "agentnb"
+    return f"{prefix}-finding-{number}"

@@ -10,6 +10,7 @@ from functools import cache
 from html import unescape
 from html.parser import HTMLParser
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from agentnb.display.style import NO_FORMULAS, inlined
 
@@ -153,7 +154,7 @@ def _check_attribute(tag: str, name: str, value: str, classes: str) -> None:
         "class": lambda: _OWN_CLASS.fullmatch(value) or value == NO_FORMULAS,
         "id": lambda: _ANCHOR.fullmatch(value),
         "style": lambda: _is_style_of(classes, value),
-        "href": lambda: tag == "a" and (_LINK.fullmatch(value) or (value[:1] == "#" and _ANCHOR.fullmatch(value[1:]))),
+        "href": lambda: tag == "a" and (_LINK.fullmatch(value) or (value[:1] == "#" and _ANCHOR.fullmatch(unquote(value[1:])))),
         "src": lambda: tag == "img" and _PICTURE.fullmatch(value),
         "target": lambda: value == "_blank",
         "rel": lambda: "noopener" in value.split(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 from typing import Any
+from urllib.parse import unquote
 
 from agentnb import ToolCall, load_trace
 from agentnb.agent.agent import Agent
@@ -55,7 +56,7 @@ def test_each_link_of_a_card_and_of_a_page_leads_to_something_in_it_and_each_fin
     for html in (run_html(run), page_html(run)):
         links, ids = LINK.findall(html), re.findall(r' id="([^"]+)"', html)
         assert len(ids) == len({*ids})
-        assert {where for _, where in links} <= {*ids}
+        assert {unquote(where) for _, where in links} <= {*ids} and not {where for _, where in links} & {*ids}
         assert [kind for kind, _ in links].count("finding") == len(lines_of(html)) == 4
         assert lines_of(html)[0] == "▲ 1. The answer of round 4 is nearly that of round 3 · rounds 3 to 4"
         (mark,) = re.findall(r"↑ finding 1<", html.split('data-round="3"')[1].split('data-round="4"')[0])
@@ -91,12 +92,13 @@ def test_of_very_many_findings_the_rest_is_counted() -> None:
 def test_a_live_card_lists_a_finding_when_it_is_made_and_marks_its_round() -> None:
     run = digging(4)
     card, seen = live(run)
-    assert seen[0] == "" and all(lines_of(now)[: len(lines_of(before))] == lines_of(before) for before, now in pairwise(seen))
+    told = [lines_of(html)[::-1] for html in seen]  # the newest stands first: it must not be out of sight
+    assert told[0] == [] and all(now[: len(before)] == before for before, now in pairwise(told))
     assert len({*seen}) > 2  # not only at the end
-    assert lines_of(seen[-1]) == lines_of(run_html(run))
+    assert told[-1] == lines_of(run_html(run))
     rounds = {one["index"]: one["html"] for one in card.whole()["rounds"]}
     assert "marks" not in rounds[0] and "↑ finding 1" in rounds[1]["marks"]
-    targets = {where for _, where in LINK.findall("".join(pieces.get("marks", "") for pieces in rounds.values()))}
+    targets = {unquote(where) for _, where in LINK.findall("".join(pieces.get("marks", "") for pieces in rounds.values()))}
     assert targets and targets <= {*re.findall(r' id="([^"]+)"', seen[-1])}
 
 
@@ -104,4 +106,4 @@ def test_the_live_card_of_a_loaded_run_has_the_findings_of_the_saved_one() -> No
     for name in ("complex-fails", "simple-fail", "didnt-close-out", "healthy"):
         run = load_trace(name)
         _, seen = live(run)
-        assert lines_of(seen[-1]) == lines_of(run_html(run)), name
+        assert lines_of(seen[-1])[::-1] == lines_of(run_html(run)), name

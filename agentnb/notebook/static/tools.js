@@ -56,7 +56,7 @@ function toRound(card, number) {
 }
 
 function toFinding(card, number) {
-  const found = card?.querySelectorAll(".agentnb-finding")[number - 1];
+  const found = [...(card?.querySelectorAll(".agentnb-finding") ?? [])].find((one) => parseInt(one.textContent.replace(/^\D+/, ""), 10) === number);
   if (found) reveal(found);
   return Boolean(found);
 }
@@ -204,7 +204,7 @@ function helpReaders() {
     const link = event.target.closest?.(".agentnb-to-round");
     const card = link?.closest(CARDS);
     if (card && toRound(card, Number(link.textContent))) event.preventDefault(); // as a link it would change the address of the page
-    const beside = link?.closest(".agentnb-diff")?.querySelector(`[id="${CSS.escape(link.hash.slice(1))}"]`);
+    const beside = link?.closest(".agentnb-diff")?.querySelector(`[id="${CSS.escape(decodeURIComponent(link.hash.slice(1)))}"]`);
     if (beside) {
       reveal(beside);
       event.preventDefault();
