@@ -95,14 +95,22 @@ def each_run(source: RunSource, problems: list[Problem], fold: Fold[AnyRun], *, 
 
     ``fold``: makes the run of a log of agentnb from its events, as `Run.from_events` does; other runs are always whole.
     """
+    for part in parts_of(source):
+        if isinstance(part, Run):
+            yield part
+        else:
+            yield from part.runs(problems, fold, strict=strict)
+
+
+def parts_of(source: RunSource) -> Iterator[Run | SourceFile]:
+    """Yield the runs of a source that are in memory, and its files, in order. Raises `TraceError` for what holds no runs."""
     if isinstance(source, Run):
         yield source
     elif isinstance(source, Store | str | Path):
-        for file in files_of(source):
-            yield from file.runs(problems, fold, strict=strict)
+        yield from files_of(source)
     elif isinstance(source, Iterable):
         for one in source:
-            yield from each_run(one, problems, fold, strict=strict)
+            yield from parts_of(one)
     else:
         raise TraceError(f"{source!r} is not a run", "Give a Run, several, a path, a folder, a glob or a Store")
 

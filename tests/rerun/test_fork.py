@@ -96,6 +96,7 @@ def test_a_call_made_twice_gets_its_results_in_their_order() -> None:
     assert [one.results[0].text for one in forked.rounds[:4]] == ["0", "1", "2", "2"]
 
 
+@pytest.mark.req("R0.85")
 def test_a_foreign_failure_is_forked_under_guidance_that_would_have_caught_it() -> None:
     run = load_trace("simple-fail")
     model = ScriptedModel([[start(5), complete(5)], "All five are told."])

@@ -20,6 +20,7 @@ def executed(code: str) -> dict[str, Any]:
     return names
 
 
+@pytest.mark.req("R0.32")
 def test_a_failure_becomes_a_cell_that_expects_what_it_breaks_and_passes_when_the_file_is_mended(tmp_path: Path) -> None:
     file = tmp_path / 'it\'s "the" failure.json'
     shutil.copy(examples.path("complex-fails"), file)
