@@ -19,6 +19,8 @@ MAX_LISTED = 50
 MAX_AT_ONCE = 4
 """Findings that a saved card shows without being opened; of more, the first `FIRST`."""
 FIRST = 3
+MAX_LIVE = 5
+"""Findings that a live card lists, the newest: the list is sent anew with each."""
 MAX_OF_A_SENTENCE = 300
 
 
@@ -40,12 +42,15 @@ def findings_html(run: Run, form: Form) -> Html:
         more = f"{counted(len(listed) - first, 'more finding')}"
         opened = form._replace(folds={"findings": form.whole, **form.folds})
         folded = fold("findings", more, tag("ol", "findings", *later), opened)
-    return tag("div", "list", _title(listed), shown, folded)
+    return tag("div", "list", _title(len(listed)), shown, folded)
 
 
 def finding_marks(run: Run) -> Mapping[int, Html]:
     """Return for each round, by its index, the links back to the findings that end in it."""
-    return _marks(run, findings_of(run, MAX_LISTED))
+    links: dict[int, list[Html]] = {}
+    for number, one in enumerate(findings_of(run, MAX_LISTED), 1):
+        links.setdefault(one.last, []).append(_link(run, number, one))
+    return {index: _mark(some) for index, some in links.items()}
 
 
 class LiveFindings:
@@ -54,19 +59,25 @@ class LiveFindings:
     def __init__(self) -> None:
         self.html = NOTHING
         """The list, the newest first."""
-        self.marks: Mapping[int, Html] = {}
+        self.marks: dict[int, Html] = {}
         """For each round, by its index, the links back to the findings that end in it."""
-        self._listed: list[Row] = []
+        self._newest: list[Html] = []
+        self._links: dict[int, list[Html]] = {}
+        self._count = 0
 
     def take(self, event: AnyEvent, run: Run) -> Sequence[int]:
         """Add what this event, the last of the run, brought; return the indices of the rounds that have new marks."""
         new = [one for one in found_by(event, run) if _is_here(run, one)]
         if not new:
             return ()
-        self._listed += new
-        lines = _lines(run, self._listed)
-        self.html = joined(_title(self._listed), tag("ol", "findings", *lines[::-1]))
-        self.marks = _marks(run, self._listed[:MAX_LISTED])
+        for one in new:
+            self._count += 1
+            self._newest = [_line(run, self._count, one), *self._newest[: MAX_LIVE - 1]]
+            self._links.setdefault(one.last, []).append(_link(run, self._count, one))
+            self.marks[one.last] = _mark(self._links[one.last])
+        earlier = self._count - len(self._newest)
+        more = tag("li", "finding quiet", f"{earlier:,} earlier") if earlier else NOTHING
+        self.html = joined(_title(self._count), tag("ol", "findings", *self._newest, more))
         return [one.last for one in new]
 
 
@@ -74,8 +85,8 @@ def _is_here(run: Run, one: Row) -> bool:
     return 0 <= one.first <= one.last < len(run.rounds)
 
 
-def _title(listed: Sequence[Row]) -> Html:
-    return tag("div", "title", counted(len(listed), "finding"))
+def _title(count: int) -> Html:
+    return tag("div", "title", counted(count, "finding"))
 
 
 def _lines(run: Run, listed: Sequence[Row]) -> list[Html]:
@@ -96,12 +107,12 @@ def _sentence(one: Row) -> str:
     return f"{told[:1].upper()}{told[1:]}"
 
 
-def _marks(run: Run, listed: Sequence[Row]) -> Mapping[int, Html]:
-    marks: dict[int, list[Html]] = {}
-    for number, one in enumerate(listed, 1):
-        link = tag("a", "to-finding", f"↑ finding {number}", href=address_of(_anchor(run, number)), title=_sentence(one))
-        marks.setdefault(one.last, []).append(link)
-    return {index: tag("div", "finding-marks quiet", Html(" · ".join(links))) for index, links in marks.items()}
+def _link(run: Run, number: int, one: Row) -> Html:
+    return tag("a", "to-finding", f"↑ finding {number}", href=address_of(_anchor(run, number)), title=_sentence(one))
+
+
+def _mark(links: Sequence[Html]) -> Html:
+    return tag("div", "finding-marks quiet", Html(" · ".join(links)))
 
 
 def _anchor(run: Run, number: int) -> str:

@@ -71,12 +71,12 @@ class LiveCard:
         self._controls = controls
         self.nested = NestedRuns()
         """The runs that its calls began."""
-        self._form = Form(live=controls, nested=self.nested.html)
+        self._findings = LiveFindings()
+        self._form = Form(live=controls, nested=self.nested.html, marks=self._findings.marks)
         self._totals = Totals()
         self._user_messages = UserMessages()
         self._also = AlsoHappened()
         self._elapsed = Elapsed()
-        self._findings = LiveFindings()
         self._asked: list[tuple[str, str]] = []
         self._rounds: dict[int, Pieces] = {}
         self._drawn: dict[str, tuple[tuple[object, ...], Html]] = {}
@@ -146,9 +146,7 @@ class LiveCard:
         self._user_messages.take(event)
         self._also.take(event)
         self._elapsed.take(event)
-        if marked := self._findings.take(event, self.run):
-            self._form = self._form._replace(marks=self._findings.marks)
-            self._stale.update(marked)
+        self._stale.update(self._findings.take(event, self.run))
         self._stale.add(len(self.run.rounds) - 1)
 
     def _was_read(self, event: CommandReceived) -> None:

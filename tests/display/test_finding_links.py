@@ -11,7 +11,7 @@ from agentnb import ToolCall, load_trace
 from agentnb.agent.agent import Agent
 from agentnb.detect import RunSoFar, detector
 from agentnb.detect.run import Run
-from agentnb.display.finding_links import FIRST, MAX_AT_ONCE, MAX_LISTED
+from agentnb.display.finding_links import FIRST, MAX_AT_ONCE, MAX_LISTED, MAX_LIVE
 from agentnb.display.html import run_html
 from agentnb.display.live_card import LiveCard
 from agentnb.display.page import page_html
@@ -100,6 +100,14 @@ def test_a_live_card_lists_a_finding_when_it_is_made_and_marks_its_round() -> No
     assert "marks" not in rounds[0] and "↑ finding 1" in rounds[1]["marks"]
     targets = {unquote(where) for _, where in LINK.findall("".join(pieces.get("marks", "") for pieces in rounds.values()))}
     assert targets and targets <= {*re.findall(r' id="([^"]+)"', seen[-1])}
+
+
+def test_a_live_card_lists_the_newest_findings_whatever_their_number_and_marks_all_rounds() -> None:
+    card, seen = live(digging(40))
+    assert lines_of(seen[-1])[0].startswith("▲ 40. Dug 41 times") and lines_of(seen[-1])[-1] == f"{40 - MAX_LIVE} earlier"
+    assert len(lines_of(seen[-1])) == MAX_LIVE + 1
+    marks = [one["html"].get("marks", "") for one in card.whole()["rounds"]]
+    assert [re.findall(r"finding (\d+)<", mark) for mark in marks] == [[], *[[str(number)] for number in range(1, 41)]]
 
 
 def test_the_live_card_of_a_loaded_run_has_the_findings_of_the_saved_one() -> None:

@@ -57,8 +57,9 @@ function toRound(card, number) {
 
 function toFinding(card, number) {
   const found = [...(card?.querySelectorAll(".agentnb-finding") ?? [])].find((one) => parseInt(one.textContent.replace(/^\D+/, ""), 10) === number);
-  if (found) reveal(found);
-  return Boolean(found);
+  const shown = found ?? card?.querySelector(".agentnb-findings-live"); // a live card lists the newest
+  if (shown) reveal(shown);
+  return Boolean(shown);
 }
 
 async function copy(text, button) {
