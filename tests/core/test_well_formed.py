@@ -192,6 +192,17 @@ def test_what_no_run_begins_with_is_refused(subtests: pytest.Subtests) -> None:
         check_events([e.Warned(seq=0, at=START, run_id="r-1", message="x")], "run.jsonl")
 
 
+def test_the_tools_of_each_log_are_checked_whatever_those_before_it_had() -> None:
+    sound, too_deep = (ToolSpec("look", "", {"x": deep(levels)}) for levels in (298, 300))
+    for tools in ((sound,), (too_deep,), (too_deep,), (sound,), (sound, too_deep)):
+        events = [replace(RunBuilder().run.events[0], tools=tools)]
+        if too_deep in tools:
+            with pytest.raises(TraceError, match="line 1: the schema of look is nested too deep"):
+                check_events(events, "run.jsonl")  # type: ignore[arg-type]
+        else:
+            check_events(events, "run.jsonl")  # type: ignore[arg-type]
+
+
 RIGHT: dict[str, list[Fact]] = {
     "nothing more": [],
     "a round that was cut off": [*begun(0), REPLIED, STARTED],
