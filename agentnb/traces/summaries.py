@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from agentnb.core.events import RunFinished, RunStarted
-from agentnb.core.usage import NOTHING_USED, Usage, counts
+from agentnb.core.events import Origin, RunFinished
+from agentnb.core.messages import Message
+from agentnb.core.usage import NOTHING_USED, UNKNOWN, Usage, counts
 from agentnb.core.wire import TooDeep, decode
 from agentnb.errors import TraceError
 
@@ -55,10 +56,25 @@ class RunSummary(NamedTuple):
         return self.status == "waiting_on_user" and not self.foreign
 
 
-class _Reply(msgspec.Struct, gc=False):
-    """The part of a `ModelReplied` event needed here; the rest of its line is skipped."""
+class _Started(msgspec.Struct, tag="run_started", tag_field="kind", gc=False):
+    """The part of a `RunStarted` event needed here; the rest of its line, which is most of it, is skipped."""
 
-    usage: Usage = Usage()
+    seq: int
+    at: datetime | None
+    run_id: str
+    schema: int
+    prompt: Message
+    model: str
+    parent_id: str | None = None
+    tags: tuple[str, ...] = ()
+    notebook: str = ""
+    origin: Origin | None = None
+
+
+class _Reply(msgspec.Struct, gc=False):
+    """The part of a `ModelReplied` event needed here."""
+
+    usage: Usage = UNKNOWN
 
 
 class _Summary(msgspec.Struct, gc=False):
@@ -77,10 +93,11 @@ class _Besides(msgspec.Struct, gc=False):
 class _Called(msgspec.Struct, gc=False):
     """The part of a `ModelCalled` event needed here."""
 
-    usage: Usage = Usage()
+    usage: Usage = UNKNOWN
     error: str = ""
 
 
+_started = msgspec.json.Decoder(_Started)
 _DECODERS: dict[bytes, msgspec.json.Decoder[Any]] = {
     b'{"kind":"model_replied"': msgspec.json.Decoder(_Reply),
     b'{"kind":"context_compacted"': msgspec.json.Decoder(_Summary),
@@ -88,8 +105,10 @@ _DECODERS: dict[bytes, msgspec.json.Decoder[Any]] = {
     b'{"kind":"model_called"': msgspec.json.Decoder(_Called),
 }
 """How to read the usage of a model call, by the beginnings of the lines that hold one."""
-_PREFIXES = tuple(_DECODERS)
 _ROUND, _RECOVERED = b'{"kind":"round_started"', b'{"kind":"run_recovered"'
+_WIDTH = len(b'{"kind":"model_rep')
+_COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _RECOVERED)}
+"""The beginnings of the lines that are counted, by their first bytes: one look-up tells that most lines are not."""
 SECONDS = len("20260504-120000")
 """Characters of an id that tell the second in which the run began."""
 NEVER = datetime.min.replace(tzinfo=UTC)
@@ -104,16 +123,21 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
     Holds one line at a time: a log may be as large as memory. Raises `TraceError` if it is not a run log.
     """
     rest = iter(lines)
-    started = decode(next(rest, b"").rstrip(b"\n"))
-    if not isinstance(started, RunStarted):
-        raise TraceError("no run_started event")
+    started = _start(next(rest, b""))
     used: Usage | None = None
     last, rounds, recovered = b"", 0, 0
+    counted = _COUNTED.get
     for line in rest:
-        last = line if line != b"\n" else last
-        rounds += line.startswith(_ROUND)
-        recovered += line.startswith(_RECOVERED)
-        if line.startswith(_PREFIXES) and (found := _usage(line)) is not None:
+        beginning = counted(line[:_WIDTH])
+        if line != b"\n":
+            last = line
+        if beginning is None or not line.startswith(beginning):
+            continue
+        if beginning is _ROUND:
+            rounds += 1
+        elif beginning is _RECOVERED:
+            recovered += 1
+        elif (found := _usage(beginning, line)) is not None:
             used = found if used is None else used + found
     used = NOTHING_USED if used is None else used
     finished = _end(last)
@@ -158,6 +182,15 @@ def _family(one: RunSummary, nested: dict[str, list[RunSummary]], depth: int = 0
     return [one._replace(nested=len(within), depth=depth), *within]
 
 
+def _start(line: bytes) -> _Started:
+    try:
+        return _started.decode(line)
+    except RecursionError as error:
+        raise TooDeep from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise TraceError(f"no run_started event: {error}") from error
+
+
 def _end(last: bytes) -> RunFinished | None:
     if not last.startswith(b'{"kind":"run_finished"'):
         return None
@@ -168,14 +201,13 @@ def _end(last: bytes) -> RunFinished | None:
     return end if isinstance(end, RunFinished) else None
 
 
-def _usage(line: bytes) -> Usage | None:
+def _usage(beginning: bytes, line: bytes) -> Usage | None:
     """Return the usage of a model call, to be added in log order, as the fold adds them; None if it counts nothing."""
     try:
-        found = _DECODERS[line[: line.index(b'"', len(b'{"kind":"')) + 1]].decode(line)
+        found = _DECODERS[beginning].decode(line)
     except RecursionError as error:
         raise TooDeep from error
     except (msgspec.DecodeError, UnicodeDecodeError):
-        if not line.endswith(b"\n"):  # a torn line: the run is read without it
-            return None
-        found = _Reply()
-    return found.usage if not isinstance(found, _Besides | _Called) or counts(found.usage, found.error) else None
+        return UNKNOWN if line.endswith(b"\n") else None  # without a torn line, the run is read
+    kind, used = type(found), cast("Usage", found.usage)
+    return used if kind is _Reply or kind is _Summary or counts(used, found.error) else None
