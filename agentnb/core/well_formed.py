@@ -349,6 +349,10 @@ class _Reading:
             raise Wrong(f"a run cannot end as {event.status!r}")
         if event.last_round == "running":
             raise Wrong("the last round cannot be running at the end of the run")
+        if event.totals is not None:
+            check_usage(event.totals.usage)
+            for name in ("size", "rounds", "recovered"):
+                check_number(f"totals.{name}", getattr(event.totals, name))
         self.over = True
 
     def used(self, event: e.ExtraUsage | w.ModelCalled) -> None:

@@ -24,7 +24,7 @@ from agentnb.traces.known_summaries import KnownSummaries
 from agentnb.traces.nested_file import Holders, NestedFile
 from agentnb.traces.reading import MAX_STREAMED, check_file, opened
 from agentnb.traces.run_file import RunFile, is_being_written
-from agentnb.traces.summaries import RunSummary, summary
+from agentnb.traces.summaries import RunSummary, log_summary
 
 FOLDER = Path(".agentnb") / "runs"
 """Where the runs of a notebook are stored, from the folder in which it runs."""
@@ -240,8 +240,7 @@ def _checked_folder(folder: str | Path) -> Path:
 
 def _summary(path: str | Path) -> RunSummary:
     with opened(path) as file:
-        without_end = "running" if is_being_written(file) else "interrupted"  # before it is read, as below
-        return summary(file, without_end)
+        return log_summary(file, is_being_written)
 
 
 def _summary_now(path: str, holders: Holders) -> RunSummary:

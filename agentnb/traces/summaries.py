@@ -1,11 +1,16 @@
-"""Summaries for the list of runs, read from their logs without folding them."""
+"""Summaries for the list of runs, read from their logs without folding them.
+
+A run that a store kept says at its end what its events add up to: of such a log only the first and the last line are read,
+unless it was changed since. All others are read as a whole.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+import os
+from collections.abc import Callable, Container, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Any, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import msgspec
 
@@ -109,12 +114,41 @@ _ROUND, _RECOVERED = b'{"kind":"round_started"', b'{"kind":"run_recovered"'
 _WIDTH = len(b'{"kind":"model_rep')
 _COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _RECOVERED)}
 """The beginnings of the lines that are counted, by their first bytes: one look-up tells that most lines are not."""
+_TAIL = 4_096
+"""Bytes in which the last line of a log is, if it is the end of its run."""
 SECONDS = len("20260504-120000")
 """Characters of an id that tell the second in which the run began."""
 NEVER = datetime.min.replace(tzinfo=UTC)
 """Stands for a time that is unknown, in an order."""
 _SUSPENDED = b'{"kind":"run_suspended"'
 """Prefix of the last line of a run that waits for an answer without a process."""
+
+
+def log_summary(file: BinaryIO, is_being_written: Callable[[BinaryIO], bool]) -> RunSummary:
+    """Return the summary of a log: from its first line and its last, if that says what all of them add up to.
+
+    ``is_being_written``: whether a run writes the file. Raises `TraceError` if it is not a run log.
+    """
+    found = _summary_of_ends(file)
+    if found is None:
+        file.seek(0)
+        without_end = "running" if is_being_written(file) else "interrupted"  # before it is read: it may end meanwhile
+        found = summary(file, without_end)
+    return found
+
+
+def _summary_of_ends(file: BinaryIO) -> RunSummary | None:
+    """Return the summary of a log that is as its run wrote it; None if all of it must be read, to see what it adds up to."""
+    first = file.readline()
+    size = file.seek(0, os.SEEK_END)
+    begin = file.seek(max(len(first), size - _TAIL))
+    last = file.read()
+    begin += last.rfind(b"\n", 0, -1) + 1
+    finished = _end(last[begin - size :]) if begin < size else None
+    totals = finished.totals if finished is not None else None
+    if finished is None or totals is None or totals.size != begin:
+        return None
+    return _summary(_start(first), finished, totals.rounds, totals.usage, totals.recovered)
 
 
 def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
@@ -139,10 +173,14 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
             recovered += 1
         elif (found := _usage(beginning, line)) is not None:
             used = found if used is None else used + found
-    used = NOTHING_USED if used is None else used
-    finished = _end(last)
     if last.startswith(_SUSPENDED) and last.endswith(b"\n"):
         without_end = "waiting_on_user"
+    return _summary(started, _end(last), rounds, NOTHING_USED if used is None else used, recovered, without_end)
+
+
+def _summary(
+    started: _Started, finished: RunFinished | None, rounds: int, used: Usage, recovered: int, without_end: str = ""
+) -> RunSummary:
     return RunSummary(
         started.run_id,
         started.at,

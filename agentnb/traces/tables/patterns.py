@@ -39,7 +39,7 @@ BY = (
 """What runs are grouped by, in the order of the rows."""
 
 
-class Tally(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Counts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How often something was so, how often it was not, and how often nobody knows."""
 
     true: int
@@ -61,9 +61,9 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     is_foreign: bool
     todos: int
     todos_done: int
-    calls: dict[str, Tally]
+    calls: dict[str, Counts]
     """For each tool, how many of its calls succeeded."""
-    guidance: dict[str, Tally]
+    guidance: dict[str, Counts]
     """For each guidance set, how much of what was given of it was followed."""
     groups: dict[str, tuple[str, ...]]
     """The groups that the run is in, by those of `BY` by which it is in any."""
@@ -98,19 +98,19 @@ class Group:
         return sum(one.todos_done for one in self.members), sum(one.todos for one in self.members)
 
     @cached_property
-    def successes(self) -> Tally:
+    def successes(self) -> Counts:
         """How many of its calls succeeded; for a tool, of the calls of the tool."""
         return self._sum((one.calls for one in self.members), TOOL)
 
     @cached_property
-    def verdicts(self) -> Tally:
+    def verdicts(self) -> Counts:
         """How much of the guidance was followed; for a guidance set, of that set."""
         return self._sum((one.guidance for one in self.members), GUIDANCE)
 
-    def _sum(self, counted: Iterable[dict[str, Tally]], kind: str) -> Tally:
+    def _sum(self, counted: Iterable[dict[str, Counts]], kind: str) -> Counts:
         """Return the sum over all names, or over the own one if the runs are grouped by these."""
         found = [one for each in counted for name, one in each.items() if self.by != kind or name == self.value]
-        return Tally(*(sum(getattr(one, field) for one in found) for field in Tally.__struct_fields__))
+        return Counts(*(sum(getattr(one, field) for one in found) for field in Counts.__struct_fields__))
 
     @property
     def is_guided(self) -> bool:
@@ -266,19 +266,19 @@ def _facts(run: Run) -> Iterator[Facts]:
         run.id,
         run.status,
         *counts,
-        _tallies(calls),
-        _tallies(given),
+        _counted(calls),
+        _counted(given),
         {by: (*sorted(values),) for by, values in groups.items() if values},
     )
 
 
-def _tallies(judged: list[tuple[str, bool | None]]) -> dict[str, Tally]:
+def _counted(judged: list[tuple[str, bool | None]]) -> dict[str, Counts]:
     """Return for each name how often it was judged in each way."""
     ways = Counter(judged)
-    return {name: Tally(ways[name, True], ways[name, False], ways[name, None]) for name, _ in judged}
+    return {name: Counts(ways[name, True], ways[name, False], ways[name, None]) for name, _ in judged}
 
 
-FACTS = Table("patterns", [Column("tallies", "str", lambda one: msgspec.json.encode(one).decode(), "", "")], _facts)
+FACTS = Table("patterns", [Column("counts", "str", lambda one: msgspec.json.encode(one).decode(), "", "")], _facts)
 """What is kept of each run; the table itself is about groups of them."""
 
 
@@ -288,5 +288,5 @@ def patterns(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     Groups of one kind stand together, the commonest failure first.
     """
     decode = msgspec.json.Decoder(Facts).decode
-    known = [decode(text) for text in frame_of(source, FACTS, cache)["tallies"]]
+    known = [decode(text) for text in frame_of(source, FACTS, cache)["counts"]]
     return table(sorted(_groups(known), key=lambda group: group.order), COLUMNS)
