@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from agentnb.core.events import AnyEvent, Delta, Event, ReplyDelta, ToolFinished, ToolPrinted, ToolProgress
+from agentnb.core.events import AnyEvent, Delta, Event, ReplyDelta, ToolFinished, ToolPrinted, ToolProgress, Totals
 from agentnb.core.log import RunStore, Watcher, Writer
 from agentnb.core.messages import Text
 from agentnb.core.redaction import StreamRedactor, redact
@@ -75,6 +75,11 @@ class EventLog:
     def keep_in(self, writer: Writer) -> None:
         """Store every event with this writer from now on."""
         self._writer = writer
+
+    def totals(self) -> Totals | None:
+        """Return what the events so far add up to, for the end of a log whose writer knows its size; None for any other."""
+        size = getattr(self._writer, "size", None)
+        return None if size is None else Totals(size, len(self.run.rounds), self.run.usage, self.run.times_recovered)
 
     def emit(self, kind: type[AnEvent], **fields: Any) -> AnEvent:
         """Make an event of this kind and append it. Return it as logged, redacted.

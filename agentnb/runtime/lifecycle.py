@@ -355,4 +355,5 @@ class Lifecycle:
         self._log_late_commands()
         self.budget.settle(self.log.run.spent)
         seconds = perf_counter() - self._started + self._seconds_before
-        self.log.emit(e.RunFinished, status=status, stop_reason=stop_reason, last_round=last_round, seconds=seconds)
+        how = {"status": status, "stop_reason": stop_reason, "last_round": last_round}
+        self.log.emit(e.RunFinished, **how, seconds=seconds, totals=self.log.totals())
