@@ -97,7 +97,9 @@ class InterpolationError(SettingsError):
 
 
 class ExpressionError(SettingsError):
-    """An expression, such as ``${ name }``, cannot be read or has no value."""
+    """An expression, such as ``${ name }``, cannot be read or has no value. ``why`` is what of ``what`` is not the expression."""
+
+    why: str = ""
 
 
 class AnyProblem(Protocol):

@@ -35,7 +35,7 @@ class ScalarNode:
     """A value that holds no others."""
 
     line: int
-    value: str | float | bool | None
+    value: str | int | float | bool | None
     """A text, a whole number, a float, a boolean or null."""
     text: str
     """As written, without quotes."""
@@ -264,7 +264,7 @@ class _Builder:
         value = text if event.style is not None or event.tag is not None else self._value(text, line)
         return ScalarNode(line, value, text, event.style == "|")
 
-    def _value(self, text: str, line: int) -> str | float | bool | None:
+    def _value(self, text: str, line: int) -> str | int | float | bool | None:
         if text in _NULL:
             return None
         if text in _BOOLEANS:
@@ -281,7 +281,7 @@ class _Builder:
         raise _GivenUp
 
 
-def _number(text: str) -> float | None:
+def _number(text: str) -> int | float | None:
     """Return the number; None if JSON cannot hold it, or not every reader of JSON."""
     if _WHOLE.fullmatch(text):
         is_short = len(text) < 25  # Python reads no number of very many digits
