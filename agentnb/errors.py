@@ -8,6 +8,7 @@
     │   ├── MissingKey            the provider needs a key that is not set
     │   ├── InterpolationError    ``{{ name }}`` in a cell names nothing
     │   ├── ExpressionError       an expression, such as ``${ name }``, cannot be read or has no value
+    │   ├── WorkflowProblems      a workflow cannot run as it is written; ``.problems`` are all that was found
     │   └── NotAvailable          a documented name that this version does not have yet
     ├── ModelError                the model did not answer
     │   ├── ScriptEnded           a scripted model has no replies left
@@ -98,7 +99,34 @@ class InterpolationError(SettingsError):
 
 
 class ExpressionError(SettingsError):
-    """An expression, such as ``${ name }``, cannot be read or has no value."""
+    """An expression, such as ``${ name }``, cannot be read or has no value. ``why`` is what of ``what`` is not the expression."""
+
+    why: str = ""
+
+
+class AnyProblem(Protocol):
+    """What is wrong in a file, and where: a `Problem`."""
+
+    @property
+    def line(self) -> int:
+        """Its line, from 1."""
+
+    @property
+    def message(self) -> str:
+        """What is wrong."""
+
+    @property
+    def hint(self) -> str:
+        """What to write instead."""
+
+
+class WorkflowProblems(SettingsError):
+    """A workflow cannot run as it is written. ``problems`` holds all that was found, each with its file and line."""
+
+    problems: tuple[AnyProblem, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (*super().__reduce__(), {"problems": self.problems})
 
 
 class NotAvailable(SettingsError, ImportError):
