@@ -1,7 +1,7 @@
 """What the steps of a run gave: the step context, which templates, prompts and people read.
 
-An entry is plain data. Of a step that does work: ``agent`` or what else it is, ``output``, and ``runs``, all its executions with
-their outputs, the latest last. Of a parallel block: ``outputs`` by child, ``order`` as in the file, and ``attempts``.
+An entry is plain data. Of a step that does work: ``agent`` or what else it is, ``output``, and ``runs``, all its executions
+with their outputs, the latest last. Of a parallel block: ``outputs`` by child, ``order`` as in the file, and ``attempts``.
 """
 
 from __future__ import annotations

@@ -391,9 +391,7 @@ class CallElicitor(CallClock):
             answer = await self._answer(partial(again, question, program))
         return _value(answer)
 
-    def leave_open(
-        self, message: str, schema: dict[str, Any], asked_as: str = "", kind: QuestionKind = "approval"
-    ) -> None:
+    def leave_open(self, message: str, schema: dict[str, Any], asked_as: str = "", kind: QuestionKind = "approval") -> None:
         """Log the question, such as whether the call may run, for an answer after the run was suspended."""
         if not (asked_as and self._elicitation.is_open(asked_as)):
             self._elicitation.open(kind, encodable(message), schema, self._call_id)

@@ -165,7 +165,8 @@ class StepOrchestrator:
         """Count what nested runs spent in a process that died before it was logged here."""
         store = self.log.store
         if isinstance(store, ReopeningStore):
-            found = [store.load(one.nested) for one in self.log.run.step_records.values() if one.nested and store.has(one.nested)]
+            ids = [one.nested for one in self.log.run.step_records.values() if one.nested]
+            found = [store.load(run_id) for run_id in ids if store.has(run_id)]
             spent = sum(run.spent + run.counters.spent_inside for run in found)
             missing = round(spent - self.log.run.counters.spent_inside, 9)
             if missing > 0:
@@ -212,11 +213,22 @@ class StepOrchestrator:
         finally:
             writer.close()  # also if it was refused: nobody else could resume it
 
-    def _finish(self, step: str, status: StepStatus, *, output: Any = None, error: str = "") -> None:
+    def _finish(
+        self, step: str, status: StepStatus, *, output: Any = None, error: str = "", attempts: int = 1, sets: Any = None
+    ) -> None:
         began = self._started.pop(step, None)
-        if began is not None:
-            seconds = perf_counter() - began
-            self.log.emit(w.StepFinished, step=step, status=status, output=output, error=error, seconds=seconds)
+        if began is None:
+            return
+        self.log.emit(
+            w.StepFinished,
+            step=step,
+            status=status,
+            output=output,
+            error=error,
+            attempts=attempts,
+            seconds=perf_counter() - began,
+            sets=sets or {},
+        )
 
     async def _run(self, step: str, what: Runnable, prompt: str, options: RunOptions, *, kind: str, title: str) -> Run:
         before = self.log.run.step_records.get(step)

@@ -15,7 +15,7 @@ from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.failures import error_for
 from agentnb.workflow.spec import AgentSpec
-from agentnb.workflow.templates import Scope, has_templates, rendered
+from agentnb.workflow.templates import Scope, rendered_text
 
 Replies = Mapping[str, Sequence[Any]]
 """Scripted replies by the path of a step, or the name of an agent: texts, tool calls, or ``{"error": "timeout"}``."""
@@ -59,18 +59,19 @@ class WorkflowAgents:
         found = self.toolbox.get(name)
         if found is None:
             known = [one.spec.name for one in self.toolbox]
-            raise UnknownTool(f"There is no tool {name}", near(name, known) or "Give the workflow its tools: -t NAME, tools=[f]")
+            hint = near(name, known) or "Give the workflow its tools: -t NAME, tools=[f]"
+            raise UnknownTool(f"There is no tool {name}", hint)
         return found
 
     def _agent(self, name: str, scope: Scope | None) -> Agent:
         if name in self._given:
             return self._given[name]
         spec = self._specs[name]
-        if not has_templates(spec.instruction):
+        if "{{" not in spec.instruction:
             if name not in self._made:
                 self._made[name] = self._make(spec, spec.instruction)
             return self._made[name]
-        return self._make(spec, spec.instruction if scope is None else str(rendered(spec.instruction, scope)))
+        return self._make(spec, spec.instruction if scope is None else rendered_text(spec.instruction, scope))
 
     def _make(self, spec: AgentSpec, instruction: str) -> Agent:
         model: Any = self._own_scripts.get(spec.name) or spec.model or self._model

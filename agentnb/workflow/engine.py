@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from agentnb.core import work_events as w
 from agentnb.core.json_schema import plain_data
-from agentnb.errors import StepFailed, StoreError
+from agentnb.errors import ExpressionError, StepFailed, StoreError
 from agentnb.policies.verdict import Stop
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.launch import new_run_id
@@ -24,11 +24,11 @@ from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps import NothingLeft, StepOrchestrator
 from agentnb.workflow import spec as s
-from agentnb.workflow.agents import WorkflowAgents
 from agentnb.workflow.course import RecordedSteps
 from agentnb.workflow.failures import StepFailure, of_error
+from agentnb.workflow.json_in_text import json_values
 from agentnb.workflow.loops import LoopCounters, LoopLimitReached
-from agentnb.workflow.templates import Scope, items_of, truth
+from agentnb.workflow.templates import Scope, rendered, truth
 
 JITTER = 0.1
 """By how much a wait before another attempt may be longer, so that runs that failed together do not return together."""
@@ -84,20 +84,18 @@ class WorkflowEngine(StepOrchestrator):
         lifecycle: Lifecycle,
         elicitation: Elicitation,
         workflow: s.WorkflowSpec,
-        agents: WorkflowAgents,
         performers: Performers,
         inputs: Mapping[str, Any],
         deferred: Mapping[str, int],
         earlier: tuple[Any, ...] = (),
         first: str | None = None,
     ) -> None:
-        """``performers``: what does the work; ``deferred``: by the path of a condition, how many of the steps after it in its list
-        run before it; ``earlier``: events of another run, whose outputs this one begins with; ``first``: the id of the step
-        that it begins at.
+        """``performers``: what does the work; ``deferred``: by the path of a condition, how many of the steps after it in its
+        list run before it; ``earlier``: events of another run, whose outputs this one begins with; ``first``: the id of the
+        step that it begins at.
         """
         super().__init__(lifecycle, elicitation)
         self.elicitation = elicitation
-        self.agents = agents
         self._workflow = workflow
         self._perform = performers(self)
         self._scope = Scope(steps=self.log.run.steps, prompt=self.log.run.prompt, inputs=inputs)
@@ -224,7 +222,7 @@ class WorkflowEngine(StepOrchestrator):
             scope, path = attempt.place.scope, attempt.place.path
             children = [
                 self.execute(replace(step.step, id=str(index)), path, replace(scope, item=item, index=index))
-                for index, item in enumerate(items_of(step.over, scope))
+                for index, item in enumerate(items_of(step, scope))
             ]
             await all_or_none(children, step.max_concurrency)
 
@@ -352,6 +350,17 @@ def _wait(retry: s.Retry, attempt: int) -> float:
     factor = retry.multiplier ** (attempt - 1) if retry.backoff == "exponential" else 1.0
     wait = retry.initial_delay_seconds * factor
     return wait if retry.max_delay_seconds is None else min(wait, retry.max_delay_seconds)
+
+
+def items_of(step: s.MapStep, scope: Scope) -> Sequence[Any]:
+    """Return the list that a map goes over; a text may hold it as JSON."""
+    value = rendered(step.over, scope)
+    if isinstance(value, str):
+        value = next((one for one in json_values(value) if isinstance(one, list)), value)
+    if not isinstance(value, list | tuple):
+        what = f"map {step.id}: over is not a list: {str(step.over)[:100]}"
+        raise ExpressionError(what, "Let it read a list, such as {{ $steps.ID.output.items }}")
+    return value
 
 
 async def all_or_none(work: Sequence[Coroutine[Any, Any, Any]], most: int | None = None) -> None:

@@ -43,7 +43,12 @@ class _Performers:
         self._agents = agents
         self._opened = opened
         self._tools = ToolSteps(engine.log, engine.elicitation, self._start_run)
-        self.by_kind = {"agent": self._agent, "tool": self._tool, "human": self._human, "workflow": self._workflow}
+        self.by_kind: Mapping[str, Callable[[Any, Attempt], Awaitable[Any]]] = {
+            "agent": self._agent,
+            "tool": self._tool,
+            "human": self._human,
+            "workflow": self._workflow,
+        }
 
     async def _agent(self, step: s.AgentStep, attempt: Attempt) -> str:
         scope = attempt.place.scope

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from agentnb.core.messages import ToolCall
-from agentnb.detect.run import Run
-from agentnb.errors import SettingsError, ToolFailed
+from agentnb.errors import ToolFailed
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host import plain_tools

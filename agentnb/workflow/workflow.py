@@ -22,6 +22,7 @@ from agentnb.runtime.live import LiveRun
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
 from agentnb.workflow.agents import Replies, WorkflowAgents
+from agentnb.workflow.deferral import deferred
 from agentnb.workflow.engine import WorkflowEngine
 from agentnb.workflow.perform import performers
 from agentnb.workflow.problems import Problem
@@ -35,8 +36,8 @@ KEPT = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished)
 class Workflow:
     """A workflow that can be run any number of times, also at once: it has no state.
 
-    ``spec`` is what was declared; ``warnings`` are what is probably not meant; ``agents`` and ``tools`` are those of Python that
-    it was read with.
+    ``spec`` is what was declared; ``warnings`` are what is probably not meant; ``agents`` and ``tools`` are those of Python
+    that it was read with.
     """
 
     spec: WorkflowSpec
@@ -92,7 +93,7 @@ class Workflow:
         what = self.orchestration(
             agents=agents, tools=tools, model=model, replies=replies, inputs=inputs, rerun_from=rerun_from, of=of
         )
-        given = {"store": store, "watch": watch, "approve": approve, "answer": answer}
+        given: dict[str, Any] = {"store": store, "watch": watch, "approve": approve, "answer": answer}
         options = replace(
             options or RunOptions(show=show), **{name: value for name, value in given.items() if value is not None}
         )
@@ -144,7 +145,8 @@ class Workflow:
     ) -> Orchestration:
         """Return the runs of it with these settings: what can be started, nested in another run, limited and resumed.
 
-        ``agent_settings``: of all agents that the file declares, such as ``gates``. Raises `SettingsError` for what cannot work.
+        ``agent_settings``: of all agents that the file declares, such as ``gates``. Raises `SettingsError` for what cannot
+        work.
         """
         known = {**(self.agents or {}), **(agents or {})}
         made = WorkflowAgents(
@@ -152,7 +154,7 @@ class Workflow:
         )
         for step in _tool_names(self.spec.steps):
             made.tool(step)
-        values = self._inputs(inputs or {})
+        values, waits = self._inputs(inputs or {}), deferred(self.spec.steps)
         earlier = () if rerun_from is None else self._earlier(rerun_from, of)
 
         def opened(step: WorkflowStep, given: Mapping[str, Any]) -> Orchestration:
@@ -162,7 +164,7 @@ class Workflow:
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> WorkflowEngine:
             return WorkflowEngine(
-                lifecycle, elicitation, self.spec, made, performers(made, opened), values, earlier, rerun_from
+                lifecycle, elicitation, self.spec, performers(made, opened), values, waits, earlier, rerun_from
             )
 
         name = Path(self.spec.source).stem if self.spec.source else "workflow"
