@@ -65,6 +65,18 @@ class Workflow:
         found = read_workflow(text, "" if path is None else str(path), strict=strict, agents=tuple(agents or ()))
         return cls(found.spec, found.warnings, agents, given)
 
+    @classmethod
+    def of_run(cls, run: Run, *, agents: Mapping[str, Agent] | None = None, tools: Iterable[Any] = ()) -> Workflow:
+        """Return the workflow of a run, from its log. ``agents`` and ``tools`` are those that it was given in Python.
+
+        Raises `SettingsError` for a run of another kind.
+        """
+        logged = run.settings.get("workflow")
+        if not isinstance(logged, dict) or not isinstance(logged.get("text"), str):
+            raise SettingsError(f"Run {run.id} is not the run of a workflow that was read from YAML", "%agent history lists runs")
+        found = read_workflow(logged["text"], str(logged.get("source") or ""), agents=tuple(agents or ()))
+        return cls(found.spec, found.warnings, agents, tuple(tools))
+
     async def run(
         self,
         prompt: str = "",
