@@ -18,6 +18,7 @@
     │   │   └── ContextOverflow   the conversation is longer than the model can take
     │   ├── RateLimited           too many requests, even after retries
     │   ├── ProviderTrouble       the provider or the connection fails, even after retries
+    │   │   └── ProviderTimedOut  nothing came for too long
     │   └── BrokenReply           the response is not a reply
     ├── NotAnswered               a tool asked the person a question, and has no answer
     │   ├── Declined              the person gave no answer
@@ -26,6 +27,7 @@
     ├── StoreError                a run log cannot be written or found
     ├── TraceError                a file is not a run log that this version can read
     ├── StepFailed                a step of a run failed
+    ├── WorkflowError             a workflow failed; ``.run`` is the run, with what its steps gave until then
     ├── ExpectationFailed         a run is not as you expected; ``.failed`` says in what, ``.run`` is the run
     ├── RunLimited                a run reached a limit that raises; ``.run`` is the run
     └── RunFailed                 a run ended with status ``failed``; ``.run`` is the run
@@ -163,6 +165,10 @@ class ProviderTrouble(ModelError):
     """The provider or the connection to it fails, even after retries."""
 
 
+class ProviderTimedOut(ProviderTrouble):
+    """Nothing came from the provider for too long, even after retries."""
+
+
 class BrokenReply(ModelError):
     """The response is not a reply of the kind that was requested."""
 
@@ -195,6 +201,10 @@ class TraceError(AgentnbError, ValueError):
 
 class StepFailed(AgentnbError, RuntimeError):
     """A step of a run failed; what its work raised is the cause."""
+
+
+class WorkflowError(AgentnbError, RuntimeError):
+    """A workflow failed; ``.run`` keeps all it did, such as ``error.run.step_context``."""
 
 
 class ExpectationFailed(AgentnbError, AssertionError):
