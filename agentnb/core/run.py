@@ -412,9 +412,12 @@ class RunFacts(RunState):
     def is_answered(self) -> bool:
         """Whether the run has an answer.
 
-        Either it completed with a text-only reply that was not cut short, or the model gave a final answer at a limit.
+        Either it completed with a text-only reply that was not cut short, or the model gave a final answer at a limit. A run
+        in steps has one if it completed and a step gave something.
         """
-        if not self._rounds or self._rounds[-1].records:
+        if not self._rounds:
+            return self._status == "completed" and bool(self._work.outputs.text)
+        if self._rounds[-1].records:
             return False
         return self._status == "completed" or (
             self._status == "limited" and self._rounds[-1].is_final and bool(self._rounds[-1].text.strip())
@@ -459,5 +462,6 @@ class RunFacts(RunState):
 
     def __repr__(self) -> str:
         why = f", {self._stop_reason}" if self._stop_reason else ""
-        count = len(self._rounds)
-        return f"<Run {self._id} {self._status}{why}, {count} round{'' if count == 1 else 's'}>"
+        steps = self._work.steps
+        count, word = (len(self._rounds), "round") if self._rounds or not steps else (len(steps), "step")
+        return f"<Run {self._id} {self._status}{why}, {count} {word}{'' if count == 1 else 's'}>"

@@ -71,7 +71,7 @@ class Workflow:
         """
         logged = run.settings.get("workflow")
         if not isinstance(logged, dict) or not isinstance(logged.get("text"), str):
-            raise SettingsError(f"Run {run.id} is not the run of a workflow that was read from YAML", "%agent history lists runs")
+            raise SettingsError(f"Run {run.id} is no run of a workflow that was read from YAML", "%agent history lists runs")
         spec = read_workflow(logged["text"], str(logged.get("source") or ""), agents=tuple(agents or ()))
         return cls(spec, agents, tuple(tools))
 
@@ -156,12 +156,14 @@ class Workflow:
         inputs: Mapping[str, Any] | None = None,
         rerun_from: str | None = None,
         of: Run | None = None,
+        budget: float | None = None,
         agent_settings: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> Orchestration:
         """Return the runs of it with these settings: what can be started, nested in another run, limited and resumed.
 
-        ``agent_settings``: of all agents that the file declares, such as ``gates``. Raises `SettingsError` for what cannot
-        work.
+        ``budget``: in US dollars, instead of that of the file; ``agent_settings``: of all agents that the file declares, such
+        as ``gates``; ``settings``: plain data for the log. Raises `SettingsError` for what cannot work.
         """
         known = {**(self.agents or {}), **(agents or {})}
         made = WorkflowAgents(
@@ -183,8 +185,9 @@ class Workflow:
             )
 
         name = Path(self.spec.source).stem if self.spec.source else "workflow"
-        logged = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": values}
-        return Orchestration(make=make, name=name, settings=logged, **self.spec.limits)
+        logged = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": values, **(settings or {})}
+        limits = {**self.spec.limits, **({} if budget is None else {"budget": budget})}
+        return Orchestration(make=make, name=name, settings=logged, **limits)
 
     def _inputs(self, given: Mapping[str, Any]) -> dict[str, Any]:
         for name in given:
