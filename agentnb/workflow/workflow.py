@@ -71,7 +71,7 @@ class Workflow:
         """
         logged = run.settings.get("workflow")
         if not isinstance(logged, dict) or not isinstance(logged.get("text"), str):
-            raise SettingsError(f"Run {run.id} is no run of a workflow that was read from YAML", "%agent history lists runs")
+            raise SettingsError(f"Run {run.id} did not run a workflow from YAML", "%agent history lists runs")
         spec = read_workflow(logged["text"], str(logged.get("source") or ""), agents=tuple(agents or ()))
         return cls(spec, agents, tuple(tools))
 
@@ -200,7 +200,7 @@ class Workflow:
         """Return the events of a run that say what the steps before this one gave."""
         ids = [step.id for step in self.spec.steps]
         if first not in ids:
-            raise SettingsError(f"rerun_from={first!r} is no step of the top-level list", near(first, ids))
+            raise SettingsError(f"There is no step {first!r} in the top-level list", near(first, ids))
         if of is None:
             raise SettingsError(f"rerun_from={first!r} needs the run with the earlier outputs", "Give it: of=run")
         before = self.spec.steps[: ids.index(first)]

@@ -82,7 +82,7 @@ def error_for(word: str) -> AgentnbError:
     kinds = WORDS_OF_ERRORS.get(word)
     if kinds is None:
         hint = errors.near(word, WORDS_OF_ERRORS)
-        raise SettingsError(f"error: {word!r} is no failure of a model", hint)
+        raise SettingsError(f"There is no scripted failure {word!r}", hint)
     return kinds[0](f"A scripted failure: {word}")
 
 
