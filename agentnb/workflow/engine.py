@@ -251,10 +251,11 @@ class WorkflowEngine(StepOrchestrator):
         await self._begin(path)
         while True:
             started, is_new = self._started_attempt(step, place, attempt, agent=agent, inputs=inputs, nests=nests)
-            if (finished := self._recorded.take(w.StepFinished, path)) is not None:
-                return await self._as_finished(step, finished, done)
-            if not is_new and (tried := self._recorded.take(w.StepAttempted, path)) is not None:
-                attempt = tried.attempt + 1
+            ended = None if is_new else self._logged_end(path)
+            if isinstance(ended, w.StepFinished):
+                return await self._as_finished(step, ended, done)
+            if ended is not None:
+                attempt = ended.attempt + 1
                 continue
             failure, output = await self._try(step, place, work, started.nested, is_new=is_new)
             if failure is None:
@@ -288,6 +289,14 @@ class WorkflowEngine(StepOrchestrator):
             attempt=attempt,
         )
         return started, True
+
+    def _logged_end(self, path: str) -> w.StepFinished | w.StepAttempted | None:
+        """Return how an attempt ended in the process that died, if it did; what went on within it is over too."""
+        ended = self._recorded.take(w.StepFinished, path) or self._recorded.take(w.StepAttempted, path)
+        if ended is not None:
+            for inner, count in self._recorded.pass_over(path, ended.seq).items():
+                self._iterations[inner] = self._iterations.get(inner, 0) + count
+        return ended
 
     async def _try(
         self, step: s.StepSpec, place: Place, work: Work, nested: str, *, is_new: bool
