@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from agentnb.workflow.problems import Problem
-
 Context: TypeAlias = "Literal['all', 'none'] | tuple[str, ...]"
 """Which earlier outputs an agent is shown before its prompt: all, none, or those of the steps with these ids."""
 DEFAULT_LOOPS = 100
@@ -217,5 +215,3 @@ class WorkflowSpec:
     """The file that it was read from; relative files are looked up beside it."""
     text: str = field(default="", metadata=_key(None))
     """The YAML."""
-    warnings: tuple[Problem, ...] = field(default=(), metadata=_key(None))
-    """What is doubtful in it, though it can run."""
