@@ -82,9 +82,11 @@ class FlowChecks:
         found = self._tree.by_id.get(wanted)
         if found is None:
             return None
-        within = {one.step.path for one in (found, *found.around)}
-        places = range(located.index + 1, len(located.siblings))
-        return next((index for index in places if located.siblings[index].path in within), None)
+        chain, depth = (*found.around, found), len(located.around)
+        if len(chain) <= depth or chain[depth].siblings is not located.siblings:
+            return None
+        index = chain[depth].index
+        return index if index > located.index else None
 
     def _check_deferral(self, located: Located, step: ConditionStep, last: int) -> None:
         first = located.siblings[located.index + 1 : last + 1]

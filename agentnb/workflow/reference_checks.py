@@ -136,13 +136,11 @@ class _Check:
 
     def _visible(self) -> dict[str, Step]:
         """Return the steps that may be named here: those in no block, and in the blocks around those of the same child."""
-        found: dict[str, Step] = {}
-        for one in self._tree.all:
-            if isinstance(one.step, GotoStep):
-                continue
-            if not one.blocks or any(_shares_child(one, viewer) for viewer in self._seen_from):
-                found.setdefault(one.step.id, one.step)
-        return found
+        inner: dict[str, Step] = {}
+        for viewer in self._seen_from:
+            if viewer.blocks:
+                inner |= self._tree.beside(viewer)
+        return {**inner, **self._tree.in_no_block} if inner else self._tree.in_no_block
 
     def _not_visible(self, part: str, visible: Mapping[str, Step]) -> None:
         other = self._tree.by_id.get(part)
@@ -224,23 +222,6 @@ class _Check:
         elif lacks := _lacks(schema, rest):
             hint = near(lacks[0], lacks[1])
             self.warnings.append((f"the structured_output of {step.agent} declares no {lacks[0]}", hint))
-
-
-def _shares_child(one: Located, viewer: Located) -> bool:
-    """Return whether all blocks around a step are around the viewer too, within the same child of the innermost of them."""
-    blocks = one.blocks
-    chain = (*viewer.around, viewer)
-    paths = {located.step.path for located in chain}
-    if not all(block.step.path in paths for block in blocks) or blocks[-1].step.path == viewer.step.path:
-        return False
-    return _child_of(one, blocks[-1]) == _child_of(viewer, blocks[-1])
-
-
-def _child_of(one: Located, block: Located) -> str:
-    """Return the path of the direct child of the block that the step is, or is in."""
-    chain = (*one.around, one)
-    place = next(index for index, located in enumerate(chain) if located.step.path == block.step.path)
-    return chain[place + 1].step.path
 
 
 def _lacks(schema: Any, parts: Iterable[Any]) -> tuple[str, list[str]] | None:
