@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import NamedTuple
 
 from agentnb.workflow.agent_reader import OF_WORKFLOWS, read_agents, read_limits
 from agentnb.workflow.checks import check_workflow
 from agentnb.workflow.fields import Fields
 from agentnb.workflow.places import Places
-from agentnb.workflow.problems import Problem, Problems
+from agentnb.workflow.problems import Problems
 from agentnb.workflow.spec import DEFAULT_LOOPS, WorkflowSpec
 from agentnb.workflow.step_ids import named_steps
 from agentnb.workflow.step_reader import StepReader
@@ -24,13 +23,6 @@ NO_STEPS = "workflow: no steps configured"
 _EXAMPLE = "Such as: workflow: [{type: agent, name: writer}]"
 
 
-class ReadWorkflow(NamedTuple):
-    """A workflow that can run, and what is doubtful in it."""
-
-    spec: WorkflowSpec
-    warnings: tuple[Problem, ...]
-
-
 def read_workflow(
     text: str,
     source: str = "",
@@ -39,17 +31,17 @@ def read_workflow(
     agents: Collection[str] = (),
     tools: Collection[str] | None = None,
     inputs: Collection[str] | None = None,
-) -> ReadWorkflow:
-    """Return the workflow that a YAML text declares, and warnings; raise `WorkflowProblems` with all that is wrong in it.
+) -> WorkflowSpec:
+    """Return the workflow that a YAML text declares; raise `WorkflowProblems` with all that is wrong in it.
 
     ``source`` is the file, for messages. ``strict``: what would be a warning is a problem. ``agents``: names of agents that are
     passed in Python, and replace those of the file. ``tools``: the names of all tools, and ``inputs``: those of what is passed
-    besides the declared inputs; by default these are not checked.
+    besides the declared inputs; by default these are not checked. Warnings are in ``.warnings`` of what is returned.
     """
     problems = Problems(source, strict)
     spec = read_with_problems(text, problems, agents=agents, tools=tools, inputs=inputs)
     problems.check()
-    return ReadWorkflow(spec, tuple(sorted(problems.warnings, key=lambda problem: problem.line)))
+    return replace(spec, warnings=tuple(sorted(problems.warnings, key=lambda problem: problem.line)))
 
 
 def read_with_problems(

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from agentnb.workflow.problems import Problem
+
 Context: TypeAlias = "Literal['all', 'none'] | tuple[str, ...]"
 """Which earlier outputs an agent is shown before its prompt: all, none, or those of the steps with these ids."""
 DEFAULT_LOOPS = 100
@@ -49,7 +51,7 @@ class Retry:
     multiplier: float = 2.0
     """By how much an exponential backoff grows."""
     on: tuple[str, ...] = ()
-    """Words for the failures that are retried (`agentnb.workflow.failures`); without any, all that can be retried are."""
+    """Words for the failures that are retried (`agentnb.workflow.step_failures`); without any, all that can be retried are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,3 +217,5 @@ class WorkflowSpec:
     """The file that it was read from; relative files are looked up beside it."""
     text: str = field(default="", metadata=_key(None))
     """The YAML."""
+    warnings: tuple[Problem, ...] = field(default=(), metadata=_key(None))
+    """What is doubtful in it, though it can run."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from agentnb.core.json_schema import checked_schema
 from agentnb.errors import SettingsError, near, nearest
-from agentnb.workflow.failures import FINAL, KNOWN_WORDS, is_pattern
 from agentnb.workflow.fields import Fields
 from agentnb.workflow.places import Places
 from agentnb.workflow.problems import Problems
+from agentnb.workflow.retry_words import KNOWN_WORDS, NEVER_RETRIED, is_pattern
 from agentnb.workflow.spec import (
     AT_ONCE,
     KINDS,
@@ -154,11 +154,11 @@ class StepReader:
                 self._problems.add(line, f"{where}: {word} is not a regular expression: {error}")
                 return False
             return True
-        if word in FINAL:
+        if word in NEVER_RETRIED:
             self._problems.add(line, f'{where}: "{word}" is never retried', "Leave it out")
         else:
-            like = nearest(word, KNOWN_WORDS) or near(word, KNOWN_WORDS)
-            hint = f"{like} For a part of the error's text, write /{re.escape(word)}/"
+            known = nearest(word, KNOWN_WORDS) or near(word, KNOWN_WORDS)
+            hint = f"{known} For a part of the error's text, write /{re.escape(word)}/"
             self._problems.add(line, f'{where}: there is no failure "{word}"', hint)
         return False
 

@@ -273,7 +273,7 @@ class _Builder:
         try:
             return text.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
-            self._problems.add(line, "A text holds half of a surrogate pair, which is no character")
+            self._problems.add(line, "A text holds half of a surrogate pair", "Write the character, or both halves")
             return _SURROGATE.sub("\ufffd", text)
 
     def _value(self, text: str, line: int) -> str | int | float | bool | None:

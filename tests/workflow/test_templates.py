@@ -47,6 +47,7 @@ def example(name: str) -> Any:
     return plain(node)
 
 
+@pytest.mark.req("R4.10", "R4.24")
 def test_the_instruction_of_the_example_is_rendered_as_the_run_says() -> None:
     run = example("templates.run.yaml")
     scope = Scope(steps=run["step_context"]["steps"], prompt="Gulls")
@@ -59,6 +60,7 @@ def test_the_instruction_of_the_example_is_rendered_as_the_run_says() -> None:
     assert same == {"The lamp of Cordouan is the oldest one in use."}
 
 
+@pytest.mark.req("R4.10", "R4.24", "K4.7")
 def test_paths_lead_to_values(subtests: pytest.Subtests) -> None:
     cases: dict[str, Any] = {
         "$prompt": "Fog",
@@ -136,6 +138,7 @@ def test_a_value_that_is_changed_does_not_change_what_the_steps_gave() -> None:
     assert rendered("{{ $steps.first-draft.output.notes }}", SCOPE) == ["x", "y"]
 
 
+@pytest.mark.req("R4.15")
 def test_errors_quote_the_template_and_name_what_there_is(subtests: pytest.Subtests) -> None:
     cases = {
         "$steps.zzz.output": ["$steps has no output of zzz", "first-draft", "said"],
@@ -204,6 +207,7 @@ def test_what_is_not_needed_is_not_looked_up() -> None:
         truth("{{ $steps.first-draft.output.ok && $steps.gone.output.ok }}", SCOPE)
 
 
+@pytest.mark.req("R4.12", "R4.14")
 def test_conditions_are_booleans_or_words_for_them(subtests: pytest.Subtests) -> None:
     true: list[Any] = ["true", "TRUE", " yes\n", "1", 1, True]
     false: list[Any] = ["false", "No", "0", 0, False]
@@ -218,6 +222,7 @@ def test_conditions_are_booleans_or_words_for_them(subtests: pytest.Subtests) ->
     assert truth("true", Scope()) is True
 
 
+@pytest.mark.req("R4.12", "R4.14")
 def test_any_other_condition_is_the_error_of_the_documents() -> None:
     for value in ("maybe", "", "true.", None, 2, 0.5, [], {}, "2"):
         scope = Scope(steps={"qa": {"output": value}})
@@ -227,6 +232,7 @@ def test_any_other_condition_is_the_error_of_the_documents() -> None:
         assert caught.value.hint
 
 
+@pytest.mark.req("R4.15")
 def test_json_is_found_in_an_answer_however_it_is_wrapped(subtests: pytest.Subtests) -> None:
     texts = {
         "alone": '{"ok": 1}',

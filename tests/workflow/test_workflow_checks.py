@@ -38,6 +38,7 @@ def cases() -> list[dict[str, Any]]:
     return list(plain(node))
 
 
+@pytest.mark.req("R4.2", "R4.4", "R4.5")
 def test_the_problems_of_the_examples_are_found_each_with_its_line(subtests: pytest.Subtests) -> None:
     assert len(cases()) == 7
     for case in cases():
@@ -49,6 +50,7 @@ def test_the_problems_of_the_examples_are_found_each_with_its_line(subtests: pyt
                 assert [word for word in wanted["says"] if word not in str(one)] == []
 
 
+@pytest.mark.req("R4.4", "K4.1")
 def test_a_warning_is_a_problem_if_strict() -> None:
     free_text = next(case["text"] for case in cases() if "warnings" in case)
     deferred = (EXAMPLES / "qa-loop.yaml").read_text(encoding="utf-8")
@@ -74,6 +76,7 @@ def test_the_error_lists_each_problem_with_file_and_line() -> None:
         read_workflow("workflow: []")
 
 
+@pytest.mark.req("R4.4")
 def test_a_wrong_name_in_an_instruction_is_found_before_anything_runs() -> None:
     text = (EXAMPLES / "templates.yaml").read_text(encoding="utf-8")
     (problem,) = found_in(
@@ -188,6 +191,7 @@ STEPS: dict[str, tuple[str, int, list[str]]] = {
 }
 
 
+@pytest.mark.req("R4.2", "R4.4")
 def test_steps_that_cannot_run_are_problems(subtests: pytest.Subtests) -> None:
     for name, (steps, line, words) in STEPS.items():
         with subtests.test(name):
@@ -297,6 +301,7 @@ def test_tools_are_known_where_their_names_are_given() -> None:
     assert [(one.line, "Did you mean" in one.hint) for one in found] == [(1, True), (3, True)]
 
 
+@pytest.mark.req("R4.13", "K4.1")
 def test_a_condition_may_wait_for_steps_behind_it_but_not_in_a_circle(subtests: pytest.Subtests) -> None:
     agent = "{{id: {0}, type: agent, name: writer}}".format
     wait = '{{id: {0}, type: condition, condition: "{{{{ $steps.{1}.output }}}}", true: {2}}}'.format

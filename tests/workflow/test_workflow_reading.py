@@ -28,11 +28,11 @@ AGENTS = "agents:\n  writer: {instruction: Write.}\n  editor: {instruction: Edit
 
 
 def example(name: str) -> WorkflowSpec:
-    return read_workflow((EXAMPLES / name).read_text(encoding="utf-8"), name).spec
+    return read_workflow((EXAMPLES / name).read_text(encoding="utf-8"), name)
 
 
 def read(steps: str, **options: Any) -> WorkflowSpec:
-    return read_workflow(f"{AGENTS}workflow:\n{steps}", **options).spec
+    return read_workflow(f"{AGENTS}workflow:\n{steps}", **options)
 
 
 def paths(spec: WorkflowSpec) -> list[str]:
@@ -64,6 +64,7 @@ def test_the_qa_loop_is_read_whole() -> None:
     assert spec.steps[0].line == 24
 
 
+@pytest.mark.req("R4.1", "R4.17", "K4.9")
 def test_overrides_win_over_the_workflow_which_wins_over_the_default() -> None:
     assert example("loop-limit.yaml").max_loop_iterations == 2
     steps = "  steps: [{type: agent, name: writer}]\n"
@@ -71,6 +72,7 @@ def test_overrides_win_over_the_workflow_which_wins_over_the_default() -> None:
     assert read(steps).max_loop_iterations == 100
 
 
+@pytest.mark.req("K4.5")
 def test_a_step_without_an_id_is_named_after_its_agent_or_its_kind() -> None:
     spec = read(
         """
@@ -107,6 +109,7 @@ def test_a_step_without_an_id_is_named_after_its_agent_or_its_kind() -> None:
     ]
 
 
+@pytest.mark.req("R4.16", "K4.2")
 def test_a_branch_is_a_list_or_one_step_and_a_step_before_it_named_again_is_a_goto() -> None:
     spec = read(
         """
@@ -151,6 +154,7 @@ def test_a_branch_is_a_list_or_one_step_and_a_step_before_it_named_again_is_a_go
     assert len(set(paths(spec))) == len(paths(spec))
 
 
+@pytest.mark.req("R4.2", "R4.3", "R4.27")
 def test_each_kind_of_step_is_read_with_all_its_keys() -> None:
     spec = read(
         """
@@ -220,7 +224,7 @@ workflow:
     - {type: agent, name: two}
 """,
         "w.yaml",
-    ).spec
+    )
     one, two = spec.agents.values()
     assert (one.name, one.line, one.model, one.instruction) == ("one", 3, "simulated:disciplined", "Write.\n")
     assert (one.tools, one.guidance, one.policy) == (("search", "fetch"), "off", "minimal")
@@ -235,11 +239,11 @@ workflow:
 def test_agents_of_python_need_no_declaration_and_stand_for_those_of_the_file() -> None:
     steps = '  - {id: j, type: agent, name: judge}\n  - {type: agent, name: writer, prompt: "{{ $steps.j.output.ok }}"}'
     found = read_workflow(f"{AGENTS}workflow:\n{steps}", agents=("judge",))
-    assert (len(found.spec.steps), found.warnings) == (2, ())
+    assert (len(found.steps), found.warnings) == (2, ())
 
 
 def test_a_workflow_may_be_written_as_json() -> None:
     text = '{"workflow": [{"type": "condition", "condition": "true", "true": {"goto": "end"}}]}'
-    (step,) = read_workflow(text).spec.steps
+    (step,) = read_workflow(text).steps
     assert isinstance(step, ConditionStep)
     assert [one.kind for one in step.true_] == ["goto"]
