@@ -143,9 +143,8 @@ def main(peers: str, steps: int, items: int) -> None:
         few, many = of(row, count // 10), of(row, count)
         each = (many[0] - few[0]) * 1024 / (count - count // 10)
         growth = many[1] / few[1] / 10
-        print(
-            f"{row}: {count:,} steps, peak {many[0]:.0f} MB, {each:.1f} kB a step; a step over one of {count // 10:,}: {growth:.2f}"
-        )
+        print(f"{row}: {count:,} steps, peak {many[0]:.0f} MB, {each:.1f} kB a step")
+        print(f"  a step over one of {count // 10:,}: {growth:.2f}")
 
 
 if __name__ == "__main__":
