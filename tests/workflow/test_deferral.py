@@ -10,7 +10,8 @@ from agentnb.workflow.workflow import Workflow
 
 TOOL = "  - {{id: {0}, type: tool, name: work, args: {{what: {0}}}}}\n".format
 WAIT = (
-    '  - id: {0}\n    type: condition\n    condition: "{{{{ $steps.{1} }}}}"\n    true: {{id: {0}_yes, type: tool, name: work}}\n'
+    '  - id: {0}\n    type: condition\n    condition: "{{{{ $steps.{1} }}}}"\n'
+    "    true: {{id: {0}_yes, type: tool, name: work}}\n"
 ).format
 
 
