@@ -27,6 +27,16 @@ STATES = {
     "failed": "Failed",
 }
 """The word for each status."""
+STEP_STATES = {
+    "running": "running",
+    "waiting": "waiting for you",
+    "completed": "done",
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "interrupted": "interrupted",
+    "skipped": "skipped",
+}
+"""The word for each state of a step of a workflow."""
 TODOS_OPEN = "Done, todos open"
 ENDED = {
     "todo_intervention_exhausted": "todos ignored",

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias
 
 Context: TypeAlias = "Literal['all', 'none'] | tuple[str, ...]"
 """Which earlier outputs an agent is shown before its prompt: all, none, or those of the steps with these ids."""
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 DEFAULT_LOOPS = 100
 """How often a step may run within one loop, unless the workflow says otherwise."""
 AT_ONCE = 8
@@ -117,7 +115,7 @@ class ToolStep(StepSpec):
 
     kind: ClassVar[str] = "tool"
     tool: str
-    args: Mapping[str, Any] = NOTHING
+    args: Mapping[str, Any] = field(default_factory=dict)
     """Plain data; its texts may hold templates. A text that is exactly one template keeps the type of its value."""
 
 
@@ -154,7 +152,7 @@ class WorkflowStep(StepSpec):
     file: str
     """Relative to the file that names it."""
     prompt: str | None = None
-    inputs: Mapping[str, Any] = NOTHING
+    inputs: Mapping[str, Any] = field(default_factory=dict)
 
 
 Step: TypeAlias = AgentStep | ConditionStep | ParallelStep | GotoStep | ToolStep | HumanStep | MapStep | WorkflowStep
@@ -180,7 +178,7 @@ class AgentSpec:
     """The JSON Schema that its answers must fit."""
     guidance: str | None = None
     policy: str | None = None
-    limits: Mapping[str, Any] = NOTHING
+    limits: Mapping[str, Any] = field(default_factory=dict)
     """``max_rounds``, ``max_seconds`` and other limits of an agent, by their names there."""
     replies: tuple[Any, ...] = ()
     """What a scripted model replies, instead of ``model``."""
@@ -194,9 +192,9 @@ class WorkflowSpec:
     agents: Mapping[str, AgentSpec] = field(default_factory=dict)
     max_loop_iterations: int = DEFAULT_LOOPS
     """How often a step may run within one loop."""
-    limits: Mapping[str, Any] = NOTHING
+    limits: Mapping[str, Any] = field(default_factory=dict)
     """``budget`` and ``max_seconds`` of the whole run, shared by all branches."""
-    inputs: Mapping[str, Any] = NOTHING
+    inputs: Mapping[str, Any] = field(default_factory=dict)
     """Names and defaults of what is passed when it is run; read as ``$inputs.name``."""
     source: str = ""
     """The file that it was read from; relative files are looked up beside it."""
