@@ -9,7 +9,7 @@ from typing import NamedTuple
 from agentnb.workflow.graph import EXIT, Edge, Graph, Node
 from agentnb.workflow.node_states import NodeState
 
-MAX_NODES = 30
+MAX_NODES = 24
 """Steps of one list that are drawn; of more, the first and the last, and those between that lead elsewhere."""
 ENDS = 6
 """Steps that are always drawn at the begin and at the end of a long list."""

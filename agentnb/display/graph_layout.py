@@ -13,16 +13,16 @@ from typing import NamedTuple
 from agentnb.display.graph_tracks import Bar, Gap
 from agentnb.workflow.graph import EXIT, Edge, Graph, Node
 
-WIDTH, HEIGHT = 196, 46
+WIDTH, HEIGHT = 190, 46
 """Size of a node."""
 EXIT_WIDTH, EXIT_HEIGHT = 52, 22
-BESIDE = 16
+BESIDE = 12
 """Pixels between two nodes side by side."""
 LINE = 26
 """Width that an edge takes where it passes between nodes."""
-MAX_ROW = 3 * WIDTH + 2 * BESIDE + 24
+MAX_ROW = 640
 """Width at which the branches of a parallel step go on in a further row: a card of 700 pixels holds it."""
-TITLE, PADDING = 26, 12
+TITLE, PADDING = 26, 10
 """Height of a block's title, and the space around what is inside it."""
 SIDE = 7
 """How far from the middle of a node's side loops leave it and come in."""
@@ -197,14 +197,13 @@ class _Level:
         return self._inside[vertex - 1].width if vertex <= len(self._inside) else LINE
 
     def _unmirrored(self, columns: dict[int, float]) -> dict[int, float]:
-        """Return the columns so that the first branch that is declared is on the left."""
-        for node in self._graph.nodes:
-            following = [self._chains[ends][1] for ends in self._chains if ends[0] == self._index[node.path]]
-            following = sorted(following, key=lambda one: one if one <= len(self._index) else len(self._index) + 1)
-            if len(following) > 1 and columns[following[0]] != columns[following[1]]:
-                if columns[following[0]] < columns[following[1]]:
-                    return columns
-                return {one: -x for one, x in columns.items()}
+        """Return the columns so that the branch that is declared first, such as ``true``, is on the left."""
+        firsts: dict[str, float] = {}
+        for edge in self._forward:
+            x = columns[self._chain(edge)[1]]
+            before = firsts.setdefault(edge.source, x)
+            if x != before:
+                return columns if before < x else {one: -x for one, x in columns.items()}
         return columns
 
     @staticmethod

@@ -45,6 +45,11 @@ def about(node: Node, longest: int = LONGEST) -> str:
     return first_line(f"{KINDS.get(node.kind, node.kind)} {words}", longest)
 
 
+def words_of(node: Node, state: NodeState, longest: int = LONGEST) -> str:
+    """Return what a step is; where it stands for several that have begun, only its kind."""
+    return KINDS.get(node.kind, node.kind) if state.items else about(node, longest)
+
+
 def figures(state: NodeState) -> str:
     """Return ``3 times, 2 attempts``, ``9 of 12 done, 1 failed``; empty where all is routine."""
     if state.items:

@@ -7,27 +7,26 @@ dropped too, the boxes are a list of the steps with their states, and the labels
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 from agentnb.display.graph_folding import Folded, folded
 from agentnb.display.graph_layout import Box, Plan, Wire, label_of, laid_out
 from agentnb.display.labels import clean, counted, first_line, times
 from agentnb.display.markup import NOTHING, Html, joined, tag
 from agentnb.display.states import STEP_STATES
-from agentnb.display.step_labels import MARKS, TONES, about, figures
+from agentnb.display.step_labels import MARKS, TONES, about, figures, words_of
 from agentnb.display.style import kept
 from agentnb.workflow.graph import EXIT, Graph, graph_of
 from agentnb.workflow.node_states import NodeState
 from agentnb.workflow.spec import WorkflowSpec
 
-LOOK = {
-    "completed": "graph-done",
-    "running": "graph-active",
-    "waiting": "graph-active",
-    "failed": "graph-failed",
-    "cancelled": "graph-ended",
-    "interrupted": "graph-ended",
-    "skipped": "graph-skipped",
+LOOK = {  # a frame, and a tint unless other nodes are inside
+    "completed": "done",
+    "running": "active",
+    "waiting": "active",
+    "failed": "failed",
+    "cancelled": "ended",
+    "interrupted": "ended",
+    "skipped": "skipped",
 }
 """The look of a node in each state."""
 ROUTINE = ("", "completed")
@@ -60,22 +59,16 @@ class GraphPicture:
         inner = Html(f'<div style="{size};position:relative;margin:0 auto">{joined(*lines, *nodes)}</div>')
         steps = sum(1 for node in self._folded.graph.all_nodes)
         name = f"Graph of the workflow: {counted(steps, 'step')}"
-        placed = tag("div", "graph-plan", inner, role="group", aria_label=name)
-        return tag("div", "graph", placed, tabindex="0", role="region", aria_label=name)
+        return tag("div", "graph", tag("div", "graph-plan", inner), tabindex="0", role="group", aria_label=name)
 
     def _label(self, wire: Wire, states: Mapping[str, NodeState]) -> Html:
         edge = wire.edge
         count = states.get(edge.source, _UNKNOWN).loops.get(edge.target, 0)
         words = label_of(edge, count)
         leads = f" leads to {self._ids.get(edge.target, edge.target)}" + (f", followed {times(count)}" if count else "")
-        rest = tag("span", "unseen", clean(leads if words else f"{leads.strip()}"))
+        rest = tag("span", "unseen", clean(leads))
         x, y = wire.label_at
         return _placed(x, y, tag("div", "graph-label", words, rest))
-
-
-@lru_cache(maxsize=8)
-def _picture(graph: Graph) -> GraphPicture:
-    return GraphPicture(graph)
 
 
 def graph_html(spec: WorkflowSpec, states: Mapping[str, NodeState] | None = None) -> Html:
@@ -92,8 +85,8 @@ def _node(box: Box, state: NodeState) -> Html:
     mark = tag("span", f"mark {tone}", MARKS.get(state.status, MARKS[""]), aria_hidden="true")
     word = STEP_STATES.get(state.status, "")
     said = tag("span", "unseen" if state.status in ROUTINE else tone, word) if word else NOTHING
-    name = tag("span", "graph-name", first_line(clean(node.id), 60))
-    what, more = about(node, 60), figures(state)
+    name = tag("span", "graph-block-name" if node.children else "graph-name", first_line(clean(node.id), 60))
+    what, more = words_of(node, state, 60), figures(state)
     counted_as = tag("span", "graph-figures", more) if more else NOTHING
     if node.children:
         inner = tag("div", "graph-line", mark, " ", name, " ", _words(what), " ", counted_as, " ", said)
@@ -101,8 +94,10 @@ def _node(box: Box, state: NodeState) -> Html:
         second = tag("div", "graph-line", _words(what), " ", counted_as)
         inner = joined(tag("div", "graph-line", mark, " ", name, " ", said), second)
     title = ": ".join(filter(None, [first_line(clean(node.id), 100), about(node), state.error and first_line(clean(state.error), 300)]))
-    look = LOOK.get(state.status, "")
-    return _placed(box.left, box.top, tag("div", f"{kind} {look}".strip(), inner, title=title), box.width, box.height)
+    look = f"graph-frame-{LOOK[state.status]}" if state.status in LOOK else ""
+    tint = f"graph-{LOOK[state.status]}" if look and not node.children else ""
+    kinds = " ".join(filter(None, (kind, look, tint)))
+    return _placed(box.left, box.top, tag("div", kinds, inner, title=title), box.width, box.height)
 
 
 def _words(what: str) -> Html:

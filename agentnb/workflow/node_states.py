@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from agentnb.core.events import AnyEvent
@@ -61,11 +61,11 @@ class StepProgress:
         waits = {one.call_id for one in run.waiting}
         items: dict[str, Counter[str]] = {path: Counter() for path in self._maps}
         found: dict[str, NodeState] = {}
-        for path, record in run.steps.items():
+        for path, record in step_records(run).items():
             if path in self._nodes:
                 found[path] = self._state(record, run, waits)
             elif (block := path.rpartition("/")[0]) in items:
-                items[block][_status(record, run, waits)] += 1
+                items[block][status_of(record, run, waits)] += 1
         for path, counts in items.items():
             if counts:
                 found[path] = found.get(path, NodeState("running"))._replace(items=dict(counts))
@@ -73,7 +73,7 @@ class StepProgress:
 
     def _state(self, record: StepRecord, run: RunFacts, waits: set[str]) -> NodeState:
         loops = {edge.target: count for edge in self._edges.get(record.id, ()) if (count := self._followed(edge))}
-        status = _status(record, run, waits)
+        status = status_of(record, run, waits)
         return NodeState(status, record.times, record.attempts, loops, seconds=record.seconds, error=record.error)
 
     def _followed(self, edge: Edge) -> int:
@@ -86,7 +86,13 @@ def node_states(graph: Graph, run: RunFacts) -> dict[str, NodeState]:
     return StepProgress(graph, run.events).states(run)
 
 
-def _status(record: StepRecord, run: RunFacts, waits: set[str]) -> str:
+def step_records(run: RunFacts) -> Mapping[str, StepRecord]:
+    """Return the steps of a run by path, in the order in which they first began."""
+    return run.steps
+
+
+def status_of(record: StepRecord, run: RunFacts, waits: Collection[str]) -> str:
+    """Return the status of a step. ``waits``: the steps that have asked the person something."""
     if record.status != "running":
         return record.status
     if record.id in waits:

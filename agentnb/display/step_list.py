@@ -1,0 +1,181 @@
+"""The steps of a run as a list: what each did, folded, with the runs nested in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
+
+from agentnb.core.work_state import StepRecord
+from agentnb.detect.run import Run
+from agentnb.display.form import Form
+from agentnb.display.labels import clean, counted, cut, duration, first_line, times
+from agentnb.display.long_text import Way, long_html
+from agentnb.display.markdown import markdown_html
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.results import as_json
+from agentnb.display.states import STEP_STATES
+from agentnb.display.step_labels import KINDS, MARKS, TONES, counts
+from agentnb.workflow.node_states import status_of, step_records
+
+MAX_STEPS = 60
+"""Steps that are listed; of more, the last, and those that failed or are open."""
+FIRST = 5
+"""Of a long list, the steps from its begin that are listed."""
+MAX_OUTPUT = 4_000
+"""Characters of an output in a saved card."""
+MAX_WHOLE = 100_000
+"""The same in a page."""
+SHORTEST = 0.1
+"""Shortest time of a step that is shown, in seconds."""
+_QUIET = ("completed", "skipped")
+
+
+class Listed(NamedTuple):
+    """Which steps are listed, in the order in which blocks hold them, and how many are not, by status."""
+
+    paths: tuple[str, ...]
+    left_out: Mapping[str, int]
+    after: int = 0
+    """How many of the listed steps come before those that are left out."""
+
+
+def has_steps(run: Run) -> bool:
+    """Return whether steps are all that the run did: it is the run of a workflow or of another orchestrator."""
+    return not run.rounds and bool(step_records(run))
+
+
+def listed(run: Run) -> Listed:
+    """Return which steps of a run are listed."""
+    records = step_records(run)
+    waits = waiting_steps(run)
+    if len(records) <= MAX_STEPS:
+        return Listed(tuple(_nested(records, [*records])), {})
+    first = [*islice(records, FIRST)]
+    loud = [path for path, one in records.items() if status_of(one, run, waits) not in _QUIET]
+    last = [*islice(reversed(records), MAX_STEPS - FIRST)]
+    kept = dict.fromkeys([*first, *loud[: MAX_STEPS // 2], *last])
+    shown = [*kept][:MAX_STEPS]
+    left_out = Counter(status_of(one, run, waits) for path, one in records.items() if path not in kept)
+    chosen = set(shown)
+    return Listed(tuple(_nested(records, [path for path in records if path in chosen])), left_out, FIRST)
+
+
+def waiting_steps(run: Run) -> set[str]:
+    """Return the steps that wait for the person."""
+    return {one.call_id for one in run.waiting}
+
+
+def _nested(records: Mapping[str, StepRecord], paths: list[str]) -> Iterator[str]:
+    """Yield paths so that each block is followed by what is inside it."""
+    inside: dict[str, list[str]] = {}
+    shown = set(paths)
+    for path in paths:
+        block = path.rpartition("/")[0]
+        inside.setdefault(block if block in shown else "", []).append(path)
+    waiting = inside.get("", [])[::-1]
+    while waiting:
+        path = waiting.pop()
+        yield path
+        waiting += inside.get(path, [])[::-1]
+
+
+def step_pieces(run: Run, form: Form) -> dict[str, Html]:
+    """Return the listed steps by their keys, in order."""
+    found, shown = listed(run), {}
+    records, waits = step_records(run), waiting_steps(run)
+    for place, path in enumerate(found.paths):
+        if place == found.after and found.left_out:
+            shown["steps:more"] = _left_out(found.left_out)
+        shown[f"step:{path}"] = step_html(records[path], status_of(records[path], run, waits), form)
+    return shown
+
+
+def _left_out(left_out: Mapping[str, int]) -> Html:
+    told = f"… {counted(sum(left_out.values()), 'step')}: {counts(left_out)}"
+    return tag("div", "step step-summary quiet", told)
+
+
+def step_html(record: StepRecord, status: str, form: Form) -> Html:
+    """Return a step on one line, which opens to what it did."""
+    line = tag("span", "step-line", *_line(record, status))
+    body = _body(record, form)
+    margin = min(record.id.count("/"), 4) * 18
+    key = f"step:{record.id}"
+    if not body:
+        shown = tag("div", "step-summary", line)
+    else:
+        summary = tag("summary", "step-summary", line)
+        opened = form.is_open(key, status == "failed" and form.whole)
+        shown = tag("details", "", summary, tag("div", "step-body", *body), data_fold=key, open=opened)
+    return tag("div", "step", Html(f'<div style="margin-left:{margin}px">{shown}</div>') if margin else shown)
+
+
+def _line(record: StepRecord, status: str) -> Iterator[Html]:
+    tone = TONES.get(status, "quiet-state")
+    yield tag("span", f"mark {tone}", MARKS.get(status, MARKS[""]), aria_hidden="true")
+    yield words(" ")
+    yield tag("span", "step-name", first_line(clean(record.id.rpartition("/")[2]), 80))
+    about = first_line(clean(" ".join(filter(None, [kind_of(record), record.title, _continues(record)]))), 120)
+    yield joined(" ", tag("span", "step-words", about))
+    if told := figures_of(record):
+        yield joined(" ", tag("span", "meta", told))
+    is_routine = status == "completed"
+    word = STEP_STATES.get(status, "")
+    yield joined(" ", tag("span", "unseen" if is_routine else tone, word)) if word else NOTHING
+    if record.error and status != "completed":
+        yield joined(" ", tag("span", "step-words", first_line(clean(record.error[:10_000]), 160)))
+
+
+def kind_of(record: StepRecord) -> str:
+    """Return the kind of a step; empty if a condition or a question says it."""
+    return KINDS.get(record.kind, record.kind).rstrip(":")
+
+
+def _continues(record: StepRecord) -> str:
+    return f"→ {record.reason.removeprefix('to ').partition(':')[0]}" if record.reason.startswith("to ") else record.reason
+
+
+def figures_of(record: StepRecord) -> str:
+    """Return ``3 times, 2 attempts, 1.2 s``; empty where all is routine."""
+    parts = [times(record.times)] if record.times > 1 else []
+    parts += [counted(record.attempts, "attempt")] if record.attempts > 1 else []
+    parts += [duration(record.seconds)] if record.seconds and record.seconds >= SHORTEST else []
+    return ", ".join(parts)
+
+
+def _body(record: StepRecord, form: Form) -> list[Html]:
+    """Return what a step opens to: why it failed, its output, the runs nested in it, and how to see them whole."""
+    most = MAX_WHOLE if form.whole else MAX_OUTPUT
+    runs = form.nested(record.id, form.folds)
+    found = [tag("div", "why why-bad", words(record.error, most))] if record.error else []
+    found += [_output(record.output, record.kind, most, form)] if record.output not in (None, "", [], {}) else []
+    if record.nested and not runs:
+        command = tag("code", "compact-code", f"%agent load {record.nested}")
+        found.append(tag("div", "quiet", command, " shows its run"))
+    return [*found, runs] if runs else found
+
+
+def _output(output: Any, kind: str, most: int, form: Form) -> Html:
+    if kind == "agent" and isinstance(output, str):
+        return tag("div", "text", markdown_html(output.strip(), most))
+    text = output if isinstance(output, str) else as_json(output)
+    return tag("div", "step-output", words(cut(text, most)))
+
+
+def step_lines(run: Run, left_out: Collection[str] = ()) -> Iterator[str]:
+    """Yield the listed steps as lines of text."""
+    found = listed(run)
+    records, waits = step_records(run), waiting_steps(run)
+    for place, path in enumerate(found.paths):
+        if place == found.after and found.left_out:
+            yield f"  … {counted(sum(found.left_out.values()), 'step')}: {counts(found.left_out)}"
+        record = records[path]
+        status = status_of(record, run, waits)
+        name = first_line(clean(path.rpartition("/")[2]), 60)
+        about = " ".join(filter(None, [kind_of(record), clean(record.title), clean(_continues(record))]))
+        word = "" if status == "completed" else STEP_STATES.get(status, status)
+        error = first_line(clean(record.error[:10_000]), 110) if record.error and status != "completed" else ""
+        told = [first_line(about, 60), word, figures_of(record), error]
+        yield f"  {'  ' * min(path.count('/'), 6)}{MARKS.get(status, '○')} {'  '.join([name, *filter(None, told)])}"
