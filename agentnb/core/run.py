@@ -105,9 +105,29 @@ class RunFacts(RunState):
         return self._work.drawn
 
     @property
-    def steps(self) -> Mapping[str, StepRecord]:
-        """The steps by id, each as it stands."""
+    def step_records(self) -> Mapping[str, StepRecord]:
+        """The steps by path, each as it stands."""
         return MappingProxyType(self._work.steps)
+
+    @property
+    def steps(self) -> Mapping[str, dict[str, Any]]:
+        """What the steps of a workflow gave: ``run.steps["par"]["outputs"]["gen_1"]["output"]``."""
+        return self._work.outputs.steps
+
+    @property
+    def step_context(self) -> dict[str, Any]:
+        """A copy of what the steps gave, as plain data: ``steps`` by id, and the ``order`` in which they first completed."""
+        return self._work.outputs.snapshot()
+
+    @property
+    def back_edges(self) -> Mapping[str, int]:
+        """How often each way back to an earlier step was taken, as ``from -> to``."""
+        return MappingProxyType(self._work.back_edges)
+
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        """The variables that the tasks of a task file have set."""
+        return MappingProxyType(self._work.variables)
 
     @property
     def progress(self) -> e.Progress | None:
@@ -315,8 +335,8 @@ class RunFacts(RunState):
 
     @property
     def text(self) -> str:
-        """The last text of the model."""
-        return self._text
+        """The last text of the model; of a workflow, the output of its last step."""
+        return self._text or self._work.outputs.text
 
     @property
     def output_schema(self) -> dict[str, Any] | None:

@@ -157,8 +157,7 @@ class WorkflowStep(StepSpec):
 
 Step: TypeAlias = AgentStep | ConditionStep | ParallelStep | GotoStep | ToolStep | HumanStep | MapStep | WorkflowStep
 KINDS: dict[str, type[StepSpec]] = {
-    kind.kind: kind
-    for kind in (AgentStep, ConditionStep, ParallelStep, GotoStep, ToolStep, HumanStep, MapStep, WorkflowStep)
+    kind.kind: kind for kind in (AgentStep, ConditionStep, ParallelStep, GotoStep, ToolStep, HumanStep, MapStep, WorkflowStep)
 }
 """The classes of steps by the word for ``type`` in the form."""
 

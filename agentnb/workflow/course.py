@@ -1,0 +1,45 @@
+"""What the log of a recovered workflow already says of the course of its run.
+
+The engine takes the same way again, and wherever the log has the event already, takes it from there: so a step that has
+finished is not run again, and a failed attempt is not waited for again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from agentnb.core import work_events as w
+from agentnb.core.event import Event
+
+StepEvent = TypeVar("StepEvent", w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished, w.BranchTaken)
+KINDS = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished, w.BranchTaken)
+
+
+class RecordedSteps:
+    """The logged events of each step that the engine has not come to yet."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self._left: dict[str, deque[Any]] = {}
+        for event in events:
+            if isinstance(event, KINDS):
+                self._left.setdefault(event.step, deque()).append(event)
+
+    def __bool__(self) -> bool:
+        return bool(self._left)
+
+    def take(self, kind: type[StepEvent], step: str) -> StepEvent | None:
+        """Return the next event of the step if it is of this kind, and count it as come to."""
+        left = self._left.get(step)
+        if not left or type(left[0]) is not kind:
+            return None
+        event: StepEvent = left.popleft()
+        if not left:
+            del self._left[step]
+        return event
+
+    def is_next(self, kind: type[Event], step: str) -> bool:
+        """Return whether the next event of the step is of this kind."""
+        left = self._left.get(step)
+        return bool(left) and type(left[0]) is kind  # type: ignore[index]  # not empty
