@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -11,7 +11,6 @@ from agentnb.core.work_state import StepRecord
 from agentnb.detect.run import Run
 from agentnb.display.form import Form
 from agentnb.display.labels import clean, counted, cut, duration, first_line, times
-from agentnb.display.long_text import Way, long_html
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.results import as_json
@@ -117,8 +116,8 @@ def _line(record: StepRecord, status: str) -> Iterator[Html]:
     yield tag("span", f"mark {tone}", MARKS.get(status, MARKS[""]), aria_hidden="true")
     yield words(" ")
     yield tag("span", "step-name", first_line(clean(record.id.rpartition("/")[2]), 80))
-    about = first_line(clean(" ".join(filter(None, [kind_of(record), record.title, _continues(record)]))), 120)
-    yield joined(" ", tag("span", "step-words", about))
+    if about := about_record(record):
+        yield joined(" ", tag("span", "step-words", first_line(about, 120)))
     if told := figures_of(record):
         yield joined(" ", tag("span", "meta", told))
     is_routine = status == "completed"
@@ -128,9 +127,11 @@ def _line(record: StepRecord, status: str) -> Iterator[Html]:
         yield joined(" ", tag("span", "step-words", first_line(clean(record.error[:10_000]), 160)))
 
 
-def kind_of(record: StepRecord) -> str:
-    """Return the kind of a step; empty if a condition or a question says it."""
-    return KINDS.get(record.kind, record.kind).rstrip(":")
+def about_record(record: StepRecord) -> str:
+    """Return what a step is and where it continued: ``agent writer``, ``if → true``, ``goto → draft``."""
+    name = record.agent if record.agent != record.id.rpartition("/")[2] else ""
+    kind = KINDS.get(record.kind, record.kind).rstrip(":")
+    return clean(" ".join(filter(None, [kind, name, record.title, _continues(record)])))
 
 
 def _continues(record: StepRecord) -> str:
@@ -164,7 +165,7 @@ def _output(output: Any, kind: str, most: int, form: Form) -> Html:
     return tag("div", "step-output", words(cut(text, most)))
 
 
-def step_lines(run: Run, left_out: Collection[str] = ()) -> Iterator[str]:
+def step_lines(run: Run) -> Iterator[str]:
     """Yield the listed steps as lines of text."""
     found = listed(run)
     records, waits = step_records(run), waiting_steps(run)
@@ -174,8 +175,7 @@ def step_lines(run: Run, left_out: Collection[str] = ()) -> Iterator[str]:
         record = records[path]
         status = status_of(record, run, waits)
         name = first_line(clean(path.rpartition("/")[2]), 60)
-        about = " ".join(filter(None, [kind_of(record), clean(record.title), clean(_continues(record))]))
         word = "" if status == "completed" else STEP_STATES.get(status, status)
         error = first_line(clean(record.error[:10_000]), 110) if record.error and status != "completed" else ""
-        told = [first_line(about, 60), word, figures_of(record), error]
+        told = [first_line(about_record(record), 60), word, figures_of(record), error]
         yield f"  {'  ' * min(path.count('/'), 6)}{MARKS.get(status, '○')} {'  '.join([name, *filter(None, told)])}"

@@ -88,7 +88,7 @@ def node_states(graph: Graph, run: RunFacts) -> dict[str, NodeState]:
 
 def step_records(run: RunFacts) -> Mapping[str, StepRecord]:
     """Return the steps of a run by path, in the order in which they first began."""
-    return run.steps
+    return run.step_records
 
 
 def status_of(record: StepRecord, run: RunFacts, waits: Collection[str]) -> str:
