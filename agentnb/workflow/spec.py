@@ -1,14 +1,16 @@
 """What a workflow is made of, as it was declared: these classes are the schema of the YAML form.
 
-A key of the form is a field here; where a key is a word of Python (``true``, ``as``), the field has an underscore after it.
+A key of the form is a field here, under the same name unless `key_of` says otherwise.
 Texts are as written: `agentnb.workflow.templates` knows what ``{{ $steps.qa.output }}`` means.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias
+
+from agentnb.workflow.problems import Problem
 
 Context: TypeAlias = "Literal['all', 'none'] | tuple[str, ...]"
 """Which earlier outputs an agent is shown before its prompt: all, none, or those of the steps with these ids."""
@@ -18,6 +20,22 @@ AT_ONCE = 8
 """How many items of a `MapStep` are worked on at the same time, unless it says otherwise."""
 END = "end"
 """The target of a goto that ends the workflow."""
+
+
+def _key(name: str | None) -> dict[str, Any]:
+    """Return the metadata of a field whose key in the form is called otherwise; None if the form does not have it."""
+    return {"key": name}
+
+
+def key_of(one: Field[Any]) -> str | None:
+    """Return the key of the form for a field of these classes; None if the form has none, as for lines and paths."""
+    key: str | None = one.metadata.get("key", one.name)
+    return key
+
+
+def keys_of(kind: type) -> tuple[str, ...]:
+    """Return the keys that the form has for one of these classes."""
+    return tuple(key for one in fields(kind) if (key := key_of(one)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +58,9 @@ class Retry:
 class OnError:
     """What happens when a step has failed and is not tried again. Exactly one of its fields is given; else the run fails."""
 
-    continue_with: Any = None
+    continue_with: Any = field(default=None, metadata=_key("continue"))
     """The step counts as completed, with this output."""
-    continues: bool = False
+    continues: bool = field(default=False, metadata=_key(None))
     """Whether ``continue_with`` was given; None may be what it continues with."""
     goto: str | int | None = None
     """The id, or the place in the top-level list, of the step to continue at."""
@@ -54,10 +72,10 @@ class StepSpec:
 
     kind: ClassVar[str] = ""
     id: str
-    """Unique in the workflow; by default the name of the agent, or the kind with a number."""
-    path: str
+    """Unique in the workflow; by default the name of the agent or tool, or the kind with a number."""
+    path: str = field(metadata=_key(None))
     """The ids of the blocks around the step and its own, joined with ``/``."""
-    line: int = 0
+    line: int = field(default=0, metadata=_key(None))
     """Where the step is declared, from 1; 0 if it was not read from a text."""
     end: bool = False
     """Whether the workflow ends after this step."""
@@ -72,7 +90,7 @@ class AgentStep(StepSpec):
     """An agent works on the prompt of the workflow, or on one of its own."""
 
     kind: ClassVar[str] = "agent"
-    agent: str
+    agent: str = field(metadata=_key("name"))
     """``name`` in the form: one of ``agents``, or of the agents that are passed in Python."""
     prompt: str | None = None
     """Instead of the prompt of the workflow; may hold templates."""
@@ -86,8 +104,8 @@ class ConditionStep(StepSpec):
     kind: ClassVar[str] = "condition"
     condition: str
     """A template whose value is true or false."""
-    true_: tuple[Step, ...] = ()
-    false_: tuple[Step, ...] = ()
+    true_: tuple[Step, ...] = field(default=(), metadata=_key("true"))
+    false_: tuple[Step, ...] = field(default=(), metadata=_key("false"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +123,7 @@ class GotoStep(StepSpec):
     """Continues at another step of the top-level list: forward, or back, which is a loop."""
 
     kind: ClassVar[str] = "goto"
-    target: str | int
+    target: str | int = field(metadata=_key("goto"))
     """An id, a place in the top-level list from 0, or `END`."""
 
 
@@ -114,7 +132,7 @@ class ToolStep(StepSpec):
     """Calls a tool."""
 
     kind: ClassVar[str] = "tool"
-    tool: str
+    tool: str = field(metadata=_key("name"))
     args: Mapping[str, Any] = field(default_factory=dict)
     """Plain data; its texts may hold templates. A text that is exactly one template keeps the type of its value."""
 
@@ -166,8 +184,8 @@ KINDS: dict[str, type[StepSpec]] = {
 class AgentSpec:
     """An agent as a workflow declares it. What it leaves out is as in `agentnb.Agent`."""
 
-    name: str
-    line: int = 0
+    name: str = field(metadata=_key(None))
+    line: int = field(default=0, metadata=_key(None))
     model: str | None = None
     """``provider:model``; by default the model that the workflow is run with."""
     instruction: str = ""
@@ -195,7 +213,9 @@ class WorkflowSpec:
     """``budget`` and ``max_seconds`` of the whole run, shared by all branches."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
     """Names and defaults of what is passed when it is run; read as ``$inputs.name``."""
-    source: str = ""
+    source: str = field(default="", metadata=_key(None))
     """The file that it was read from; relative files are looked up beside it."""
-    text: str = ""
+    text: str = field(default="", metadata=_key(None))
     """The YAML."""
+    warnings: tuple[Problem, ...] = field(default=(), metadata=_key(None))
+    """What is doubtful in it, though it can run."""

@@ -2,9 +2,9 @@
 
 ``$steps.ID.output`` is the output of a step, and what follows it is read in the JSON that the output holds, be it alone, in a
 code fence or within prose. Of a parallel block: ``$steps.par.outputs.ID.output``, ``$steps.par.outputs[-1].output`` and
-``$steps.par.order``; ``steps`` is another name for ``outputs``. Of a block in a block: ``$steps.outer.outputs.inner.outputs.ID``,
-or short ``$steps.outer.outputs.inner.ID``. Besides there are ``$prompt`` and ``$inputs.NAME``, and in a map ``$item`` and
-``$index``.
+``$steps.par.order``; ``steps`` is another name for ``outputs``. Of a block in a block:
+``$steps.outer.outputs.inner.outputs.ID``, or short ``$steps.outer.outputs.inner.ID``. Besides there are ``$prompt`` and
+``$inputs.NAME``, and in a map ``$item`` and ``$index``.
 """
 
 from __future__ import annotations
@@ -50,6 +50,11 @@ class Scope:
     """The JSON in outputs that were read before."""
 
 
+def has_templates(text: str) -> bool:
+    """Return whether a text may hold templates."""
+    return "{{" in text
+
+
 def rendered(data: Any, scope: Scope) -> Any:
     """Return plain data with the templates in its texts replaced by their values; keys stay as they are.
 
@@ -89,7 +94,7 @@ def _rendered(value: Any, scope: Scope, left: list[int]) -> Any:
 
 
 def _rendered_text(text: str, scope: Scope, left: list[int]) -> Any:
-    if "{{" not in text:
+    if not has_templates(text):
         return text
     parts = pieces(text)
     if len(parts) == 1 and isinstance(parts[0], Template):
