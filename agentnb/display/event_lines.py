@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +20,8 @@ MAX_LINES = 40
 SHOWN = frozenset({*KINDS, RunSuspended})
 """The kinds of events that are shown by their lines."""
 
+STEP_EVENTS = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished, w.BranchTaken)
+
 
 def event_line(event: AnyEvent) -> str:
     """Return what happened, in one short line without control characters: ``step load completed in 1.2 s``.
@@ -28,6 +30,11 @@ def event_line(event: AnyEvent) -> str:
     """
     words = _WORDS.get(type(event))
     return "" if words is None else first_line(clean(words(event)), LONGEST)
+
+
+def without_steps(events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
+    """Yield the events that are not about steps."""
+    return (event for event in events if not isinstance(event, STEP_EVENTS))
 
 
 class AlsoHappened:

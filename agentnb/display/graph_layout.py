@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from agentnb.display.graph_tracks import Bar, Gap
+from agentnb.display.labels import times
 from agentnb.workflow.graph import EXIT, Edge, Graph, Node
 
 WIDTH, HEIGHT = 190, 46
@@ -45,14 +47,17 @@ class Box(NamedTuple):
 
     @property
     def middle(self) -> float:
+        """Where its middle is, from the left."""
         return self.left + self.width / 2
 
     @property
     def right(self) -> float:
+        """Where its right side is."""
         return self.left + self.width
 
     @property
     def bottom(self) -> float:
+        """Where it ends, from the top."""
         return self.top + self.height
 
     def edge(self, side: int) -> float:
@@ -93,8 +98,7 @@ def laid_out(graph: Graph) -> Plan:
 
 def label_of(edge: Edge, count: int = 0) -> str:
     """Return the words at an edge; for a loop, with how often it was followed."""
-    counted = [f"{count:,}×"] if edge.is_back and count else []
-    return " ".join([*([" / ".join(edge.labels)] if edge.labels else []), *counted])
+    return ", ".join([*([" / ".join(edge.labels)] if edge.labels else []), *([times(count)] if edge.is_back and count else [])])
 
 
 class _Inside(NamedTuple):
@@ -155,8 +159,8 @@ class _Level:
         boxes = self._boxes()
         plan = Plan(height=self._top_of(self._layers) + self._gaps[-1].height(is_outer=True))
         wires = [*self._forward_wires(boxes), *self._loop_wires(boxes)]
-        for place, node in enumerate(self._graph.nodes, start=1):
-            box, inside = boxes[place], self._inside[place - 1].plan
+        for place, (inside, _, _) in enumerate(self._inside, start=1):
+            box = boxes[place]
             plan.boxes.append(box)
             if inside is not None:
                 plan.add(inside, box.left + (box.width - inside.width) / 2 if inside.width < box.width else box.left, box.top)
@@ -178,8 +182,8 @@ class _Level:
         for source, target in pieces:
             after.setdefault(source, []).append(target)
         real = set(self._index.values())
-        for source in after:
-            for first in after[source] if source in real else ():
+        for source, firsts in after.items():
+            for first in firsts if source in real else ():
                 chain = [source, first]
                 while chain[-1] not in real:
                     chain += after[chain[-1]]
@@ -212,7 +216,7 @@ class _Level:
         rows: dict[int, list[int]] = {}
         for one in sorted(columns, key=columns.__getitem__):
             rows.setdefault(layers[one], []).append(one)
-        beside = [pair for row in rows.values() for pair in zip(row, row[1:], strict=False)]
+        beside = [pair for row in rows.values() for pair in pairwise(row)]
         scales = [((widths[a] + widths[b]) / 2 + BESIDE) / (columns[b] - columns[a]) for a, b in beside]
         scale = max(scales, default=WIDTH + BESIDE)
         left = min((columns[one] * scale - widths[one] / 2 for one in columns), default=0)
@@ -224,7 +228,7 @@ class _Level:
         """Give each stretch of an edge that runs sideways its height in the gap between two layers."""
         for edge in self._forward:
             chain = self._chain(edge)
-            for above, below in zip(chain, chain[1:], strict=False):
+            for above, below in pairwise(chain):
                 start, end = self._vertices[above], self._vertices[below]
                 gap = self._gaps[end.layer]
                 gap.add(Bar(below, above, start.x, end.x), is_labelled=above == chain[0] and bool(edge.labels))
@@ -325,10 +329,9 @@ class _Level:
     def _lane(self, side: int, boxes: dict[int, Box]) -> float:
         """Return where the innermost loop of a side runs: past all nodes, and past the labels of the loops."""
         outer = [side * box.edge(side) + LANE for box in boxes.values()]
-        for edge in self._loops:
-            if self._side(self._ends(edge)[0]) == side:
-                outer.append(side * boxes[self._index[edge.source]].edge(side) + _label_width(edge) + 8)
-        return side * max(outer)
+        loops = [edge for edge in self._loops if self._side(self._ends(edge)[0]) == side]
+        labels = [side * boxes[self._index[edge.source]].edge(side) + _label_width(edge) + 8 for edge in loops]
+        return side * max([*outer, *labels])
 
 
 def _at_left(plan: Plan) -> Plan:
@@ -350,8 +353,8 @@ def _layered(ends: list[tuple[int, int]]) -> tuple[dict[int, tuple[float, float]
     """Return the position of each vertex, and the edges, cut where they pass a layer; each layer is 1 below the one before."""
     from fast_sugiyama import from_edges
 
-    positions: dict[int, tuple[float, float]] = {}
-    pieces: list[tuple[int, int]] = []
+    positions: dict[Any, tuple[float, float]] = {}
+    pieces: list[tuple[Any, Any]] = []
     for placed, _, _, edges in from_edges(ends, vertex_spacing=1.0, dummy_vertices=True, dummy_size=LINE / WIDTH):
         positions |= dict(placed)
         pieces += edges or []

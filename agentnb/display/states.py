@@ -131,8 +131,13 @@ def limit_words(limit: LimitReached) -> str:
 
 
 def shown_answer(run: Run) -> str:
-    """Return the answer, including a final answer at a limit; empty if there is none."""
-    return run.text if run.is_answered else ""
+    """Return the answer, including a final answer at a limit, and the last output of a workflow; empty if there is none."""
+    return run.text if run.is_answered or has_finished_steps(run) else ""
+
+
+def has_finished_steps(run: Run) -> bool:
+    """Return whether the run completed in steps, not in rounds; its text is the output of the last."""
+    return run.status == "completed" and not run.rounds and bool(run.step_records)
 
 
 def as_left(run: Run) -> list[WorkflowRound]:
@@ -162,6 +167,11 @@ def rounds_told(run: Run) -> str:
     if run.rounds and not run.should_continue and all(one.reply is None for one in run.rounds):
         return "no reply"
     return counted(len(run.rounds), "round") if run.rounds else ""
+
+
+def steps_told(run: Run) -> str:
+    """Return ``3 steps``; empty if the run works in rounds."""
+    return counted(len(run.step_records), "step") if run.step_records and not run.rounds else ""
 
 
 def has_ended(run: Run) -> bool:

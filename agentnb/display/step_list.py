@@ -53,7 +53,7 @@ def listed(run: Run) -> Listed:
         return Listed(tuple(_nested(records, [*records])), {})
     first = [*islice(records, FIRST)]
     loud = [path for path, one in records.items() if status_of(one, run, waits) not in _QUIET]
-    last = [*islice(reversed(records), MAX_STEPS - FIRST)]
+    last = [*islice(reversed([*records]), MAX_STEPS - FIRST)]
     kept = dict.fromkeys([*first, *loud[: MAX_STEPS // 2], *last])
     shown = [*kept][:MAX_STEPS]
     left_out = Counter(status_of(one, run, waits) for path, one in records.items() if path not in kept)
@@ -122,7 +122,7 @@ def _line(record: StepRecord, status: str) -> Iterator[Html]:
         yield joined(" ", tag("span", "meta", told))
     is_routine = status == "completed"
     word = STEP_STATES.get(status, "")
-    yield joined(" ", tag("span", "unseen" if is_routine else tone, word)) if word else NOTHING
+    yield joined(" ", tag("span", "unseen" if is_routine else f"step-state {tone}", word)) if word else NOTHING
     if record.error and status != "completed":
         yield joined(" ", tag("span", "step-words", first_line(clean(record.error[:10_000]), 160)))
 

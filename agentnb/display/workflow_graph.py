@@ -84,7 +84,7 @@ def _node(box: Box, state: NodeState) -> Html:
     tone = TONES.get(state.status, "quiet-state")
     mark = tag("span", f"mark {tone}", MARKS.get(state.status, MARKS[""]), aria_hidden="true")
     word = STEP_STATES.get(state.status, "")
-    said = tag("span", "unseen" if state.status in ROUTINE else tone, word) if word else NOTHING
+    said = tag("span", "unseen" if state.status in ROUTINE else f"step-state {tone}", word) if word else NOTHING
     name = tag("span", "graph-block-name" if node.children else "graph-name", first_line(clean(node.id), 60))
     what, more = words_of(node, state, 60), figures(state)
     counted_as = tag("span", "graph-figures", more) if more else NOTHING
@@ -93,7 +93,9 @@ def _node(box: Box, state: NodeState) -> Html:
     else:
         second = tag("div", "graph-line", _words(what), " ", counted_as)
         inner = joined(tag("div", "graph-line", mark, " ", name, " ", said), second)
-    title = ": ".join(filter(None, [first_line(clean(node.id), 100), about(node), state.error and first_line(clean(state.error), 300)]))
+    title = ": ".join(
+        filter(None, [first_line(clean(node.id), 100), about(node), state.error and first_line(clean(state.error), 300)])
+    )
     look = f"graph-frame-{LOOK[state.status]}" if state.status in LOOK else ""
     tint = f"graph-{LOOK[state.status]}" if look and not node.children else ""
     kinds = " ".join(filter(None, (kind, look, tint)))
@@ -128,7 +130,9 @@ def _head(wire: Wire) -> str:
     if abs(x - before) > abs(y - above):  # it comes from the side
         is_left = x < before
         left, top = (x if is_left else x - 6), y - 3.5
-        sides = f"border-top:4px solid transparent;border-bottom:4px solid transparent;border-{'right' if is_left else 'left'}:6px"
+        sides = (
+            f"border-top:4px solid transparent;border-bottom:4px solid transparent;border-{'right' if is_left else 'left'}:6px"
+        )
     else:
         left, top = x - 3.5, y - 6
         sides = "border-left:4px solid transparent;border-right:4px solid transparent;border-top:6px"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from agentnb.display.graph_folding import folded
-from agentnb.display.labels import clean, first_line
+from agentnb.display.labels import clean, first_line, times
 from agentnb.display.states import STEP_STATES
 from agentnb.display.step_labels import MARKS, figures, words_of
 from agentnb.workflow.graph import EXIT, Edge, Graph, Node, graph_of
@@ -54,5 +54,5 @@ def _node(node: Node, state: NodeState) -> str:
 def _way(edge: Edge, names: Mapping[str, str], state: NodeState) -> str:
     arrow = "↑ back to" if edge.is_back else "→"
     count = state.loops.get(edge.target, 0)
-    taken = f" ({count:,}×)" if count and edge.is_back else ""
+    taken = f", {times(count)}" if count and edge.is_back else ""
     return f"{' / '.join(edge.labels)} {arrow} {names[edge.target]}{taken}".strip()

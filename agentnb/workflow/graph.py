@@ -26,6 +26,14 @@ EXIT = ""
 ON_ERROR = "on error"
 """The label of the edge that is followed when a step has failed."""
 
+_WORDS: Mapping[type[StepSpec], str] = {
+    AgentStep: "agent",
+    ToolStep: "tool",
+    ConditionStep: "condition",
+    HumanStep: "ask",
+    WorkflowStep: "file",
+}
+
 
 class Choice(NamedTuple):
     """A choice that a step may log: the step, and where it continues."""
@@ -87,21 +95,10 @@ def graph_of(spec: WorkflowSpec) -> Graph:
 
 def words_of(step: Step) -> str:
     """Return what a step works with, as it was declared; empty if its kind says all."""
-    match step:
-        case AgentStep():
-            return step.agent
-        case ToolStep():
-            return step.tool
-        case ConditionStep():
-            return step.condition
-        case HumanStep():
-            return step.ask
-        case WorkflowStep():
-            return step.file
-        case MapStep():
-            inner = words_of(step.step)
-            return f"{step.step.kind} {inner}".strip()
-    return ""
+    if isinstance(step, MapStep):
+        return f"{step.step.kind} {words_of(step.step)}".strip()
+    name = _WORDS.get(type(step))
+    return str(getattr(step, name)) if name else ""
 
 
 class _Exit(NamedTuple):

@@ -21,7 +21,7 @@ CLASSES = {
 }
 """The look of a node in each state."""
 _SHAPES = {"condition": ("{", "}"), "human": ("[/", "/]"), "map": ("[[", "]]"), "workflow": ("[[", "]]")}
-_MARKUP = {letter: f"#{ord(letter)};" for letter in "#\"<>`\\&%"}
+_MARKUP = {letter: f"#{ord(letter)};" for letter in '#"<>`\\&%'}
 """Mermaid reads directives (``%%{...}%%``) and formulas (``$$``) wherever they stand, also in a text."""
 
 
