@@ -346,7 +346,7 @@ def _at_left(plan: Plan) -> Plan:
 
 
 def _label_width(edge: Edge) -> float:
-    return LETTER * (len(label_of(edge, 100)) + 1)
+    return LETTER * (len(label_of(edge, 10)) + 1)
 
 
 def _layered(ends: list[tuple[int, int]]) -> tuple[dict[int, tuple[float, float]], list[tuple[int, int]]]:

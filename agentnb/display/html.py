@@ -23,6 +23,7 @@ from agentnb.display.labels import counted, cut
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.rounds import MAX_OF_A_TEXT, round_html, round_pieces
 from agentnb.display.states import as_left, is_foreign, told
+from agentnb.display.step_list import has_steps
 from agentnb.display.style import inlined, kept
 from agentnb.display.text import ROUNDS_WHILE_RUNNING
 from agentnb.display.todos import todos_html
@@ -120,7 +121,9 @@ def head_html(run: Run, totals: Totals) -> Html:
 
 def without_rounds(run: Run) -> Sequence[str]:
     """Return the lines of all that happened in a run that made no rounds, besides its steps."""
-    return () if run.rounds else AlsoHappened(without_steps(run.events)).during(0)
+    if run.rounds:
+        return ()
+    return AlsoHappened(without_steps(run.events) if has_steps(run) else run.events).during(0)
 
 
 def notes_html(run: Run, also: Sequence[str] = (), form: Form = _PLAIN) -> Html:

@@ -171,7 +171,10 @@ def rounds_told(run: Run) -> str:
 
 def steps_told(run: Run) -> str:
     """Return ``3 steps``; empty if the run works in rounds."""
-    return counted(len(run.step_records), "step") if run.step_records and not run.rounds else ""
+    if run.rounds:
+        return ""
+    count = sum(one.kind != "goto" for one in run.step_records.values())
+    return counted(count, "step") if count else ""
 
 
 def has_ended(run: Run) -> bool:

@@ -41,19 +41,24 @@ class Listed(NamedTuple):
 
 
 def has_steps(run: Run) -> bool:
-    """Return whether steps are all that the run did: it is the run of a workflow or of another orchestrator."""
-    return not run.rounds and bool(step_records(run))
+    """Return whether the run worked in steps, as those of workflows and of other orchestrators do."""
+    return run.kind != "agent" and not run.rounds and bool(step_records(run))
+
+
+def shown_records(run: Run) -> dict[str, StepRecord]:
+    """Return the steps that did something, by path: gotos only lead elsewhere."""
+    return {path: one for path, one in step_records(run).items() if one.kind != "goto"}
 
 
 def listed(run: Run) -> Listed:
     """Return which steps of a run are listed."""
-    records = step_records(run)
+    records = shown_records(run)
     waits = waiting_steps(run)
     if len(records) <= MAX_STEPS:
         return Listed(tuple(_nested(records, [*records])), {})
     first = [*islice(records, FIRST)]
     loud = [path for path, one in records.items() if status_of(one, run, waits) not in _QUIET]
-    last = [*islice(reversed([*records]), MAX_STEPS - FIRST)]
+    last = [*islice(reversed(records), MAX_STEPS - FIRST)]
     kept = dict.fromkeys([*first, *loud[: MAX_STEPS // 2], *last])
     shown = [*kept][:MAX_STEPS]
     left_out = Counter(status_of(one, run, waits) for path, one in records.items() if path not in kept)
@@ -83,7 +88,7 @@ def _nested(records: Mapping[str, StepRecord], paths: list[str]) -> Iterator[str
 def step_pieces(run: Run, form: Form) -> dict[str, Html]:
     """Return the listed steps by their keys, in order."""
     found, shown = listed(run), {}
-    records, waits = step_records(run), waiting_steps(run)
+    records, waits = shown_records(run), waiting_steps(run)
     for place, path in enumerate(found.paths):
         if place == found.after and found.left_out:
             shown["steps:more"] = _left_out(found.left_out)
@@ -168,7 +173,7 @@ def _output(output: Any, kind: str, most: int, form: Form) -> Html:
 def step_lines(run: Run) -> Iterator[str]:
     """Yield the listed steps as lines of text."""
     found = listed(run)
-    records, waits = step_records(run), waiting_steps(run)
+    records, waits = shown_records(run), waiting_steps(run)
     for place, path in enumerate(found.paths):
         if place == found.after and found.left_out:
             yield f"  … {counted(sum(found.left_out.values()), 'step')}: {counts(found.left_out)}"

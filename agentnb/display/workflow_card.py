@@ -8,15 +8,14 @@ from agentnb.core.events import AnyEvent, RunStarted
 from agentnb.core.questions import AskedQuestion
 from agentnb.detect.run import Run
 from agentnb.display.form import Form
-from agentnb.display.labels import counted
 from agentnb.display.markup import NOTHING, Html, joined, tag
 from agentnb.display.question import question_html
-from agentnb.display.step_list import has_steps, step_lines, step_pieces
+from agentnb.display.step_list import has_steps, shown_records, step_lines, step_pieces
 from agentnb.display.workflow_graph import GraphPicture
 from agentnb.display.workflow_text import graph_lines
 from agentnb.workflow.graph import Graph, graph_of
 from agentnb.workflow.logged import logged_workflow
-from agentnb.workflow.node_states import StepProgress, node_states, step_records
+from agentnb.workflow.node_states import StepProgress, node_states
 
 
 def graph_in(run: Run) -> Graph | None:
@@ -40,8 +39,8 @@ def steps_html(run: Run, form: Form) -> Html:
 
 
 def steps_title(run: Run) -> str:
-    """Return ``Steps, 12 steps``, the title of the list."""
-    return f"Steps, {counted(len(step_records(run)), 'step')}"
+    """Return ``Steps 12``, the title of the list."""
+    return f"Steps {len(shown_records(run)):,}"
 
 
 def workflow_lines(run: Run) -> Iterator[str]:

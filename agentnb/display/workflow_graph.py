@@ -23,7 +23,7 @@ LOOK = {  # a frame, and a tint unless other nodes are inside
     "completed": "done",
     "running": "active",
     "waiting": "active",
-    "failed": "failed",
+    "failed": "wrong",
     "cancelled": "ended",
     "interrupted": "ended",
     "skipped": "skipped",
@@ -84,15 +84,15 @@ def _node(box: Box, state: NodeState) -> Html:
     tone = TONES.get(state.status, "quiet-state")
     mark = tag("span", f"mark {tone}", MARKS.get(state.status, MARKS[""]), aria_hidden="true")
     word = STEP_STATES.get(state.status, "")
-    said = tag("span", "unseen" if state.status in ROUTINE else f"step-state {tone}", word) if word else NOTHING
+    state_word = tag("span", "unseen" if state.status in ROUTINE else f"step-state {tone}", word) if word else NOTHING
     name = tag("span", "graph-block-name" if node.children else "graph-name", first_line(clean(node.id), 60))
     what, more = words_of(node, state, 60), figures(state)
     counted_as = tag("span", "graph-figures", more) if more else NOTHING
     if node.children:
-        inner = tag("div", "graph-line", mark, " ", name, " ", _words(what), " ", counted_as, " ", said)
+        inner = tag("div", "graph-line", mark, " ", name, " ", _words(what), " ", counted_as, " ", state_word)
     else:
         second = tag("div", "graph-line", _words(what), " ", counted_as)
-        inner = joined(tag("div", "graph-line", mark, " ", name, " ", said), second)
+        inner = joined(tag("div", "graph-line", mark, " ", name, " ", state_word), second)
     title = ": ".join(
         filter(None, [first_line(clean(node.id), 100), about(node), state.error and first_line(clean(state.error), 300)])
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from agentnb.workflow.deferral import deferred
 from agentnb.workflow.spec import (
     END,
     AgentStep,
@@ -146,6 +147,7 @@ class _Builder:
 
     def __init__(self, spec: WorkflowSpec) -> None:
         self._steps = spec.steps
+        self._deferred = deferred(spec.steps)
         self._by_id: Mapping[str, int] = {step.id: place for place, step in reversed([*enumerate(spec.steps)])}
 
     def graph(self) -> Graph:
@@ -158,7 +160,7 @@ class _Builder:
 
     def _sequence(self, level: _Level, steps: Sequence[Step], exits: list[_Exit]) -> list[_Exit]:
         """Add steps that follow one another; ``exits`` lead to the first. Return those that lead from the last."""
-        for step in steps:
+        for step in self._as_run(steps):
             if isinstance(step, GotoStep):
                 target = self._target(step.target)
                 if target is not None:
@@ -171,6 +173,15 @@ class _Builder:
                 level.connect(exits, EXIT)
                 exits = []
         return exits
+
+    def _as_run(self, steps: Sequence[Step]) -> Iterator[Step]:
+        """Yield steps in the order in which they run: a condition after the steps below it that it reads."""
+        early: set[int] = set()
+        for place, step in enumerate(steps):
+            later = range(place + 1, min(place + 1 + self._deferred.get(step.path, 0), len(steps)))
+            order = [one for one in (*later, place) if one not in early]
+            early |= {one for one in order if one != place}
+            yield from (steps[one] for one in order)
 
     def _jumping(self, way: _Exit, step: GotoStep) -> _Exit:
         """Return an exit as one that goes on at the target of a goto: either step may log it."""
