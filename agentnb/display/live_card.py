@@ -244,7 +244,7 @@ class LiveCard:
     def _new_rounds(self) -> list[dict[str, Any]]:
         changed = []
         if self._steps is not None and self._stale and not self.run.rounds:
-            changed += self._changed(0, self._steps.pieces(self._form, self._printed))
+            changed += self._changed(0, self._steps.pieces(self._form, self._printed, self.nested.changes))
         for index in sorted(self._stale):
             if 0 <= index < len(self.run.rounds):
                 changed += self._changed(index, self._pieces(self.run.rounds[index]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -28,6 +28,8 @@ MAX_WHOLE = 100_000
 """The same in a page."""
 SHORTEST = 0.1
 """Shortest time of a step that is shown, in seconds."""
+BLOCKS = ("parallel", "map")
+"""Kinds of steps whose errors are those of the steps inside them."""
 _QUIET = ("completed", "skipped")
 
 
@@ -85,14 +87,14 @@ def _nested(records: Mapping[str, StepRecord], paths: list[str]) -> Iterator[str
         waiting += inside.get(path, [])[::-1]
 
 
-def step_pieces(run: Run, form: Form) -> dict[str, Html]:
-    """Return the listed steps by their keys, in order."""
+def step_pieces(run: Run, draw: Callable[[StepRecord, str], Html]) -> dict[str, Html]:
+    """Return the listed steps by their keys, in order. ``draw`` makes the HTML of a step with its status."""
     found, shown = listed(run), {}
     records, waits = shown_records(run), waiting_steps(run)
     for place, path in enumerate(found.paths):
         if place == found.after and found.left_out:
             shown["steps:more"] = _left_out(found.left_out)
-        shown[f"step:{path}"] = step_html(records[path], status_of(records[path], run, waits), form)
+        shown[f"step:{path}"] = draw(records[path], status_of(records[path], run, waits))
     return shown
 
 
@@ -128,7 +130,7 @@ def _line(record: StepRecord, status: str) -> Iterator[Html]:
     is_routine = status == "completed"
     word = STEP_STATES.get(status, "")
     yield joined(" ", tag("span", "unseen" if is_routine else f"step-state {tone}", word)) if word else NOTHING
-    if record.error and status != "completed":
+    if record.error and status != "completed" and record.kind not in BLOCKS:
         yield joined(" ", tag("span", "step-words", first_line(clean(record.error[:10_000]), 160)))
 
 
@@ -159,7 +161,7 @@ def _body(record: StepRecord, form: Form) -> list[Html]:
     found += [_output(record.output, record.kind, most, form)] if record.output not in (None, "", [], {}) else []
     if record.nested and not runs:
         command = tag("code", "compact-code", f"%agent load {record.nested}")
-        found.append(tag("div", "quiet", command, " shows its run"))
+        found.append(tag("div", "quiet", command, " shows its run, if that was stored"))
     return [*found, runs] if runs else found
 
 
@@ -181,6 +183,6 @@ def step_lines(run: Run) -> Iterator[str]:
         status = status_of(record, run, waits)
         name = first_line(clean(path.rpartition("/")[2]), 60)
         word = "" if status == "completed" else STEP_STATES.get(status, status)
-        error = first_line(clean(record.error[:10_000]), 110) if record.error and status != "completed" else ""
+        error = "" if status == "completed" or record.kind in BLOCKS else first_line(clean(record.error[:10_000]), 110)
         told = [first_line(about_record(record), 60), word, figures_of(record), error]
         yield f"  {'  ' * min(path.count('/'), 6)}{MARKS.get(status, '○')} {'  '.join([name, *filter(None, told)])}"

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from agentnb.core.events import AnyEvent, RunStarted
 from agentnb.core.questions import AskedQuestion
+from agentnb.core.work_state import StepRecord
 from agentnb.detect.run import Run
 from agentnb.display.form import Form
+from agentnb.display.labels import first_line
 from agentnb.display.markup import NOTHING, Html, joined, tag
 from agentnb.display.question import question_html
-from agentnb.display.step_list import has_steps, shown_records, step_lines, step_pieces
+from agentnb.display.step_list import has_steps, shown_records, step_html, step_lines, step_pieces
 from agentnb.display.workflow_graph import GraphPicture
 from agentnb.display.workflow_text import graph_lines
 from agentnb.workflow.graph import Graph, graph_of
 from agentnb.workflow.logged import logged_workflow
 from agentnb.workflow.node_states import StepProgress, node_states
+
+MAX_PRINTED = 200
+"""Characters of the last line that a step has printed."""
 
 
 def graph_in(run: Run) -> Graph | None:
@@ -34,7 +39,8 @@ def steps_html(run: Run, form: Form) -> Html:
     """Return the steps of a run, each with what it did and asked; nothing if it has rounds instead."""
     if not has_steps(run):
         return NOTHING
-    pieces = with_questions(run, step_pieces(run, form), form, closed_only=True)
+    drawn = step_pieces(run, lambda record, status: step_html(record, status, form))
+    pieces = with_questions(run, drawn, form, closed_only=True)
     return tag("div", "steps", *pieces.values())
 
 
@@ -82,6 +88,7 @@ class LiveSteps:
         self._progress = None if graph is None else StepProgress(graph)
         self._graph = NOTHING
         self._is_stale = True
+        self._drawn: dict[str, tuple[StepRecord, str, int, Html]] = {}
 
     @staticmethod
     def of(run: Run, event: RunStarted) -> LiveSteps | None:
@@ -101,11 +108,21 @@ class LiveSteps:
         self._is_stale = False
         return self._graph
 
-    def pieces(self, form: Form, printed: dict[str, str]) -> dict[str, Html]:
-        """Return the steps and their questions by their keys. ``printed``: the end of what each open step has printed."""
-        found = with_questions(self._run, step_pieces(self._run, form), form)
-        for path, text in printed.items():
-            key, lines = f"step:{path}", text.rstrip().rsplit("\n", 1)
-            if key in found and lines[-1]:
-                found[key] = joined(found[key], tag("div", "tool-printing", lines[-1]))
-        return found
+    def pieces(self, form: Form, printed: Mapping[str, str], changes: Callable[[str], int]) -> dict[str, Html]:
+        """Return the steps and their questions by their keys.
+
+        ``printed``: the end of what steps have printed, shown while they run; ``changes`` returns a number that grows with
+        each change of the runs nested in a step.
+        """
+
+        def draw(record: StepRecord, status: str) -> Html:
+            before, version = self._drawn.get(record.id), changes(record.id)
+            if before is None or before[0] is not record or before[1:3] != (status, version):
+                before = self._drawn[record.id] = (record, status, version, step_html(record, status, form))
+            text = printed.get(record.id, "").rstrip() if record.status == "running" else ""
+            last = tag("div", "tool-printing", first_line(text.rpartition("\n")[2], MAX_PRINTED)) if text else NOTHING
+            return joined(before[3], last)
+
+        drawn = step_pieces(self._run, draw)
+        self._drawn = {path: one for path, one in self._drawn.items() if f"step:{path}" in drawn}
+        return with_questions(self._run, drawn, form)
