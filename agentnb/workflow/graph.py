@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from agentnb.errors import ExpressionError
 from agentnb.workflow.deferral import deferred
 from agentnb.workflow.spec import (
     END,
@@ -142,20 +143,32 @@ class _Level:
         return Graph(tuple(self.nodes), tuple(found.values()))
 
 
+def _deferred(steps: Sequence[Step]) -> Mapping[str, int]:
+    """Return by how many steps conditions are deferred; by none if one of them cannot be read."""
+    try:
+        return deferred(steps)
+    except ExpressionError:
+        return {}
+
+
 class _Builder:
     """Builds the graph of a workflow."""
 
     def __init__(self, spec: WorkflowSpec) -> None:
         self._steps = spec.steps
-        self._deferred = deferred(spec.steps)
+        self._deferred = _deferred(spec.steps)
         self._by_id: Mapping[str, int] = {step.id: place for place, step in reversed([*enumerate(spec.steps)])}
 
     def graph(self) -> Graph:
-        return self._level(self._steps)
-
-    def _level(self, steps: Sequence[Step]) -> Graph:
         level = _Level()
-        level.connect(self._sequence(level, steps, []), EXIT)
+        level.connect(self._sequence(level, self._steps, []), EXIT)
+        return level.graph()
+
+    def _branch(self, step: Step) -> Graph:
+        """Return the graph of a branch of a block; where it ends, the block waits for the others."""
+        level = _Level()
+        self._sequence(level, [step], [])
+        level.edges = [edge for edge in level.edges if edge.target != EXIT]
         return level.graph()
 
     def _sequence(self, level: _Level, steps: Sequence[Step], exits: list[_Exit]) -> list[_Exit]:
@@ -189,7 +202,7 @@ class _Builder:
         return way._replace(choices=way.choices | jumps)
 
     def _step(self, level: _Level, step: Step) -> list[_Exit]:
-        children = tuple(self._level([one]) for one in step.steps) if isinstance(step, ParallelStep) else ()
+        children = tuple(self._branch(one) for one in step.steps) if isinstance(step, ParallelStep) else ()
         level.add(Node(step.path, step.id, step.kind, words_of(step), children, isinstance(step, MapStep)))
         self._failing(level, step)
         if not isinstance(step, ConditionStep):
