@@ -58,13 +58,10 @@ def listed(run: Run) -> Listed:
     waits = waiting_steps(run)
     if len(records) <= MAX_STEPS:
         return Listed(tuple(_nested(records, [*records])), {})
-    first = [*islice(records, FIRST)]
-    loud = [path for path, one in records.items() if status_of(one, run, waits) not in _QUIET]
-    last = [*islice(reversed(records), MAX_STEPS - FIRST)]
-    kept = dict.fromkeys([*first, *loud[: MAX_STEPS // 2], *last])
-    shown = [*kept][:MAX_STEPS]
-    left_out = Counter(status_of(one, run, waits) for path, one in records.items() if path not in kept)
-    chosen = set(shown)
+    loud = [path for path, one in records.items() if status_of(one, run, waits) not in _QUIET][: MAX_STEPS // 2]
+    chosen = {*islice(records, FIRST), *loud}
+    chosen |= {*islice(reversed(records), MAX_STEPS - len(chosen))}
+    left_out = Counter(status_of(one, run, waits) for path, one in records.items() if path not in chosen)
     return Listed(tuple(_nested(records, [path for path in records if path in chosen])), left_out, FIRST)
 
 
@@ -119,8 +116,8 @@ def step_html(record: StepRecord, status: str, form: Form) -> Html:
 
 
 def _line(record: StepRecord, status: str) -> Iterator[Html]:
-    tone = TONES.get(status, "quiet-state")
-    yield tag("span", f"mark {tone}", MARKS.get(status, MARKS[""]), aria_hidden="true")
+    tone = TONES.get(status, "")
+    yield tag("span", f"mark {tone}".strip(), MARKS.get(status, MARKS[""]), aria_hidden="true")
     yield words(" ")
     yield tag("span", "step-name", first_line(clean(record.id.rpartition("/")[2]), 80))
     if about := about_record(record):
@@ -129,7 +126,7 @@ def _line(record: StepRecord, status: str) -> Iterator[Html]:
         yield joined(" ", tag("span", "meta", told))
     is_routine = status == "completed"
     word = STEP_STATES.get(status, "")
-    yield joined(" ", tag("span", "unseen" if is_routine else f"step-state {tone}", word)) if word else NOTHING
+    yield joined(" ", tag("span", "unseen" if is_routine else f"step-state {tone}".strip(), word)) if word else NOTHING
     if record.error and status != "completed" and record.kind not in BLOCKS:
         yield joined(" ", tag("span", "step-words", first_line(clean(record.error[:10_000]), 160)))
 

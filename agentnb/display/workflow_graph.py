@@ -29,6 +29,8 @@ LOOK = {  # a frame, and a tint unless other nodes are inside
     "skipped": "skipped",
 }
 """The look of a node in each state."""
+SHAPES = {"condition": "graph-condition", "map": "graph-many", "folded": "graph-many"}
+"""The shapes of nodes that are not plain boxes, by kind."""
 ROUTINE = ("", "completed")
 """States whose word is not shown: their mark says it."""
 GREY = "#808080"
@@ -80,11 +82,11 @@ def _node(box: Box, state: NodeState) -> Html:
     node = box.node
     if node.path == EXIT:
         return _placed(box.left, box.top, tag("div", "graph-end", "end"), box.width, box.height)
-    kind = "graph-block" if node.children else f"graph-node graph-{node.kind}"
-    tone = TONES.get(state.status, "quiet-state")
-    mark = tag("span", f"mark {tone}", MARKS.get(state.status, MARKS[""]), aria_hidden="true")
+    kind = "graph-block" if node.children else f"graph-node {SHAPES.get(node.kind, '')}".strip()
+    tone = TONES.get(state.status, "")
+    mark = tag("span", f"mark {tone}".strip(), MARKS.get(state.status, MARKS[""]), aria_hidden="true")
     word = STEP_STATES.get(state.status, "")
-    state_word = tag("span", "unseen" if state.status in ROUTINE else f"step-state {tone}", word) if word else NOTHING
+    state_word = tag("span", "unseen" if state.status in ROUTINE else f"step-state {tone}".strip(), word) if word else NOTHING
     name = tag("span", "graph-block-name" if node.children else "graph-name", first_line(clean(node.id), 60))
     what, more = words_of(node, state, 60), figures(state)
     counted_as = tag("span", "graph-figures", more) if more else NOTHING

@@ -30,7 +30,9 @@ def workflows(draw: st.DrawFn) -> WorkflowSpec:
         name, path = f"s{place}", f"{parent}s{place}"
         kind = draw(st.sampled_from(["agent", "agent", "agent", "condition", "parallel", "goto"] if depth < 3 else ["agent"]))
         if kind == "condition":
-            return ConditionStep(id=name, path=path, condition="{{ true }}", true_=some(depth + 1, parent), false_=some(depth + 1, parent))
+            return ConditionStep(
+                id=name, path=path, condition="{{ true }}", true_=some(depth + 1, parent), false_=some(depth + 1, parent)
+            )
         if kind == "parallel":
             return ParallelStep(id=name, path=path, steps=some(depth + 1, f"{path}/") or (step(3, f"{path}/"),))
         if kind == "goto" and not parent:
@@ -58,7 +60,10 @@ def crosses(plan: Plan) -> list[tuple[str, Edge]]:
             found += [
                 (box.node.path, wire.edge)
                 for box in plan.boxes
-                if left < box.right - 0.5 and right > box.left + 0.5 and top < box.bottom - 0.5 and bottom > box.top + 0.5
+                if left < box.right - 0.5
+                and right > box.left + 0.5
+                and top < box.bottom - 0.5
+                and bottom > box.top + 0.5
                 and not wire.edge.source.startswith(f"{box.node.path}/")
             ]
     return found

@@ -19,8 +19,14 @@ from agentnb.workflow.spec import AgentStep, HumanStep, WorkflowSpec
 def test_a_flowchart_has_steps_branches_loops_and_blocks(subtests: pytest.Subtests) -> None:
     cases = {
         "a loop is dotted": (LOOP, ["n0 --> n1", 'n1 -->|"true"| n3', 'n1 -->|"false"| n2', "n2 -.-> n0"]),
-        "kinds have shapes": (BRANCH, ['n5[/"approve<br/>human Publish?"/]', 'n2[["each<br/>map agent reader"]]', "finish([end])"]),
-        "blocks are subgraphs": (NESTED, ['    subgraph n0["outer<br/>parallel"]', '        subgraph n2["inner<br/>parallel"]']),
+        "kinds have shapes": (
+            BRANCH,
+            ['n5[/"approve<br/>human Publish?"/]', 'n2[["each<br/>map agent reader"]]', "finish([end])"],
+        ),
+        "blocks are subgraphs": (
+            NESTED,
+            ['    subgraph n0["outer<br/>parallel"]', '        subgraph n2["inner<br/>parallel"]'],
+        ),
     }
     for name, (text, expected) in cases.items():
         with subtests.test(name):
@@ -53,7 +59,7 @@ def test_no_text_becomes_markup(text: str) -> None:
 
 
 def test_what_would_be_a_directive_a_formula_or_a_tag_is_escaped() -> None:
-    assert escaped("%%{init}%% $$x$$ <img src=x> `b` \"q\" &amp; #1;") == (
+    assert escaped('%%{init}%% $$x$$ <img src=x> `b` "q" &amp; #1;') == (
         "#37;#37;{init}#37;#37; #36;#36;x#36;#36; #60;img src=x#62; #96;b#96; #34;q#34; #38;amp; #35;1;"
     )
     assert escaped("a\nb\x1b[0m") == "a b [0m" and len(escaped("x" * 1_000)) == 60
