@@ -6,7 +6,7 @@ finished is not run again, and a failed attempt is not waited for again.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -39,7 +39,17 @@ class RecordedSteps:
             del self._left[step]
         return event
 
-    def is_next(self, kind: type[Event], step: str) -> bool:
-        """Return whether the next event of the step is of this kind."""
-        left = self._left.get(step)
-        return bool(left) and type(left[0]) is kind  # type: ignore[index]  # not empty
+    def pass_over(self, block: str, before: int) -> Counter[str]:
+        """Count the events of steps within a block as come to, up to the event of the log with this number.
+
+        Returns how often each of these steps was begun there.
+        """
+        begun: Counter[str] = Counter()
+        for step in [one for one in self._left if one.startswith(f"{block}/")]:
+            left = self._left[step]
+            while left and left[0].seq < before:
+                event = left.popleft()
+                begun[step] += isinstance(event, w.StepStarted) and event.attempt == 1
+            if not left:
+                del self._left[step]
+        return begun

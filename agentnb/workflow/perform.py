@@ -17,8 +17,8 @@ from agentnb.runtime.steps import Runnable
 from agentnb.workflow import spec as s
 from agentnb.workflow.agents import WorkflowAgents
 from agentnb.workflow.engine import Attempt, Performers, WorkflowEngine
-from agentnb.workflow.failures import StepEndedBadly, of_run
 from agentnb.workflow.prior_outputs import WITHOUT_PROMPT, with_prior_outputs
+from agentnb.workflow.step_failures import StepEndedBadly, of_run
 from agentnb.workflow.templates import rendered, rendered_text
 from agentnb.workflow.tool_steps import ToolSteps
 
@@ -72,7 +72,7 @@ class _Performers:
         if earlier is not None and earlier.outcome == "answered":
             return earlier.answer
         asked_as = earlier.question.id if earlier is not None and earlier.outcome == "open" else ""
-        with self._asking(attempt) as asker:
+        with self._asks(attempt) as asker:
             try:
                 return await asker.ask_before(question, schema, None, asked_as, "human_step")
             except NobodyToAsk:
@@ -91,7 +91,7 @@ class _Performers:
         elicitation = self._engine.elicitation
         answers = None if attempt.is_new else elicitation.given or None
         options = RunOptions(suspend=elicitation.suspends, answers=answers)
-        with self._asking(attempt):
+        with self._asks(attempt):
             run = await self._engine.nested_run(attempt.run_id, what, prompt, options, is_new=attempt.is_new)
         if run.is_suspended:
             raise Suspended("nobody_here")
@@ -105,7 +105,7 @@ class _Performers:
         return run
 
     @contextmanager
-    def _asking(self, attempt: Attempt) -> Iterator[CallElicitor]:
+    def _asks(self, attempt: Attempt) -> Iterator[CallElicitor]:
         """What asks in this block asks the person of the run, and the time limit of the step stands still meanwhile."""
         asker = self._engine.elicitation.asker(attempt.place.path)
         asker.limit = attempt.limit

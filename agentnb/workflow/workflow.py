@@ -36,12 +36,10 @@ KEPT = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished)
 class Workflow:
     """A workflow that can be run any number of times, also at once: it has no state.
 
-    ``spec`` is what was declared; ``warnings`` are what is probably not meant; ``agents`` and ``tools`` are those of Python
-    that it was read with.
+    ``spec`` is what was declared; ``agents`` and ``tools`` are those of Python that it was read with.
     """
 
     spec: WorkflowSpec
-    warnings: tuple[Problem, ...] = ()
     agents: Mapping[str, Agent] | None = None
     tools: tuple[Any, ...] = ()
 
@@ -62,8 +60,25 @@ class Workflow:
         """
         given, path = tuple(tools), _path(text_or_path)
         text = str(text_or_path) if path is None else path.read_text(encoding="utf-8")
-        found = read_workflow(text, "" if path is None else str(path), strict=strict, agents=tuple(agents or ()))
-        return cls(found.spec, found.warnings, agents, given)
+        spec = read_workflow(text, "" if path is None else str(path), strict=strict, agents=tuple(agents or ()))
+        return cls(spec, agents, given)
+
+    @classmethod
+    def of_run(cls, run: Run, *, agents: Mapping[str, Agent] | None = None, tools: Iterable[Any] = ()) -> Workflow:
+        """Return the workflow of a run, from its log. ``agents`` and ``tools`` are those that it was given in Python.
+
+        Raises `SettingsError` for a run of another kind.
+        """
+        logged = run.settings.get("workflow")
+        if not isinstance(logged, dict) or not isinstance(logged.get("text"), str):
+            raise SettingsError(f"Run {run.id} did not run a workflow from YAML", "%agent history lists runs")
+        spec = read_workflow(logged["text"], str(logged.get("source") or ""), agents=tuple(agents or ()))
+        return cls(spec, agents, tuple(tools))
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """What is probably not meant."""
+        return self.spec.warnings
 
     async def run(
         self,
@@ -81,21 +96,23 @@ class Workflow:
         watch: Watcher | None = None,
         approve: Approve | None = None,
         answer: AnswerQuestion | None = None,
+        suspend: bool = False,
         show: bool = True,
     ) -> Run:
         """Run it to its end, on the running event loop; plain tools run in threads.
 
         ``model``: of agents that name none; ``replies``: scripted replies by the path of a step or the name of an agent,
         instead of models; ``inputs``: what its templates read as ``$inputs.name``. ``rerun_from`` and ``of``: begin at the step
-        with this id, with what the steps before it gave in that run. The other keywords are as for `Agent.run`. Raises
-        `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
+        with this id, with what the steps before it gave in that run. ``suspend``: where the person is asked and nobody is
+        here, end as ``waiting_on_user``, to be resumed with the answer (`recover`). The other keywords are as for `Agent.run`.
+        Raises `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
         """
         what = self.orchestration(
             agents=agents, tools=tools, model=model, replies=replies, inputs=inputs, rerun_from=rerun_from, of=of
         )
         given: dict[str, Any] = {"store": store, "watch": watch, "approve": approve, "answer": answer}
         options = replace(
-            options or RunOptions(show=show), **{name: value for name, value in given.items() if value is not None}
+            options or RunOptions(show=show, suspend=suspend), **{name: value for name, value in given.items() if value is not None}
         )
         return checked(await what.run(prompt, options))
 
@@ -141,12 +158,14 @@ class Workflow:
         inputs: Mapping[str, Any] | None = None,
         rerun_from: str | None = None,
         of: Run | None = None,
+        budget: float | None = None,
         agent_settings: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> Orchestration:
         """Return the runs of it with these settings: what can be started, nested in another run, limited and resumed.
 
-        ``agent_settings``: of all agents that the file declares, such as ``gates``. Raises `SettingsError` for what cannot
-        work.
+        ``budget``: in US dollars, instead of that of the file; ``agent_settings``: of all agents that the file declares, such
+        as ``gates``; ``settings``: plain data for the log. Raises `SettingsError` for what cannot work.
         """
         known = {**(self.agents or {}), **(agents or {})}
         made = WorkflowAgents(
@@ -168,8 +187,9 @@ class Workflow:
             )
 
         name = Path(self.spec.source).stem if self.spec.source else "workflow"
-        logged = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": values}
-        return Orchestration(make=make, name=name, settings=logged, **self.spec.limits)
+        logged = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": values, **(settings or {})}
+        limits = {**self.spec.limits, **({} if budget is None else {"budget": budget})}
+        return Orchestration(make=make, name=name, settings=logged, **limits)
 
     def _inputs(self, given: Mapping[str, Any]) -> dict[str, Any]:
         for name in given:
@@ -182,7 +202,7 @@ class Workflow:
         """Return the events of a run that say what the steps before this one gave."""
         ids = [step.id for step in self.spec.steps]
         if first not in ids:
-            raise SettingsError(f"rerun_from={first!r} is no step of the top-level list", near(first, ids))
+            raise SettingsError(f"There is no step {first!r} in the top-level list", near(first, ids))
         if of is None:
             raise SettingsError(f"rerun_from={first!r} needs the run with the earlier outputs", "Give it: of=run")
         before = self.spec.steps[: ids.index(first)]

@@ -12,7 +12,7 @@ from agentnb.detect.so_far import RunSoFar
 OF_A_PERSON = {
     *("id", "kind", "agent", "model", "system", "prompt", "tools", "settings", "guidance", "tags", "origin", "drawn"),
     *("parent_id", "continued_from", "conversation", "forked_from", "context_type", "entity"),
-    *("messages", "rounds", "todos", "steps", "progress", "plans", "questions", "questions_of", "waiting", "events"),
+    *("messages", "rounds", "todos", "steps", "step_records", "step_context", "back_edges", "variables", "progress", "plans", "questions", "questions_of", "waiting", "events"),
     *("text", "output", "output_schema", "error", "status", "stop_reason", "limit", "warnings"),
     *("usage", "cost", "spent", "model_calls", "calls_made", "findings", "loops"),
     *("started_at", "ended_at", "seconds", "times_recovered", "is_suspended", "from_events"),
