@@ -64,6 +64,8 @@ FINAL_ERRORS = frozenset({"ScriptEnded"})
 """Errors after which a run that is continued fails again."""
 MAX_OF_TOOLS = 40
 """Characters of the names of tools in a command."""
+MAX_NAMED = 3
+"""Open steps whose names are shown; of more, the number is."""
 MAX_EXPLAINED = 300
 """Characters of a provider's explanation of a refusal."""
 
@@ -78,7 +80,9 @@ def state_words(status: str, stop_reason: str | None = None) -> str:
 def chip(run: Run, *, hears: bool = False) -> str:
     """Return the state in a few words; while a tool runs, its name. ``hears``: a reply is streaming."""
     if run.status == "running":
-        return _doing(run, run.open_round, hears) if run.open_round else "Running" if run.rounds else "Starting"
+        if run.open_round:
+            return _doing(run, run.open_round, hears)
+        return _doing_steps(run) if not run.rounds else "Running"
     if run.status == "waiting_on_user" and not is_foreign(run):
         return STATES[run.status] if run.waiting else "Paused"
     if leaves_todos(run):
@@ -97,6 +101,18 @@ def _doing(run: Run, current: WorkflowRound, hears: bool) -> str:
     if is_compacting(current) and not isinstance(run.events[-1], RetryScheduled):
         return f"Summarizing {counted(_being_replaced(run), 'message')}"
     return "Retrying" if current.retries and current.reply is None and not hears else "Thinking"
+
+
+def _doing_steps(run: Run) -> str:
+    """Return the names of the open steps, blocks left out; ``Starting`` before the first."""
+    if not run.step_records:
+        return "Starting"
+    blocks = {one.parent for one in run.step_records.values()}
+    names = [
+        path.rpartition("/")[2] for path, one in run.step_records.items() if one.status == "running" and path not in blocks
+    ]
+    few = ", ".join(clean(first_line(name, 40)) for name in names)
+    return f"Running {few if len(names) <= MAX_NAMED else counted(len(names), 'step')}".strip()
 
 
 def is_foreign(run: Run) -> bool:

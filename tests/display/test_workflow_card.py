@@ -161,3 +161,10 @@ def test_runs_nested_in_a_step_are_folded_inside_it() -> None:
 def test_ways_of_agents_that_log_steps_are_shown_as_before() -> None:
     run = run_of(started("a"), finished("a"), taken("a", "b"))
     assert "step a completed" in run_text(run) and "Steps" not in run_html(run)
+
+
+def test_the_state_names_the_open_steps() -> None:
+    facts = [started("outer", "parallel"), *[started(f"outer/{name}", parent="outer") for name in ("a", "b", "c", "d")]]
+    for count, words in {0: "Starting", 1: "Running outer", 3: "Running a, b", 5: "Running 4 steps"}.items():
+        assert run_text(workflow_run(NESTED, facts[:count])).startswith(words)
+    assert run_text(workflow_run("", [started("a"), finished("a")])).startswith("Running: 1 step")
