@@ -12,6 +12,7 @@ from agentnb.core.events import AnyEvent, Event, RoundStarted, RunSuspended, Too
 from agentnb.core.usage import Usage
 from agentnb.core.work_fold import KINDS
 from agentnb.display.labels import clean, counted, duration, first_line, thousands
+from agentnb.workflow.node_states import STEP_EVENTS
 
 LONGEST = 200
 """Characters of a line."""
@@ -19,8 +20,6 @@ MAX_LINES = 40
 """Lines shown of one round."""
 SHOWN = frozenset({*KINDS, RunSuspended})
 """The kinds of events that are shown by their lines."""
-
-STEP_EVENTS = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished, w.BranchTaken)
 
 
 def event_line(event: AnyEvent) -> str:

@@ -39,7 +39,7 @@ from agentnb.core.todos import Todo
 from agentnb.detect.run import Run
 from agentnb.display.bookkeeping import compactions_html, retries_html
 from agentnb.display.elapsed import Elapsed
-from agentnb.display.event_lines import STEP_EVENTS, AlsoHappened
+from agentnb.display.event_lines import AlsoHappened
 from agentnb.display.form import Form, effects_of
 from agentnb.display.head import chip_html, meta_html, model_html, totals_html
 from agentnb.display.html import notes_html
@@ -54,6 +54,7 @@ from agentnb.display.totals import Totals
 from agentnb.display.trouble import trouble_links
 from agentnb.display.user_messages import UserMessages
 from agentnb.display.workflow_card import LiveSteps
+from agentnb.workflow.node_states import STEP_EVENTS
 
 Frame = dict[str, Any]
 ASKED = ("pause", "resume", "say")

@@ -80,9 +80,7 @@ def state_words(status: str, stop_reason: str | None = None) -> str:
 def chip(run: Run, *, hears: bool = False) -> str:
     """Return the state in a few words; while a tool runs, its name. ``hears``: a reply is streaming."""
     if run.status == "running":
-        if run.open_round:
-            return _doing(run, run.open_round, hears)
-        return _doing_steps(run) if not run.rounds else "Running"
+        return _doing(run, hears)
     if run.status == "waiting_on_user" and not is_foreign(run):
         return STATES[run.status] if run.waiting else "Paused"
     if leaves_todos(run):
@@ -94,7 +92,10 @@ def chip(run: Run, *, hears: bool = False) -> str:
     return OF_OTHERS.get(run.status, STATES[run.status]) if is_foreign(run) else STATES[run.status]
 
 
-def _doing(run: Run, current: WorkflowRound, hears: bool) -> str:
+def _doing(run: Run, hears: bool) -> str:
+    current = run.open_round
+    if current is None:
+        return "Running" if run.rounds else _doing_steps(run)
     open_calls = [record.call.name for record in current.records if record.result is None]
     if open_calls:
         return f"Running {', '.join(dict.fromkeys(open_calls))}"
@@ -107,10 +108,9 @@ def _doing_steps(run: Run) -> str:
     """Return the names of the open steps, blocks left out; ``Starting`` before the first."""
     if not run.step_records:
         return "Starting"
-    blocks = {one.parent for one in run.step_records.values()}
-    names = [
-        path.rpartition("/")[2] for path, one in run.step_records.items() if one.status == "running" and path not in blocks
-    ]
+    going_on = [one for one in run.step_records.values() if one.status == "running"]
+    blocks = {one.parent for one in going_on}
+    names = [one.id.rpartition("/")[2] for one in going_on if one.id not in blocks]
     few = ", ".join(clean(first_line(name, 40)) for name in names)
     return f"Running {few if len(names) <= MAX_NAMED else counted(len(names), 'step')}".strip()
 

@@ -16,7 +16,7 @@ from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.results import as_json
 from agentnb.display.states import STEP_STATES
 from agentnb.display.step_labels import KINDS, MARKS, TONES, counts
-from agentnb.workflow.node_states import status_of, step_records
+from agentnb.workflow.node_states import INTERRUPTED, status_of, step_records
 
 MAX_STEPS = 60
 """Steps that are listed; of more, the last, and those that failed or are open."""
@@ -55,14 +55,16 @@ def shown_records(run: Run) -> dict[str, StepRecord]:
 def listed(run: Run) -> Listed:
     """Return which steps of a run are listed."""
     records = shown_records(run)
-    waits = waiting_steps(run)
     if len(records) <= MAX_STEPS:
         return Listed(tuple(_nested(records, [*records])), {})
-    loud = [path for path, one in records.items() if status_of(one, run, waits) not in _QUIET][: MAX_STEPS // 2]
+    loud = [path for path, one in records.items() if one.status not in _QUIET][: MAX_STEPS // 2]
     chosen = {*islice(records, FIRST), *loud}
     chosen |= {*islice(reversed(records), MAX_STEPS - len(chosen))}
-    left_out = Counter(status_of(one, run, waits) for path, one in records.items() if path not in chosen)
-    return Listed(tuple(_nested(records, [path for path in records if path in chosen])), left_out, FIRST)
+    left_out = Counter(one.status for one in records.values())
+    left_out.subtract(records[path].status for path in chosen)
+    if not run.should_continue and left_out["running"]:
+        left_out[INTERRUPTED] += left_out.pop("running")
+    return Listed(tuple(_nested(records, [path for path in records if path in chosen])), +left_out, FIRST)
 
 
 def waiting_steps(run: Run) -> set[str]:
@@ -176,10 +178,14 @@ def step_lines(run: Run) -> Iterator[str]:
     for place, path in enumerate(found.paths):
         if place == found.after and found.left_out:
             yield f"  … {counted(sum(found.left_out.values()), 'step')}: {counts(found.left_out)}"
-        record = records[path]
-        status = status_of(record, run, waits)
-        name = first_line(clean(path.rpartition("/")[2]), 60)
-        word = "" if status == "completed" else STEP_STATES.get(status, status)
-        error = "" if status == "completed" or record.kind in BLOCKS else first_line(clean(record.error[:10_000]), 110)
-        told = [first_line(about_record(record), 60), word, figures_of(record), error]
-        yield f"  {'  ' * min(path.count('/'), 6)}{MARKS.get(status, '○')} {'  '.join([name, *filter(None, told)])}"
+        yield step_line(records[path], status_of(records[path], run, waits))
+
+
+def step_line(record: StepRecord, status: str) -> str:
+    """Return a step as a line of text, further in if it is inside a block: ``  ✓ draft  agent writer  2 attempts``."""
+    name = first_line(clean(record.id.rpartition("/")[2]), 60)
+    word = "" if status == "completed" else STEP_STATES.get(status, status)
+    error = "" if status == "completed" or record.kind in BLOCKS else first_line(clean(record.error[:10_000]), 110)
+    told = [first_line(about_record(record), 60), word, figures_of(record), error]
+    margin = "  " * min(record.id.count("/"), 6)
+    return f"  {margin}{MARKS.get(status, MARKS[''])} {'  '.join([name, *filter(None, told)])}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from agentnb.core.events import AnyEvent
 from agentnb.core.run import RunFacts
-from agentnb.core.work_events import BranchTaken
+from agentnb.core.work_events import BranchTaken, StepAttempted, StepFinished, StepSkipped, StepStarted
 from agentnb.core.work_state import StepRecord
 from agentnb.workflow.graph import Choice, Edge, Graph
 
@@ -16,6 +17,8 @@ WAITING = "waiting"
 """The status of a step that waits for the person; all others are those of `StepRecord`."""
 INTERRUPTED = "interrupted"
 """The status of a step that was open when the process died."""
+STEP_EVENTS = (StepStarted, StepAttempted, StepSkipped, StepFinished, BranchTaken)
+"""The events that are about a step."""
 _NONE: Mapping[str, int] = {}
 
 
@@ -37,53 +40,71 @@ class NodeState(NamedTuple):
 
 
 class StepProgress:
-    """Keeps what a run logs of the ways that its steps took. Pass it each event."""
+    """Keeps how the steps of a run stand. Pass it each event; what `states` does then is only for the steps that changed."""
 
-    def __init__(self, graph: Graph, events: Iterable[AnyEvent] = ()) -> None:
-        self._graph = graph
-        self._nodes = {node.path: node for node in graph.all_nodes}
-        self._maps = {path for path, node in self._nodes.items() if node.is_map}
+    def __init__(self, graph: Graph) -> None:
+        nodes = list(graph.all_nodes)
+        self._nodes = {node.path for node in nodes}
+        self._items: dict[str, Counter[str]] = {node.path: Counter() for node in nodes if node.is_map}
         self._edges: dict[str, list[Edge]] = {}
         for edge in _all_edges(graph):
             if edge.choices:
                 self._edges.setdefault(edge.source, []).append(edge)
         self._taken: Counter[Choice] = Counter()
-        for event in events:
-            self.take(event)
+        self._changed: set[str] = set()
+        self._open: set[str] = set()
+        """The steps that are neither over nor interrupted."""
+        self._status_of_item: dict[str, str] = {}
+        self._states: dict[str, NodeState] = {}
 
     def take(self, event: AnyEvent) -> None:
         """Record an event."""
+        if isinstance(event, STEP_EVENTS):
+            self._changed.add(event.step)
         if isinstance(event, BranchTaken):
             self._taken[Choice(event.step, event.to)] += 1
+            # A goto in a branch is logged by another step than the one where its edge begins.
+            self._changed |= self._states.keys() & self._edges.keys()
 
-    def states(self, run: RunFacts) -> dict[str, NodeState]:
-        """Return the state of each step that has begun or was skipped, by path."""
-        waits = {one.call_id for one in run.waiting}
-        items: dict[str, Counter[str]] = {path: Counter() for path in self._maps}
-        found: dict[str, NodeState] = {}
-        for path, record in step_records(run).items():
-            if path in self._nodes:
-                found[path] = self._state(record, run, waits)
-            elif (block := path.rpartition("/")[0]) in items:
-                items[block][status_of(record, run, waits)] += 1
-        for path, counts in items.items():
-            if counts:
-                found[path] = found.get(path, NodeState("running"))._replace(items=dict(counts))
-        return found
+    def states(self, run: RunFacts) -> Mapping[str, NodeState]:
+        """Return the state of each step that has begun or was skipped, by path, up to the events that were passed."""
+        records, waits = step_records(run), {one.call_id for one in run.waiting}
+        for path in self._changed | self._open:
+            record = records.get(path)
+            if record is not None:
+                self._update(record, status_of(record, run, waits))
+        self._changed.clear()
+        return MappingProxyType(self._states)
 
-    def _state(self, record: StepRecord, run: RunFacts, waits: set[str]) -> NodeState:
-        loops = {edge.target: count for edge in self._edges.get(record.id, ()) if (count := self._followed(edge))}
-        status = status_of(record, run, waits)
-        return NodeState(status, record.times, record.attempts, loops, seconds=record.seconds, error=record.error)
+    def _update(self, record: StepRecord, status: str) -> None:
+        path = record.id
+        (self._open.add if status in ("running", WAITING) else self._open.discard)(path)
+        if path in self._nodes:
+            items = self._items.get(path, _NONE)
+            loops = {edge.target: count for edge in self._edges.get(path, ()) if (count := self._followed(edge))}
+            self._states[path] = NodeState(
+                status, record.times, record.attempts, loops, dict(items), record.seconds, record.error
+            )
+        elif (block := path.rpartition("/")[0]) in self._items:
+            counts = self._items[block]
+            counts[status] += 1
+            if before := self._status_of_item.get(path):
+                counts[before] -= 1
+            self._status_of_item[path] = status
+            state = self._states.get(block, NodeState("running"))
+            self._states[block] = state._replace(items={one: count for one, count in counts.items() if count})
 
     def _followed(self, edge: Edge) -> int:
         # Where a condition leads to a goto, both may be logged: they are one way.
         return max(self._taken[choice] for choice in edge.choices)
 
 
-def node_states(graph: Graph, run: RunFacts) -> dict[str, NodeState]:
+def node_states(graph: Graph, run: RunFacts) -> Mapping[str, NodeState]:
     """Return how the steps of a run stand, by path."""
-    return StepProgress(graph, run.events).states(run)
+    progress = StepProgress(graph)
+    for event in run.events:
+        progress.take(event)
+    return progress.states(run)
 
 
 def step_records(run: RunFacts) -> Mapping[str, StepRecord]:
