@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -60,8 +61,8 @@ class Attempt:
     """One attempt at a step."""
 
     place: Place
-    limit: asyncio.Timeout
-    """Its time limit, which stands still while the person is asked."""
+    limit: asyncio.Timeout | None = None
+    """Its time limit, if it has one, which stands still while the person is asked."""
     run_id: str = ""
     """Id of the nested run that does the work, if one does."""
     is_new: bool = True
@@ -302,16 +303,16 @@ class WorkflowEngine(StepOrchestrator):
         self, step: s.StepSpec, place: Place, work: Work, nested: str, *, is_new: bool
     ) -> tuple[StepFailure | None, Any]:
         """Make one attempt; return why it failed, or None, and the output."""
-        limit = asyncio.timeout(step.timeout)
+        limit = None if step.timeout is None else asyncio.timeout(step.timeout)
         try:
-            async with limit:
+            async with limit or _unlimited:
                 return None, plain_data(await work(Attempt(place, limit, nested, is_new)))
         except (StoreError, Suspended, NothingLeft, LoopLimitReached):
             raise
         except _Failed as error:
             return error.failure, None
         except Exception as error:
-            own = step.timeout if isinstance(error, TimeoutError) and limit.expired() else None
+            own = step.timeout if isinstance(error, TimeoutError) and limit is not None and limit.expired() else None
             return of_error(error, own), None
         except BaseException:
             self._finish(place.path, "cancelled")
@@ -355,6 +356,7 @@ class _Failed(StepFailed):
         super().__init__(f"step {self.failure.step}: {failure.text}", failure.hint)
 
 
+_unlimited = nullcontext()
 _HEAD = frozenset({"seq", "at", "run_id", "parent_id"})
 
 

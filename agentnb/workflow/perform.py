@@ -88,9 +88,10 @@ class _Performers:
 
     async def _nested(self, attempt: Attempt, what: Runnable, prompt: str) -> Run:
         """Return the nested run that has completed."""
-        elicitation = self._engine.elicitation
-        answers = None if attempt.is_new else elicitation.given or None
-        options = RunOptions(suspend=elicitation.suspends, answers=answers)
+        elicitation, options = self._engine.elicitation, None
+        if elicitation.suspends or not attempt.is_new:
+            answers = None if attempt.is_new else elicitation.given or None
+            options = RunOptions(suspend=elicitation.suspends, answers=answers)
         with self._asks(attempt):
             run = await self._engine.nested_run(attempt.run_id, what, prompt, options, is_new=attempt.is_new)
         if run.is_suspended:

@@ -119,10 +119,8 @@ class Workflow:
             agents=agents, tools=tools, model=model, replies=replies, inputs=inputs, rerun_from=rerun_from, of=of
         )
         given: dict[str, Any] = {"store": store, "watch": watch, "approve": approve, "answer": answer}
-        options = replace(
-            options or RunOptions(show=show, suspend=suspend),
-            **{name: value for name, value in given.items() if value is not None},
-        )
+        given = {name: value for name, value in given.items() if value is not None}
+        options = replace(options or RunOptions(show=show, suspend=suspend), **given)
         return checked(await what.run(prompt, options))
 
     def start(self, prompt: str = "", options: RunOptions | None = None, **settings: Any) -> LiveRun:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from itertools import combinations, pairwise
+from pathlib import Path
 
 import pytest
 from drawn_workflows import BRANCH, LOOP, NESTED, spec_of
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
+from agentnb.display import graph_layout
 from agentnb.display.graph_folding import MAX_BRANCHES, MAX_NODES, folded
 from agentnb.display.graph_layout import WIDTH, Box, Plan, laid_out
 from agentnb.workflow.graph import EXIT, Edge, Graph, Node, graph_of
@@ -163,3 +166,9 @@ def test_blocks_deep_inside_others_count_their_branches() -> None:
     (path,) = small.members
     assert path == "p/p/p/p" and next(node for node in small.graph.all_nodes if node.path == path).words == "2 branches"
     assert small.states({"p/p/p/p/p/a": NodeState("failed")})[path].status == "failed"
+
+
+def test_the_library_is_loaded_only_when_a_graph_is_drawn() -> None:
+    tree = ast.parse(Path(graph_layout.__file__).read_text(encoding="utf-8"))
+    imported = [ast.unparse(one) for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)]
+    assert imported and not any("sugiyama" in one for one in imported)
