@@ -24,6 +24,10 @@ from agentnb.runtime.run_options import RunOptions
 from agentnb.workflow.agents import Replies, WorkflowAgents
 from agentnb.workflow.deferral import deferred
 from agentnb.workflow.engine import WorkflowEngine
+from agentnb.workflow.graph import graph_of
+from agentnb.workflow.logged import keep_workflow
+from agentnb.workflow.mermaid import mermaid
+from agentnb.workflow.node_states import node_states
 from agentnb.workflow.perform import performers
 from agentnb.workflow.problems import Problem
 from agentnb.workflow.reading import read_workflow
@@ -74,6 +78,10 @@ class Workflow:
             raise SettingsError(f"Run {run.id} did not run a workflow from YAML", "%agent history lists runs")
         spec = read_workflow(logged["text"], str(logged.get("source") or ""), agents=tuple(agents or ()))
         return cls(spec, agents, tuple(tools))
+
+    def mermaid(self, run: Run | None = None) -> str:
+        """Return it as a Mermaid flowchart; with a run of it, coloured by how its steps stand, and with its loops counted."""
+        return mermaid(self.spec, None if run is None else node_states(graph_of(self.spec), run))
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
@@ -186,6 +194,7 @@ class Workflow:
             )
 
         name = Path(self.spec.source).stem if self.spec.source else "workflow"
+        keep_workflow(self.spec)
         logged = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": values, **(settings or {})}
         limits = {**self.spec.limits, **({} if budget is None else {"budget": budget})}
         return Orchestration(make=make, name=name, settings=logged, **limits)
