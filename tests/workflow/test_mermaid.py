@@ -37,6 +37,7 @@ def test_a_flowchart_has_steps_branches_loops_and_blocks(subtests: pytest.Subtes
             assert opened == closed
 
 
+@pytest.mark.req("R4.36")
 def test_states_are_classes_and_loops_are_counted() -> None:
     spec = spec_of(LOOP)
     text = mermaid(spec, node_states(graph_of(spec), workflow_run(LOOP, ONCE_AROUND)))
