@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from agentnb.traces.labels import labels as labels
     from agentnb.traces.store import Store as Store
     from agentnb.traces.to_code import to_code as to_code
+    from agentnb.workflow.workflow import Workflow as Workflow
 
 __version__ = "0.1.0"
 
@@ -72,6 +73,7 @@ _NAMES = {
     "Todo": "agentnb.core.todos",
     "TodoBoard": "agentnb.tools.todos.board",
     "ToolCall": "agentnb.core.messages",
+    "Workflow": "agentnb.workflow.workflow",
     "ask_person": "agentnb.tools.ask_person",
     "browse": "agentnb.notebook.browser",
     "detect": "agentnb",
@@ -105,7 +107,6 @@ _NAMES = {
 _LATER = frozenset(
     {
         "Experiment",
-        "Workflow",
         "compare",
     }
 )

@@ -8,6 +8,7 @@
     │   ├── MissingKey            the provider needs a key that is not set
     │   ├── InterpolationError    ``{{ name }}`` in a cell names nothing
     │   ├── ExpressionError       an expression, such as ``${ name }``, cannot be read or has no value
+    │   ├── WorkflowProblems      a workflow cannot run as it is written; ``.problems`` are all that was found
     │   └── NotAvailable          a documented name that this version does not have yet
     ├── ModelError                the model did not answer
     │   ├── ScriptEnded           a scripted model has no replies left
@@ -17,6 +18,7 @@
     │   │   └── ContextOverflow   the conversation is longer than the model can take
     │   ├── RateLimited           too many requests, even after retries
     │   ├── ProviderTrouble       the provider or the connection fails, even after retries
+    │   │   └── ProviderTimedOut  nothing came for too long
     │   └── BrokenReply           the response is not a reply
     ├── NotAnswered               a tool asked the person a question, and has no answer
     │   ├── Declined              the person gave no answer
@@ -25,6 +27,7 @@
     ├── StoreError                a run log cannot be written or found
     ├── TraceError                a file is not a run log that this version can read
     ├── StepFailed                a step of a run failed
+    ├── WorkflowError             a workflow failed; ``.run`` is the run, with what its steps gave until then
     ├── ExpectationFailed         a run is not as you expected; ``.failed`` says in what, ``.run`` is the run
     ├── RunLimited                a run reached a limit that raises; ``.run`` is the run
     └── RunFailed                 a run ended with status ``failed``; ``.run`` is the run
@@ -96,7 +99,34 @@ class InterpolationError(SettingsError):
 
 
 class ExpressionError(SettingsError):
-    """An expression, such as ``${ name }``, cannot be read or has no value."""
+    """An expression, such as ``${ name }``, cannot be read or has no value. ``why`` is ``what`` without the expression."""
+
+    why: str = ""
+
+
+class AnyProblem(Protocol):
+    """What is wrong in a file, and where: a `Problem`."""
+
+    @property
+    def line(self) -> int:
+        """Its line, from 1."""
+
+    @property
+    def message(self) -> str:
+        """What is wrong."""
+
+    @property
+    def hint(self) -> str:
+        """What to write instead."""
+
+
+class WorkflowProblems(SettingsError):
+    """A workflow cannot run as it is written. ``problems`` holds all that was found, each with its file and line."""
+
+    problems: tuple[AnyProblem, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (*super().__reduce__(), {"problems": self.problems})
 
 
 class NotAvailable(SettingsError, ImportError):
@@ -135,6 +165,10 @@ class ProviderTrouble(ModelError):
     """The provider or the connection to it fails, even after retries."""
 
 
+class ProviderTimedOut(ProviderTrouble):
+    """Nothing came from the provider for too long, even after retries."""
+
+
 class BrokenReply(ModelError):
     """The response is not a reply of the kind that was requested."""
 
@@ -167,6 +201,10 @@ class TraceError(AgentnbError, ValueError):
 
 class StepFailed(AgentnbError, RuntimeError):
     """A step of a run failed; what its work raised is the cause."""
+
+
+class WorkflowError(AgentnbError, RuntimeError):
+    """A workflow failed; ``.run`` keeps all it did, such as ``error.run.step_context``."""
 
 
 class ExpectationFailed(AgentnbError, AssertionError):

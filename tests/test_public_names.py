@@ -28,6 +28,7 @@ NAMES = {
     "Todo": "agentnb.core.todos",
     "TodoBoard": "agentnb.tools.todos.board",
     "ToolCall": "agentnb.core.messages",
+    "Workflow": "agentnb.workflow.workflow",
     "ask_person": "agentnb.tools.ask_person",
     "browse": "agentnb.notebook.browser",
     "detect": "agentnb.detect",
@@ -59,7 +60,6 @@ NAMES = {
 """Each public name, and the module it stands in."""
 LATER = [
     "Experiment",
-    "Workflow",
     "compare",
 ]
 HEAVY = (

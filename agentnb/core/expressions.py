@@ -37,25 +37,27 @@ MAX_COMPARED = 1_000_000
 CONSTANTS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 KNOWN = 'Write paths such as plan.steps[-1].name, len(x), comparisons, x in y, arithmetic, && || !, "texts", true, false, null'
 
-_STRING = r""""(?:[^"\\\n]|\\["'\\nt])*"|'(?:[^'\\\n]|\\["'\\nt])*'"""
+STRING = r""""(?:[^"\\\n]|\\["'\\nt])*"|'(?:[^'\\\n]|\\["'\\nt])*'"""
+"""A text within an expression, as a pattern."""
 _TOKEN = re.compile(
-    rf"(?P<blank>[ \t\r\n]+)|(?P<string>{_STRING})"
+    rf"(?P<blank>[ \t\r\n]+)|(?P<string>{STRING})"
     r"|(?P<number>(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))"
     r"|(?P<name>[^\W\d]\w*)|(?P<operator>&&|\|\||[=!<>]=|//|[-+*/%<>!()\[\].])"
 )
 _IN_PYTHON = {"&&": "and", "||": "or", "!": "~"}  # `!` binds more tightly than comparisons, as `~` does
-_PLACE = re.compile(rf"""(?:{_STRING}|[^"'}}])*\}}""")
+_PLACE = re.compile(rf"""(?:{STRING}|[^"'}}])*\}}""")
 """The rest of a ``${...}``: the expression and the bracket that closes it."""
 
 
-def evaluate(expression: str, names: Mapping[str, Any]) -> Any:
+def evaluate(expression: str, names: Mapping[str, Any], is_true: Callable[[Any], bool] = bool) -> Any:
     """Return the value of the expression, in which ``names`` are known; raise `ExpressionError` if it has none.
 
-    ``&&`` and ``||`` return one of their operands, as in Python; ``len(null)`` is 0.
+    ``&&`` and ``||`` return one of their operands, as in Python; ``len(null)`` is 0. ``is_true`` says which values they and
+    ``!`` take as true. A name is looked up when its value is needed, so not behind ``false &&``.
     """
     tree = _parsed(expression)
     try:
-        return _Evaluator(expression, names).eval(expression, tree)
+        return _Evaluator(expression, names, is_true).eval(expression, tree)
     except ExpressionError:
         raise
     except ZeroDivisionError:
@@ -169,7 +171,7 @@ def _as_text(expression: str, value: Any) -> str:
     if isinstance(value, str):
         return value
     try:
-        _check_size(value)
+        check_size(value)
         return str(value) if type(value) in (int, float) else msgspec.json.encode(value).decode()
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -229,11 +231,13 @@ def _tokens(expression: str) -> Iterator[str]:
 class _Evaluator(SimpleEval):  # type: ignore[misc]  # the library has no types
     """The library's evaluator, with paths over plain data and bounded operators; what is not listed is refused."""
 
-    def __init__(self, expression: str, names: Mapping[str, Any]) -> None:
+    def __init__(self, expression: str, names: Mapping[str, Any], is_true: Callable[[Any], bool]) -> None:
         super().__init__(operators=_OPERATORS, functions={}, names={})
+        self.nodes |= {ast.BoolOp: self._logical, ast.UnaryOp: self._unary}
         self.nodes |= {ast.Name: self._name, ast.Attribute: self._field, ast.Subscript: self._item, ast.Call: self._call}
         self._text = expression
         self._known = names
+        self._is_true = is_true
 
     def _check_disallowed_items(self, item: Any) -> None:
         if item is not None and not isinstance(item, _PLAIN):
@@ -247,6 +251,18 @@ class _Evaluator(SimpleEval):  # type: ignore[misc]  # the library has no types
             return known[node.id]
         hint = "Write len(x)" if node.id == "len" else near(node.id, map(str, self._known)) or "No name is known here"
         _refuse(self._text, f"there is no {node.id}", hint)
+
+    def _logical(self, node: ast.BoolOp) -> Any:
+        value: Any = None
+        for operand in node.values:
+            value = self._eval(operand)
+            if self._is_true(value) == isinstance(node.op, ast.Or):
+                break
+        return value
+
+    def _unary(self, node: ast.UnaryOp) -> Any:
+        value = self._eval(node.operand)
+        return not self._is_true(value) if isinstance(node.op, ast.Not | ast.Invert) else _OPERATORS[type(node.op)](value)
 
     def _field(self, node: ast.Attribute) -> Any:
         return self._entry(node.value, self._eval(node.value), node.attr)
@@ -294,7 +310,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _check_size(value: Any) -> None:
+def check_size(value: Any) -> None:
     """Raise OverflowError for data of more values than `MAX_COMPARED`; one that is held twice counts twice."""
     count, level = 1, [value]
     while level:
@@ -312,7 +328,7 @@ def _compared(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool
     def compared(left: Any, right: Any) -> bool:
         for value in (left, right):
             if isinstance(value, list | tuple | dict):
-                _check_size(value)
+                check_size(value)
         return function(left, right)
 
     return compared
@@ -358,7 +374,7 @@ def _held(item: Any, holder: Any) -> bool:
         raise TypeError(f"{_kind(holder)} holds nothing")
     if not isinstance(holder, str):
         for value in (item, holder):
-            _check_size(value)
+            check_size(value)
     return item in holder
 
 
@@ -406,4 +422,6 @@ def _shown(value: Any, most: int = 80) -> str:
 
 
 def _refuse(expression: str, why: str, hint: str = "") -> NoReturn:
-    raise ExpressionError(f"{_shown(expression)}: {_shown(why, 300)}", hint)
+    error = ExpressionError(f"{_shown(expression)}: {_shown(why, 300)}", hint)
+    error.why = _shown(why, 300)
+    raise error

@@ -17,7 +17,10 @@ Severity = Literal["notice", "nudge", "block", "stop"]
 
 
 class StepStarted(Event, frozen=True, kw_only=True, tag="step_started", gc=False):
-    """A step of a workflow or a plan began. ``inputs`` are plain data; ``parent`` is the step or branch around it."""
+    """A step of a workflow or a plan, or a further attempt at it, began. ``parent`` is the block around it.
+
+    ``inputs`` are plain data. ``iteration`` counts the executions of the step, and ``attempt`` the tries of one, from 1.
+    """
 
     step: str
     step_kind: str = ""
@@ -27,6 +30,9 @@ class StepStarted(Event, frozen=True, kw_only=True, tag="step_started", gc=False
     inputs: Any = None
     nested: str = ""
     """Id of the nested run that does its work, if one does."""
+    agent: str = ""
+    """Name of the agent, the tool or the file that does its work."""
+    attempt: int = 1
 
 
 class StepAttempted(Event, frozen=True, kw_only=True, tag="step_attempted", gc=False):
@@ -54,6 +60,8 @@ class StepFinished(Event, frozen=True, kw_only=True, tag="step_finished", gc=Fal
     error: str = ""
     attempts: int = 1
     seconds: float | None = 0.0
+    sets: dict[str, Any] = msgspec.field(default_factory=dict)
+    """The variables that it set, in a task file."""
 
 
 class BranchTaken(Event, frozen=True, kw_only=True, tag="branch_taken", gc=False):
@@ -62,6 +70,8 @@ class BranchTaken(Event, frozen=True, kw_only=True, tag="branch_taken", gc=False
     step: str
     to: str
     reason: str = ""
+    count: int = 0
+    """Of a way back to an earlier step: how often it was taken in this loop, this time included; else 0."""
 
 
 class PlanProposed(Event, frozen=True, kw_only=True, tag="plan_proposed", gc=False):

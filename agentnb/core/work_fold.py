@@ -17,10 +17,19 @@ from agentnb.core.work_state import PlanRecord, StepRecord
 
 def _step_started(run: RunState, event: w.StepStarted) -> None:
     before = run._work.steps.get(event.step)
-    times = 1 if before is None else before.times + 1
+    times = (0 if before is None else before.times) + (event.attempt == 1)
     run._work.steps[event.step] = StepRecord(
-        event.step, event.step_kind, event.title, event.parent, inputs=event.inputs, nested=event.nested, times=times
+        event.step,
+        event.step_kind,
+        event.title,
+        event.parent,
+        inputs=event.inputs,
+        nested=event.nested,
+        times=times,
+        agent=event.agent,
+        attempt=event.attempt,
     )
+    run._work.outputs.start(event)
 
 
 def _step(run: RunState, step: str) -> StepRecord:
@@ -36,20 +45,36 @@ def _step_skipped(run: RunState, event: w.StepSkipped) -> None:
 
 
 def _step_finished(run: RunState, event: w.StepFinished) -> None:
-    run._work.steps[event.step] = replace(
-        _step(run, event.step),
-        status=event.status,
-        output=event.output,
-        error=event.error,
-        attempts=event.attempts,
-        seconds=event.seconds,
+    before = _step(run, event.step)
+    run._work.steps[event.step] = StepRecord(
+        before.id,
+        before.kind,
+        before.title,
+        before.parent,
+        event.status,
+        before.inputs,
+        before.nested,
+        event.output,
+        event.error,
+        before.reason,
+        event.attempts,
+        before.times,
+        event.seconds,
+        before.agent,
+        before.attempt,
     )
+    run._work.outputs.finish(event, before.kind, before.parent, before.agent)
+    if event.sets:
+        run._work.variables.update(event.sets)
 
 
 def _branch_taken(run: RunState, event: w.BranchTaken) -> None:
-    run._work.steps[event.step] = replace(
-        _step(run, event.step), reason=f"to {event.to}" + (f": {event.reason}" * bool(event.reason))
-    )
+    before = run._work.steps.get(event.step) or StepRecord(event.step, "goto", status="completed", attempts=1)
+    reason = f"to {event.to}" + (f": {event.reason}" * bool(event.reason))
+    run._work.steps[event.step] = replace(before, reason=reason)
+    if event.count:
+        edge = f"{event.step} -> {event.to}"
+        run._work.back_edges[edge] = run._work.back_edges.get(edge, 0) + 1
 
 
 def _plan_proposed(run: RunState, event: w.PlanProposed) -> None:

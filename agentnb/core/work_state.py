@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from agentnb.core.events import Progress
+from agentnb.core.step_outputs import StepOutputs
 from agentnb.core.work_events import FindingMade, GuidanceDrawn, ModelCalled, PlanReviewed
 
 
@@ -30,8 +31,12 @@ class StepRecord(msgspec.Struct, frozen=True, gc=False):
     """Why it was skipped, or where it continued."""
     attempts: int = 0
     times: int = 0
-    """How often it was started."""
+    """How often it was started, further attempts not counted."""
     seconds: float | None = None
+    agent: str = ""
+    """Name of the agent, the tool or the file that does its work."""
+    attempt: int = 0
+    """The number of the attempt that began last."""
 
 
 class PlanRecord(msgspec.Struct, frozen=True, gc=False):
@@ -57,6 +62,11 @@ class WorkState:
     """The steps, plans, other model calls, findings and scope of a run."""
 
     steps: dict[str, StepRecord] = dataclasses.field(default_factory=dict)
+    outputs: StepOutputs = dataclasses.field(default_factory=StepOutputs)
+    back_edges: dict[str, int] = dataclasses.field(default_factory=dict)
+    """How often each way back to an earlier step was taken, as ``from -> to``."""
+    variables: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """The variables of a task file that its tasks have set."""
     plans: dict[str, PlanRecord] = dataclasses.field(default_factory=dict)
     model_calls: list[ModelCalled] = dataclasses.field(default_factory=list)
     findings: list[FindingMade] = dataclasses.field(default_factory=list)

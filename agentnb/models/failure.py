@@ -13,7 +13,15 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 
 from agentnb.core.messages import encodable
-from agentnb.errors import ContextOverflow, KeyRefused, ModelError, ProviderTrouble, RateLimited, RequestRefused
+from agentnb.errors import (
+    ContextOverflow,
+    KeyRefused,
+    ModelError,
+    ProviderTimedOut,
+    ProviderTrouble,
+    RateLimited,
+    RequestRefused,
+)
 from agentnb.settings import KEY_VARIABLES
 
 NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]{0,300})?|[-+]?\.[0-9]{1,300}", re.ASCII)
@@ -60,7 +68,7 @@ PLAIN_HTTP = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER|HTTP_REQUEST|wrong ve
 """Messages of the TLS library for a server that seems to speak plain HTTP."""
 MARKUP = re.compile(r"<(script|style)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^<>]{0,500}>", re.IGNORECASE | re.DOTALL)
 """The parts of a web page that are not its text."""
-TRANSIENT = frozenset({"rate limit", "trouble"})
+TRANSIENT = frozenset({"rate limit", "timeout", "trouble"})
 """Meanings that allow a retry."""
 
 
@@ -76,6 +84,7 @@ MEANINGS: dict[str, tuple[type[ModelError], str, str]] = {
         "Begin a new one (a cell without --continue), or let tools return less",
     ),
     "rate limit": (RateLimited, "too many requests", "Wait a while, then continue with %%agent --continue"),
+    "timeout": (ProviderTimedOut, "fails", "Try again in a while: %%agent --continue"),
     "trouble": (ProviderTrouble, "fails", "Try again in a while: %%agent --continue"),
     "redirect": (
         RequestRefused,
@@ -170,6 +179,7 @@ def broken_connection(provider: str, error: BaseException, url: str | None = Non
     elif kind.endswith("Timeout"):
         what = f"{provider}: nothing came for too long ({words})"
         hint = "Try again: %%agent --continue. To wait longer add timeout=SECONDS behind the model's name and ?"
+        return Failure(ProviderTimedOut(what, hint), transient=True)
     else:
         what, hint = f"{provider}: the connection broke ({words})", "Try again: %%agent --continue"
     return Failure(ProviderTrouble(what, hint), transient=True)
@@ -248,8 +258,8 @@ def _meaning(refusal: Refusal, status: int | None) -> str:
         return "overflow"
     if status == 401 and not refusal.key_name:
         return "no key"
-    if status is None or status in (408, 529) or status >= 500:
-        return "trouble"
+    if status is None or status >= 500 or status == 408:
+        return "timeout" if status in (408, 504) else "trouble"
     if status < 400:
         return "redirect"
     return {401: "wrong key", 403: "forbidden", 404: "not found", 429: "rate limit"}.get(status, "refused")

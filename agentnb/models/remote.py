@@ -20,7 +20,7 @@ from agentnb.core.redaction import redact
 from agentnb.core.request import Request
 from agentnb.core.rounds import BY_SCHEMA, CONTEXT_TOKENS, TOKENS_ESTIMATED
 from agentnb.core.usage import NOTHING_USED, Usage
-from agentnb.errors import BrokenReply, ProviderTrouble, RequestRefused
+from agentnb.errors import BrokenReply, ProviderTimedOut, RequestRefused
 from agentnb.models import prices
 from agentnb.models.bounded_body import MAX_PIECE, TooMuch
 from agentnb.models.capabilities import Capabilities
@@ -293,7 +293,7 @@ def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model:
 def _idle_timeout(error: IdleTimeout, provider: Provider) -> Failure:
     what = f"{provider.name}: nothing of the reply came for {error.seconds:g} s, although the connection is open"
     hint = "Try again: %%agent --continue. To wait longer add stall=SECONDS behind the model's name and ?"
-    return Failure(ProviderTrouble(what, hint), transient=True)
+    return Failure(ProviderTimedOut(what, hint), transient=True)
 
 
 def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> Failure | None:

@@ -15,6 +15,8 @@ from agentnb.display.many_runs import run_line_html
 from agentnb.display.replay_view import replay_html, replay_text
 from agentnb.display.states import is_going_on
 from agentnb.display.text import run_text
+from agentnb.display.workflow_graph import graph_html
+from agentnb.display.workflow_text import graph_text
 from agentnb.errors import NotAvailable
 from agentnb.notebook import call_streams
 from agentnb.notebook.browser import Browser
@@ -22,18 +24,20 @@ from agentnb.notebook.cell_runs import CellRuns, cell_runs
 from agentnb.notebook.completion import matcher
 from agentnb.notebook.magic_errors import one_line_errors
 from agentnb.notebook.magics import AgentMagics
+from agentnb.notebook.workflow_magic import WorkflowMagics
 from agentnb.rerun.diff import RunDiff
 from agentnb.rerun.replayed import Replay
 from agentnb.runtime.host import Host, current_host
 from agentnb.runtime.live import LiveRun
 from agentnb.session.session import Session
 from agentnb.traces.files import Runs
+from agentnb.workflow.workflow import Workflow
 
 _SESSION = "_agentnb_session"
 _HOOKS = "_agentnb_hooks"
 
 MOMENT = "As it was when this cell ran. Its live card is below the cell that started it"
-LATER_MAGICS = (("cell", "workflow"),)
+LATER_MAGICS = (("cell", "plan"), ("cell", "context"), ("cell", "experiment"))
 """Magics that the documentation promises for a later version."""
 
 
@@ -66,7 +70,7 @@ def notebook_name(variables: Mapping[str, Any], folder: Path) -> str:
 
 def blank_body(lines: list[str]) -> list[str]:
     """Give a bare ``%%agent`` line a blank body: IPython rejects a cell without one before we can say what is missing."""
-    if lines and lines[0].startswith(("%%agent", "%%guidance")) and not "".join(lines[1:]).strip():
+    if lines and lines[0].startswith(("%%agent", "%%guidance", "%%workflow")) and not "".join(lines[1:]).strip():
         return [lines[0].rstrip("\n") + "\n", "\n"]
     return lines
 
@@ -78,7 +82,7 @@ def load(shell: InteractiveShell) -> None:
     setattr(shell, _SESSION, session)  # kept across a reload: its runs continue
     session.notebook = notebook_name(shell.user_ns, Path.cwd())
     magics = AgentMagics(shell, session)
-    shell.register_magics(magics)
+    shell.register_magics(magics, WorkflowMagics(shell, session))
     for kind, name in LATER_MAGICS:
         shell.magics_manager.register_function(_later(kind, name), magic_kind=kind, magic_name=name)
     shell.input_transformers_cleanup.insert(0, blank_body)
@@ -101,6 +105,8 @@ def load(shell: InteractiveShell) -> None:
     formatters["text/plain"].for_type(Replay, lambda found, printer, cycle: printer.text(replay_text(found)))
     formatters["text/html"].for_type(RunDiff, diff_html)
     formatters["text/plain"].for_type(RunDiff, lambda diff, printer, cycle: printer.text(diff_text(diff)))
+    formatters["text/html"].for_type(Workflow, lambda workflow: graph_html(workflow.spec))
+    formatters["text/plain"].for_type(Workflow, lambda workflow, printer, cycle: printer.text(graph_text(workflow.spec)))
     # A list has a printer of its own, which would win over the bundle.
     formatters["text/plain"].for_type(Runs, lambda runs, printer, cycle: printer.text(repr(Browser(runs))))
     shell.display_formatter.mimebundle_formatter.for_type(Runs, _browsed)  # type: ignore[union-attr]  # likewise
@@ -135,7 +141,14 @@ def unload(shell: InteractiveShell) -> None:
     call_streams.uninstall()
     if blank_body in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(blank_body)
-    magics = (("cell", "agent"), ("line", "agent"), ("cell", "guidance"), ("line", "replay"), ("line", "traces"))
+    magics = (
+        ("cell", "agent"),
+        ("line", "agent"),
+        ("cell", "guidance"),
+        ("cell", "workflow"),
+        ("line", "replay"),
+        ("line", "traces"),
+    )
     for kind, name in (*magics, *LATER_MAGICS):
         shell.magics_manager.magics[kind].pop(name, None)
     if shell.Completer is not None:
@@ -144,5 +157,5 @@ def unload(shell: InteractiveShell) -> None:
             shell.Completer.custom_matchers.remove(one)
     shell.display_formatter.mimebundle_formatter.type_printers.pop(Runs, None)  # type: ignore[union-attr]  # likewise
     for formatter in ("text/html", "text/plain"):
-        for shown in (Run, LiveRun, RunDiff, Replay, Runs):
+        for shown in (Run, LiveRun, RunDiff, Replay, Runs, Workflow):
             shell.display_formatter.formatters[formatter].type_printers.pop(shown, None)  # type: ignore[union-attr]  # a running shell has one

@@ -159,7 +159,7 @@ def _todo_violations(at: RunAfterRound) -> int | None:
 
 
 def _steps(at: RunAfterRound) -> Any:
-    return msgspec.to_builtins(dict(at.run.steps), enc_hook=str)
+    return msgspec.to_builtins(dict(at.run.step_records), enc_hook=str)
 
 
 def _output(at: RunAfterRound) -> Any:

@@ -67,11 +67,14 @@ class Elicitation:
         answer: Program | None = None,
         approve: Approve | None = None,
         parent: CallElicitor | None = None,
+        suspends: bool = False,
     ) -> None:
         """``can_ask``: whether the caller holds a handle to answer the run's questions; ``clock``: the run's, held while a
         question is open; ``answer``: answers in the person's place; ``approve``: decides in their place whether a call may
-        run; ``parent``: the call of another run that awaits this run, whose person is asked if this run has none.
+        run; ``parent``: the call of another run that awaits this run, whose person is asked if this run has none;
+        ``suspends``: whether the run is suspended where a question must wait for somebody to answer.
         """
+        self.suspends = suspends
         self.approve = approve or (parent.approve if parent is not None else None)
         """The function that decides whether a call may run: this run's, or that of a parent run."""
         self.around = parent
@@ -175,6 +178,11 @@ class Elicitation:
         self._given[again.id] = given._replace(question_id=again.id)
         self._emit(QuestionAsked, question=again)
         return self.reopen(again, program)
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The answers to questions of a suspended run that nothing has taken yet, by the ids of the questions."""
+        return {question_id: answer.value for question_id, answer in self._given.items()}
 
     def has_answer(self, question_id: str) -> bool:
         """Return whether the answer was given when the run was resumed."""
@@ -359,26 +367,34 @@ class CallElicitor(CallClock):
             question.close()
             raise asyncio.CancelledError("The run has ended") from None
 
-    async def ask_before(self, message: str, schema: dict[str, Any], program: Program | None, asked_as: str = "") -> Any:
-        """Ask whether the call may run, and await the answer. ``program`` is asked before the person.
+    async def ask_before(
+        self,
+        message: str,
+        schema: dict[str, Any],
+        program: Program | None,
+        asked_as: str = "",
+        kind: QuestionKind = "approval",
+    ) -> Any:
+        """Ask what may wait for days, such as whether the call may run, and await the answer.
 
-        ``asked_as``: the id of the question if it was logged before the run was suspended, or its process died.
+        ``program`` is asked before the person; ``asked_as``: the id of the question if it was logged before the run was
+        suspended, or its process died.
         """
         is_open, is_answered = self._elicitation.is_open(asked_as), self._elicitation.has_answer(asked_as)
         if not (is_open or is_answered):
-            return await self._ask(message, schema, "approval", program)
+            return await self._ask(message, schema, kind, program)
         if not is_answered:
             self._elicitation.check_anybody(program)
-        question = WaitingOnUser("approval", message, schema, asked_as, self._call_id)
+        question = WaitingOnUser(kind, message, schema, asked_as, self._call_id)
         again = self._elicitation.reopen if is_open else self._elicitation.ask_again
         with self.stopped():
             answer = await self._answer(partial(again, question, program))
         return _value(answer)
 
-    def leave_open(self, message: str, schema: dict[str, Any], asked_as: str = "") -> None:
-        """Log the question whether the call may run, for an answer after the run was suspended."""
+    def leave_open(self, message: str, schema: dict[str, Any], asked_as: str = "", kind: QuestionKind = "approval") -> None:
+        """Log the question, such as whether the call may run, for an answer after the run was suspended."""
         if not (asked_as and self._elicitation.is_open(asked_as)):
-            self._elicitation.open("approval", encodable(message), schema, self._call_id)
+            self._elicitation.open(kind, encodable(message), schema, self._call_id)
 
     async def _ask(
         self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, program: Program | None = None

@@ -106,6 +106,7 @@ class Launch:
             answer=None if self.options.answer is None else answering(self.options.answer),
             approve=self.options.approve,
             parent=current_call.get(),
+            suspends=self.options.suspend and self.open_log is not None,
         )
 
     async def here(self, life: Life, board: Board | None = None, *, is_kept: bool = False) -> Run:

@@ -150,7 +150,7 @@ class StepOrchestrator:
 
     def _verdict(self) -> Stop:
         spent = self._lifecycle.budget.exhausted()
-        steps = self.log.run.steps.values()
+        steps = self.log.run.step_records.values()
         failed = [one for one in steps if one.status == "failed"]
         if spent is not None and (failed or any(one.status == "skipped" for one in steps)):
             return Stop(spent.name, "limited", limit=spent.limit)
@@ -165,7 +165,8 @@ class StepOrchestrator:
         """Count what nested runs spent in a process that died before it was logged here."""
         store = self.log.store
         if isinstance(store, ReopeningStore):
-            found = [store.load(one.nested) for one in self.log.run.steps.values() if one.nested and store.has(one.nested)]
+            ids = [one.nested for one in self.log.run.step_records.values() if one.nested]
+            found = [store.load(run_id) for run_id in ids if store.has(run_id)]
             spent = sum(run.spent + run.counters.spent_inside for run in found)
             missing = round(spent - self.log.run.counters.spent_inside, 9)
             if missing > 0:
@@ -177,7 +178,7 @@ class StepOrchestrator:
             raise SettingsError(f"{step!r} is not the id of a step", "Give each step of a run a text of its own")
         if step in self._started:
             raise SettingsError(f"Step {step} is open already", "Give each step of a run an id of its own")
-        record = self.log.run.steps.get(step)
+        record = self.log.run.step_records.get(step)
         return record if record is not None and record.status in ("completed", "failed") else None
 
     async def _begin(self, step: str) -> None:
@@ -195,28 +196,52 @@ class StepOrchestrator:
         fields["title"] = encodable(fields["title"])
         self.log.emit(w.StepStarted, step=step, **fields)
 
-    def _finish(self, step: str, status: StepStatus, *, output: Any = None, error: str = "") -> None:
-        began = self._started.pop(step, None)
-        if began is not None:
-            seconds = perf_counter() - began
-            self.log.emit(w.StepFinished, step=step, status=status, output=output, error=error, seconds=seconds)
+    async def nested_run(
+        self, run_id: str, what: Runnable, prompt: str, options: RunOptions | None = None, *, is_new: bool
+    ) -> Run:
+        """Run, or resume, the nested run with this id to its end; return it as it is if it has ended.
 
-    async def _run(self, step: str, what: Runnable, prompt: str, options: RunOptions, *, kind: str, title: str) -> Run:
-        before = self.log.run.steps.get(step)
-        if before is None or not before.nested or not self._store_for(before).has(before.nested):
-            nested = new_run_id()
-            self._start(step, step_kind=kind, title=title, inputs={"prompt": encodable(prompt)}, nested=nested)
-            return await _ended_run(what.run(prompt, replace(options, parent=self.log, run_id=nested)))
-        self._started[step] = perf_counter()
-        found = self._loaded(before)
+        ``is_new``: no process has begun it.
+        """
+        if is_new or not self._has_log(run_id):
+            # Made in one go if there are no others: this is a tenth of what a step costs.
+            new = replace(options, parent=self.log, run_id=run_id) if options else RunOptions(parent=self.log, run_id=run_id)
+            return await _ended_run(what.run(prompt, new))
+        store = self._store_for(run_id)
+        found: Run = store.load(run_id)
         if not found.should_continue and found.status != "interrupted":
             return found
-        store = self._store_for(before)
-        writer, found = store.reopen(before.nested)
+        writer, found = store.reopen(run_id)
         try:
-            return await _ended_run(what.resume_here(found, writer, replace(options, store=store)))
+            return await _ended_run(what.resume_here(found, writer, replace(options or RunOptions(), store=store)))
         finally:
             writer.close()  # also if it was refused: nobody else could resume it
+
+    def _finish(
+        self, step: str, status: StepStatus, *, output: Any = None, error: str = "", attempts: int = 1, sets: Any = None
+    ) -> None:
+        began = self._started.pop(step, None)
+        if began is None:
+            return
+        self.log.emit(
+            w.StepFinished,
+            step=step,
+            status=status,
+            output=output,
+            error=error,
+            attempts=attempts,
+            seconds=perf_counter() - began,
+            sets=sets or {},
+        )
+
+    async def _run(self, step: str, what: Runnable, prompt: str, options: RunOptions, *, kind: str, title: str) -> Run:
+        before = self.log.run.step_records.get(step)
+        if before is None or not before.nested or not self._has_log(before.nested):
+            nested = new_run_id()
+            self._start(step, step_kind=kind, title=title, inputs={"prompt": encodable(prompt)}, nested=nested)
+            return await self.nested_run(nested, what, prompt, options, is_new=True)
+        self._started[step] = perf_counter()
+        return await self.nested_run(before.nested, what, prompt, options, is_new=False)
 
     @contextmanager
     def _ended(self, step: str) -> Iterator[None]:
@@ -235,17 +260,20 @@ class StepOrchestrator:
 
     def _loaded(self, record: StepRecord) -> Run:
         """Return the nested run of a step; raises `StepFailed` if the step failed before that run began."""
-        store = self._store_for(record)
+        store = self._store_for(record.nested)
         if record.status == "failed" and not store.has(record.nested):
             raise StepFailed(f"Step {record.id} has failed: {record.error}")
         run: Run = store.load(record.nested)
         return run
 
-    def _store_for(self, record: StepRecord) -> ReopeningStore:
-        """Return the store with the log of the step's nested run; raises `SettingsError` if there is none."""
+    def _has_log(self, run_id: str) -> bool:
+        return self._store_for(run_id).has(run_id)
+
+    def _store_for(self, run_id: str) -> ReopeningStore:
+        """Return the store with the log of a nested run; raises `SettingsError` if there is none."""
         store = self.log.store
         if not isinstance(store, ReopeningStore):
-            what = f"The log of run {record.nested}, which is step {record.id}, cannot be found: there is no store"
+            what = f"The log of the nested run {run_id} cannot be found: there is no store"
             raise SettingsError(what, "Give it: RunOptions(store=Store(...))")
         return store
 

@@ -21,6 +21,7 @@ from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.places import default_store
 from agentnb.traces.store import Store
+from agentnb.workflow.workflow import Workflow
 
 
 async def recover(
@@ -53,7 +54,7 @@ async def recover(
     place, run_id = _place_of(run, store)
     writer, found = place.reopen(run_id)
     try:
-        chosen = agent or agent_of(found, tools=tools, gates=gates, model=model)
+        chosen = agent or _made_again(found, tools=tools, gates=gates, model=model)
         can_ask = current_host.get().can_ask
         people: Any = {"can_ask": can_ask, "approve": approve, "answer": answer, "answers": answers, "suspend": suspend}
         live = chosen.resume(found, writer, RunOptions(store=place, watch=watch, work_dir=work_dir, **people))
@@ -65,6 +66,15 @@ async def recover(
     except asyncio.CancelledError:
         live.stop()
         raise
+
+
+def _made_again(run: Run, *, tools: Iterable[Any], gates: Iterable[Gate], model: str | Model | None) -> Agent | Orchestration:
+    """Return what made the run, from its log."""
+    if "workflow" not in run.settings:
+        return agent_of(run, tools=tools, gates=gates, model=model)
+    settings = {"gates": tuple(gates)} if gates else None
+    inputs = run.settings.get("inputs")
+    return Workflow.of_run(run, tools=tools).orchestration(model=model, inputs=inputs, agent_settings=settings)
 
 
 def _check_agent(agent: object) -> None:

@@ -37,7 +37,7 @@ def test_a_step_stands_as_its_last_event_left_it(subtests: pytest.Subtests) -> N
     for name, (facts, expected) in cases.items():
         with subtests.test(name):
             run = run_of(*facts)
-            step = run.steps["a"]
+            step = run.step_records["a"]
             assert (step.status, step.output, step.error, step.attempts, step.times) == expected
             assert refolded(run) == run
 
@@ -49,10 +49,14 @@ def test_a_step_says_how_long_it_took_or_that_this_is_unknown_and_where_it_went_
         (w.StepFinished, {"step": "a", "seconds": None}),
         (w.BranchTaken, {"step": "c", "to": "d"}),
     )
-    assert (run.steps["a"].seconds, run.steps["a"].reason, run.steps["a"].parent) == (None, "to b: size > 3", "main")
-    assert run.steps["c"].reason == "to d"
+    assert (run.step_records["a"].seconds, run.step_records["a"].reason, run.step_records["a"].parent) == (
+        None,
+        "to b: size > 3",
+        "main",
+    )
+    assert run.step_records["c"].reason == "to d"
     with pytest.raises(TypeError):
-        run.steps["a"] = run.steps["c"]  # type: ignore[index]  # it is read-only
+        run.step_records["a"] = run.step_records["c"]  # type: ignore[index]  # it is read-only
 
 
 def test_a_plan_is_the_last_that_was_proposed_or_edited_with_what_was_decided_and_said_of_it() -> None:
@@ -114,7 +118,13 @@ def test_findings_draws_and_scope_are_kept() -> None:
 
 def test_a_run_that_says_nothing_of_all_this_has_none_of_it() -> None:
     run = run_of()
-    assert (dict(run.steps), dict(run.plans), list(run.model_calls), list(run.findings), run.drawn) == ({}, {}, [], [], None)
+    assert (dict(run.step_records), dict(run.plans), list(run.model_calls), list(run.findings), run.drawn) == (
+        {},
+        {},
+        [],
+        [],
+        None,
+    )
 
 
 # Kinds that a later version may add

@@ -59,7 +59,7 @@ def worker(name: str, *tools: Callable[..., Any], **settings: Any) -> Agent:
 
 
 def nested(store: Store, run: Run) -> dict[str, Run]:
-    return {name: store.load(step.nested) for name, step in run.steps.items() if step.nested}
+    return {name: store.load(step.nested) for name, step in run.step_records.items() if step.nested}
 
 
 async def noted() -> str:
@@ -101,8 +101,10 @@ def test_two_agents_side_by_side_make_one_tree_of_logs(tmp_path: Path) -> None:
         ("night",),
         {"of": ["a", "b"]},
     )
-    assert {name: step.status for name, step in run.steps.items()} == dict.fromkeys(("left", "right", "join"), "completed")
-    assert run.steps["join"].output == "scripted:a and scripted:b"
+    assert {name: step.status for name, step in run.step_records.items()} == dict.fromkeys(
+        ("left", "right", "join"), "completed"
+    )
+    assert run.step_records["join"].output == "scripted:a and scripted:b"
     assert store.load(run.id) == run
     below = nested(store, run)
     assert {name: one.parent_id for name, one in below.items()} == {"left": run.id, "right": run.id}
@@ -126,7 +128,7 @@ def test_one_stop_ends_the_whole_tree_with_every_call_answered(tmp_path: Path) -
     both_wait.wait(30)
     live.stop("enough")
     run = live.result(30)
-    assert (run.status, [step.status for step in run.steps.values()]) == ("cancelled", ["cancelled", "cancelled"])
+    assert (run.status, [step.status for step in run.step_records.values()]) == ("cancelled", ["cancelled", "cancelled"])
     for one in nested(store, run).values():
         assert (one.status, one.rounds[0].records[0].result is not None) == ("cancelled", True)
     assert store.load(run.id) == run
@@ -142,7 +144,7 @@ def test_one_budget_ends_both_agents_and_the_run(tmp_path: Path) -> None:
     below = nested(store, run)
     assert below["right"].stop_reason == "budget"
     assert sum(one.spent for one in below.values()) == pytest.approx(run.counters.spent_inside)
-    assert "join" not in run.steps
+    assert "join" not in run.step_records
 
 
 def test_a_step_that_cannot_be_paid_for_is_skipped(tmp_path: Path) -> None:
@@ -153,7 +155,7 @@ def test_a_step_that_cannot_be_paid_for_is_skipped(tmp_path: Path) -> None:
 
     run = Orchestration(make=InTurn, budget=COST).start("Go.", RunOptions(store=Store(tmp_path))).result(30)
     assert (run.status, run.stop_reason) == ("limited", "budget")
-    assert {name: step.status for name, step in run.steps.items()} == {"first": "completed", "second": "skipped"}
+    assert {name: step.status for name, step in run.step_records.items()} == {"first": "completed", "second": "skipped"}
 
 
 def test_one_time_limit_ends_the_whole_tree(tmp_path: Path) -> None:
@@ -225,7 +227,7 @@ def test_a_step_that_fails_ends_the_run_and_says_which(tmp_path: Path, subtests:
     for name, (pair, words, step) in cases.items():
         with subtests.test(name):
             run = pair.start("Go.", RunOptions(store=Store(tmp_path))).result(30)
-            assert (run.status, run.steps[step].status) == ("failed", "failed")
+            assert (run.status, run.step_records[step].status) == ("failed", "failed")
             assert run.error is not None and words in run.error.message
             assert not run.should_continue
 
@@ -237,7 +239,7 @@ def test_a_nested_run_has_options_of_its_own(tmp_path: Path) -> None:
         async def orchestrate(self) -> None:
             options = RunOptions(tags=("inner",), watch=lambda item: told.append(type(item).__name__))
             run = await self.run("one", worker("a"), "Go.", options)
-            assert (run.tags, run.parent_id, run.id) == (("inner",), self.log.id, self.log.run.steps["one"].nested)
+            assert (run.tags, run.parent_id, run.id) == (("inner",), self.log.id, self.log.run.step_records["one"].nested)
 
     run = Orchestration(make=Watched).start("Go.", RunOptions(store=Store(tmp_path))).result(30)
     assert (run.status, told[0], told[-1]) == ("completed", "RunStarted", "RunFinished")
@@ -248,7 +250,7 @@ def test_an_orchestration_is_nested_like_an_agent(tmp_path: Path) -> None:
     outer = side_by_side(worker("a"), side_by_side(worker("b"), worker("c")), lambda texts: len(texts))  # type: ignore[arg-type]
     run = outer.start("Go.", RunOptions(store=store)).result(30)
     inner = nested(store, run)["right"]
-    assert (run.steps["right"].status, inner.kind, inner.parent_id) == ("completed", "workflow", run.id)
+    assert (run.step_records["right"].status, inner.kind, inner.parent_id) == ("completed", "workflow", run.id)
     assert {one.parent_id for one in nested(store, inner).values()} == {inner.id}
     assert len(store.ids()) == 5
 
@@ -268,7 +270,7 @@ def test_a_step_beside_one_that_fails_is_cancelled_and_the_orchestrator_may_go_o
 
     run = Orchestration(make=GoesOn).start("Go.").result(30)
     assert (run.status, run.stop_reason, run.error) == ("completed", "good_enough", None)
-    assert {name: step.status for name, step in run.steps.items()} == {"slow": "cancelled", "bad": "failed"}
+    assert {name: step.status for name, step in run.step_records.items()} == {"slow": "cancelled", "bad": "failed"}
 
 
 def test_two_open_steps_with_one_id_are_refused() -> None:
@@ -349,8 +351,8 @@ def test_a_killed_tree_is_recovered_from_any_event_without_doing_finished_work_a
             done.clear()
             run = asyncio.run(recover(whole.id, agent=pair(), store=here))
             assert (run.status, run.times_recovered) == ("completed", 1)
-            assert {name: (one.status, one.output) for name, one in run.steps.items()} == {
-                name: (one.status, one.output) for name, one in whole.steps.items()
+            assert {name: (one.status, one.output) for name, one in run.step_records.items()} == {
+                name: (one.status, one.output) for name, one in whole.step_records.items()
             }
             assert done == Counter({"a fetch": 1, "b fetch": 1}) - finished + Counter({"join": not joined})
             assert here.load(run.id) == run

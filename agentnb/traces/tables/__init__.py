@@ -16,6 +16,7 @@ from agentnb.traces.tables.questions import questions
 from agentnb.traces.tables.relation import relation
 from agentnb.traces.tables.rounds import rounds
 from agentnb.traces.tables.runs import runs
+from agentnb.traces.tables.steps import steps
 from agentnb.traces.tables.todos import todos
 from agentnb.traces.tables.tool_calls import tool_calls
 from agentnb.traces.tables.usage import usage
@@ -33,6 +34,7 @@ __all__ = [
     "relation",
     "rounds",
     "runs",
+    "steps",
     "todos",
     "tool_calls",
     "usage",

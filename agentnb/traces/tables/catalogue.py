@@ -16,6 +16,7 @@ from agentnb.traces.tables.patterns import COLUMNS as OF_PATTERNS
 from agentnb.traces.tables.questions import TABLE as QUESTIONS
 from agentnb.traces.tables.rounds import TABLE as ROUNDS
 from agentnb.traces.tables.runs import TABLE as RUNS
+from agentnb.traces.tables.steps import TABLE as STEPS
 from agentnb.traces.tables.todos import TABLE as TODOS
 from agentnb.traces.tables.tool_calls import TABLE as TOOL_CALLS
 from agentnb.traces.tables.usage import TABLE as USAGE
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OF_RUNS: Mapping[str, Table[Any]] = {
-    one.name: one for one in (RUNS, ROUNDS, MESSAGES, TOOL_CALLS, GUIDANCE, TODOS, LOOPS, USAGE, QUESTIONS, EVENTS)
+    one.name: one for one in (RUNS, ROUNDS, MESSAGES, TOOL_CALLS, GUIDANCE, TODOS, LOOPS, USAGE, QUESTIONS, STEPS, EVENTS)
 }
 """The tables of which each row is about one run."""
 TABLES: Mapping[str, Sequence[Column[Any]]] = {**{name: one.columns for name, one in OF_RUNS.items()}, "patterns": OF_PATTERNS}

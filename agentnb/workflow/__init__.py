@@ -1,0 +1,1 @@
+"""Workflows: agents, conditions, loops, parallel blocks and people, declared in YAML and run by one engine."""

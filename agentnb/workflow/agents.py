@@ -1,0 +1,106 @@
+"""The agents of a workflow: made of what the file says, or given in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agentnb.agent.agent import Agent
+from agentnb.errors import SettingsError, UnknownTool, near
+from agentnb.models.model import Model
+from agentnb.models.scripted import ScriptedModel
+from agentnb.tools.function import as_tool
+from agentnb.tools.tool import Tool
+from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.spec import AgentSpec
+from agentnb.workflow.step_failures import error_for
+from agentnb.workflow.templates import Scope, rendered_text
+
+Replies = Mapping[str, Sequence[Any]]
+"""Scripted replies by the path of a step, or the name of an agent: texts, tool calls, or ``{"error": "timeout"}``."""
+
+
+class WorkflowAgents:
+    """Hands out the agent of each step."""
+
+    def __init__(
+        self,
+        specs: Mapping[str, AgentSpec],
+        given: Mapping[str, Agent],
+        tools: Iterable[Any] = (),
+        model: str | Model | None = None,
+        replies: Replies | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """``given``: agents of Python, which replace those of the file; ``model``: of agents that name none; ``settings``: of
+        all agents that the file declares, such as ``gates``.
+        """
+        self._specs = specs
+        self._given = given
+        self.toolbox = Toolbox([as_tool(one) for one in tools])
+        self._model = model
+        self._replies = {} if replies is None else replies
+        self._is_scripted = replies is not None
+        self._settings = dict(settings or {})
+        self._made: dict[str, Agent] = {}
+        self._scripts: dict[str, ScriptedModel] = {}
+        self._own_scripts = {name: _script(name, one.replies) for name, one in specs.items() if one.replies}
+        for name in [*specs, *given]:  # what cannot work is found before anything runs
+            self._agent(name, None)
+
+    def agent_for(self, name: str, path: str, scope: Scope) -> Agent:
+        """Return the agent of this name, for the step with this path, with the templates of its instruction replaced."""
+        agent = self._agent(name, scope)
+        script = self._script_for(path, name)
+        return agent if script is None else replace(agent, model=script)
+
+    def tool(self, name: str) -> Tool:
+        """Return the tool of this name; raise `UnknownTool` if there is none."""
+        found = self.toolbox.get(name)
+        if found is None:
+            known = [one.spec.name for one in self.toolbox]
+            hint = near(name, known) or "Give the workflow its tools: -t NAME, tools=[f]"
+            raise UnknownTool(f"There is no tool {name}", hint)
+        return found
+
+    def _agent(self, name: str, scope: Scope | None) -> Agent:
+        if name in self._given:
+            return self._given[name]
+        spec = self._specs[name]
+        if "{{" not in spec.instruction:
+            if name not in self._made:
+                self._made[name] = self._make(spec, spec.instruction)
+            return self._made[name]
+        return self._make(spec, spec.instruction if scope is None else rendered_text(spec.instruction, scope))
+
+    def _make(self, spec: AgentSpec, instruction: str) -> Agent:
+        model: Any = self._own_scripts.get(spec.name) or spec.model or self._model
+        if model is None:
+            if not self._is_scripted:
+                what = f"The agent {spec.name} has no model"
+                raise SettingsError(what, "Name one in the file, model: provider:name, or run the workflow with model=")
+            model = ScriptedModel((), name=f"scripted:{spec.name}")
+        named = {"guidance": spec.guidance, "policy": spec.policy, "output": spec.structured_output}
+        given = {key: value for key, value in named.items() if value is not None}
+        tools = [self.tool(name) for name in spec.tools]
+        return Agent(
+            model,
+            tools=tools,
+            system=instruction or None,
+            name=spec.name,
+            **{**self._settings, **given, **spec.limits},
+        )
+
+    def _script_for(self, path: str, name: str) -> ScriptedModel | None:
+        key = path if path in self._replies else name
+        if key not in self._replies:
+            return None
+        if key not in self._scripts:
+            self._scripts[key] = _script(key, self._replies[key])
+        return self._scripts[key]
+
+
+def _script(name: str, replies: Sequence[Any]) -> ScriptedModel:
+    lines = [error_for(str(one["error"])) if isinstance(one, dict) and set(one) == {"error"} else one for one in replies]
+    return ScriptedModel(lines, name=f"scripted:{name}")

@@ -1,0 +1,59 @@
+"""Checks a workflow as a whole, once its steps have been read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from agentnb.errors import near
+from agentnb.workflow.flow_checks import FlowChecks
+from agentnb.workflow.places import Places
+from agentnb.workflow.problems import Problems
+from agentnb.workflow.reference_checks import ReferenceChecks
+from agentnb.workflow.spec import AgentStep, GotoStep, Step, ToolStep, WorkflowSpec
+from agentnb.workflow.step_tree import StepTree
+
+
+def check_workflow(
+    spec: WorkflowSpec,
+    places: Places,
+    problems: Problems,
+    *,
+    agents: Collection[str] = (),
+    tools: Collection[str] | None = None,
+    inputs: Collection[str] | None = None,
+) -> None:
+    """Note all that is wrong with where steps lead and what they name.
+
+    ``agents``: names of agents that are passed in Python; ``tools`` and ``inputs``: the names that there are, if that is known.
+    """
+    tree = StepTree(spec.steps)
+    for located in tree.all:
+        _check_names(located.step, tree, spec, places, problems, agents, tools)
+    checks = ReferenceChecks(tree, spec.agents, places, problems, agents, inputs)
+    checks.check()
+    FlowChecks(tree, checks.reads, places, problems).check()
+
+
+def _check_names(
+    step: Step,
+    tree: StepTree,
+    spec: WorkflowSpec,
+    places: Places,
+    problems: Problems,
+    agents: Collection[str],
+    tools: Collection[str] | None,
+) -> None:
+    where = places.names.get(step.path, f"step {step.path}")
+    if isinstance(step, AgentStep):
+        known = [*spec.agents, *(name for name in agents if name not in spec.agents)]
+        if step.agent not in known:
+            hint = near(step.agent, known) or "Declare it under agents:, or pass an Agent of that name"
+            problems.add(places.line(step.path, "name", step.line), f'{where}: agent "{step.agent}" not found in agents', hint)
+        for wanted in step.context if isinstance(step.context, tuple) else ():
+            if wanted not in tree.by_id and wanted not in places.unread:
+                ids = [one.step.id for one in tree.all if not isinstance(one.step, GotoStep)]
+                line = places.line(step.path, "context", step.line)
+                problems.add(line, f'{where}: context: there is no step "{wanted}"', near(wanted, ids))
+    elif isinstance(step, ToolStep) and tools is not None and step.tool not in tools:
+        hint = near(step.tool, tools) or "Pass it to the workflow with tools=[...]"
+        problems.add(places.line(step.path, "name", step.line), f'{where}: there is no tool "{step.tool}"', hint)

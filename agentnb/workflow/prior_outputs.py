@@ -1,0 +1,35 @@
+"""What an agent of a workflow is shown of the steps before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agentnb.core.step_outputs import Entry, as_text, leaves
+from agentnb.workflow.spec import Context
+
+WITHOUT_PROMPT = "Please proceed with the workflow step."
+"""What a step is told when the workflow is run without a prompt."""
+
+
+def with_prior_outputs(prompt: str, steps: Mapping[str, Entry], context: Context) -> str:
+    """Return the prompt of a step, after the outputs of the steps that have completed; empty ones are left out."""
+    if context == "none":
+        return prompt
+    shown = steps if context == "all" else {name: steps[name] for name in context if name in steps}
+    parts = [
+        f"[{path}{_made_by(entry)}]:\n{text}"
+        for path, entry in leaves(shown)
+        if not _is_condition(entry) and (text := as_text(entry["output"]))
+    ]
+    if not parts:
+        return prompt
+    return "\n\n".join(["--- Prior Step Outputs ---", *parts, "--- End Prior Step Outputs ---", prompt])
+
+
+def _made_by(entry: Entry) -> str:
+    kind = next((one for one in ("agent", "tool", "workflow") if one in entry), None)
+    return "" if kind is None else f" ({kind}: {entry[kind]})"
+
+
+def _is_condition(entry: Entry) -> bool:
+    return isinstance(entry["output"], bool) and "attempts" not in entry["runs"][-1]

@@ -1,0 +1,69 @@
+"""What is wrong in a file that was written by hand: all of it at once, each problem with its file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from agentnb.errors import WorkflowProblems, sentences
+
+MAX_SHOWN = 50
+"""Problems that one error lists in its text; ``.problems`` holds all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong, or doubtful, at one line of a file."""
+
+    line: int
+    """From 1."""
+    message: str
+    hint: str = ""
+    """What to write instead."""
+    source: str = ""
+    """The file; empty for a text without one, such as that of a cell."""
+    code: str = ""
+    """A fixed word for what can be looked for in a program, such as ``W_DEFERRED_CONDITION``."""
+
+    def __str__(self) -> str:
+        where = f"{self.source}:{self.line}" if self.source else f"line {self.line}"
+        return f"{where}: {sentences(f'{self.code} {self.message}' if self.code else self.message, self.hint)}"
+
+
+@dataclass(slots=True)
+class Problems:
+    """Collects the problems of one file, and apart from them the warnings."""
+
+    source: str = ""
+    strict: bool = False
+    """Whether what would be a warning is a problem."""
+    found: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+    def add(self, line: int, message: str, hint: str = "") -> None:
+        """Note a problem: with it the file cannot be used."""
+        self._note(self.found, Problem(line, message, hint, self.source))
+
+    def warn(self, line: int, message: str, hint: str = "", *, code: str = "") -> None:
+        """Note a warning, which is a problem if ``strict``."""
+        self._note(self.found if self.strict else self.warnings, Problem(line, message, hint, self.source, code))
+
+    def check(self) -> None:
+        """Raise `WorkflowProblems` if there are any; warnings are none."""
+        if self.found:
+            raise workflow_problems(self.found)
+
+    @staticmethod
+    def _note(noted: list[Problem], problem: Problem) -> None:
+        if problem not in noted:
+            noted.append(problem)
+
+
+def workflow_problems(found: Iterable[Problem]) -> WorkflowProblems:
+    """Return the error that lists these problems, in the order of their lines."""
+    problems = tuple(sorted(found, key=lambda problem: problem.line))
+    shown = [str(problem) for problem in problems[:MAX_SHOWN]]
+    more = [f"... and {len(problems) - MAX_SHOWN} more"] if len(problems) > MAX_SHOWN else []
+    error = WorkflowProblems("\n".join(shown + more))
+    error.problems = problems
+    return error

@@ -1,0 +1,126 @@
+"""Reads the YAML form of a workflow, and checks it: what is wrong is found before anything runs, all of it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from agentnb.workflow.agent_reader import OF_WORKFLOWS, read_agents, read_limits
+from agentnb.workflow.checks import check_workflow
+from agentnb.workflow.fields import Fields
+from agentnb.workflow.places import Places
+from agentnb.workflow.problems import Problems
+from agentnb.workflow.spec import DEFAULT_LOOPS, WorkflowSpec
+from agentnb.workflow.step_ids import named_steps
+from agentnb.workflow.step_reader import StepReader
+from agentnb.workflow.yaml_source import ListNode, MappingNode, Node, kind_of, read_yaml
+
+OF_FILES = ("agents", "workflow", "limits", "inputs")
+"""The keys of a file."""
+OF_MAPS = ("steps", "max_loop_iterations", "overrides", "limits", "inputs")
+"""The keys of a workflow that is a mapping instead of a list of steps."""
+NO_STEPS = "workflow: no steps configured"
+_EXAMPLE = "Such as: workflow: [{type: agent, name: writer}]"
+
+
+def read_workflow(
+    text: str,
+    source: str = "",
+    *,
+    strict: bool = False,
+    agents: Collection[str] = (),
+    tools: Collection[str] | None = None,
+    inputs: Collection[str] | None = None,
+) -> WorkflowSpec:
+    """Return the workflow that a YAML text declares; raise `WorkflowProblems` with all that is wrong in it.
+
+    ``source`` is the file, for messages. ``strict``: what would be a warning is a problem. ``agents``: names of agents that are
+    passed in Python, and replace those of the file. ``tools``: the names of all tools, and ``inputs``: those of what is passed
+    besides the declared inputs; by default these are not checked. Warnings are in ``.warnings`` of what is returned.
+    """
+    problems = Problems(source, strict)
+    spec = read_with_problems(text, problems, agents=agents, tools=tools, inputs=inputs)
+    problems.check()
+    return replace(spec, warnings=tuple(sorted(problems.warnings, key=lambda problem: problem.line)))
+
+
+def read_with_problems(
+    text: str,
+    problems: Problems,
+    *,
+    agents: Collection[str] = (),
+    tools: Collection[str] | None = None,
+    inputs: Collection[str] | None = None,
+) -> WorkflowSpec:
+    """Return what can be read of a workflow, and note in ``problems`` what is wrong; see `read_workflow`."""
+    empty = WorkflowSpec(steps=(), source=problems.source, text=text)
+    node = read_yaml(text, problems)
+    if node is None:
+        return empty
+    if not isinstance(node, MappingNode):
+        problems.add(node.line, f"A workflow file must be a mapping, not {kind_of(node)}", _EXAMPLE)
+        return empty
+    file = Fields(node, "workflow file", problems)
+    file.refuse_unknown(OF_FILES)
+    places = Places()
+    declared = read_agents(file.fields("agents", "agents"), tools, places, problems)
+    steps, settings = _workflow(file, problems)
+    found_inputs = _one_of(file, settings, "inputs")
+    spec = replace(
+        empty,
+        agents=declared,
+        max_loop_iterations=_loops(settings),
+        limits=read_limits(_limits_of(file, settings), OF_WORKFLOWS),
+        inputs=(found_inputs.mapping("inputs") or {}) if found_inputs else {},
+    )
+    if not steps:
+        return spec
+    reader = StepReader(named_steps(steps, problems), places, problems)
+    spec = replace(spec, steps=reader.steps(steps, "workflow step"))
+    known = None if inputs is None and found_inputs is None else {*spec.inputs, *(inputs or ())}
+    check_workflow(spec, places, problems, agents=agents, tools=tools, inputs=known)
+    return spec
+
+
+def _workflow(file: Fields, problems: Problems) -> tuple[tuple[Node, ...], Fields | None]:
+    """Return the nodes of the steps, and the mapping that they are in, if it is one."""
+    node = file.given("workflow")
+    settings = None
+    if isinstance(node, MappingNode):
+        settings = Fields(node, "workflow", problems)
+        settings.refuse_unknown(OF_MAPS)
+        steps, line = settings.given("steps"), settings.line_of("steps")
+    else:
+        steps, line = node, file.line_of("workflow")
+    if isinstance(steps, ListNode) and steps.items:
+        return steps.items, settings
+    if steps is None or isinstance(steps, ListNode):
+        problems.add(line, NO_STEPS, _EXAMPLE)
+    else:
+        problems.add(steps.line, f"workflow: the steps must be a list, not {kind_of(steps)}", _EXAMPLE)
+    return (), settings
+
+
+def _one_of(file: Fields, settings: Fields | None, key: str) -> Fields | None:
+    """Return where a key is given that may stand in the file or in its workflow."""
+    if settings is None or settings.given(key) is None:
+        return file if file.given(key) is not None else None
+    if file.given(key) is not None:
+        file.problems.add(settings.line_of(key), f"workflow: {key} is given for the file already", "Keep one of them")
+    return settings
+
+
+def _limits_of(file: Fields, settings: Fields | None) -> Fields | None:
+    found = _one_of(file, settings, "limits")
+    return found.fields("limits", "limits of the workflow") if found else None
+
+
+def _loops(settings: Fields | None) -> int:
+    if settings is None:
+        return DEFAULT_LOOPS
+    own = settings.whole("max_loop_iterations", 1)
+    overrides = settings.fields("overrides")
+    if overrides is not None:
+        overrides.refuse_unknown(("max_loop_iterations",))
+        own = overrides.whole("max_loop_iterations", 1) or own
+    return own or DEFAULT_LOOPS

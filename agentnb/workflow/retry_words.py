@@ -1,0 +1,40 @@
+"""The words for failures that ``retry: {on: [...]}`` knows.
+
+| word | failures |
+|---|---|
+| ``timeout`` | the step's own timeout; a provider that is silent too long, 408, 504; a run that reached ``max_seconds`` |
+| ``rate_limit`` | 429, after the model call's own retries |
+| ``provider`` | no connection, 5xx, 529 |
+| ``broken_reply``, ``context_overflow``, ``refused`` | the errors of these names |
+| a stop reason; ``limited``, ``stopped``, ``failed`` | a run that ended so |
+| ``tool_error``, ``invalid_arguments``, ``declined`` ... | a tool step, by the code of its error |
+| ``/regex/`` | the text of the error |
+"""
+
+from __future__ import annotations
+
+ERRORS = ("timeout", "rate_limit", "provider", "broken_reply", "context_overflow", "refused")
+STOP_REASONS = (
+    "max_rounds",
+    "max_tool_calls",
+    "max_tool_calls_per_turn",
+    "max_tokens",
+    "todo_intervention_exhausted",
+    "workflow_mode_exhausted",
+    "blocked",
+    "loop_detected",
+    "refusal",
+    "reply_cut",
+    "error",
+)
+STATUSES = ("limited", "stopped", "failed")
+TOOL_ERRORS = ("tool_error", "invalid_arguments", "unknown_tool", "declined", "nobody_to_ask", "denied")
+KNOWN_WORDS = (*ERRORS, *STOP_REASONS, *STATUSES, *TOOL_ERRORS)
+"""The words that ``on`` may hold, besides ``/regex/``."""
+NEVER_RETRIED = ("cancelled", "interrupted", "budget", "session_budget")
+"""Stop reasons after which nothing is tried again, whatever ``on`` says."""
+
+
+def is_pattern(word: str) -> bool:
+    """Return whether a word of ``on`` is a pattern of the error's text: ``/regex/``."""
+    return len(word) > 2 and word.startswith("/") and word.endswith("/")

@@ -1,0 +1,59 @@
+"""Tools that a step of a workflow calls by itself, without a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agentnb.core.messages import ToolCall
+from agentnb.errors import ToolFailed
+from agentnb.runtime.elicitation import Elicitation
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.host import plain_tools
+from agentnb.runtime.inside import InsideCalls, StartRun
+from agentnb.runtime.tool_runner import ToolRunner
+from agentnb.tools.tool import Tool, ToolOutcome
+from agentnb.workflow.step_failures import StepEndedBadly, StepFailure
+
+
+class ToolSteps:
+    """Calls tools for the steps of one run. The call has the path of its step as its id."""
+
+    def __init__(self, log: EventLog, elicitation: Elicitation, start_run: StartRun) -> None:
+        self._running: set[str] = set()
+        inside = InsideCalls(log, self._running, _no_other_tools, start_run)
+        self._runner = ToolRunner(log, Path.cwd(), plain_tools(None), elicitation, inside)
+        self._inside = inside
+
+    async def call(self, tool: Tool, arguments: dict[str, Any], path: str) -> Any:
+        """Return what the tool returned, as plain data, else as the text that a model would read.
+
+        Raises `StepEndedBadly` if it fails.
+        """
+        self._running.add(path)
+        try:
+            ran = await self._runner.run(ToolCall(tool.spec.name, arguments, path), tool)
+        finally:
+            self._running.discard(path)
+        outcome = ran.outcome
+        if not outcome.ok:
+            code = outcome.error_code or "tool_error"
+            words = frozenset({code, "tool_error", "failed", "error"})
+            raise StepEndedBadly(StepFailure(outcome.text, words, is_final=code == "cancelled"))
+        return _output(outcome)
+
+
+async def _no_other_tools(call_id: str, name: str, arguments: Any) -> ToolOutcome:
+    raise ToolFailed(f"A step of a workflow cannot call {name} from inside a tool", "Make it a step of its own")
+
+
+def _output(outcome: ToolOutcome) -> Any:
+    value = outcome.value
+    if isinstance(value, str) or not isinstance(value, dict | list | int | float):
+        return outcome.text
+    try:
+        return msgspec.json.decode(msgspec.json.encode(value))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return outcome.text
