@@ -6,6 +6,7 @@ import asyncio
 import re
 from typing import Any
 
+import pytest
 from drawn_workflows import BRANCH, LOOP, NESTED, ONCE_AROUND, finished, spec_of, started, taken, workflow_run
 from run_builder import run_of
 
@@ -93,6 +94,7 @@ def frames(run: Run) -> tuple[LiveCard, list[dict[str, Any]]]:
     return card, [one for one in found if one]
 
 
+@pytest.mark.req("R4.36")
 def test_a_live_card_colours_the_graph_and_sends_only_the_steps_that_changed() -> None:
     card, sent = frames(workflow_run(LOOP, ONCE_AROUND))
     assert "agentnb-graph-active" not in sent[0]["slots"]["graph"]
