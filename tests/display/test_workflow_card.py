@@ -139,7 +139,11 @@ def test_an_open_question_is_in_the_live_card_and_its_answer_stays_at_its_step()
 
 
 def test_runs_nested_in_a_step_are_folded_inside_it() -> None:
-    card = LiveCard()
+    card, drawn = LiveCard(), []
+
+    def changed() -> None:
+        card.nested_changed()
+        drawn.append(card.frame())
 
     class Watching:
         def __call__(self, item: Any) -> None:
@@ -147,7 +151,7 @@ def test_runs_nested_in_a_step_are_folded_inside_it() -> None:
             card.frame()
 
         def nested(self, beginning: Beginning) -> Any:
-            return card.nested.add(beginning, card.nested_changed)
+            return card.nested.add(beginning, changed)
 
     watching = Watching()
     replies = {"outer/generator": ["One."], "outer/inner/researcher": ["Two."], "outer/inner/summarizer": ["Three."]}
@@ -156,6 +160,8 @@ def test_runs_nested_in_a_step_are_folded_inside_it() -> None:
         run = asyncio.run(Workflow(spec_of(text)).run("Go.", replies={**replies, "publisher": ["Four."]}))
     (pieces,) = [one["html"] for one in card.whole()["rounds"]]
     assert re.search(r'data-fold="nested:.*researcher', pieces["step:outer/inner/researcher"])
+    while_it_runs = [one["rounds"][0]["html"].get("step:publisher", "") for one in drawn if one and one["rounds"]]
+    assert any("agentnb-step-state" in html and 'data-fold="nested:' in html for html in while_it_runs)
     html = run_html(run, nested=card.nested.html)
     assert html.count('data-fold="nested:') == 4 and "%agent load" not in html.partition("Details")[0].partition("nested:")[0]
 
