@@ -176,3 +176,9 @@ def test_the_state_names_the_open_steps() -> None:
     for count, words in {0: "Starting", 1: "Running outer", 3: "Running a, b", 5: "Running 4 steps"}.items():
         assert run_text(workflow_run(NESTED, facts[:count])).startswith(words)
     assert run_text(workflow_run("", [started("a"), finished("a")])).startswith("Running: 1 step")
+
+
+def test_a_page_says_when_an_output_is_longer_than_it_shows() -> None:
+    for length, is_said in ((100_000, False), (100_001, True)):
+        facts = [started("a"), finished("a", output="x" * length)]
+        assert ("Parts of very long texts are left out" in page_html(workflow_run("", facts, "completed"))) is is_said
