@@ -108,7 +108,7 @@ def test_what_came_of_each_attempt_is_in_the_log_and_the_run_can_be_gone_on_with
         assert SAID.startswith(retry.heard) and 0 < len(retry.heard) < len(SAID)
         assert (replies[-1].stop_reason, replies[-1].message.text, run.text) == ("broken_off", retry.heard, retry.heard)
         assert (run.status, run.stop_reason) == ("failed", "error") and run.rounds[0].results[0].text == "3"
-        assert run.error is not None and run.error.type == "ProviderTrouble" and run.error.message == retry.reason
+        assert run.error is not None and run.error.type == "ProviderTimedOut" and run.error.message == retry.reason
         assert "--continue" in run.error.hint
         assert_closed(run)
         assert_every_call_has_one_result(run)

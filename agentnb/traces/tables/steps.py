@@ -65,17 +65,25 @@ class Row(NamedTuple):
 COLUMNS: list[Column[Row]] = [
     Column("run_id", "str", lambda row: row.run_id, "The run", "event.run_id"),
     Column("step", "str", lambda row: row.step, "Path of the step: ids of blocks and step, joined by /", "step_started.step"),
-    Column("kind", "str", lambda row: row.of_start("step_kind"), "agent, tool, condition, ...", "step_started.step_kind"),
+    Column("kind", "str", lambda row: row.of_start("step_kind"), "The type of the step, such as agent or condition", "step_started.step_kind"),
     Column("agent", "str", lambda row: row.of_start("agent"), "Who does the work: agent, tool, file", "step_started.agent"),
     Column("parent", "str", lambda row: row.of_start("parent"), "Path of the block around it", "step_started.parent"),
     Column(
         "iteration",
         "Int64",
         lambda row: row.of_start("iteration"),
-        "Which execution of the step this is, from 1; loops make more than one",
+        "Which execution of the step this is; loops make more than one",
         "step_started.iteration",
+        "executions from 1",
     ),
-    Column("attempt", "Int64", lambda row: row.of_start("attempt"), "Which try, from 1", "step_started.attempt"),
+    Column(
+        "attempt",
+        "Int64",
+        lambda row: row.of_start("attempt"),
+        "Which try of that execution this is",
+        "step_started.attempt",
+        "attempts from 1",
+    ),
     Column(
         "status",
         "str",
