@@ -126,7 +126,7 @@ class RunFacts(RunState):
 
     @property
     def variables(self) -> Mapping[str, Any]:
-        """The variables that the tasks of a task file have set."""
+        """The variables of a task file: those that it began with, and those that its tasks have set since."""
         return MappingProxyType(self._work.variables)
 
     @property
@@ -335,8 +335,8 @@ class RunFacts(RunState):
 
     @property
     def text(self) -> str:
-        """The last text of the model; of a workflow, the output of its last step."""
-        return self._text or self._work.outputs.text
+        """The last text of the model; of a workflow, its answer, or the output of its last step."""
+        return self._text or self._work.text
 
     @property
     def output_schema(self) -> dict[str, Any] | None:

@@ -22,8 +22,12 @@ class RecordedSteps:
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._left: dict[str, deque[Any]] = {}
+        self._within: dict[str, set[str]] = {}
+        """By path, the steps that are within it."""
         for event in events:
             if isinstance(event, KINDS):
+                if event.step not in self._left:
+                    self._note_around(event.step)
                 self._left.setdefault(event.step, deque()).append(event)
 
     def __bool__(self) -> bool:
@@ -38,6 +42,25 @@ class RecordedSteps:
         if not left:
             del self._left[step]
         return event
+
+    def pass_by(self, step: str, until: int, *, itself: bool = False) -> None:
+        """Count the events of the steps within this one, up to the event with this number, as come to.
+
+        What a block gave in an attempt or an execution that is over is not done again: its steps are not come to.
+        ``itself``: the step's own events, and none within.
+        """
+        for path in (step,) if itself else self._within.get(step, ()):
+            left = self._left.get(path)
+            while left and left[0].seq < until:
+                left.popleft()
+            if left is not None and not left:
+                del self._left[path]
+
+    def _note_around(self, step: str) -> None:
+        around = step.rpartition("/")[0]
+        while around:
+            self._within.setdefault(around, set()).add(step)
+            around = around.rpartition("/")[0]
 
     def is_next(self, kind: type[Event], step: str) -> bool:
         """Return whether the next event of the step is of this kind."""

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from agentnb.core.json_schema import plain_data
 from agentnb.core.questions import TEXT, AskedQuestion
 from agentnb.detect.run import Run
 from agentnb.errors import NobodyToAsk
-from agentnb.runtime.elicitation import CallElicitor, current_call
 from agentnb.runtime.run_end import Suspended
-from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.steps import Runnable
 from agentnb.workflow import spec as s
 from agentnb.workflow.agents import WorkflowAgents
 from agentnb.workflow.engine import Attempt, Performers, WorkflowEngine
 from agentnb.workflow.failures import StepEndedBadly, of_run
+from agentnb.workflow.nested import NestedRuns
 from agentnb.workflow.prior_outputs import WITHOUT_PROMPT, with_prior_outputs
 from agentnb.workflow.templates import rendered, rendered_text
 from agentnb.workflow.tool_steps import ToolSteps
@@ -42,7 +40,8 @@ class _Performers:
         self._engine = engine
         self._agents = agents
         self._opened = opened
-        self._tools = ToolSteps(engine.log, engine.elicitation, self._start_run)
+        self._runs = NestedRuns(engine)
+        self._tools = ToolSteps(engine.log, engine.elicitation, self._runs.start)
         self.by_kind: Mapping[str, Callable[[Any, Attempt], Awaitable[Any]]] = {
             "agent": self._agent,
             "tool": self._tool,
@@ -72,7 +71,7 @@ class _Performers:
         if earlier is not None and earlier.outcome == "answered":
             return earlier.answer
         asked_as = earlier.question.id if earlier is not None and earlier.outcome == "open" else ""
-        with self._asking(attempt) as asker:
+        with self._runs.asking(attempt) as asker:
             try:
                 return await asker.ask_before(question, schema, None, asked_as, "human_step")
             except NobodyToAsk:
@@ -88,34 +87,10 @@ class _Performers:
 
     async def _nested(self, attempt: Attempt, what: Runnable, prompt: str) -> Run:
         """Return the nested run that has completed."""
-        elicitation = self._engine.elicitation
-        answers = None if attempt.is_new else elicitation.given or None
-        options = RunOptions(suspend=elicitation.suspends, answers=answers)
-        with self._asking(attempt):
-            run = await self._engine.nested_run(attempt.run_id, what, prompt, options, is_new=attempt.is_new)
-        if run.is_suspended:
-            raise Suspended("nobody_here")
+        run = await self._runs.run(attempt, what, prompt)
         if run.status != "completed":
             raise StepEndedBadly(of_run(run))
         return run
-
-    async def _start_run(self, agent: Any, prompt: Any) -> Run:
-        """Begin a nested run for a tool, and wait for its end."""
-        run: Run = await agent.run(prompt, RunOptions(parent=self._engine.log))
-        return run
-
-    @contextmanager
-    def _asking(self, attempt: Attempt) -> Iterator[CallElicitor]:
-        """What asks in this block asks the person of the run, and the time limit of the step stands still meanwhile."""
-        asker = self._engine.elicitation.asker(attempt.place.path)
-        asker.limit = attempt.limit
-        outer = current_call.set(asker)
-        try:
-            yield asker
-        finally:
-            with suppress(ValueError):  # a run that was not awaited is closed from another context
-                current_call.reset(outer)
-            asker.close()
 
 
 def _schema(step: s.HumanStep) -> dict[str, Any]:
