@@ -98,7 +98,7 @@ class WorkflowEngine(StepOrchestrator):
         self.elicitation = elicitation
         self._workflow = workflow
         self._perform = performers(self)
-        self._scope = Scope(steps=self.log.run.steps, prompt=self.log.run.prompt, inputs=inputs)
+        self._scope = Scope(inputs=inputs)
         self._deferred = deferred
         self._earlier = earlier
         self._first = first
@@ -109,6 +109,7 @@ class WorkflowEngine(StepOrchestrator):
 
     async def orchestrate(self) -> Stop:
         """Take the steps; return how the run ends."""
+        self._scope = replace(self._scope, steps=self.log.run.steps, prompt=self.log.run.prompt)
         try:
             self._take_over()
             await self._top_level()

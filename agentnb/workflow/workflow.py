@@ -36,12 +36,10 @@ KEPT = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished)
 class Workflow:
     """A workflow that can be run any number of times, also at once: it has no state.
 
-    ``spec`` is what was declared; ``warnings`` are what is probably not meant; ``agents`` and ``tools`` are those of Python
-    that it was read with.
+    ``spec`` is what was declared; ``agents`` and ``tools`` are those of Python that it was read with.
     """
 
     spec: WorkflowSpec
-    warnings: tuple[Problem, ...] = ()
     agents: Mapping[str, Agent] | None = None
     tools: tuple[Any, ...] = ()
 
@@ -62,8 +60,8 @@ class Workflow:
         """
         given, path = tuple(tools), _path(text_or_path)
         text = str(text_or_path) if path is None else path.read_text(encoding="utf-8")
-        found = read_workflow(text, "" if path is None else str(path), strict=strict, agents=tuple(agents or ()))
-        return cls(found.spec, found.warnings, agents, given)
+        spec = read_workflow(text, "" if path is None else str(path), strict=strict, agents=tuple(agents or ()))
+        return cls(spec, agents, given)
 
     @classmethod
     def of_run(cls, run: Run, *, agents: Mapping[str, Agent] | None = None, tools: Iterable[Any] = ()) -> Workflow:
@@ -74,8 +72,13 @@ class Workflow:
         logged = run.settings.get("workflow")
         if not isinstance(logged, dict) or not isinstance(logged.get("text"), str):
             raise SettingsError(f"Run {run.id} is not the run of a workflow that was read from YAML", "%agent history lists runs")
-        found = read_workflow(logged["text"], str(logged.get("source") or ""), agents=tuple(agents or ()))
-        return cls(found.spec, found.warnings, agents, tuple(tools))
+        spec = read_workflow(logged["text"], str(logged.get("source") or ""), agents=tuple(agents or ()))
+        return cls(spec, agents, tuple(tools))
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """What is probably not meant."""
+        return self.spec.warnings
 
     async def run(
         self,
