@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,10 @@ from agentnb.workflow.perform import performers
 from agentnb.workflow.problems import Problem
 from agentnb.workflow.reading import read_workflow
 from agentnb.workflow.spec import Step, WorkflowSpec, WorkflowStep
+from agentnb.workflow.tasks.actions import Action
+from agentnb.workflow.tasks.orchestration import task_orchestration
+from agentnb.workflow.tasks.reading import is_task_file, read_task_file
+from agentnb.workflow.tasks.spec import TaskFile
 
 KEPT = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished)
 
@@ -42,6 +46,8 @@ class Workflow:
     spec: WorkflowSpec
     agents: Mapping[str, Agent] | None = None
     tools: tuple[Any, ...] = ()
+    tasks: TaskFile | None = None
+    """What was declared, if it was read from a task file; ``spec`` has no steps then."""
 
     @classmethod
     def from_yaml(
@@ -51,16 +57,21 @@ class Workflow:
         strict: bool = False,
         agents: Mapping[str, Agent] | None = None,
         tools: Iterable[Any] = (),
+        inputs: Collection[str] = (),
     ) -> Workflow:
-        """Read a workflow from YAML, or from a file of it.
+        """Read a workflow from YAML, or from a file of it: one with ``workflow:``, or a task file, with ``stage:``.
 
-        ``agents``: agents of Python by name, beside those of the file or instead of them; ``tools``: functions that its agents
-        and tool steps name; ``strict``: warnings are problems too. Raises `WorkflowProblems` with all that is wrong, each with
+        ``agents``: agents of Python by name, beside those of the file or instead of them; ``tools``: functions that its agents,
+        tool steps and tasks name; ``inputs``: names of what a task file will be passed besides the variables that it declares;
+        ``strict``: warnings are problems too. Raises `WorkflowProblems` with all that is wrong, each with
         its line.
         """
         given, path = tuple(tools), _path(text_or_path)
         text = str(text_or_path) if path is None else path.read_text(encoding="utf-8")
-        spec = read_workflow(text, "" if path is None else str(path), strict=strict, agents=tuple(agents or ()))
+        source = "" if path is None else str(path)
+        if is_task_file(text):
+            return cls._of_tasks(read_task_file(text, source, strict=strict, inputs=inputs), agents, given)
+        spec = read_workflow(text, source, strict=strict, agents=tuple(agents or ()))
         return cls(spec, agents, given)
 
     @classmethod
@@ -71,9 +82,19 @@ class Workflow:
         """
         logged = run.settings.get("workflow")
         if not isinstance(logged, dict) or not isinstance(logged.get("text"), str):
-            raise SettingsError(f"Run {run.id} is not the run of a workflow that was read from YAML", "%agent history lists runs")
-        spec = read_workflow(logged["text"], str(logged.get("source") or ""), agents=tuple(agents or ()))
+            raise SettingsError(
+                f"Run {run.id} is not the run of a workflow that was read from YAML", "%agent history lists runs"
+            )
+        text, source = logged["text"], str(logged.get("source") or "")
+        if is_task_file(text):
+            return cls._of_tasks(read_task_file(text, source, inputs=run.settings.get("inputs") or ()), agents, tuple(tools))
+        spec = read_workflow(text, source, agents=tuple(agents or ()))
         return cls(spec, agents, tuple(tools))
+
+    @classmethod
+    def _of_tasks(cls, file: TaskFile, agents: Mapping[str, Agent] | None, tools: tuple[Any, ...]) -> Workflow:
+        spec = WorkflowSpec(steps=(), limits=file.limits, source=file.source, text=file.text, warnings=file.warnings)
+        return cls(spec, agents, tools, file)
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
@@ -92,6 +113,7 @@ class Workflow:
         inputs: Mapping[str, Any] | None = None,
         rerun_from: str | None = None,
         of: Run | None = None,
+        actions: Mapping[str, Action] | None = None,
         store: RunStore | None = None,
         watch: Watcher | None = None,
         approve: Approve | None = None,
@@ -101,12 +123,21 @@ class Workflow:
         """Run it to its end, on the running event loop; plain tools run in threads.
 
         ``model``: of agents that name none; ``replies``: scripted replies by the path of a step or the name of an agent,
-        instead of models; ``inputs``: what its templates read as ``$inputs.name``. ``rerun_from`` and ``of``: begin at the step
-        with this id, with what the steps before it gave in that run. The other keywords are as for `Agent.run`. Raises
-        `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
+        instead of models; ``inputs``: what its templates read as ``$inputs.name``, or the variables of a task file, whose
+        ``query`` is the prompt; ``actions``: what its tasks may call by name, besides tools. ``rerun_from`` and ``of``: begin
+        at the step with this id, with what the steps before it gave in that run. The other keywords are as for `Agent.run`.
+        Raises `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
         """
+        self._check_prompt(prompt, inputs)
         what = self.orchestration(
-            agents=agents, tools=tools, model=model, replies=replies, inputs=inputs, rerun_from=rerun_from, of=of
+            agents=agents,
+            tools=tools,
+            model=model,
+            replies=replies,
+            inputs=inputs,
+            rerun_from=rerun_from,
+            of=of,
+            actions=actions,
         )
         given: dict[str, Any] = {"store": store, "watch": watch, "approve": approve, "answer": answer}
         options = replace(
@@ -116,6 +147,7 @@ class Workflow:
 
     def start(self, prompt: str = "", options: RunOptions | None = None, **settings: Any) -> LiveRun:
         """Start a run in the background and return a handle on it at once; ``settings`` are those of `orchestration`."""
+        self._check_prompt(prompt, settings.get("inputs"))
         return self.orchestration(**settings).start(prompt, options or RunOptions(can_ask=True))
 
     def run_sync(
@@ -156,6 +188,7 @@ class Workflow:
         inputs: Mapping[str, Any] | None = None,
         rerun_from: str | None = None,
         of: Run | None = None,
+        actions: Mapping[str, Action] | None = None,
         agent_settings: Mapping[str, Any] | None = None,
     ) -> Orchestration:
         """Return the runs of it with these settings: what can be started, nested in another run, limited and resumed.
@@ -163,6 +196,13 @@ class Workflow:
         ``agent_settings``: of all agents that the file declares, such as ``gates``. Raises `SettingsError` for what cannot
         work.
         """
+        if self.tasks is not None:
+            if rerun_from is not None:
+                raise SettingsError("rerun_from has no meaning for a task file", "Pass its variables: inputs={...}")
+            models = {"model": model, "replies": replies, "agent_settings": agent_settings}
+            return task_orchestration(
+                self.tasks, inputs=inputs or {}, tools=[*self.tools, *tools], actions=actions, settings=models
+            )
         known = {**(self.agents or {}), **(agents or {})}
         made = WorkflowAgents(
             self.spec.agents, known, [*self.tools, *tools], model=model, replies=replies, settings=agent_settings
@@ -174,8 +214,10 @@ class Workflow:
 
         def opened(step: WorkflowStep, given: Mapping[str, Any]) -> Orchestration:
             path = Path(self.spec.source or ".").parent / step.file
-            nested = Workflow.from_yaml(path, agents=known, tools=[*self.tools, *tools])
-            return nested.orchestration(model=model, replies=replies, inputs=given, agent_settings=agent_settings)
+            nested = Workflow.from_yaml(path, agents=known, tools=[*self.tools, *tools], inputs=given)
+            return nested.orchestration(
+                model=model, replies=replies, inputs=given, actions=actions, agent_settings=agent_settings
+            )
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> WorkflowEngine:
             return WorkflowEngine(
@@ -185,6 +227,10 @@ class Workflow:
         name = Path(self.spec.source).stem if self.spec.source else "workflow"
         logged = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": values}
         return Orchestration(make=make, name=name, settings=logged, **self.spec.limits)
+
+    def _check_prompt(self, prompt: str, inputs: Mapping[str, Any] | None) -> None:
+        if self.tasks is not None and prompt and (inputs or {}).get("query") is not None:
+            raise SettingsError("The prompt of a task file is its input query, and both are given", "Leave one of them out")
 
     def _inputs(self, given: Mapping[str, Any]) -> dict[str, Any]:
         for name in given:

@@ -88,11 +88,13 @@ class ActionTable:
         problems.check()
 
     def _check_task(self, task: Task, problems: Problems) -> None:
-        for name, line in ((task.action, task.line), (task.handler and task.handler.action, task.handler.line if task.handler else 0)):
+        named = [(task.action, task.line)]
+        if task.handler is not None:
+            named.append((task.handler.action, task.handler.line))
+        for name, line in named:
             if name is None or name in self.actions or self.tool(name) is not None:
                 continue
             names = [*self.actions, *(one.spec.name for one in self.tools)]
             hint = near(name, names) if names else f"Give it a tool {tool_name(name)}: tools=[f]"
             what = f"task {task.path}: there is no action {name}, and no tool {tool_name(name)}"
             problems.add(line, what, hint)
-

@@ -57,16 +57,12 @@ class Calls:
             raise UnknownTool(f"There is no tool {name}", near(name, known) or "Give the run its tools: tools=[f]")
         return await self._tools.call(tool, arguments, attempt.place.path)
 
-    async def _call_tool(
-        self, around: Place, key: str, name: str, arguments: dict[str, Any], retries: int = 0
-    ) -> ToolAnswer:
+    async def _call_tool(self, around: Place, key: str, name: str, arguments: dict[str, Any], retries: int = 0) -> ToolAnswer:
         step, place = _step(around, key, Retry(max_attempts=retries, initial_delay_seconds=0))
         found: list[Any] = []
         work = partial(self._call, name, arguments)
         try:
-            await self._engine.attempts(
-                step, place, work, agent=self._table.label(name), inputs=arguments, done=found.append
-            )
+            await self._engine.attempts(step, place, work, agent=self._table.label(name), inputs=arguments, done=found.append)
         except FailedStep as error:
             return ToolAnswer(None, error.failure.text)
         return ToolAnswer(found[0])

@@ -31,9 +31,7 @@ def _check_gotos(task: Task, targets: Collection[str], problems: Problems) -> No
             problems.add(goto.line, what, near(goto.task, targets))
 
 
-def _check_depends(
-    task: Task, place: int, blocks: Mapping[str, range], places: Mapping[str, int], problems: Problems
-) -> None:
+def _check_depends(task: Task, place: int, blocks: Mapping[str, range], places: Mapping[str, int], problems: Problems) -> None:
     for name in task.depends_on:
         last = blocks[name].stop - 1 if name in blocks else places.get(name)
         if last is None:

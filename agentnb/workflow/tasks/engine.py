@@ -45,7 +45,7 @@ class TaskEngine(WorkflowEngine):
         """``values``: of the variables, as the run begins; ``settings``: what actions are told about models."""
         loops = WorkflowSpec(steps=(), max_loop_iterations=file.max_loop_iterations)
         super().__init__(lifecycle, elicitation, loops, lambda engine: {}, {}, {})
-        self.variables = Variables(file, values, self.log.run.prompt)
+        self.variables = Variables(file, values)
         self._file = file
         self._targets = {**{name: span.start for name, span in file.blocks.items()}}
         self._targets |= {task.id: place for place, task in enumerate(file.tasks)}
@@ -62,6 +62,7 @@ class TaskEngine(WorkflowEngine):
 
     async def orchestrate(self) -> Stop:
         """Do the tasks; return how the run ends."""
+        self.variables.ask(self.log.run.prompt)
         try:
             return await super().orchestrate()
         except Aborted as error:
@@ -288,4 +289,3 @@ class TaskEngine(WorkflowEngine):
         if event.status == "completed":
             self._recorded.pass_by(f"{event.step}.onError", event.seq, itself=True)
         return await super()._as_finished(step, event, done)
-

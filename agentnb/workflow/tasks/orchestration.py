@@ -24,16 +24,15 @@ def task_orchestration(
     inputs: Mapping[str, Any],
     tools: Iterable[Any] = (),
     actions: Mapping[str, Action] | None = None,
-    names: Iterable[str] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> Orchestration:
     """Return the runs of a task file with these inputs: what can be started, nested in another run, limited and resumed.
 
-    ``actions``: besides those of agentnb, or instead of them; ``names``: of inputs that the file was read with; ``settings``:
-    what actions are told about models. Raises `SettingsError` for an input that the file does not name, and
-    `WorkflowProblems` for actions that are neither in the table nor a tool.
+    ``actions``: besides those of agentnb, or instead of them; ``settings``: what actions are told about models. Raises
+    `SettingsError` for an input that the file does not name, and `WorkflowProblems` for actions that are neither in the table
+    nor a tool.
     """
-    values = _values(file, inputs, names)
+    values = _values(file, inputs)
     table = ActionTable(Toolbox([as_tool(one) for one in tools]), {**ACTIONS, **(actions or {})})
     table.check(file)
 
@@ -49,8 +48,8 @@ def task_orchestration(
     return Orchestration(make=make, name=name, settings=logged, **file.limits)
 
 
-def _values(file: TaskFile, inputs: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    known = dict.fromkeys([*file.variables, *ALWAYS_KNOWN, *names])
+def _values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    known = dict.fromkeys([*file.variables, *file.inputs, *ALWAYS_KNOWN])
     for name in inputs:
         if name not in known:
             raise SettingsError(f"The task file has no input {name}", near(name, known))

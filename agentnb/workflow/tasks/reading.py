@@ -70,6 +70,7 @@ def _read(text: str, problems: Problems, inputs: Collection[str]) -> TaskFile:
         tasks=tasks,
         blocks=stage.blocks,
         variables=declared,
+        inputs=tuple(inputs),
         max_loop_iterations=file.whole("max_loop_iterations", 1) or DEFAULT_LOOPS,
         limits=read_limits(file.fields("limits", "limits of the task file"), OF_WORKFLOWS),
     )

@@ -113,6 +113,8 @@ class TaskFile:
     """Blocks by name, with the places of their tasks."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """What ``init`` and ``vars`` say: the values that variables begin with, unless they are passed."""
+    inputs: tuple[str, ...] = ()
+    """Names of what is passed besides."""
     max_loop_iterations: int = DEFAULT_LOOPS
     """How often a goto may run its target within one loop."""
     limits: Mapping[str, Any] = field(default_factory=dict)

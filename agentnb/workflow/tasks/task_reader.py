@@ -184,7 +184,9 @@ class TaskReader:
         emit.refuse_unknown(("forEach", "as", "task"))
         for key in ("forEach", "as", "task"):
             if key not in emit:
-                self._problems.add(emit.line, f"{emit.where} has no {key}", "Write emit: {forEach: ${LIST}, as: NAME, task: {...}}")
+                self._problems.add(
+                    emit.line, f"{emit.where} has no {key}", "Write emit: {forEach: ${LIST}, as: NAME, task: {...}}"
+                )
         name = emit.text("as") or ""
         if name and not _VARIABLE.fullmatch(name):
             self._problems.add(emit.line_of("as"), f'{emit.where}: "{name}" is no name of a variable')
@@ -250,4 +252,3 @@ class TaskReader:
             return None
         found = fields.fields("await")
         return None if found is None else self._duration(found, "timeout")
-

@@ -24,11 +24,15 @@ NO_NAMES: Mapping[str, Any] = {}
 class Variables:
     """The variables as they stand."""
 
-    def __init__(self, file: TaskFile, values: Mapping[str, Any], prompt: str) -> None:
-        """``values``: those that the run begins with; ``prompt`` is ``query``, unless that is passed."""
+    def __init__(self, file: TaskFile, values: Mapping[str, Any]) -> None:
+        """``values``: those that the run begins with."""
         self._values = dict(values)
-        declared = dict.fromkeys((*ALWAYS_KNOWN, *(name for task in file.tasks for name in task.post)))
-        self._declared = {**declared, "query": prompt or None}
+        self._declared: dict[str, Any] = dict.fromkeys((*ALWAYS_KNOWN, *(name for task in file.tasks for name in task.post)))
+
+    def ask(self, prompt: str) -> None:
+        """Take the prompt of the run as its ``query``, unless that is passed."""
+        if prompt and self._values.get("query") is None:
+            self._values["query"] = prompt
 
     def set(self, values: Mapping[str, Any]) -> None:
         """Set some of them."""
