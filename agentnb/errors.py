@@ -99,7 +99,7 @@ class InterpolationError(SettingsError):
 
 
 class ExpressionError(SettingsError):
-    """An expression, such as ``${ name }``, cannot be read or has no value. ``why`` is what of ``what`` is not the expression."""
+    """An expression, such as ``${ name }``, cannot be read or has no value. ``why`` is ``what`` without the expression."""
 
     why: str = ""
 

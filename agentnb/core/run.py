@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from agentnb.core import events as e
-from agentnb.core import work_events as w
 from agentnb.core.call_window import CallWindow
 from agentnb.core.compaction import Compacted
 from agentnb.core.counters import Counters
@@ -23,15 +22,14 @@ from agentnb.core.output import answer_of, logged_schema, read_output
 from agentnb.core.questions import AskedQuestion, WaitingOnUser
 from agentnb.core.request import ToolSpec
 from agentnb.core.rounds import WorkflowRound
-from agentnb.core.run_state import RunState
 from agentnb.core.todos import Todo
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.core.view import View
-from agentnb.core.work_state import PlanRecord, StepRecord, progress_of
+from agentnb.core.work_facts import WorkFacts
 from agentnb.errors import TraceError
 
 
-class RunFacts(RunState):
+class RunFacts(WorkFacts):
     """One run, up to its latest event, as far as it is a matter of fact."""
 
     __slots__ = ("_output_type",)
@@ -85,69 +83,9 @@ class RunFacts(RunState):
         return self._id if self._opening is None else self._opening.conversation or self._id
 
     @property
-    def context_type(self) -> str:
-        """The kind of task that it works on, if that was named."""
-        return self._work.context_type
-
-    @property
-    def entity(self) -> str:
-        """Id of the thing that it works on, such as a project."""
-        return self._work.entity
-
-    @property
     def guidance(self) -> Mapping[str, str]:
         """The texts of its guidance set by part; empty for runs of older versions, and with guidance off."""
         return MappingProxyType({} if self._opening is None else self._opening.guidance)
-
-    @property
-    def drawn(self) -> w.GuidanceDrawn | None:
-        """The guidance set that was drawn at random, and its propensity, if one was."""
-        return self._work.drawn
-
-    @property
-    def step_records(self) -> Mapping[str, StepRecord]:
-        """The steps by path, each as it stands."""
-        return MappingProxyType(self._work.steps)
-
-    @property
-    def steps(self) -> Mapping[str, dict[str, Any]]:
-        """What the steps of a workflow gave: ``run.steps["par"]["outputs"]["gen_1"]["output"]``."""
-        return self._work.outputs.steps
-
-    @property
-    def step_context(self) -> dict[str, Any]:
-        """A copy of what the steps gave, as plain data: ``steps`` by id, and the ``order`` in which they first completed."""
-        return self._work.outputs.snapshot()
-
-    @property
-    def back_edges(self) -> Mapping[str, int]:
-        """How often each way back to an earlier step was taken, as ``from -> to``."""
-        return MappingProxyType(self._work.back_edges)
-
-    @property
-    def variables(self) -> Mapping[str, Any]:
-        """The variables of a task file: those that it began with, and those that its tasks have set since."""
-        return MappingProxyType(self._work.variables)
-
-    @property
-    def progress(self) -> e.Progress | None:
-        """How many of the steps known so far are over, and the titles of those that are open; None without steps."""
-        return progress_of(self._work.steps.values())
-
-    @property
-    def plans(self) -> Mapping[str, PlanRecord]:
-        """The plans by id, each as it stands."""
-        return MappingProxyType(self._work.plans)
-
-    @property
-    def model_calls(self) -> View[w.ModelCalled]:
-        """The model calls besides those of the rounds, such as those of a planner or a judge."""
-        return View(self._work.model_calls)
-
-    @property
-    def findings(self) -> View[w.FindingMade]:
-        """What detectors found while it ran."""
-        return View(self._work.findings)
 
     @property
     def agent(self) -> str:
@@ -412,9 +350,12 @@ class RunFacts(RunState):
     def is_answered(self) -> bool:
         """Whether the run has an answer.
 
-        Either it completed with a text-only reply that was not cut short, or the model gave a final answer at a limit.
+        Either it completed with a text-only reply that was not cut short, or the model gave a final answer at a limit. A run
+        in steps has one if it completed and a step gave something.
         """
-        if not self._rounds or self._rounds[-1].records:
+        if not self._rounds:
+            return self._status == "completed" and bool(self._work.text)
+        if self._rounds[-1].records:
             return False
         return self._status == "completed" or (
             self._status == "limited" and self._rounds[-1].is_final and bool(self._rounds[-1].text.strip())
@@ -459,5 +400,6 @@ class RunFacts(RunState):
 
     def __repr__(self) -> str:
         why = f", {self._stop_reason}" if self._stop_reason else ""
-        count = len(self._rounds)
-        return f"<Run {self._id} {self._status}{why}, {count} round{'' if count == 1 else 's'}>"
+        steps = self._work.steps
+        count, word = (len(self._rounds), "round") if self._rounds or not steps else (len(steps), "step")
+        return f"<Run {self._id} {self._status}{why}, {count} {word}{'' if count == 1 else 's'}>"

@@ -258,10 +258,8 @@ def _meaning(refusal: Refusal, status: int | None) -> str:
         return "overflow"
     if status == 401 and not refusal.key_name:
         return "no key"
-    if status in (408, 504):
-        return "timeout"
-    if status is None or status >= 500:
-        return "trouble"
+    if status is None or status >= 500 or status == 408:
+        return "timeout" if status in (408, 504) else "trouble"
     if status < 400:
         return "redirect"
     return {401: "wrong key", 403: "forbidden", 404: "not found", 429: "rate limit"}.get(status, "refused")

@@ -126,7 +126,8 @@ class CellRuns:
             raise
         if run.status == "failed":
             why = str(run.error) if run.error else "no reason given"
-            raise RunFailed(f"The run failed in round {len(run.rounds)}: {why}", _what_next(out, run), run=run)
+            where = f" in round {len(run.rounds)}" if run.rounds else ""
+            raise RunFailed(f"The run failed{where}: {why}", _what_next(out, run), run=run)
         return run
 
 

@@ -22,6 +22,7 @@ from agentnb.notebook.cell_runs import CellRuns, cell_runs
 from agentnb.notebook.completion import matcher
 from agentnb.notebook.magic_errors import one_line_errors
 from agentnb.notebook.magics import AgentMagics
+from agentnb.notebook.workflow_magic import WorkflowMagics
 from agentnb.rerun.diff import RunDiff
 from agentnb.rerun.replayed import Replay
 from agentnb.runtime.host import Host, current_host
@@ -33,7 +34,7 @@ _SESSION = "_agentnb_session"
 _HOOKS = "_agentnb_hooks"
 
 MOMENT = "As it was when this cell ran. Its live card is below the cell that started it"
-LATER_MAGICS = (("cell", "workflow"),)
+LATER_MAGICS = (("cell", "plan"), ("cell", "context"), ("cell", "experiment"))
 """Magics that the documentation promises for a later version."""
 
 
@@ -66,7 +67,7 @@ def notebook_name(variables: Mapping[str, Any], folder: Path) -> str:
 
 def blank_body(lines: list[str]) -> list[str]:
     """Give a bare ``%%agent`` line a blank body: IPython rejects a cell without one before we can say what is missing."""
-    if lines and lines[0].startswith(("%%agent", "%%guidance")) and not "".join(lines[1:]).strip():
+    if lines and lines[0].startswith(("%%agent", "%%guidance", "%%workflow")) and not "".join(lines[1:]).strip():
         return [lines[0].rstrip("\n") + "\n", "\n"]
     return lines
 
@@ -78,7 +79,7 @@ def load(shell: InteractiveShell) -> None:
     setattr(shell, _SESSION, session)  # kept across a reload: its runs continue
     session.notebook = notebook_name(shell.user_ns, Path.cwd())
     magics = AgentMagics(shell, session)
-    shell.register_magics(magics)
+    shell.register_magics(magics, WorkflowMagics(shell, session))
     for kind, name in LATER_MAGICS:
         shell.magics_manager.register_function(_later(kind, name), magic_kind=kind, magic_name=name)
     shell.input_transformers_cleanup.insert(0, blank_body)
@@ -135,7 +136,14 @@ def unload(shell: InteractiveShell) -> None:
     call_streams.uninstall()
     if blank_body in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(blank_body)
-    magics = (("cell", "agent"), ("line", "agent"), ("cell", "guidance"), ("line", "replay"), ("line", "traces"))
+    magics = (
+        ("cell", "agent"),
+        ("line", "agent"),
+        ("cell", "guidance"),
+        ("cell", "workflow"),
+        ("line", "replay"),
+        ("line", "traces"),
+    )
     for kind, name in (*magics, *LATER_MAGICS):
         shell.magics_manager.magics[kind].pop(name, None)
     if shell.Completer is not None:

@@ -49,12 +49,19 @@ OPTIONS: dict[str, ExtensionOption] = {
 
 def extension_options(magic: F) -> F:
     """Add these options to a magic."""
-    for name, option in reversed(OPTIONS.items()):
-        how: dict[str, Any] = {"action": "store_true"}
-        if option.metavar:
-            how = {"action": "append", "nargs": "+", "metavar": option.metavar, "default": []}
-        magic = argument(f"--{name}", help=option.help, **how)(magic)
+    for name in reversed(OPTIONS):
+        magic = extension_option(name)(magic)
     return magic
+
+
+def extension_option(name: str) -> Callable[[F], F]:
+    """Return what adds the option of one extension to a magic."""
+    option = OPTIONS[name]
+    how: dict[str, Any] = {"action": "store_true"}
+    if option.metavar:
+        how = {"action": "append", "nargs": "+", "metavar": option.metavar, "default": []}
+    added: Callable[[F], F] = argument(f"--{name}", help=option.help, **how)
+    return added
 
 
 def chosen_extensions(options: Namespace) -> tuple[Extension, ...]:

@@ -62,9 +62,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 def run_options(magic: F) -> F:
     """Add these options to a magic."""
-    for option, how in reversed(OPTIONS.items()):
-        magic = argument(option, default=SUPPRESS, **how)(magic)
+    for option in reversed(OPTIONS):
+        magic = run_option(option)(magic)
     return magic
+
+
+def run_option(option: str) -> Callable[[F], F]:
+    """Return what adds one of these options to a magic."""
+    added: Callable[[F], F] = argument(option, default=SUPPRESS, **OPTIONS[option])
+    return added
 
 
 def given(options: Namespace) -> dict[str, Any]:

@@ -68,9 +68,7 @@ async def recover(
         raise
 
 
-def _made_again(
-    run: Run, *, tools: Iterable[Any], gates: Iterable[Gate], model: str | Model | None
-) -> Agent | Orchestration:
+def _made_again(run: Run, *, tools: Iterable[Any], gates: Iterable[Gate], model: str | Model | None) -> Agent | Orchestration:
     """Return what made the run, from its log."""
     if "workflow" not in run.settings:
         return agent_of(run, tools=tools, gates=gates, model=model)

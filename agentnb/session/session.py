@@ -22,6 +22,7 @@ from agentnb.policies.limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.host import Host, current_host, hosted
 from agentnb.runtime.live import LiveRun
+from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.threads import LoopThread
 from agentnb.session.defaults import LIMIT_KEYS, SESSION_BUDGET, agent_settings, at_first, checked
@@ -71,14 +72,15 @@ class Session:
 
     def start(
         self,
-        agent: Agent,
+        agent: Agent | Orchestration,
         prompt: str,
         options: RunOptions | None = None,
     ) -> LiveRun:
         """Start a run with the session's store, event loop and budget, and the conversation's todo list. Thread-safe."""
         with self._lock:
             options = options or RunOptions()
-            board = self._board_of(options.continue_from) if agent.todos is True else None
+            keeps_todos = isinstance(agent, Agent) and agent.todos is True
+            board = self._board_of(options.continue_from) if keeps_todos else None
             self._forget_ended()
             with self._hosting():
                 return self._begun(agent.start(prompt, replace(self._own(options), store=self.store, board=board)))
@@ -86,7 +88,7 @@ class Session:
     def recover(
         self,
         run_id: str,
-        make_agent: Callable[[Run], Agent],
+        make_agent: Callable[[Run], Agent | Orchestration],
         options: RunOptions | None = None,
     ) -> LiveRun:
         """Resume an interrupted run of the store with the agent from ``make_agent``, and append to its log.

@@ -13,8 +13,8 @@ from agentnb.models.scripted import ScriptedModel
 from agentnb.tools.function import as_tool
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.failures import error_for
 from agentnb.workflow.spec import AgentSpec
+from agentnb.workflow.step_failures import error_for
 from agentnb.workflow.templates import Scope, rendered_text
 
 Replies = Mapping[str, Sequence[Any]]

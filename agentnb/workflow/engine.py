@@ -25,9 +25,9 @@ from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps import NothingLeft, StepOrchestrator
 from agentnb.workflow import spec as s
 from agentnb.workflow.course import RecordedSteps
-from agentnb.workflow.failures import StepFailure, of_error
 from agentnb.workflow.json_in_text import json_values
 from agentnb.workflow.loops import LoopCounters, LoopLimitReached
+from agentnb.workflow.step_failures import StepFailure, of_error
 from agentnb.workflow.templates import Scope, rendered, truth
 
 JITTER = 0.1
@@ -247,27 +247,11 @@ class WorkflowEngine(StepOrchestrator):
         ``done`` takes the output. Raises `StepFailed` if nothing continues.
         """
         path, attempt = place.path, 1
-        iteration = self._iterations[path] = self._iterations.get(path, 0) + 1
+        self._iterations[path] = self._iterations.get(path, 0) + 1
         await self._begin(path)
         while True:
-            started = self._recorded.take(w.StepStarted, path)
-            is_new = started is None
-            if started is None:
-                nested = new_run_id() if nests else ""
-                started = self.record(
-                    w.StepStarted,
-                    path,
-                    step_kind=step.kind,
-                    parent=place.parent,
-                    iteration=iteration,
-                    inputs=inputs,
-                    nested=nested,
-                    agent=agent,
-                    attempt=attempt,
-                )
-            self._started[path] = perf_counter()
+            started, is_new = self._started_attempt(step, place, attempt, agent=agent, inputs=inputs, nests=nests)
             if (finished := self._recorded.take(w.StepFinished, path)) is not None:
-                self._started.pop(path, None)
                 self._recorded.pass_by(path, finished.seq)
                 return await self._as_finished(step, finished, done)
             if not is_new and (tried := self._recorded.take(w.StepAttempted, path)) is not None:
@@ -285,6 +269,27 @@ class WorkflowEngine(StepOrchestrator):
             self.record(w.StepAttempted, path, attempt=attempt, error=failure.text, wait=wait)
             await asyncio.sleep(wait * (1 + random.random() * JITTER))
             attempt += 1
+
+    def _started_attempt(
+        self, step: s.StepSpec, place: Place, attempt: int, *, agent: str, inputs: Any, nests: bool
+    ) -> tuple[w.StepStarted, bool]:
+        """Return the start of this attempt, and whether it is new: not in the log of a recovered run."""
+        path = place.path
+        self._started[path] = perf_counter()
+        if (logged := self._recorded.take(w.StepStarted, path)) is not None:
+            return logged, False
+        started = self.log.emit(
+            w.StepStarted,
+            step=path,
+            step_kind=step.kind,
+            parent=place.parent,
+            iteration=self._iterations[path],
+            inputs=inputs,
+            nested=new_run_id() if nests else "",
+            agent=agent,
+            attempt=attempt,
+        )
+        return started, True
 
     async def _try(
         self, step: s.StepSpec, place: Place, work: Work, nested: str, *, is_new: bool
@@ -320,6 +325,7 @@ class WorkflowEngine(StepOrchestrator):
 
     async def _as_finished(self, step: s.StepSpec, event: w.StepFinished, done: Callable[[Any], Any]) -> Jump | None:
         """Do with the logged end of a step what was done with it in the process that died."""
+        self._started.pop(event.step, None)
         if event.status == "completed":
             done(event.output)
             return None

@@ -25,7 +25,7 @@ class NestedRuns:
         elicitation = self._engine.elicitation
         answers = None if attempt.is_new else elicitation.given or None
         options = RunOptions(suspend=elicitation.suspends, answers=answers)
-        with self.asking(attempt):
+        with self.asks(attempt):
             run = await self._engine.nested_run(attempt.run_id, what, prompt, options, is_new=attempt.is_new)
         if run.is_suspended:
             raise Suspended("nobody_here")
@@ -37,7 +37,7 @@ class NestedRuns:
         return run
 
     @contextmanager
-    def asking(self, attempt: Attempt) -> Iterator[CallElicitor]:
+    def asks(self, attempt: Attempt) -> Iterator[CallElicitor]:
         """What asks in this block asks the person of the run, and the time limit of the step stands still meanwhile."""
         asker = self._engine.elicitation.asker(attempt.place.path)
         asker.limit = attempt.limit

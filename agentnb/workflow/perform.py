@@ -14,9 +14,9 @@ from agentnb.runtime.steps import Runnable
 from agentnb.workflow import spec as s
 from agentnb.workflow.agents import WorkflowAgents
 from agentnb.workflow.engine import Attempt, Performers, WorkflowEngine
-from agentnb.workflow.failures import StepEndedBadly, of_run
 from agentnb.workflow.nested import NestedRuns
 from agentnb.workflow.prior_outputs import WITHOUT_PROMPT, with_prior_outputs
+from agentnb.workflow.step_failures import StepEndedBadly, of_run
 from agentnb.workflow.templates import rendered, rendered_text
 from agentnb.workflow.tool_steps import ToolSteps
 
@@ -71,7 +71,7 @@ class _Performers:
         if earlier is not None and earlier.outcome == "answered":
             return earlier.answer
         asked_as = earlier.question.id if earlier is not None and earlier.outcome == "open" else ""
-        with self._runs.asking(attempt) as asker:
+        with self._runs.asks(attempt) as asker:
             try:
                 return await asker.ask_before(question, schema, None, asked_as, "human_step")
             except NobodyToAsk:

@@ -51,7 +51,7 @@ class Retry:
     multiplier: float = 2.0
     """By how much an exponential backoff grows."""
     on: tuple[str, ...] = ()
-    """Words for the failures that are retried (`agentnb.workflow.failures`); without any, all that can be retried are."""
+    """Words for the failures that are retried (`agentnb.workflow.step_failures`); without any, all that can be retried are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

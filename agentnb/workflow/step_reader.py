@@ -154,7 +154,8 @@ class StepReader:
         if word in NEVER_RETRIED:
             self._problems.add(line, f'{where}: "{word}" is never retried', "Leave it out")
         else:
-            hint = f"{nearest(word, KNOWN_WORDS) or near(word, KNOWN_WORDS)} For a part of the error's text, write /{re.escape(word)}/"
+            known = nearest(word, KNOWN_WORDS) or near(word, KNOWN_WORDS)
+            hint = f"{known} For a part of the error's text, write /{re.escape(word)}/"
             self._problems.add(line, f'{where}: there is no failure "{word}"', hint)
         return False
 

@@ -15,7 +15,7 @@ from agentnb.runtime.host import plain_tools
 from agentnb.runtime.inside import InsideCalls, StartRun
 from agentnb.runtime.tool_runner import ToolRunner
 from agentnb.tools.tool import Tool, ToolOutcome
-from agentnb.workflow.failures import StepEndedBadly, StepFailure
+from agentnb.workflow.step_failures import StepEndedBadly, StepFailure
 
 
 class ToolSteps:

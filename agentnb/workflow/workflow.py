@@ -82,9 +82,7 @@ class Workflow:
         """
         logged = run.settings.get("workflow")
         if not isinstance(logged, dict) or not isinstance(logged.get("text"), str):
-            raise SettingsError(
-                f"Run {run.id} is not the run of a workflow that was read from YAML", "%agent history lists runs"
-            )
+            raise SettingsError(f"Run {run.id} did not run a workflow from YAML", "%agent history lists runs")
         text, source = logged["text"], str(logged.get("source") or "")
         if is_task_file(text):
             return cls._of_tasks(read_task_file(text, source, inputs=run.settings.get("inputs") or ()), agents, tuple(tools))
@@ -189,19 +187,27 @@ class Workflow:
         rerun_from: str | None = None,
         of: Run | None = None,
         actions: Mapping[str, Action] | None = None,
+        budget: float | None = None,
         agent_settings: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> Orchestration:
         """Return the runs of it with these settings: what can be started, nested in another run, limited and resumed.
 
-        ``agent_settings``: of all agents that the file declares, such as ``gates``. Raises `SettingsError` for what cannot
-        work.
+        ``budget``: in US dollars, instead of that of the file; ``agent_settings``: of all agents that the file declares, such
+        as ``gates``; ``settings``: plain data for the log. Raises `SettingsError` for what cannot work.
         """
         if self.tasks is not None:
             if rerun_from is not None:
                 raise SettingsError("rerun_from has no meaning for a task file", "Pass its variables: inputs={...}")
             models = {"model": model, "replies": replies, "agent_settings": agent_settings}
             return task_orchestration(
-                self.tasks, inputs=inputs or {}, tools=[*self.tools, *tools], actions=actions, settings=models
+                self.tasks,
+                inputs=inputs or {},
+                tools=[*self.tools, *tools],
+                actions=actions,
+                models=models,
+                budget=budget,
+                settings=settings,
             )
         known = {**(self.agents or {}), **(agents or {})}
         made = WorkflowAgents(
@@ -225,8 +231,9 @@ class Workflow:
             )
 
         name = Path(self.spec.source).stem if self.spec.source else "workflow"
-        logged = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": values}
-        return Orchestration(make=make, name=name, settings=logged, **self.spec.limits)
+        logged = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": values, **(settings or {})}
+        limits = {**self.spec.limits, **({} if budget is None else {"budget": budget})}
+        return Orchestration(make=make, name=name, settings=logged, **limits)
 
     def _check_prompt(self, prompt: str, inputs: Mapping[str, Any] | None) -> None:
         if self.tasks is not None and prompt and (inputs or {}).get("query") is not None:
@@ -243,7 +250,7 @@ class Workflow:
         """Return the events of a run that say what the steps before this one gave."""
         ids = [step.id for step in self.spec.steps]
         if first not in ids:
-            raise SettingsError(f"rerun_from={first!r} is no step of the top-level list", near(first, ids))
+            raise SettingsError(f"There is no step {first!r} in the top-level list", near(first, ids))
         if of is None:
             raise SettingsError(f"rerun_from={first!r} needs the run with the earlier outputs", "Give it: of=run")
         before = self.spec.steps[: ids.index(first)]

@@ -26,6 +26,7 @@ from agentnb.errors import (
     ContextOverflow,
     KeyRefused,
     ModelError,
+    ProviderTimedOut,
     ProviderTrouble,
     RateLimited,
     RequestRefused,
@@ -56,8 +57,9 @@ MEANT: dict[int, type[ModelError]] = {
     402: RateLimited,
     403: KeyRefused,
     404: RequestRefused,
-    408: ProviderTrouble,
+    408: ProviderTimedOut,
     429: RateLimited,
+    504: ProviderTimedOut,
 }
 """What a status means; others below 500 are refusals, and those from 500 on trouble."""
 TRANSIENT = {408, 429, *range(500, 600)}
@@ -227,7 +229,7 @@ ERRORS_IN_STREAMS = [
     ("rate_limit_exceeded", 429, RateLimited),
     ("api_error", 500, ProviderTrouble),
     ("server_error", 500, ProviderTrouble),
-    ("timeout_error", 504, ProviderTrouble),
+    ("timeout_error", 504, ProviderTimedOut),
     ("invalid_request_error", 400, RequestRefused),
     ("invalid_prompt", 400, RequestRefused),
     ("invalid_image_format", 400, RequestRefused),

@@ -50,7 +50,8 @@ class Row(NamedTuple):
         """How long it took."""
         if self.started is None or self.ended is None:
             return None
-        return (self.ended.at - self.started.at).total_seconds()
+        began, over = self.started.at, self.ended.at
+        return None if began is None or over is None else (over - began).total_seconds()
 
     def of_start(self, name: str) -> Any:
         """Return a field of its start; None where it is empty."""
@@ -105,7 +106,7 @@ COLUMNS: list[Column[Row]] = [
         "What it gave, as text or JSON; of a block, see its children",
         "step_finished.output",
     ),
-    Column("nested", "str", lambda row: row.of_start("nested"), "Id of the nested run that did its work", "step_started.nested"),
+    Column("nested", "str", lambda row: row.of_start("nested"), "The nested run that did its work", "step_started.nested"),
     Column("started_at", TIME, lambda row: row.started.at if row.started else None, "When it began", "step_started.at", UTC),
     Column("ended_at", TIME, lambda row: row.ended_at, "When it ended", "step_finished.at", UTC),
     Column("seconds", "float64", lambda row: row.seconds, "How long it took", "step_finished.at - step_started.at", SECONDS),

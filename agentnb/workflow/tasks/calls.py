@@ -11,9 +11,9 @@ from agentnb.detect.run import Run
 from agentnb.errors import UnknownTool, near
 from agentnb.runtime.steps import Runnable
 from agentnb.workflow.engine import Attempt, FailedStep, Place, WorkflowEngine
-from agentnb.workflow.failures import StepEndedBadly, of_run
 from agentnb.workflow.nested import NestedRuns
 from agentnb.workflow.spec import Retry
+from agentnb.workflow.step_failures import StepEndedBadly, of_run
 from agentnb.workflow.tasks.actions import ActionCall, ActionTable, ToolAnswer
 from agentnb.workflow.tasks.execution import Execution
 from agentnb.workflow.tasks.spec import CallStep

@@ -18,8 +18,8 @@ from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.run_end import Suspended
 from agentnb.workflow.engine import Attempt, FailedStep, Place, Work, WorkflowEngine
-from agentnb.workflow.failures import StepEndedBadly, StepFailure
 from agentnb.workflow.spec import AT_ONCE, END, WorkflowSpec
+from agentnb.workflow.step_failures import StepEndedBadly, StepFailure
 from agentnb.workflow.tasks.actions import ActionTable
 from agentnb.workflow.tasks.calls import Calls
 from agentnb.workflow.tasks.execution import Aborted, Execution
@@ -166,6 +166,8 @@ class TaskEngine(WorkflowEngine):
         except FailedStep as error:
             execution.has_failed = True
             await self.handle(execution, task.id, error.failure.text)
+            if execution.handler_failure is not None:
+                raise execution.handler_failure from error
             if task.abort:
                 raise Aborted(error.failure) from error
             if task.handler is None:
@@ -218,7 +220,9 @@ class TaskEngine(WorkflowEngine):
             await self.attempts(handler, place, work, agent=self._label(handler.action), inputs=given)
         except (FailedStep, ExpressionError) as trouble:
             if not execution.task.abort:  # else the first failure says more
-                raise StepFailed(f"step {path}: {trouble}", trouble.hint) from trouble
+                why = trouble.failure.text if isinstance(trouble, FailedStep) else trouble.what
+                execution.handler_failure = StepFailed(f"step {path}: {why}", trouble.hint)
+                raise execution.handler_failure from trouble
 
     # Several at once
 
@@ -285,6 +289,7 @@ class TaskEngine(WorkflowEngine):
         self._ended_at[event.step] = event.seq
         self.variables.set(event.sets)
         if event.status == "cancelled":  # by another one that ended first, or failed
+            self._started.pop(event.step, None)
             raise asyncio.CancelledError
         if event.status == "completed":
             self._recorded.pass_by(f"{event.step}.onError", event.seq, itself=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentnb.workflow.engine import Place
-from agentnb.workflow.failures import StepFailure
+from agentnb.workflow.step_failures import StepFailure
 from agentnb.workflow.tasks.spec import Task
 
 
@@ -31,6 +31,8 @@ class Execution:
     """What makes it fail before its action is called."""
     is_handled: bool = False
     """Whether its ``onError`` has been done."""
+    handler_failure: Exception | None = None
+    """Why that failed."""
     has_failed: bool = False
     aborts_with: str = ""
     """The failure that its action has stopped at, because of ``abort``."""

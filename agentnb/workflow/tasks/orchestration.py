@@ -24,28 +24,32 @@ def task_orchestration(
     inputs: Mapping[str, Any],
     tools: Iterable[Any] = (),
     actions: Mapping[str, Action] | None = None,
+    models: Mapping[str, Any] | None = None,
+    budget: float | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Orchestration:
     """Return the runs of a task file with these inputs: what can be started, nested in another run, limited and resumed.
 
-    ``actions``: besides those of agentnb, or instead of them; ``settings``: what actions are told about models. Raises
-    `SettingsError` for an input that the file does not name, and `WorkflowProblems` for actions that are neither in the table
-    nor a tool.
+    ``actions``: besides those of agentnb, or instead of them; ``models``: what actions are told about models;
+    ``budget``: in US dollars, instead of that of the file; ``settings``: plain data for the log. Raises `SettingsError` for an
+    input that the file does not name, and `WorkflowProblems` for actions that are neither in the table nor a tool.
     """
     values = _values(file, inputs)
     table = ActionTable(Toolbox([as_tool(one) for one in tools]), {**ACTIONS, **(actions or {})})
     table.check(file)
 
     def make(lifecycle: Lifecycle, elicitation: Elicitation) -> TaskEngine:
-        return TaskEngine(lifecycle, elicitation, file, table, values, settings or {})
+        return TaskEngine(lifecycle, elicitation, file, table, values, models or {})
 
     name = Path(file.source).stem if file.source else "tasks"
     logged = {
         "workflow": {"text": file.text, "source": file.source},
         "inputs": plain_data(dict(inputs), "The inputs"),
         "variables": values,
+        **(settings or {}),
     }
-    return Orchestration(make=make, name=name, settings=logged, **file.limits)
+    limits = {**file.limits, **({} if budget is None else {"budget": budget})}
+    return Orchestration(make=make, name=name, settings=logged, **limits)
 
 
 def _values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import re
 from collections.abc import Callable, Mapping
-from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 from virtual_time import VirtualTimeLoop
 
-from agentnb import Run, Store, Workflow, tool
+from agentnb import Run, Store, Workflow
+from agentnb.core.messages import Text
+from agentnb.core.request import ToolSpec
 from agentnb.core.work_events import StepStarted
-from agentnb.errors import ToolFailed, WorkflowError
+from agentnb.errors import WorkflowError
+from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 from agentnb.workflow.json_in_text import json_values
 from agentnb.workflow.tasks.actions import Action, ActionCall, tool_name
 
@@ -34,27 +35,29 @@ class ScriptedTools:
 
     def __init__(self, answers: Mapping[str, list[dict[str, Any]]]) -> None:
         self.called: list[tuple[str, dict[str, Any]]] = []
-        self._answers = copy.deepcopy(dict(answers))
-        self.functions = [self._function(name) for name in answers]
+        self.tools = [_ScriptedTool(name, list(lines), self.called) for name, lines in answers.items()]
 
-    def _function(self, name: str) -> Any:
-        answers = self._answers[name]
-        arguments = {key for one in answers for key in one["args"]}
 
-        async def answer(**given: Any) -> Any:
-            given = {key: value for key, value in given.items() if key in arguments}
-            self.called.append((name, given))
-            found = next(one for one in answers if one["args"] == given)
-            answers.remove(found)
-            if "error" in found:
-                raise ToolFailed(found["error"])
-            return found["result"]
+class _ScriptedTool:
+    effects: frozenset[Effect] | None = frozenset({"read"})
+    parallel_safe: bool | None = True
+    blocking = False
+    timeout: float | None = None
 
-        named = [Parameter(key, Parameter.KEYWORD_ONLY, annotation=Any) for key in sorted(arguments)]
-        answer.__signature__ = Signature(named)  # type: ignore[attr-defined]
-        answer.__annotations__ = dict.fromkeys(sorted(arguments), Any)
-        answer.__doc__ = f"Answer as the script says of {name}."
-        return tool(name=name)(answer)
+    def __init__(self, name: str, answers: list[dict[str, Any]], called: list[tuple[str, dict[str, Any]]]) -> None:
+        self.spec = ToolSpec(name, f"Answers as the script says of {name}.", {"type": "object"})
+        self._answers = answers
+        self._called = called
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        self._called.append((self.spec.name, arguments))
+        found = next((one for one in self._answers if one["args"] == arguments), None)
+        if found is None:
+            return failure("tool_error", f"no such call in the script: {arguments}")
+        self._answers.remove(found)
+        if "error" in found:
+            return failure("tool_error", found["error"])
+        return ToolOutcome(True, (Text(found["result"]),), found["result"])
 
 
 class ScriptedPlanner:

@@ -20,7 +20,7 @@ def test_every_example_gives_what_the_file_beside_it_says(tmp_path: Path, subtes
         told, store = script(name), Store(tmp_path / name)
         with subtests.test(name):
             tools, planner = ScriptedTools(told["tools"]), ScriptedPlanner(told.get("replies", []))
-            run = played(HERE / told["file"], told["inputs"], store, tools=tools.functions, actions=planner.actions)
+            run = played(HERE / told["file"], told["inputs"], store, tools=tools.tools, actions=planner.actions)
             assert run.status == told["status"], run.error
             checks = {
                 "text": run.text,
@@ -40,7 +40,7 @@ def test_every_example_gives_what_the_file_beside_it_says(tmp_path: Path, subtes
 
 def test_retries_wait_as_the_file_says() -> None:
     told = script("fan-out.run.yaml")
-    run = played(HERE / told["file"], {}, tools=ScriptedTools(told["tools"]).functions)
+    run = played(HERE / told["file"], {}, tools=ScriptedTools(told["tools"]).tools)
     tried = [(event.step, event.wait) for event in run.events if isinstance(event, StepAttempted)]
     assert tried == [("gather/fetch_all/1", 1.0)]
 
@@ -53,7 +53,7 @@ def test_without_abort_the_handler_runs_once_and_the_run_goes_on() -> None:
     line = next(line for line in text.splitlines() if line.strip().startswith("abort: true"))
     answers = {**told["tools"], "table_count": [{"args": {"rows": []}, "result": "0"}]}
     tools, planner = ScriptedTools(answers), ScriptedPlanner([*told["replies"], "Nothing is known."])
-    run = played(text.replace(f"{line}\n", ""), told["inputs"], tools=tools.functions, actions=planner.actions)
+    run = played(text.replace(f"{line}\n", ""), told["inputs"], tools=tools.tools, actions=planner.actions)
     assert [name for name, _ in tools.called] == expected["called"]
     assert planner.saw == [[], ["tides_fetch", "table_count"]]
     assert (run.status, run.text) == ("completed", "Nothing is known.")
@@ -64,7 +64,7 @@ def test_a_task_whose_condition_is_false_is_skipped_with_its_post_and_its_goto()
     told = script("postproc.run.yaml")
     expected = told["without_results"]
     planner = ScriptedPlanner(expected["replies"])
-    run = played(HERE / told["file"], told["inputs"], tools=ScriptedTools(told["tools"]).functions, actions=planner.actions)
+    run = played(HERE / told["file"], told["inputs"], tools=ScriptedTools(told["tools"]).tools, actions=planner.actions)
     assert tasks_of(run) == expected["ran"]
     assert {key: run.variables[key] for key in expected["variables"]} == expected["variables"]
     assert {path: one.reason for path, one in run.step_records.items() if one.status == "skipped"} == {

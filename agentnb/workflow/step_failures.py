@@ -1,14 +1,4 @@
-"""Why a step failed, in the words that ``retry: {on: [...]}`` knows.
-
-| word | failures |
-|---|---|
-| ``timeout`` | the step's own timeout; a provider that is silent too long, 408, 504; a run that reached ``max_seconds`` |
-| ``rate_limit`` | 429, after the model call's own retries |
-| ``provider`` | no connection, 5xx, 529 |
-| ``broken_reply``, ``context_overflow``, ``refused`` | the errors of these names |
-| a stop reason, ``limited``, ``stopped``, ``failed`` | a run that ended so |
-| ``tool_error``, ``invalid_arguments``, ``declined`` ... | a tool step, by the code of its error |
-| ``/regex/`` | the text of the error |
+"""Why a step failed, in the words of `agentnb.workflow.retry_words`, and whether it is tried again.
 
 Never retried: what the person cancelled or interrupted, a budget that is used up, and settings that cannot work.
 """
@@ -24,6 +14,7 @@ from agentnb.core.events import RunError
 from agentnb.core.messages import encodable
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError
+from agentnb.workflow.retry_words import NEVER_RETRIED, is_pattern
 
 WORDS_OF_ERRORS: dict[str, tuple[type[AgentnbError], ...]] = {
     "timeout": (errors.ProviderTimedOut,),
@@ -34,25 +25,6 @@ WORDS_OF_ERRORS: dict[str, tuple[type[AgentnbError], ...]] = {
     "refused": (errors.RequestRefused, errors.KeyRefused),
 }
 """Words for errors of models, by class."""
-STOP_REASONS = (
-    "max_rounds",
-    "max_tool_calls",
-    "max_tool_calls_per_turn",
-    "max_tokens",
-    "todo_intervention_exhausted",
-    "workflow_mode_exhausted",
-    "blocked",
-    "loop_detected",
-    "refusal",
-    "reply_cut",
-    "error",
-)
-STATUSES = ("limited", "stopped", "failed")
-TOOL_ERRORS = ("tool_error", "invalid_arguments", "unknown_tool", "declined", "nobody_to_ask", "denied")
-KNOWN_WORDS = (*WORDS_OF_ERRORS, *STOP_REASONS, *STATUSES, *TOOL_ERRORS)
-"""The words that ``on`` may hold, besides ``/regex/``."""
-FINAL = frozenset({"cancelled", "interrupted", "budget", "session_budget"})
-"""Stop reasons after which nothing is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +57,12 @@ class StepEndedBadly(Exception):
         self.failure = failure
 
 
-def is_pattern(word: str) -> bool:
-    """Return whether a word of ``on`` is a pattern of the error's text: ``/regex/``."""
-    return len(word) > 2 and word.startswith("/") and word.endswith("/")
-
-
 def of_run(run: Run) -> StepFailure:
     """Return why a nested run that has not completed fails its step."""
     reason = str(run.stop_reason)
     words = {reason, run.status, *(("timeout",) if reason == "max_seconds" else ()), *_words_of_logged(run.error)}
     told = run.error.message if run.error else f"its run ended as {run.status}: {reason}"
-    is_final = reason in FINAL or (run.error is not None and _is_settings(run.error.type))
+    is_final = reason in NEVER_RETRIED or (run.error is not None and _is_settings(run.error.type))
     return StepFailure(encodable(told), frozenset(words), run.error.hint if run.error else "", is_final)
 
 
@@ -115,7 +82,7 @@ def error_for(word: str) -> AgentnbError:
     kinds = WORDS_OF_ERRORS.get(word)
     if kinds is None:
         hint = errors.near(word, WORDS_OF_ERRORS)
-        raise SettingsError(f"error: {word!r} is no failure of a model", hint)
+        raise SettingsError(f"There is no scripted failure {word!r}", hint)
     return kinds[0](f"A scripted failure: {word}")
 
 

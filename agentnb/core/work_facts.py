@@ -1,0 +1,79 @@
+"""The facts of a run that an agent's loop does not make itself: steps, plans, other model calls, findings, scope."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from agentnb.core import events as e
+from agentnb.core import work_events as w
+from agentnb.core.run_state import RunState
+from agentnb.core.view import View
+from agentnb.core.work_state import PlanRecord, StepRecord, progress_of
+
+
+class WorkFacts(RunState):
+    """What a run keeps of the events in `agentnb.core.work_events`, read-only."""
+
+    __slots__ = ()
+
+    @property
+    def context_type(self) -> str:
+        """The kind of task that it works on, if that was named."""
+        return self._work.context_type
+
+    @property
+    def entity(self) -> str:
+        """Id of the thing that it works on, such as a project."""
+        return self._work.entity
+
+    @property
+    def drawn(self) -> w.GuidanceDrawn | None:
+        """The guidance set that was drawn at random, and its propensity, if one was."""
+        return self._work.drawn
+
+    @property
+    def step_records(self) -> Mapping[str, StepRecord]:
+        """The steps by path, each as it stands."""
+        return MappingProxyType(self._work.steps)
+
+    @property
+    def steps(self) -> Mapping[str, dict[str, Any]]:
+        """What the steps of a workflow gave: ``run.steps["par"]["outputs"]["gen_1"]["output"]``."""
+        return self._work.outputs.steps
+
+    @property
+    def step_context(self) -> dict[str, Any]:
+        """A copy of what the steps gave, as plain data: ``steps`` by id, and the ``order`` in which they first completed."""
+        return self._work.outputs.snapshot()
+
+    @property
+    def back_edges(self) -> Mapping[str, int]:
+        """How often each way back to an earlier step was taken, as ``from -> to``."""
+        return MappingProxyType(self._work.back_edges)
+
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        """The variables of a task file: those that it began with, and those that its tasks have set since."""
+        return MappingProxyType(self._work.variables)
+
+    @property
+    def progress(self) -> e.Progress | None:
+        """How many of the steps known so far are over, and the titles of those that are open; None without steps."""
+        return progress_of(self._work.steps.values())
+
+    @property
+    def plans(self) -> Mapping[str, PlanRecord]:
+        """The plans by id, each as it stands."""
+        return MappingProxyType(self._work.plans)
+
+    @property
+    def model_calls(self) -> View[w.ModelCalled]:
+        """The model calls besides those of the rounds, such as those of a planner or a judge."""
+        return View(self._work.model_calls)
+
+    @property
+    def findings(self) -> View[w.FindingMade]:
+        """What detectors found while it ran."""
+        return View(self._work.findings)

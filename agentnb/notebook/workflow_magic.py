@@ -1,0 +1,117 @@
+"""The magic ``%%workflow``: it parses, calls the session and shows."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics, cell_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments
+
+from agentnb.agent.agent import Agent
+from agentnb.errors import SettingsError
+from agentnb.notebook.cell_runs import Answer, cell_runs
+from agentnb.notebook.extension_options import chosen_extensions, extension_option
+from agentnb.notebook.limit_options import run_option
+from agentnb.notebook.magic_errors import one_line_errors, parsed
+from agentnb.notebook.names import check_variable, find_gates, find_model, find_tools, unquoted, words_of
+from agentnb.rerun.expect import EXTENSION as EXPECT
+from agentnb.runtime.foreground import Foreground
+from agentnb.runtime.orchestration import Orchestration
+from agentnb.runtime.run_options import RunOptions
+from agentnb.session.choice import choose_model
+from agentnb.session.defaults import ON_STOP
+from agentnb.session.session import Session
+from agentnb.workflow.workflow import Workflow
+
+LATER = {"--approve": "approvals"}
+"""Options that the documentation promises for a later version."""
+
+
+@magics_class
+class WorkflowMagics(Magics):
+    """The magic ``%%workflow``."""
+
+    shell: InteractiveShell
+
+    def __init__(self, shell: InteractiveShell, session: Session) -> None:
+        super().__init__(shell)
+        self.session = session
+        self._runs = cell_runs(shell, session)
+
+    @one_line_errors
+    @magic_arguments("%workflow")
+    @argument("-m", "--model", metavar="MODEL", help="the model of agents that name none: provider:model, or a variable")
+    @argument("-t", "--tools", metavar="TOOL", action="append", nargs="+", help="functions in the notebook, or lists of them")
+    @argument("--prompt", metavar="TEXT", default="", help="what the agents are to work on; in quotation marks")
+    @argument(
+        "--gate",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a function in the notebook, gate(call, run), that allows or denies a call of its agents; repeatable",
+    )
+    @argument("-o", "--out", metavar="NAME", default="run", help="the variable that will hold the run (default: run)")
+    @run_option("--budget")
+    @extension_option(EXPECT)
+    @argument("--strict", action="store_true", help="what would be a warning is an error")
+    @argument(
+        "--on-stop",
+        metavar="WHAT",
+        choices=ON_STOP,
+        default="",
+        help="after the Stop button or %%agent stop: raise (default), which also stops Run All, or continue with the next cell",
+    )
+    @argument("--background", action="store_true", help="return at once; watch and steer it with %%agent status, stop")
+    @argument("--dry", action="store_true", help="check it and show its graph; run nothing")
+    @cell_magic("workflow")  # type: ignore[arg-type]  # typed for functions, used on methods
+    def workflow_cell(self, line: str, cell: str) -> Answer | Workflow | None:
+        """Run the workflow that this cell declares in YAML, with agents and functions of the notebook.
+
+        The cell waits until it has ended, puts the run into ``run`` (or -o NAME), and its result is what the last step gave.
+        ``run.steps`` holds what each step gave. Agents come from its ``agents:``, or are variables of the notebook.
+        """
+        options = parsed(WorkflowMagics.workflow_cell, line, LATER)
+        out = check_variable(options.out)
+        workflow = self._workflow(cell.replace("\r\n", "\n"), options)
+        if options.dry:
+            return workflow
+        for warning in workflow.warnings:
+            print(warning)
+        foreground = None if options.background else Foreground()
+        orchestration, note = self._orchestration(workflow, options)
+        if note:
+            print(note)
+        start = partial(self.session.start, orchestration, unquoted(options.prompt))
+        if foreground is None:
+            return self._runs.run(start, out, RunOptions(), on_stop=options.on_stop)
+        with foreground.own_interrupts():
+            return self._runs.run(start, out, RunOptions(foreground=foreground), on_stop=options.on_stop)
+
+    def _workflow(self, text: str, options: Namespace) -> Workflow:
+        if not text.strip():
+            raise SettingsError("This cell has no workflow", "Write it in YAML below the %%workflow line")
+        variables = self.shell.user_ns
+        agents = {name: value for name, value in variables.items() if isinstance(value, Agent) and not name.startswith("_")}
+        tools = find_tools(words_of(options.tools), variables)
+        found = Workflow.from_yaml(text + "\n", strict=options.strict, agents=agents, tools=tools)
+        # A variable that happens to have the name of an agent of the file is not meant.
+        return replace(found, agents={name: agent for name, agent in agents.items() if name not in found.spec.agents})
+
+    def _orchestration(self, workflow: Workflow, options: Namespace) -> tuple[Orchestration, str]:
+        name, note = unquoted(options.model), ""
+        declared = workflow.spec.agents.values()
+        if not name and any(one.model is None and not one.replies for one in declared):
+            name, note = choose_model(self.session.defaults["model"])
+        extensions = [one.as_logged for one in chosen_extensions(options)]
+        gates = find_gates(words_of([options.gate]), self.shell.user_ns)
+        found: dict[str, Any] = {
+            "model": find_model(name, self.shell.user_ns) if name else None,
+            "agent_settings": {"gates": gates} if gates else None,
+            "settings": {"extensions": extensions} if extensions else None,
+            "budget": getattr(options, "budget", None),
+        }
+        return workflow.orchestration(**found), note
