@@ -24,7 +24,7 @@ from agentnb.runtime.run_options import RunOptions
 from agentnb.workflow.agents import Replies, WorkflowAgents
 from agentnb.workflow.deferral import deferred
 from agentnb.workflow.engine import WorkflowEngine
-from agentnb.workflow.perform import performers
+from agentnb.workflow.perform import OpenWorkflow, performers
 from agentnb.workflow.problems import Problem
 from agentnb.workflow.reading import read_workflow
 from agentnb.workflow.spec import Step, WorkflowSpec, WorkflowStep
@@ -196,18 +196,11 @@ class Workflow:
         ``budget``: in US dollars, instead of that of the file; ``agent_settings``: of all agents that the file declares, such
         as ``gates``; ``settings``: plain data for the log. Raises `SettingsError` for what cannot work.
         """
+        earlier, limits = self._earlier(rerun_from, of), self._limits(budget)
         if self.tasks is not None:
-            if rerun_from is not None:
-                raise SettingsError("rerun_from has no meaning for a task file", "Pass its variables: inputs={...}")
             models = {"model": model, "replies": replies, "agent_settings": agent_settings}
             return task_orchestration(
-                self.tasks,
-                inputs=inputs or {},
-                tools=[*self.tools, *tools],
-                actions=actions,
-                models=models,
-                budget=budget,
-                settings=settings,
+                self.tasks, inputs or {}, [*self.tools, *tools], actions, models=models, limits=limits, settings=settings
             )
         known = {**(self.agents or {}), **(agents or {})}
         made = WorkflowAgents(
@@ -216,14 +209,9 @@ class Workflow:
         for step in _tool_names(self.spec.steps):
             made.tool(step)
         values, waits = self._inputs(inputs or {}), deferred(self.spec.steps)
-        earlier = () if rerun_from is None else self._earlier(rerun_from, of)
 
-        def opened(step: WorkflowStep, given: Mapping[str, Any]) -> Orchestration:
-            path = Path(self.spec.source or ".").parent / step.file
-            nested = Workflow.from_yaml(path, agents=known, tools=[*self.tools, *tools], inputs=given)
-            return nested.orchestration(
-                model=model, replies=replies, inputs=given, actions=actions, agent_settings=agent_settings
-            )
+        common = {"model": model, "replies": replies, "actions": actions, "agent_settings": agent_settings}
+        opened = self._opener(known, [*self.tools, *tools], common)
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> WorkflowEngine:
             return WorkflowEngine(
@@ -232,8 +220,17 @@ class Workflow:
 
         name = Path(self.spec.source).stem if self.spec.source else "workflow"
         logged = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": values, **(settings or {})}
-        limits = {**self.spec.limits, **({} if budget is None else {"budget": budget})}
         return Orchestration(make=make, name=name, settings=logged, **limits)
+
+    def _opener(self, agents: Mapping[str, Agent], tools: Iterable[Any], settings: dict[str, Any]) -> OpenWorkflow:
+        """Return what opens the workflow of another file, with these settings of `orchestration`."""
+
+        def opened(step: WorkflowStep, given: Mapping[str, Any]) -> Orchestration:
+            path = Path(self.spec.source or ".").parent / step.file
+            nested = Workflow.from_yaml(path, agents=agents, tools=tools, inputs=given)
+            return nested.orchestration(inputs=given, **settings)
+
+        return opened
 
     def _check_prompt(self, prompt: str, inputs: Mapping[str, Any] | None) -> None:
         if self.tasks is not None and prompt and (inputs or {}).get("query") is not None:
@@ -246,8 +243,15 @@ class Workflow:
                 raise SettingsError(f"The workflow has no input {name}", known)
         return {**self.spec.inputs, **given}
 
-    def _earlier(self, first: str, of: Run | None) -> tuple[w.StepStarted | Any, ...]:
-        """Return the events of a run that say what the steps before this one gave."""
+    def _limits(self, budget: float | None) -> dict[str, Any]:
+        return {**self.spec.limits, **({} if budget is None else {"budget": budget})}
+
+    def _earlier(self, first: str | None, of: Run | None) -> tuple[w.StepStarted | Any, ...]:
+        """Return the events of a run that say what the steps before this one gave; none if the workflow begins at its first."""
+        if first is None:
+            return ()
+        if self.tasks is not None:
+            raise SettingsError("rerun_from has no meaning for a task file", "Pass its variables: inputs={...}")
         ids = [step.id for step in self.spec.steps]
         if first not in ids:
             raise SettingsError(f"There is no step {first!r} in the top-level list", near(first, ids))

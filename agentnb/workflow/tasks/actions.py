@@ -12,7 +12,7 @@ from agentnb.errors import near
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.problems import Problems
-from agentnb.workflow.tasks.spec import EmitTask, Task, TaskFile
+from agentnb.workflow.tasks.spec import EmitStep, TaskFile, TaskStep
 
 _SEPARATORS = re.compile(r"[./:]")
 
@@ -83,11 +83,11 @@ class ActionTable:
         """Raise `WorkflowProblems` with all actions of a file that are neither in the table nor a tool."""
         problems = Problems(file.source)
         for task in file.tasks:
-            for one in (task, task.task) if isinstance(task, EmitTask) else (task,):
+            for one in (task, task.task) if isinstance(task, EmitStep) else (task,):
                 self._check_task(one, problems)
         problems.check()
 
-    def _check_task(self, task: Task, problems: Problems) -> None:
+    def _check_task(self, task: TaskStep, problems: Problems) -> None:
         named = [(task.action, task.line)]
         if task.handler is not None:
             named.append((task.handler.action, task.handler.line))

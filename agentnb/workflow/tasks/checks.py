@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from agentnb.errors import near
 from agentnb.workflow.problems import Problems
 from agentnb.workflow.spec import END
-from agentnb.workflow.tasks.spec import AwaitTask, Task, TaskFile
+from agentnb.workflow.tasks.spec import AwaitStep, TaskFile, TaskStep
 
 
 def check_file(file: TaskFile, problems: Problems) -> None:
@@ -17,11 +17,11 @@ def check_file(file: TaskFile, problems: Problems) -> None:
     for place, task in enumerate(file.tasks):
         _check_gotos(task, targets, problems)
         _check_depends(task, place, file.blocks, places, problems)
-        if isinstance(task, AwaitTask):
+        if isinstance(task, AwaitStep):
             _check_awaited(task, place, file, places, problems)
 
 
-def _check_gotos(task: Task, targets: Collection[str], problems: Problems) -> None:
+def _check_gotos(task: TaskStep, targets: Collection[str], problems: Problems) -> None:
     if task.goto and task.in_background:
         what = f"task {task.path}: a task in the background goes nowhere"
         problems.add(task.goto[0].line, what, "Write the goto in a task after it, with dependsOn")
@@ -31,7 +31,9 @@ def _check_gotos(task: Task, targets: Collection[str], problems: Problems) -> No
             problems.add(goto.line, what, near(goto.task, targets))
 
 
-def _check_depends(task: Task, place: int, blocks: Mapping[str, range], places: Mapping[str, int], problems: Problems) -> None:
+def _check_depends(
+    task: TaskStep, place: int, blocks: Mapping[str, range], places: Mapping[str, int], problems: Problems
+) -> None:
     for name in task.depends_on:
         last = blocks[name].stop - 1 if name in blocks else places.get(name)
         if last is None:
@@ -42,10 +44,10 @@ def _check_depends(task: Task, place: int, blocks: Mapping[str, range], places: 
             problems.add(task.line, what, "Tasks begin in the order of the file: write that one first")
 
 
-def _check_awaited(task: AwaitTask, place: int, file: TaskFile, places: Mapping[str, int], problems: Problems) -> None:
+def _check_awaited(task: AwaitStep, place: int, file: TaskFile, places: Mapping[str, int], problems: Problems) -> None:
     in_background = [one.id for one in file.tasks[:place] if one.in_background]
     for name in task.wait.on:
         if name not in in_background:
-            what = f'task {task.path}: await: "{name}" is no task before it that runs in the background'
+            what = f'task {task.path}: await: "{name}" does not run in the background before it'
             hint = near(name, in_background) if in_background else "Only tasks with async: true, or with emit and no await, are"
             problems.add(task.line, what, hint)

@@ -23,7 +23,7 @@ from agentnb.workflow.step_failures import StepEndedBadly, StepFailure
 from agentnb.workflow.tasks.actions import ActionTable
 from agentnb.workflow.tasks.calls import Calls
 from agentnb.workflow.tasks.execution import Aborted, Execution
-from agentnb.workflow.tasks.spec import Await, AwaitTask, EmitTask, Task, TaskFile
+from agentnb.workflow.tasks.spec import Await, AwaitStep, EmitStep, TaskFile, TaskStep
 from agentnb.workflow.tasks.variables import Variables, parsed
 from agentnb.workflow.tasks.waiting import Running, cancel, has_ended, result_of, wait_for
 
@@ -83,7 +83,7 @@ class TaskEngine(WorkflowEngine):
         finally:
             await cancel([*self._background.values(), *self._awaited])
 
-    async def _next(self, task: Task, at: int) -> int | None:
+    async def _next(self, task: TaskStep, at: int) -> int | None:
         """Do a task, or begin it in the background; return the place to continue at, if not the next."""
         for name in task.depends_on:
             await self._wait_until_ended(name)
@@ -116,7 +116,7 @@ class TaskEngine(WorkflowEngine):
         if self._recorded.take(w.StepSkipped, path) is not None:
             return False
         try:
-            holds = self.variables.holds(when, execution.besides)
+            holds = self.variables.holds(when, execution.extra)
         except ExpressionError as error:
             execution.problem = error  # it begins, and fails with that
             return True
@@ -124,7 +124,7 @@ class TaskEngine(WorkflowEngine):
             self.record(w.StepSkipped, path, reason=when)
         return holds
 
-    def _goto(self, task: Task, at: int) -> int | None:
+    def _goto(self, task: TaskStep, at: int) -> int | None:
         """Return the place of the goto that is taken; log also that none was, which a recovered run could find otherwise."""
         if not task.goto:
             return None
@@ -144,7 +144,7 @@ class TaskEngine(WorkflowEngine):
         self.log.emit(w.BranchTaken, step=task.path, to=onward, reason="no goto holds")
         return None
 
-    def _count_back(self, task: Task, at: int, name: str) -> int:
+    def _count_back(self, task: TaskStep, at: int, name: str) -> int:
         target = self._targets[name]
         return self._loops.go_back(at, target, task.id, name) if target <= at else 0
 
@@ -153,9 +153,9 @@ class TaskEngine(WorkflowEngine):
     async def execute_task(self, execution: Execution) -> Any:
         """Do a task with all its attempts, and what ``onError`` says if it fails; return its result."""
         task, place, given = execution.task, execution.place, None
-        if isinstance(task, Task) and task.action is not None and execution.problem is None:
+        if isinstance(task, TaskStep) and task.action is not None and execution.problem is None:
             try:
-                given = self.variables.filled(dict(task.input), execution.besides)
+                given = self.variables.filled(dict(task.input), execution.extra)
             except ExpressionError as error:
                 execution.problem = error
         found: list[Any] = []
@@ -193,16 +193,16 @@ class TaskEngine(WorkflowEngine):
 
     async def _result(self, execution: Execution, given: Any, attempt: Attempt) -> Any:
         task = execution.task
-        if isinstance(task, EmitTask):
+        if isinstance(task, EmitStep):
             return await self._emit(task, attempt)
-        if isinstance(task, AwaitTask):
+        if isinstance(task, AwaitStep):
             return await self._await(task)
         if task.action is None:
             return None
         return await self._calls.act(task.action, given, attempt, execution)
 
-    def _agent(self, task: Task) -> str:
-        action = task.task.action if isinstance(task, EmitTask) else task.action
+    def _agent(self, task: TaskStep) -> str:
+        action = task.task.action if isinstance(task, EmitStep) else task.action
         return "" if action is None else self._label(action)
 
     async def handle(self, execution: Execution, failed: str, error: str) -> None:
@@ -213,9 +213,9 @@ class TaskEngine(WorkflowEngine):
         execution.is_handled = True
         path = f"{execution.place.path}.onError"
         place = Place(path, execution.place.parent, execution.place.scope)
-        besides = {**execution.besides, "step": {"name": failed}, "error": error}
+        extra = {**execution.extra, "step": {"name": failed}, "error": error}
         try:
-            given = self.variables.filled(dict(handler.input), besides)
+            given = self.variables.filled(dict(handler.input), extra)
             work = partial(self._calls.act, handler.action, given)
             await self.attempts(handler, place, work, agent=self._label(handler.action), inputs=given)
         except (FailedStep, ExpressionError) as trouble:
@@ -226,7 +226,7 @@ class TaskEngine(WorkflowEngine):
 
     # Several at once
 
-    async def _emit(self, task: EmitTask, attempt: Attempt) -> Any:
+    async def _emit(self, task: EmitStep, attempt: Attempt) -> Any:
         path, free = attempt.place.path, asyncio.Semaphore(AT_ONCE)
 
         async def in_turn(execution: Execution) -> Any:
@@ -242,22 +242,22 @@ class TaskEngine(WorkflowEngine):
         await wait_for(running.values(), task.wait.mode)
         return self._merged(running, task.wait)
 
-    def _items(self, task: EmitTask) -> list[Any]:
+    def _items(self, task: EmitStep) -> list[Any]:
         items = parsed(self.variables.filled(task.each))
         if not isinstance(items, list | None):
             what = f"emit: forEach is not a list: {str(task.each)[:100]}"
             raise ExpressionError(what, "Let it read a list, such as ${results}")
         return items or []
 
-    async def _await(self, task: AwaitTask) -> Any:
+    async def _await(self, task: AwaitStep) -> Any:
         names = task.wait.on or tuple(self._background)
         running = {self._path_of(name): self._background[name] for name in names if name in self._background}
         await wait_for(running.values(), task.wait.mode)
         return self._merged(running, task.wait)
 
-    def _awaited_by(self, task: Task) -> None:
+    def _awaited_by(self, task: TaskStep) -> None:
         """Count no longer as in the background what a task has awaited: it has seen their failures."""
-        if isinstance(task, AwaitTask):
+        if isinstance(task, AwaitStep):
             for name in task.wait.on or tuple(self._background):
                 if name in self._background:
                     self._awaited.append(self._background.pop(name))

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentnb.workflow.engine import Place
 from agentnb.workflow.step_failures import StepFailure
-from agentnb.workflow.tasks.spec import Task
+from agentnb.workflow.tasks.spec import TaskStep
 
 
 class Aborted(Exception):
@@ -23,10 +23,10 @@ class Aborted(Exception):
 class Execution:
     """A task that is being done."""
 
-    task: Task
+    task: TaskStep
     place: Place
-    besides: Mapping[str, Any] = field(default_factory=dict)
-    """Names that its expressions know besides the variables, such as the item of an ``emit``."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Names that its expressions know as well as the variables, such as the item of an ``emit``."""
     problem: Exception | None = None
     """What makes it fail before its action is called."""
     is_handled: bool = False

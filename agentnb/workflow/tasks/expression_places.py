@@ -8,7 +8,7 @@ from typing import NamedTuple
 from agentnb.core.expressions import expressions_in, names_in
 from agentnb.errors import ExpressionError, near
 from agentnb.workflow.problems import Problems
-from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, Task
+from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskStep
 from agentnb.workflow.yaml_source import Node, texts_in
 
 
@@ -16,7 +16,7 @@ class _Place(NamedTuple):
     expression: str
     line: int
     where: str
-    besides: tuple[str, ...]
+    extra: tuple[str, ...]
     """Names that are known here only."""
     sees_result: bool
     """Whether it may read the fields of a result, whose names nobody knows before it runs."""
@@ -29,22 +29,22 @@ class ExpressionPlaces:
         self._problems = problems
         self._places: list[_Place] = []
 
-    def add(self, expression: str, line: int, where: str, besides: Iterable[str] = ()) -> None:
+    def add(self, expression: str, line: int, where: str, extra: Iterable[str] = ()) -> None:
         """Note an expression that stands by itself."""
-        self._places.append(_Place(expression, line, where, tuple(besides), False))
+        self._places.append(_Place(expression, line, where, tuple(extra), False))
 
-    def add_texts(self, node: Node | None, where: str, besides: Iterable[str] = (), *, sees_result: bool = False) -> None:
+    def add_texts(self, node: Node | None, where: str, extra: Iterable[str] = (), *, sees_result: bool = False) -> None:
         """Note each ``${expression}`` in the texts of a node."""
         for text in () if node is None else texts_in(node):
             begin = 0
             try:
                 for expression in expressions_in(text.text):
                     begin = max(text.text.find(expression, begin), 0)
-                    self._places.append(_Place(expression, text.line_of(begin), where, tuple(besides), sees_result))
+                    self._places.append(_Place(expression, text.line_of(begin), where, tuple(extra), sees_result))
             except ExpressionError as error:
                 self._problems.add(text.line, f"{where}: {error.what}", error.hint)
 
-    def check(self, declared: Collection[str], tasks: Iterable[Task]) -> None:
+    def check(self, declared: Collection[str], tasks: Iterable[TaskStep]) -> None:
         """Note what cannot be evaluated, and every name that no variable has."""
         known = [*declared, *(name for task in tasks for name in task.post), *ALWAYS_KNOWN]
         for place in self._places:
@@ -54,6 +54,6 @@ class ExpressionPlaces:
                 self._problems.add(place.line, f"{place.where}: {error.what}", error.hint)
                 continue
             for name in () if place.sees_result else names:
-                if name not in known and name not in place.besides:
-                    hint = near(name, dict.fromkeys([*place.besides, *known]))
+                if name not in known and name not in place.extra:
+                    hint = near(name, dict.fromkeys([*place.extra, *known]))
                     self._problems.add(place.line, f"{place.where}: {place.expression[:80]}: there is no {name}", hint)

@@ -20,18 +20,18 @@ from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskFile
 
 def task_orchestration(
     file: TaskFile,
-    *,
     inputs: Mapping[str, Any],
     tools: Iterable[Any] = (),
     actions: Mapping[str, Action] | None = None,
+    *,
     models: Mapping[str, Any] | None = None,
-    budget: float | None = None,
+    limits: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Orchestration:
     """Return the runs of a task file with these inputs: what can be started, nested in another run, limited and resumed.
 
     ``actions``: besides those of agentnb, or instead of them; ``models``: what actions are told about models;
-    ``budget``: in US dollars, instead of that of the file; ``settings``: plain data for the log. Raises `SettingsError` for an
+    ``limits``: of the run, instead of those of the file; ``settings``: plain data for the log. Raises `SettingsError` for an
     input that the file does not name, and `WorkflowProblems` for actions that are neither in the table nor a tool.
     """
     values = _values(file, inputs)
@@ -48,8 +48,7 @@ def task_orchestration(
         "variables": values,
         **(settings or {}),
     }
-    limits = {**file.limits, **({} if budget is None else {"budget": budget})}
-    return Orchestration(make=make, name=name, settings=logged, **limits)
+    return Orchestration(make=make, name=name, settings=logged, **(file.limits if limits is None else limits))
 
 
 def _values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:

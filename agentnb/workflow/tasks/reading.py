@@ -13,7 +13,7 @@ from agentnb.workflow.problems import Problems
 from agentnb.workflow.spec import DEFAULT_LOOPS
 from agentnb.workflow.tasks.checks import check_file
 from agentnb.workflow.tasks.expression_places import ExpressionPlaces
-from agentnb.workflow.tasks.spec import Task, TaskFile
+from agentnb.workflow.tasks.spec import TaskFile, TaskStep
 from agentnb.workflow.tasks.task_reader import TASK_KEYS, TaskReader
 from agentnb.workflow.yaml_source import MappingNode, ScalarNode, kind_of, plain, read_yaml
 
@@ -86,13 +86,13 @@ class _Stage:
         self.blocks: dict[str, range] = {}
         self.variables: dict[str, Any] = {}
         """Those that are declared beside the tasks of a block."""
-        self._tasks: list[Task] = []
+        self._tasks: list[TaskStep] = []
         self._lines: dict[str, int] = {}
         """Where each name of a task or block was given first."""
         self._reader = TaskReader(places, problems, self._take_name)
         self._problems = problems
 
-    def read(self, file: Fields, key: str) -> tuple[Task, ...]:
+    def read(self, file: Fields, key: str) -> tuple[TaskStep, ...]:
         stage = file.fields(key, key)
         if stage is not None:
             self._read(stage, "")
@@ -130,7 +130,7 @@ class _Stage:
 
     def _take_name(self, name: str, line: int) -> None:
         if not NAME.fullmatch(name):
-            self._problems.add(line, f'"{name}" is no name of a task or block', "Use letters, digits, - and _")
+            self._problems.add(line, f'"{name}" is not a name of a task or block', "Use letters, digits, - and _")
         elif name in self._lines:
             what = f'The name "{name}" is given twice, first in line {self._lines[name]}'
             self._problems.add(line, what, "Give each task and each block of a file a name of its own")
@@ -142,5 +142,5 @@ def _variables(fields: Fields, key: str, problems: Problems) -> dict[str, Any]:
     entries = found.node.entries if found is not None else {}
     for name, entry in entries.items():
         if not VARIABLE.fullmatch(name):
-            problems.add(entry.line, f'{key}: "{name}" is no name of a variable', "Use letters, digits and _")
+            problems.add(entry.line, f'{key}: "{name}" is not a name of a variable', "Use letters, digits and _")
     return {name: plain(entry.value) for name, entry in entries.items()}

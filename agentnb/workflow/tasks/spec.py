@@ -42,7 +42,7 @@ class Await:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task(StepSpec):
+class TaskStep(StepSpec):
     """Calls an action, sets variables, and says where to continue; each of them may be missing."""
 
     kind: ClassVar[str] = "task"
@@ -67,7 +67,7 @@ class Task(StepSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EmitTask(Task):
+class EmitStep(TaskStep):
     """Does one task for each item of a list, eight of them at the same time."""
 
     kind: ClassVar[str] = "emit"
@@ -75,12 +75,12 @@ class EmitTask(Task):
     """``forEach``: a text with an expression whose value is a list, or the list."""
     item_name: str = ""
     """``as``: the variable that the task reads the item from."""
-    task: Task
+    task: TaskStep
     wait: Await = Await()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AwaitTask(Task):
+class AwaitStep(TaskStep):
     """Waits for tasks in the background; its result are theirs."""
 
     kind: ClassVar[str] = "await"
@@ -107,7 +107,7 @@ class CallStep(StepSpec):
 class TaskFile:
     """A whole task file."""
 
-    tasks: tuple[Task, ...] = ()
+    tasks: tuple[TaskStep, ...] = ()
     """In the order in which they run, whatever the blocks around them."""
     blocks: Mapping[str, range] = field(default_factory=dict)
     """Blocks by name, with the places of their tasks."""

@@ -10,7 +10,7 @@ from agentnb.workflow.fields import Fields
 from agentnb.workflow.problems import Problems
 from agentnb.workflow.spec import Retry
 from agentnb.workflow.tasks.expression_places import ExpressionPlaces
-from agentnb.workflow.tasks.spec import Await, AwaitTask, EmitTask, Goto, OnErrorStep, Task
+from agentnb.workflow.tasks.spec import Await, AwaitStep, EmitStep, Goto, OnErrorStep, TaskStep
 from agentnb.workflow.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, plain
 
 TASK_KEYS = (
@@ -46,7 +46,7 @@ class TaskReader:
         self._problems = problems
         self._take_name = take_name
 
-    def task(self, fields: Fields, name: str, path: str) -> Task:
+    def task(self, fields: Fields, name: str, path: str) -> TaskStep:
         """Return the task of a mapping; what is wrong in it is noted."""
         fields.refuse_unknown(TASK_KEYS)
         common = self._common(fields, name, path)
@@ -60,18 +60,18 @@ class TaskReader:
             return self._emit_task(fields, common)
         if "await" in fields:
             return self._await_task(fields, common)
-        return Task(**common)
+        return TaskStep(**common)
 
-    def _common(self, fields: Fields, name: str, path: str, besides: tuple[str, ...] = ()) -> dict[str, Any]:
+    def _common(self, fields: Fields, name: str, path: str, extra: tuple[str, ...] = ()) -> dict[str, Any]:
         return {
             "id": name,
             "path": path,
             "line": fields.line,
             "action": self._action(fields),
-            "input": self._input(fields, besides),
-            "when": self._expression(fields, "when", besides),
+            "input": self._input(fields, extra),
+            "when": self._expression(fields, "when", extra),
             "retry": self._retry(fields),
-            "handler": self._handler(fields, path, besides),
+            "handler": self._handler(fields, path, extra),
             "abort": bool(fields.flag("abort")),
         }
 
@@ -81,20 +81,20 @@ class TaskReader:
         action = fields.text("action")
         if action is not None and not _ACTION.fullmatch(action):
             hint = "Write service:method, such as tides:fetch for the tool tides_fetch"
-            self._problems.add(fields.line_of("action"), f'{fields.where}: "{action}" is no action', hint)
+            self._problems.add(fields.line_of("action"), f'{fields.where}: "{action}" is not an action', hint)
         return action
 
-    def _input(self, fields: Fields, besides: tuple[str, ...]) -> dict[str, Any]:
-        self._places.add_texts(fields.given("input"), f"{fields.where}: input", besides)
+    def _input(self, fields: Fields, extra: tuple[str, ...]) -> dict[str, Any]:
+        self._places.add_texts(fields.given("input"), f"{fields.where}: input", extra)
         return fields.mapping("input") or {}
 
-    def _expression(self, fields: Fields, key: str, besides: tuple[str, ...] = ()) -> str | None:
+    def _expression(self, fields: Fields, key: str, extra: tuple[str, ...] = ()) -> str | None:
         text = fields.text(key)
         if text is None:
             return None
         if text.startswith("${") and text.endswith("}"):
             text = text[2:-1].strip()
-        self._places.add(text, fields.line_of(key), f"{fields.where}: {key}", besides)
+        self._places.add(text, fields.line_of(key), f"{fields.where}: {key}", extra)
         return text
 
     def _post(self, fields: Fields) -> dict[str, Any]:
@@ -104,7 +104,9 @@ class TaskReader:
         has_result = any(key in fields for key in ("action", "emit", "await"))
         for name, entry in post.node.entries.items():
             if not _VARIABLE.fullmatch(name) or name == "result":
-                self._problems.add(entry.line, f'{post.where}: "{name}" is no name of a variable', "Use letters, digits and _")
+                self._problems.add(
+                    entry.line, f'{post.where}: "{name}" is not a name of a variable', "Use letters, digits and _"
+                )
             self._places.add_texts(entry.value, post.where, ("result",), sees_result=has_result)
         return {name: plain(entry.value) for name, entry in post.node.entries.items()}
 
@@ -126,13 +128,13 @@ class TaskReader:
             return None
         return Goto(task=task, when=self._expression(fields, "when"), line=fields.line_of("task"))
 
-    def _handler(self, fields: Fields, path: str, besides: tuple[str, ...]) -> OnErrorStep | None:
+    def _handler(self, fields: Fields, path: str, extra: tuple[str, ...]) -> OnErrorStep | None:
         found = fields.fields("onError")
         if found is None:
             return None
         found.refuse_unknown(("action", "input"))
         action = self._action(found)
-        given = self._input(found, (*besides, "step", "error"))
+        given = self._input(found, (*extra, "step", "error"))
         if action is None:
             self._problems.add(found.line, f"{found.where} has no action", "Write onError: {action: service:method}")
             return None
@@ -167,12 +169,12 @@ class TaskReader:
                 return float(cast(float, node.value))
             if found := _DURATION.fullmatch(node.text.strip()):
                 return float(found[1]) * _SECONDS[found[2]]
-        self._problems.add(node.line, f"{fields.where}: {key} is no duration: {kind_of(node)}", "Write 500ms, 1s, 5m or 1h")
+        self._problems.add(node.line, f"{fields.where}: {key} is not a duration: {kind_of(node)}", "Write 500ms, 1s, 5m or 1h")
         return None
 
     # Tasks that work with others
 
-    def _emit_task(self, fields: Fields, common: dict[str, Any]) -> Task:
+    def _emit_task(self, fields: Fields, common: dict[str, Any]) -> TaskStep:
         for key in ("action", "input", "retry"):
             if key in fields:
                 what = f"{fields.where}: {key} is of the task in emit, not of the one around it"
@@ -180,7 +182,7 @@ class TaskReader:
         emit = fields.fields("emit")
         wait = self._await(fields)
         if emit is None:
-            return Task(**common)
+            return TaskStep(**common)
         emit.refuse_unknown(("forEach", "as", "task"))
         for key in ("forEach", "as", "task"):
             if key not in emit:
@@ -189,16 +191,16 @@ class TaskReader:
                 )
         name = emit.text("as") or ""
         if name and not _VARIABLE.fullmatch(name):
-            self._problems.add(emit.line_of("as"), f'{emit.where}: "{name}" is no name of a variable')
+            self._problems.add(emit.line_of("as"), f'{emit.where}: "{name}" is not a name of a variable')
         self._places.add_texts(emit.given("forEach"), f"{emit.where}: forEach")
         task = self._item_task(emit, common["path"], name)
         if task is None:
-            return Task(**common)
+            return TaskStep(**common)
         timeout = self._timeout(fields)
         common["in_background"] = common["in_background"] or wait is None
-        return EmitTask(**common, each=emit.data("forEach"), item_name=name, task=task, wait=wait or Await(), timeout=timeout)
+        return EmitStep(**common, each=emit.data("forEach"), item_name=name, task=task, wait=wait or Await(), timeout=timeout)
 
-    def _item_task(self, emit: Fields, path: str, name: str) -> Task | None:
+    def _item_task(self, emit: Fields, path: str, name: str) -> TaskStep | None:
         tasks = emit.fields("task")
         if tasks is None:
             return None
@@ -219,17 +221,17 @@ class TaskReader:
         fields.refuse_unknown(TASK_KEYS)
         if "action" not in fields:
             self._problems.add(fields.line, f"{fields.where} has no action", "Write action: service:method")
-        return Task(**self._common(fields, key, f"{path}/{key}", (name,)))
+        return TaskStep(**self._common(fields, key, f"{path}/{key}", (name,)))
 
-    def _await_task(self, fields: Fields, common: dict[str, Any]) -> Task:
+    def _await_task(self, fields: Fields, common: dict[str, Any]) -> TaskStep:
         wait = self._await(fields)
         if wait is None:
-            return Task(**common)
+            return TaskStep(**common)
         for key in ("action", "input", "async", "retry"):
             if key in fields:
                 what = f"{fields.where}: {key} has no meaning beside await, which is of emit, or of tasks in the background"
                 self._problems.add(fields.line_of(key), what, "Write dependsOn, or a task of its own that awaits")
-        return AwaitTask(**common, wait=wait, timeout=self._timeout(fields))
+        return AwaitStep(**common, wait=wait, timeout=self._timeout(fields))
 
     def _await(self, fields: Fields) -> Await | None:
         node = fields.given("await")

@@ -38,13 +38,13 @@ class Variables:
         """Set some of them."""
         self._values.update(values)
 
-    def holds(self, expression: str, besides: Mapping[str, Any] = NO_NAMES) -> bool:
+    def holds(self, expression: str, extra: Mapping[str, Any] = NO_NAMES) -> bool:
         """Return whether the value of the expression is true, neither 0 nor empty. Raises `ExpressionError`."""
-        return bool(evaluate(expression, self._names(besides)))
+        return bool(evaluate(expression, self._names(extra)))
 
-    def filled(self, data: Any, besides: Mapping[str, Any] = NO_NAMES) -> Any:
+    def filled(self, data: Any, extra: Mapping[str, Any] = NO_NAMES) -> Any:
         """Return a copy of plain data with its ``${...}`` replaced. Raises `ExpressionError`."""
-        return copy.deepcopy(substituted(data, self._names(besides)))
+        return copy.deepcopy(substituted(data, self._names(extra)))
 
     def after(self, post: Mapping[str, Any], result: Any) -> dict[str, Any]:
         """Return what a ``post`` sets after this result. Raises `ExpressionError`."""
@@ -55,8 +55,8 @@ class Variables:
             sets[name] = copy.deepcopy(substituted(data, names))
         return dict(plain_data(sets, "What post sets"))
 
-    def _names(self, besides: Mapping[str, Any]) -> ChainMap[str, Any]:
-        return ChainMap(dict(besides), self._values, self._declared)
+    def _names(self, extra: Mapping[str, Any]) -> ChainMap[str, Any]:
+        return ChainMap(dict(extra), self._values, self._declared)
 
 
 def parsed(result: Any) -> Any:
