@@ -161,9 +161,9 @@ class _Reading:
             raise _Wrong(f"there is no schema {event.schema}")
         if event.prompt.role != "user":
             raise _Wrong(f"the prompt is a message of the {event.prompt.role}, not of the user")
-        if event.run_kind == "agent" and not any(
-            isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in event.prompt.parts
-        ):
+        # A workflow may be run without one.
+        says = any(isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in event.prompt.parts)
+        if event.run_kind == "agent" and not says:
             raise _Wrong("the prompt is blank")
         for name in ("guidance", "policy", "history"):
             if not isinstance(event.settings.get(name, {}), dict):

@@ -196,20 +196,24 @@ class StepOrchestrator:
         fields["title"] = encodable(fields["title"])
         self.log.emit(w.StepStarted, step=step, **fields)
 
-    async def nested_run(self, run_id: str, what: Runnable, prompt: str, options: RunOptions, *, is_new: bool) -> Run:
+    async def nested_run(
+        self, run_id: str, what: Runnable, prompt: str, options: RunOptions | None = None, *, is_new: bool
+    ) -> Run:
         """Run, or resume, the nested run with this id to its end; return it as it is if it has ended.
 
         ``is_new``: no process has begun it.
         """
         if is_new or not self._has_log(run_id):
-            return await _ended_run(what.run(prompt, replace(options, parent=self.log, run_id=run_id)))
+            # Made in one go if there are no others: this is a tenth of what a step costs.
+            new = replace(options, parent=self.log, run_id=run_id) if options else RunOptions(parent=self.log, run_id=run_id)
+            return await _ended_run(what.run(prompt, new))
         store = self._store_for(run_id)
         found: Run = store.load(run_id)
         if not found.should_continue and found.status != "interrupted":
             return found
         writer, found = store.reopen(run_id)
         try:
-            return await _ended_run(what.resume_here(found, writer, replace(options, store=store)))
+            return await _ended_run(what.resume_here(found, writer, replace(options or RunOptions(), store=store)))
         finally:
             writer.close()  # also if it was refused: nobody else could resume it
 

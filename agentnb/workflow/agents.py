@@ -40,7 +40,8 @@ class WorkflowAgents:
         self._given = given
         self.toolbox = Toolbox([as_tool(one) for one in tools])
         self._model = model
-        self._replies = replies or {}
+        self._replies = {} if replies is None else replies
+        self._is_scripted = replies is not None
         self._settings = dict(settings or {})
         self._made: dict[str, Agent] = {}
         self._scripts: dict[str, ScriptedModel] = {}
@@ -76,7 +77,7 @@ class WorkflowAgents:
     def _make(self, spec: AgentSpec, instruction: str) -> Agent:
         model: Any = self._own_scripts.get(spec.name) or spec.model or self._model
         if model is None:
-            if not self._replies:
+            if not self._is_scripted:
                 what = f"The agent {spec.name} has no model"
                 raise SettingsError(what, "Name one in the file, model: provider:name, or run the workflow with model=")
             model = ScriptedModel((), name=f"scripted:{spec.name}")

@@ -6,7 +6,7 @@ finished is not run again, and a failed attempt is not waited for again.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ class RecordedSteps:
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._left: dict[str, deque[Any]] = {}
-        self._within: dict[str, set[str]] = {}
+        self._within: dict[str, list[str]] = {}
         """By path, the steps that are within it."""
         for event in events:
             if isinstance(event, KINDS):
@@ -43,26 +43,33 @@ class RecordedSteps:
             del self._left[step]
         return event
 
-    def pass_by(self, step: str, until: int, *, itself: bool = False) -> None:
-        """Count the events of the steps within this one, up to the event with this number, as come to.
-
-        What a block gave in an attempt or an execution that is over is not done again: its steps are not come to.
-        ``itself``: the step's own events, and none within.
-        """
-        for path in (step,) if itself else self._within.get(step, ()):
-            left = self._left.get(path)
-            while left and left[0].seq < until:
-                left.popleft()
-            if left is not None and not left:
-                del self._left[path]
-
-    def _note_around(self, step: str) -> None:
-        around = step.rpartition("/")[0]
-        while around:
-            self._within.setdefault(around, set()).add(step)
-            around = around.rpartition("/")[0]
-
     def is_next(self, kind: type[Event], step: str) -> bool:
         """Return whether the next event of the step is of this kind."""
         left = self._left.get(step)
         return bool(left) and type(left[0]) is kind  # type: ignore[index]  # not empty
+
+    def pass_over(self, block: str, before: int) -> Counter[str]:
+        """Count the events of steps within a block as come to, up to the event of the log with this number.
+
+        Returns how often each of these steps was begun there.
+        """
+        begun: Counter[str] = Counter()
+        for step in self._within.get(block, ()):
+            begun[step] += self.pass_over_step(step, before)
+        return begun
+
+    def pass_over_step(self, step: str, before: int) -> int:
+        """Count the events of a step as come to, up to the event with this number; return how often it was begun there."""
+        left, begun = self._left.get(step), 0
+        while left and left[0].seq < before:
+            event = left.popleft()
+            begun += isinstance(event, w.StepStarted) and event.attempt == 1
+        if left is not None and not left:
+            del self._left[step]
+        return begun
+
+    def _note_around(self, step: str) -> None:
+        around = step.rpartition("/")[0]
+        while around:
+            self._within.setdefault(around, []).append(step)
+            around = around.rpartition("/")[0]

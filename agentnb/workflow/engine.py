@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -60,8 +61,8 @@ class Attempt:
     """One attempt at a step."""
 
     place: Place
-    limit: asyncio.Timeout
-    """Its time limit, which stands still while the person is asked."""
+    limit: asyncio.Timeout | None = None
+    """Its time limit, if it has one, which stands still while the person is asked."""
     run_id: str = ""
     """Id of the nested run that does the work, if one does."""
     is_new: bool = True
@@ -251,12 +252,11 @@ class WorkflowEngine(StepOrchestrator):
         await self._begin(path)
         while True:
             started, is_new = self._started_attempt(step, place, attempt, agent=agent, inputs=inputs, nests=nests)
-            if (finished := self._recorded.take(w.StepFinished, path)) is not None:
-                self._recorded.pass_by(path, finished.seq)
-                return await self._as_finished(step, finished, done)
-            if not is_new and (tried := self._recorded.take(w.StepAttempted, path)) is not None:
-                attempt = tried.attempt + 1
-                self._recorded.pass_by(path, tried.seq)
+            ended = None if is_new else self._logged_end(path)
+            if isinstance(ended, w.StepFinished):
+                return await self._as_finished(step, ended, done)
+            if ended is not None:
+                attempt = ended.attempt + 1
                 continue
             failure, output = await self._try(step, place, work, started.nested, is_new=is_new)
             if failure is None:
@@ -291,20 +291,28 @@ class WorkflowEngine(StepOrchestrator):
         )
         return started, True
 
+    def _logged_end(self, path: str) -> w.StepFinished | w.StepAttempted | None:
+        """Return how an attempt ended in the process that died, if it did; what went on within it is over too."""
+        ended = self._recorded.take(w.StepFinished, path) or self._recorded.take(w.StepAttempted, path)
+        if ended is not None:
+            for inner, count in self._recorded.pass_over(path, ended.seq).items():
+                self._iterations[inner] = self._iterations.get(inner, 0) + count
+        return ended
+
     async def _try(
         self, step: s.StepSpec, place: Place, work: Work, nested: str, *, is_new: bool
     ) -> tuple[StepFailure | None, Any]:
         """Make one attempt; return why it failed, or None, and the output."""
-        limit = asyncio.timeout(step.timeout)
+        limit = None if step.timeout is None else asyncio.timeout(step.timeout)
         try:
-            async with limit:
+            async with limit or _unlimited:
                 return None, plain_data(await work(Attempt(place, limit, nested, is_new)))
         except (StoreError, Suspended, NothingLeft, LoopLimitReached):
             raise
         except FailedStep as error:
             return error.failure, None
         except Exception as error:
-            own = step.timeout if isinstance(error, TimeoutError) and limit.expired() else None
+            own = step.timeout if isinstance(error, TimeoutError) and limit is not None and limit.expired() else None
             return of_error(error, own), None
         except BaseException:
             self._finish(place.path, "cancelled")
@@ -348,6 +356,7 @@ class FailedStep(StepFailed):
         super().__init__(f"step {self.failure.step}: {failure.text}", failure.hint)
 
 
+_unlimited = nullcontext()
 _HEAD = frozenset({"seq", "at", "run_id", "parent_id"})
 
 

@@ -22,9 +22,10 @@ class NestedRuns:
 
     async def run(self, attempt: Attempt, what: Runnable, prompt: str) -> Run:
         """Return the nested run of an attempt, however it ended; a run that is suspended suspends this one."""
-        elicitation = self._engine.elicitation
-        answers = None if attempt.is_new else elicitation.given or None
-        options = RunOptions(suspend=elicitation.suspends, answers=answers)
+        elicitation, options = self._engine.elicitation, None
+        if elicitation.suspends or not attempt.is_new:
+            answers = None if attempt.is_new else elicitation.given or None
+            options = RunOptions(suspend=elicitation.suspends, answers=answers)
         with self.asks(attempt):
             run = await self._engine.nested_run(attempt.run_id, what, prompt, options, is_new=attempt.is_new)
         if run.is_suspended:

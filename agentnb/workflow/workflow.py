@@ -116,6 +116,7 @@ class Workflow:
         watch: Watcher | None = None,
         approve: Approve | None = None,
         answer: AnswerQuestion | None = None,
+        suspend: bool = False,
         show: bool = True,
     ) -> Run:
         """Run it to its end, on the running event loop; plain tools run in threads.
@@ -123,8 +124,9 @@ class Workflow:
         ``model``: of agents that name none; ``replies``: scripted replies by the path of a step or the name of an agent,
         instead of models; ``inputs``: what its templates read as ``$inputs.name``, or the variables of a task file, whose
         ``query`` is the prompt; ``actions``: what its tasks may call by name, besides tools. ``rerun_from`` and ``of``: begin
-        at the step with this id, with what the steps before it gave in that run. The other keywords are as for `Agent.run`.
-        Raises `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
+        at the step with this id, with what the steps before it gave in that run. ``suspend``: where the person is asked and
+        nobody is here, end as ``waiting_on_user``, to be resumed with the answer (`recover`). The other keywords are as for
+        `Agent.run`. Raises `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
         """
         self._check_prompt(prompt, inputs)
         what = self.orchestration(
@@ -138,9 +140,8 @@ class Workflow:
             actions=actions,
         )
         given: dict[str, Any] = {"store": store, "watch": watch, "approve": approve, "answer": answer}
-        options = replace(
-            options or RunOptions(show=show), **{name: value for name, value in given.items() if value is not None}
-        )
+        given = {name: value for name, value in given.items() if value is not None}
+        options = replace(options or RunOptions(show=show, suspend=suspend), **given)
         return checked(await what.run(prompt, options))
 
     def start(self, prompt: str = "", options: RunOptions | None = None, **settings: Any) -> LiveRun:

@@ -292,5 +292,6 @@ class TaskEngine(WorkflowEngine):
             self._started.pop(event.step, None)
             raise asyncio.CancelledError
         if event.status == "completed":
-            self._recorded.pass_by(f"{event.step}.onError", event.seq, itself=True)
+            handler = f"{event.step}.onError"
+            self._iterations[handler] = self._iterations.get(handler, 0) + self._recorded.pass_over_step(handler, event.seq)
         return await super()._as_finished(step, event, done)

@@ -1,0 +1,333 @@
+"""The engine: what it does beyond the examples, on every way out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from virtual_time import VirtualTimeLoop
+from workflow_examples import played, ran, waits
+
+from agentnb import Agent, Run, RunOptions, Store, ToolCall, Workflow, tables
+from agentnb.core.work_events import BranchTaken, StepFinished, StepStarted
+from agentnb.errors import SettingsError, WorkflowError
+from agentnb.models import ScriptedModel
+from agentnb.workflow.loops import LoopCounters, LoopLimitReached
+
+
+def steps(text: str, *, agents: str = "a b c d", **settings: Any) -> Workflow:
+    """A workflow of these steps, with an agent for each letter."""
+    declared = "\n".join(f"  {name}: {{instruction: Work.}}" for name in agents.split())
+    return Workflow.from_yaml(f"agents:\n{declared}\nworkflow:\n{text}\n", **settings)
+
+
+def with_tools(text: str, *tools: Callable[..., Any]) -> Workflow:
+    return Workflow.from_yaml(f"workflow:\n{text}\n", tools=tools)
+
+
+def by_itself(work: Callable[[], Any]) -> Any:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(work())
+
+
+@pytest.mark.req("R4.11", "R4.10")
+def test_a_step_has_the_prompt_of_the_workflow_or_its_own_and_sees_as_much_as_it_says(tmp_path: Path) -> None:
+    workflow = steps("""
+  - {type: agent, name: a}
+  - {type: agent, name: b, prompt: "Go on with {{ $steps.a.output }}", context: none}
+  - {type: agent, name: c, context: [b]}
+  - {type: agent, name: d, prompt: "{{ $prompt }}!"}
+""")
+    replies = {"a": ["A"], "b": ["B"], "c": ["C"], "d": ["D"]}
+    seen = {}
+    for prompt in ("", "Do it"):
+        store = Store(tmp_path / prompt)
+        run = played(workflow, prompt, replies, store)
+        seen[prompt] = [store.load(record.nested).prompt.split("\n\n") for record in run.step_records.values()]
+    proceed = "Please proceed with the workflow step."
+    assert [one[-1] for one in seen[""]] == [proceed, "Go on with A", proceed, "!"]
+    assert [one[-1] for one in seen["Do it"]] == ["Do it", "Go on with A", "Do it", "Do it!"]
+    assert seen["Do it"][1] == ["Go on with A"]
+    assert seen["Do it"][2] == ["--- Prior Step Outputs ---", "[b (agent: b)]:\nB", "--- End Prior Step Outputs ---", "Do it"]
+
+
+def test_tools_are_called_with_values_and_fail_their_step_by_their_code(subtests: pytest.Subtests) -> None:
+    async def table(station: str) -> dict[str, Any]:
+        """Table."""
+        return {"station": station, "rows": [1, 2]}
+
+    def count(rows: list[int]) -> int:
+        """Count."""
+        return len(rows)
+
+    async def bad() -> str:
+        """Fail."""
+        raise ValueError("no such table")
+
+    run = played(
+        with_tools(
+            """
+  - {id: t, type: tool, name: table, args: {station: brest}}
+  - {id: n, type: tool, name: count, args: {rows: "{{ $steps.t.output.rows }}"}}
+""",
+            table,
+            count,
+        ),
+        "",
+        {},
+    )
+    assert (run.status, run.text, run.steps["n"]["output"]) == ("completed", "2", 2)
+    assert run.steps["t"] == {
+        "tool": "table",
+        "output": {"station": "brest", "rows": [1, 2]},
+        "runs": [{"output": {"station": "brest", "rows": [1, 2]}, "attempts": 1}],
+    }
+    for on, tries in [("[tool_error]", 3), ("[timeout]", 1), ("['/such table/']", 3), ("['/such chair/']", 1)]:
+        with subtests.test(on):
+            failed = played(with_tools(f"  - {{id: x, type: tool, name: bad, retry: {{max_attempts: 2, on: {on}}}}}", bad), "", {})
+            assert failed.step_records["x"].attempts == tries
+            assert failed.error is not None and "no such table" in failed.error.message
+    with pytest.raises(SettingsError, match="no tool nowhere"):
+        with_tools("  - {type: tool, name: nowhere}", table).run_sync()
+
+
+@pytest.mark.req("R4.20")
+def test_children_meet_and_a_map_is_bounded(tmp_path: Path) -> None:
+    barrier, going, most = asyncio.Barrier(3), [0], [0]
+
+    async def meet() -> str:
+        """Wait for the others."""
+        await barrier.wait()
+        return "met"
+
+    async def count(item: int, index: int) -> int:
+        """Count who is here."""
+        going[0] += 1
+        most[0] = max(most[0], going[0])
+        await asyncio.sleep(1)
+        going[0] -= 1
+        return item * 10 + index
+
+    text = "  - {type: parallel, id: p, steps: [" + ", ".join(f"{{id: m{n}, type: tool, name: meet}}" for n in range(3)) + "]}"
+    assert played(with_tools(text, meet), "", {}).status == "completed"
+    for bound, given in ((8, ""), (3, ", max_concurrency: 3")):
+        most[0] = 0
+        items = json.dumps([*range(20)])
+        args = '{item: "{{ $item }}", index: "{{ $index }}"}'
+        workflow = with_tools(
+            f"  - {{id: m, type: map, over: {items}, step: {{type: tool, name: count, args: {args}}}{given}}}", count
+        )
+        run = played(workflow, "", {})
+        assert most[0] == bound
+        assert run.steps["m"]["output"] == [item * 11 for item in range(20)]
+
+
+def test_what_a_failed_step_leads_to_is_what_it_says(subtests: pytest.Subtests) -> None:
+    text = """
+  - {id: x, type: agent, name: a, on_error: HANDLING}
+  - {id: y, type: agent, name: b}
+  - {id: z, type: agent, name: c}
+"""
+    for handling, status, order, output in [
+        ("fail", "failed", ["x"], None),
+        ("{continue: {rows: []}}", "completed", ["x", "y", "z"], {"rows": []}),
+        ("{continue: null}", "completed", ["x", "y", "z"], None),
+        ("{goto: z}", "completed", ["x", "z"], None),
+    ]:
+        with subtests.test(handling):
+            replies = {"x": [{"error": "provider"}], "y": ["Y"], "z": ["Z"]}
+            run = played(steps(text.replace("HANDLING", handling)), "Go", replies)
+            assert (run.status, ran(run)) == (status, order)
+            assert ("x" in run.steps) == ("continue" in handling)
+            if "continue" in handling:
+                assert run.steps["x"]["output"] == output and "provider" in run.step_records["x"].error
+
+
+def test_a_timeout_fails_the_attempt_and_time_to_ask_the_person_does_not_count() -> None:
+    async def slow() -> str:
+        """Take long."""
+        await asyncio.sleep(100)
+        return "done"
+
+    run = played(with_tools("  - {id: s, type: tool, name: slow, timeout: 5, retry: {max_attempts: 1, on: [timeout]}}", slow), "", {})
+    assert (run.status, run.step_records["s"].attempts, waits(run)) == ("failed", 2, {"s": [1]})
+    assert run.error is not None and "did not end within 5 s" in run.error.message
+
+    async def late(question: Any) -> Any:
+        await asyncio.sleep(1000)
+        return True
+
+    asked = with_tools("  - {id: h, type: human, ask: Go on?, confirm: true, timeout: 5}")
+    run = by_itself(lambda: asked.run(answer=late, show=False))
+    assert (run.status, run.steps["h"]["output"], run.questions[0].question.kind) == ("completed", True, "human_step")
+
+
+def test_the_person_is_asked_in_the_form_that_the_step_says(subtests: pytest.Subtests) -> None:
+    for given, schema, answer in [
+        ("choices: [red, blue]", {"enum": ["red", "blue"]}, "blue"),
+        ("confirm: true", {"type": "boolean"}, False),
+        ("form: {type: object, properties: {n: {type: integer}}, required: [n]}", {}, {"n": 3}),
+        ("timeout: 9", {"type": "string"}, "words"),
+    ]:
+        with subtests.test(given):
+            workflow = with_tools(f'  - {{id: h, type: human, ask: "About {{{{ $prompt }}}}?", {given}}}')
+            run = by_itself(lambda workflow=workflow, answer=answer: workflow.run("gulls", answer=lambda _: answer, show=False))
+            asked = run.questions[0].question
+            assert (run.steps["h"]["output"], asked.message) == (answer, "About gulls?")
+            assert schema == {} or asked.schema == schema
+
+
+@pytest.mark.req("R4.18", "R4.30", "K4.3", "K4.4")
+def test_inner_loops_begin_anew_when_the_outer_goes_round_and_retries_do_not_count() -> None:
+    counters = LoopCounters(3)
+    for _ in range(2):
+        assert [counters.go_back(2, 1, "inner", "b") for _ in range(2)] == [1, 2]
+        counters.go_back(3, 0, "outer", "a")
+    with pytest.raises(LoopLimitReached, match=r"workflow: max loop iterations exceeded \(step: a, limit: 3\)"):
+        counters.go_back(3, 0, "outer", "a")
+    text = """
+  max_loop_iterations: 3
+  steps:
+    - {id: x, type: agent, name: a, retry: {max_attempts: 1, initial_delay_seconds: 0}}
+    - {id: inner, type: condition, condition: "{{ $steps.x.output.inner }}", false: {goto: x}}
+    - {id: outer, type: condition, condition: "{{ $steps.x.output.outer }}", false: {goto: x}}
+"""
+    said = [(False, False), (False, False), (True, False), (False, False), (True, False), (True, True)]
+    lines: list[Any] = [json.dumps({"inner": inner, "outer": outer}) for inner, outer in said]
+    workflow = steps(text)
+    run = played(workflow, "Go", {"x": [{"error": "provider"}, *lines]})
+    assert (run.status, dict(run.back_edges)) == ("completed", {"inner -> x": 3, "outer -> x": 2})
+    assert [one["attempts"] for one in run.steps["x"]["runs"]] == [2, 1, 1, 1, 1, 1]
+    counts = [(event.step, event.count) for event in run.events if isinstance(event, BranchTaken) and event.count]
+    assert counts == [("inner", 1), ("inner", 2), ("outer", 1), ("inner", 1), ("outer", 2)]
+    table = tables.steps(run)
+    assert list(table[table.step == "x"].iteration) == [1, 1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.req("R4.19", "R4.35", "K4.10")
+def test_the_way_through_is_the_same_each_time_and_end_ends_it() -> None:
+    workflow = steps("""
+  - {id: x, type: agent, name: a}
+  - {id: c, type: condition, condition: "{{ $steps.x.output == 'go' }}", true: [{id: y, type: agent, name: b}]}
+  - {id: z, type: agent, name: c, end: true}
+  - {id: never, type: condition, condition: "true", true: {goto: x}}
+""".replace("  - {id: never, type: condition, condition: \"true\", true: {goto: x}}\n", ""))
+    for said, order in (("go", ["x", "c", "y", "z"]), ("no", ["x", "c", "z"])):
+        assert ran(played(workflow, "Go", {"x": [said], "y": ["Y"], "z": ["Z"]})) == order
+    failing = [played(workflow, "Go", {"x": ["go"], "y": [{"error": "refused"}]}) for _ in range(2)]
+    first, second = [(one.status, one.error and one.error.message, one.step_context) for one in failing]
+    assert first == second and first[0] == "failed" and first[2]["order"] == ["x", "c"]
+
+
+@pytest.mark.req("R4.14", "R4.15")
+def test_a_condition_reads_what_is_true_and_refuses_the_rest(subtests: pytest.Subtests) -> None:
+    workflow = steps("""
+  - {id: x, type: agent, name: a}
+  - {id: c, type: condition, condition: "{{ $steps.x.output.ok }}", true: [{id: y, type: agent, name: b}], false: {goto: end}}
+""")
+    for said, way in [
+        ('{"ok": true}', True),
+        ('```json\n{"ok": "YES"}\n```', True),
+        ('I think {"ok": 0} is right.', False),
+        ('{"ok": "maybe"}', 'workflow: condition did not resolve to boolean: "{{ $steps.x.output.ok }}"'),
+        ('{"fine": true}', "$steps.x.output has no ok"),
+    ]:
+        with subtests.test(said):
+            run = played(workflow, "Go", {"x": [said], "y": ["Y"]})
+            if isinstance(way, bool):
+                assert (run.status, run.steps["c"]["output"]) == ("completed", way)
+            else:
+                assert run.error is not None and way in run.error.message
+
+
+@pytest.mark.req("R4.31")
+def test_what_cannot_work_and_what_was_stopped_is_not_tried_again(tmp_path: Path) -> None:
+    text = '  - {id: x, type: agent, name: a, prompt: "{{ $inputs.who }}", retry: {max_attempts: 5}}'
+    workflow = Workflow.from_yaml(f"agents: {{a: {{instruction: Work.}}}}\ninputs: {{who: null}}\nworkflow:\n{text}\n")
+    assert played(workflow, "", {"x": ["A"]}, inputs={"who": "you"}).status == "completed"
+    with pytest.raises(SettingsError, match="no input whom"):
+        played(workflow, "", {"x": ["A"]}, inputs={"whom": "you"})
+    began = asyncio.Event()
+
+    async def wait() -> str:
+        """Wait for ever."""
+        began.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    waiting = with_tools("  - {id: p, type: parallel, retry: {max_attempts: 3}, steps: [{id: w, type: tool, name: wait}]}", wait)
+
+    async def stopped() -> Run:
+        task = asyncio.ensure_future(waiting.run(show=False, store=Store(tmp_path)))
+        await began.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return Store(tmp_path).load(Store(tmp_path).ids()[0])
+
+    run = by_itself(stopped)
+    assert (run.status, {name: one.status for name, one in run.step_records.items()}) == (
+        "cancelled",
+        {"p": "cancelled", "p/w": "cancelled"},
+    )
+    assert [event.step for event in run.events if isinstance(event, StepFinished)] == ["p/w", "p"]
+
+
+def test_a_part_of_the_steps_runs_again_with_what_was_there_before() -> None:
+    workflow = steps("""
+  - {id: x, type: agent, name: a}
+  - {id: p, type: parallel, steps: [{id: l, type: agent, name: b}, {id: r, type: agent, name: b}]}
+  - {id: z, type: agent, name: c, prompt: "{{ $steps.p.outputs.r.output }}"}
+""")
+    first = played(workflow, "Go", {"x": ["X"], "p/l": ["L"], "p/r": ["R"], "z": [{"error": "provider"}]})
+    assert first.status == "failed"
+    again = played(workflow, "Go", {"z": ["Z"]}, rerun_from="z", of=first)
+    assert (again.status, again.text, ran(again)) == ("completed", "Z", ["x", "p/l", "p/r", "z"])
+    assert again.step_context["order"] == ["x", "p", "z"]
+    assert [event.step for event in again.events if isinstance(event, StepStarted) and event.nested in {"", *nested_of(first)}] == [
+        "x",
+        "p",
+        "p/l",
+        "p/r",
+    ]
+    with pytest.raises(SettingsError, match="no output of p"):
+        played(workflow, "Go", {}, rerun_from="z", of=played(workflow, "Go", {"x": ["X"], "p/l": [{"error": "provider"}]}))
+    with pytest.raises(SettingsError, match="no step 'y'"):
+        played(workflow, "Go", {}, rerun_from="y", of=first)
+
+
+def bare_agent(*replies: Any) -> Agent:
+    return Agent(ScriptedModel(replies), name="a")
+
+
+def nested_of(run: Run) -> set[str]:
+    return {record.nested for record in run.step_records.values() if record.nested}
+
+
+def test_agents_of_python_replace_those_of_the_file() -> None:
+    def pick(colour: str) -> str:
+        """Pick."""
+        return colour
+
+    model = ScriptedModel([ToolCall("pick", {"colour": "red"}), "Picked."])
+    own = Agent(model, tools=[pick], name="a")
+    run = Workflow.from_yaml("workflow:\n  - {id: x, type: agent, name: a}\n", agents={"a": own}).run_sync("Go", show=False)
+    assert (run.text, len(model.requests)) == ("Picked.", 2)
+    replaced = steps("  - {id: x, type: agent, name: a}").run_sync("Go", agents={"a": bare_agent("Mine.")}, model="simulated:disciplined")
+    assert replaced.text == "Mine."
+
+
+@pytest.mark.req("R4.32")
+def test_a_failure_raises_with_the_run_also_in_scripts() -> None:
+    workflow = steps("  - {id: x, type: agent, name: a}")
+    with pytest.raises(WorkflowError, match="step x: A scripted failure: provider") as caught:
+        workflow.run_sync("Go", replies={"x": [{"error": "provider"}]}, show=False)
+    assert isinstance(caught.value.run, Run) and caught.value.run.step_context == {"steps": {}, "order": []}
+    with pytest.raises(SettingsError, match="The agent a has no model"):
+        workflow.run_sync("Go")
+    live = workflow.start("Go", RunOptions(show=False), replies={"x": ["X"]})
+    assert live.result(30).text == "X"
