@@ -25,9 +25,14 @@ NO_STEPS = {"intention": None, "steps": [], "elicitation": None}
 _REFERENCE = re.compile(r"\$step\[(\d+)\]\.output\.(\w+)")
 
 
+def loaded(name: str) -> Any:
+    """What a file beside the examples says."""
+    return YAML(typ="safe", pure=True).load((HERE / name).read_text(encoding="utf-8"))
+
+
 def script(name: str) -> dict[str, Any]:
     """One scripted run of an example, as its file says it."""
-    return dict(YAML(typ="safe", pure=True).load((HERE / name).read_text(encoding="utf-8")))
+    return dict(loaded(name))
 
 
 class ScriptedTools:
