@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -12,9 +11,7 @@ from agentnb.errors import near
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.problems import Problems
-from agentnb.workflow.tasks.spec import EmitStep, TaskFile, TaskStep
-
-_SEPARATORS = re.compile(r"[./:]")
+from agentnb.workflow.tasks.spec import EmitStep, TaskFile, TaskStep, tool_name
 
 
 class ToolAnswer(NamedTuple):
@@ -55,11 +52,6 @@ ACTIONS: dict[str, Action] = {}
 """The actions of agentnb by name, such as ``llm/core:plan``. Rooms above this one add theirs."""
 
 
-def tool_name(action: str) -> str:
-    """Return the name of the tool that an action stands for: ``my/tool:summarise`` is ``my_tool_summarise``."""
-    return _SEPARATORS.sub("_", action)
-
-
 @dataclass(frozen=True, slots=True)
 class ActionTable:
     """The actions and tools of one run."""
@@ -85,6 +77,9 @@ class ActionTable:
         for task in file.tasks:
             for one in (task, task.task) if isinstance(task, EmitStep) else (task,):
                 self._check_task(one, problems)
+        for name in sorted(file.approval.allow | file.approval.block):
+            if self.tools.get(name) is None:
+                problems.add(file.approval.line, f"approval: there is no tool {name}", self._hint(name))
         problems.check()
 
     def _check_task(self, task: TaskStep, problems: Problems) -> None:
@@ -94,7 +89,9 @@ class ActionTable:
         for name, line in named:
             if name is None or name in self.actions or self.tool(name) is not None:
                 continue
-            names = [*self.actions, *(one.spec.name for one in self.tools)]
-            hint = near(name, names) if names else f"Give it a tool {tool_name(name)}: tools=[f]"
             what = f"task {task.path}: there is no action {name}, and no tool {tool_name(name)}"
-            problems.add(line, what, hint)
+            problems.add(line, what, self._hint(name))
+
+    def _hint(self, name: str) -> str:
+        known = [*self.actions, *(one.spec.name for one in self.tools)]
+        return near(name, known) if known else f"Give it a tool {tool_name(name)}: tools=[f]"

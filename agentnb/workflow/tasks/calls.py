@@ -16,7 +16,8 @@ from agentnb.workflow.spec import Retry
 from agentnb.workflow.step_failures import StepEndedBadly, of_run
 from agentnb.workflow.tasks.actions import ActionCall, ActionTable, ToolAnswer
 from agentnb.workflow.tasks.execution import Execution
-from agentnb.workflow.tasks.spec import CallStep
+from agentnb.workflow.tasks.permissions import Permissions
+from agentnb.workflow.tasks.spec import ApprovalRules, CallStep
 from agentnb.workflow.tool_steps import ToolSteps
 
 Handle = Callable[[Execution, str, str], Awaitable[None]]
@@ -26,12 +27,20 @@ Handle = Callable[[Execution, str, str], Awaitable[None]]
 class Calls:
     """The calls of one run."""
 
-    def __init__(self, engine: WorkflowEngine, table: ActionTable, settings: Mapping[str, Any], handle: Handle) -> None:
+    def __init__(
+        self,
+        engine: WorkflowEngine,
+        table: ActionTable,
+        rules: ApprovalRules,
+        settings: Mapping[str, Any],
+        handle: Handle,
+    ) -> None:
         self._engine = engine
         self._table = table
         self._settings = settings
         self._handle = handle
         self._runs = NestedRuns(engine)
+        self._permissions = Permissions(engine.log, engine.elicitation, rules)
         self._tools = ToolSteps(engine.log, engine.elicitation, self._runs.start)
 
     async def act(self, action: str, given: Any, attempt: Attempt, execution: Execution | None = None) -> Any:
@@ -55,6 +64,7 @@ class Calls:
         if tool is None:
             known = [one.spec.name for one in self._table.tools]
             raise UnknownTool(f"There is no tool {name}", near(name, known) or "Give the run its tools: tools=[f]")
+        arguments = await self._permissions.arguments(tool.spec.name, arguments, attempt)
         return await self._tools.call(tool, arguments, attempt.place.path)
 
     async def _call_tool(self, around: Place, key: str, name: str, arguments: dict[str, Any], retries: int = 0) -> ToolAnswer:

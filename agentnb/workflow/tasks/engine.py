@@ -50,7 +50,7 @@ class TaskEngine(WorkflowEngine):
         self._targets = {**{name: span.start for name, span in file.blocks.items()}}
         self._targets |= {task.id: place for place, task in enumerate(file.tasks)}
         self._targets.setdefault(END, len(file.tasks))
-        self._calls = Calls(self, table, settings, self.handle)
+        self._calls = Calls(self, table, file.approval, settings, self.handle)
         self._label = table.label
         self._background: dict[str, Running] = {}
         """The tasks in the background that nothing has awaited, by name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from agentnb.workflow.agent_reader import OF_WORKFLOWS, read_limits
 from agentnb.workflow.fields import Fields
@@ -13,12 +13,13 @@ from agentnb.workflow.problems import Problems
 from agentnb.workflow.spec import DEFAULT_LOOPS
 from agentnb.workflow.tasks.checks import check_file
 from agentnb.workflow.tasks.expression_places import ExpressionPlaces
-from agentnb.workflow.tasks.spec import TaskFile, TaskStep
+from agentnb.workflow.tasks.spec import ApprovalMode, ApprovalRules, TaskFile, TaskStep, tool_name
 from agentnb.workflow.tasks.task_reader import TASK_KEYS, TaskReader
 from agentnb.workflow.yaml_source import MappingNode, ScalarNode, kind_of, plain, read_yaml
 
-OF_FILES = ("init", "vars", "stage", "pipeline", "max_loop_iterations", "limits")
+OF_FILES = ("init", "vars", "stage", "pipeline", "max_loop_iterations", "limits", "approval")
 """The keys of a file."""
+MODES = ("ask", "auto", "deny")
 STAGES = ("stage", "pipeline")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 VARIABLE = re.compile(r"[^\W\d]\w*")
@@ -73,6 +74,7 @@ def _read(text: str, problems: Problems, inputs: Collection[str]) -> TaskFile:
         inputs=tuple(inputs),
         max_loop_iterations=file.whole("max_loop_iterations", 1) or DEFAULT_LOOPS,
         limits=read_limits(file.fields("limits", "limits of the task file"), OF_WORKFLOWS),
+        approval=_approval(file),
     )
     check_file(spec, problems)
     places.check({*declared, *inputs}, tasks)
@@ -135,6 +137,20 @@ class _Stage:
             what = f'The name "{name}" is given twice, first in line {self._lines[name]}'
             self._problems.add(line, what, "Give each task and each block of a file a name of its own")
         self._lines.setdefault(name, line)
+
+
+def _approval(file: Fields) -> ApprovalRules:
+    node, line = file.given("approval"), file.line_of("approval")
+    if node is None:
+        return ApprovalRules()
+    if isinstance(node, ScalarNode):
+        return ApprovalRules(mode=cast(ApprovalMode, file.choice("approval", MODES) or "auto"), line=line)
+    found = file.fields("approval", "approval")
+    if found is None:
+        return ApprovalRules()
+    found.refuse_unknown(("mode", "allow", "block"))
+    named = {key: frozenset(tool_name(one) for one in found.texts(key) or ()) for key in ("allow", "block")}
+    return ApprovalRules(mode=cast(ApprovalMode, found.choice("mode", MODES) or "auto"), **named, line=line)
 
 
 def _variables(fields: Fields, key: str, problems: Problems) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Texts are as written: `agentnb.workflow.tasks.variables` knows what ``${plan.ste
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -14,6 +15,8 @@ from agentnb.workflow.spec import DEFAULT_LOOPS, StepSpec
 
 ALWAYS_KNOWN = ("query", "context", "model", "tools", "results", "transcript", "promptTemplate")
 """Variables that every task file has; null unless they are passed or set."""
+_SEPARATORS = re.compile(r"[./:]")
+ApprovalMode = Literal["ask", "auto", "deny"]
 Mode = Literal["all", "first", "anyError"]
 
 
@@ -104,6 +107,25 @@ class CallStep(StepSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRules:
+    """Which tools may be called without asking the person. Names are those of tools."""
+
+    mode: ApprovalMode = "auto"
+    """``ask``: the person decides about each call; ``auto``: all may be called; ``deny``: none."""
+    allow: frozenset[str] = frozenset()
+    """Tools that may be called whatever the mode."""
+    block: frozenset[str] = frozenset()
+    """Tools that may never be called."""
+    line: int = 0
+
+    def verdict(self, tool: str) -> ApprovalMode:
+        """Return what the rules say of a tool: ``auto`` if it may be called, ``deny`` if not, ``ask`` if the person decides."""
+        if tool in self.block:
+            return "deny"
+        return "auto" if tool in self.allow else self.mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFile:
     """A whole task file."""
 
@@ -119,9 +141,15 @@ class TaskFile:
     """How often a goto may run its target within one loop."""
     limits: Mapping[str, Any] = field(default_factory=dict)
     """``budget`` and ``max_seconds`` of the whole run."""
+    approval: ApprovalRules = ApprovalRules()
     source: str = ""
     """The file that it was read from."""
     text: str = ""
     """The YAML."""
     warnings: tuple[Problem, ...] = ()
     """What is probably not meant."""
+
+
+def tool_name(action: str) -> str:
+    """Return the name of the tool that an action stands for: ``my/tool:summarise`` is ``my_tool_summarise``."""
+    return _SEPARATORS.sub("_", action)

@@ -18,7 +18,8 @@ from agentnb.core.work_events import StepStarted
 from agentnb.errors import WorkflowError
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 from agentnb.workflow.json_in_text import json_values
-from agentnb.workflow.tasks.actions import Action, ActionCall, tool_name
+from agentnb.workflow.tasks.actions import Action, ActionCall
+from agentnb.workflow.tasks.spec import tool_name
 
 HERE = Path(__file__).parents[1] / "examples" / "tasks"
 NO_STEPS = {"intention": None, "steps": [], "elicitation": None}
