@@ -6,10 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from agentnb.core.json_schema import plain_data
-from agentnb.core.questions import TEXT, AskedQuestion
+from agentnb.core.questions import TEXT
 from agentnb.detect.run import Run
-from agentnb.errors import NobodyToAsk
-from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps import Runnable
 from agentnb.workflow import spec as s
 from agentnb.workflow.agents import WorkflowAgents
@@ -17,6 +15,7 @@ from agentnb.workflow.engine import Attempt, Performers, WorkflowEngine
 from agentnb.workflow.nested import NestedRuns
 from agentnb.workflow.prior_outputs import WITHOUT_PROMPT, with_prior_outputs
 from agentnb.workflow.step_failures import StepEndedBadly, of_run
+from agentnb.workflow.step_questions import StepQuestions
 from agentnb.workflow.templates import rendered, rendered_text
 from agentnb.workflow.tool_steps import ToolSteps
 
@@ -41,6 +40,7 @@ class _Performers:
         self._agents = agents
         self._opened = opened
         self._runs = NestedRuns(engine)
+        self._questions = StepQuestions(engine, self._runs)
         self._tools = ToolSteps(engine.log, engine.elicitation, self._runs.start)
         self.by_kind: Mapping[str, Callable[[Any, Attempt], Awaitable[Any]]] = {
             "agent": self._agent,
@@ -66,24 +66,7 @@ class _Performers:
         return (await self._nested(attempt, self._opened(step, rendered(dict(step.inputs), scope)), prompt)).text
 
     async def _human(self, step: s.HumanStep, attempt: Attempt) -> Any:
-        question, schema = rendered_text(step.ask, attempt.place.scope), _schema(step)
-        earlier = None if attempt.is_new else self._asked(attempt.place.path)
-        if earlier is not None and earlier.outcome == "answered":
-            return earlier.answer
-        asked_as = earlier.question.id if earlier is not None and earlier.outcome == "open" else ""
-        with self._runs.asks(attempt) as asker:
-            try:
-                return await asker.ask_before(question, schema, None, asked_as, "human_step")
-            except NobodyToAsk:
-                if not self._engine.elicitation.suspends:
-                    raise
-                asker.leave_open(question, schema, asked_as, "human_step")
-                raise Suspended("nobody_here") from None
-
-    def _asked(self, path: str) -> AskedQuestion | None:
-        """Return what this step asked last, in a process that died or was not waited for."""
-        asked = self._engine.log.run.questions
-        return next((one for one in reversed(asked) if one.question.call_id == path), None)
+        return await self._questions.ask(attempt, rendered_text(step.ask, attempt.place.scope), _schema(step))
 
     async def _nested(self, attempt: Attempt, what: Runnable, prompt: str) -> Run:
         """Return the nested run that has completed."""

@@ -128,7 +128,7 @@ class Workflow:
         nobody is here, end as ``waiting_on_user``, to be resumed with the answer (`recover`). The other keywords are as for
         `Agent.run`. Raises `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
         """
-        self._check_prompt(prompt, inputs)
+        prompt = self._prompt(prompt, inputs)
         what = self.orchestration(
             agents=agents,
             tools=tools,
@@ -146,7 +146,7 @@ class Workflow:
 
     def start(self, prompt: str = "", options: RunOptions | None = None, **settings: Any) -> LiveRun:
         """Start a run in the background and return a handle on it at once; ``settings`` are those of `orchestration`."""
-        self._check_prompt(prompt, settings.get("inputs"))
+        prompt = self._prompt(prompt, settings.get("inputs"))
         return self.orchestration(**settings).start(prompt, options or RunOptions(can_ask=True))
 
     def run_sync(
@@ -233,9 +233,12 @@ class Workflow:
 
         return opened
 
-    def _check_prompt(self, prompt: str, inputs: Mapping[str, Any] | None) -> None:
-        if self.tasks is not None and prompt and (inputs or {}).get("query") is not None:
+    def _prompt(self, prompt: str, inputs: Mapping[str, Any] | None) -> str:
+        """Return the prompt of a run: that of a task file is its input ``query``."""
+        query = None if self.tasks is None or inputs is None else inputs.get("query")
+        if prompt and query is not None:
             raise SettingsError("The prompt of a task file is its input query, and both are given", "Leave one of them out")
+        return query if isinstance(query, str) else prompt
 
     def _inputs(self, given: Mapping[str, Any]) -> dict[str, Any]:
         for name in given:

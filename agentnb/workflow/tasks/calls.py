@@ -7,13 +7,15 @@ from functools import partial
 from typing import Any
 
 from agentnb.core.json_schema import plain_data
+from agentnb.core.questions import TEXT
 from agentnb.detect.run import Run
-from agentnb.errors import UnknownTool, near
+from agentnb.errors import Declined, UnknownTool, near
 from agentnb.runtime.steps import Runnable
 from agentnb.workflow.engine import Attempt, FailedStep, Place, WorkflowEngine
 from agentnb.workflow.nested import NestedRuns
 from agentnb.workflow.spec import Retry
 from agentnb.workflow.step_failures import StepEndedBadly, of_run
+from agentnb.workflow.step_questions import StepQuestions
 from agentnb.workflow.tasks.actions import ActionCall, ActionTable, ToolAnswer
 from agentnb.workflow.tasks.execution import Execution
 from agentnb.workflow.tasks.permissions import Permissions
@@ -40,6 +42,7 @@ class Calls:
         self._settings = settings
         self._handle = handle
         self._runs = NestedRuns(engine)
+        self._questions = StepQuestions(engine, self._runs)
         self._permissions = Permissions(engine.log, engine.elicitation, rules)
         self._tools = ToolSteps(engine.log, engine.elicitation, self._runs.start)
 
@@ -55,6 +58,7 @@ class Calls:
             settings=self._settings,
             call_tool=partial(self._call_tool, attempt.place),
             run=partial(self._run, attempt.place),
+            ask=partial(self._ask, attempt.place),
             failed=partial(self._failed, execution),
         )
         return plain_data(await function(call), f"The result of {action}")
@@ -95,6 +99,20 @@ class Calls:
             if not found and not self._engine.log.run.step_records[place.path].nested:
                 raise
         return found[-1] if found else self._engine.loaded(self._engine.log.run.step_records[place.path])
+
+    async def _ask(self, around: Place, key: str, message: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
+        step, place = _step(around, key)
+        found: list[dict[str, Any]] = []
+
+        async def work(attempt: Attempt) -> dict[str, Any]:
+            try:
+                answer = await self._questions.ask(attempt, message, schema or TEXT, "elicitation")
+            except Declined:
+                return {"action": "decline", "content": None}
+            return {"action": "accept", "content": answer}
+
+        await self._engine.attempts(step, place, work, agent="person", inputs={"message": message}, done=found.append)
+        return found[0]
 
     async def _failed(self, execution: Execution | None, name: str, error: str) -> bool:
         if execution is None:

@@ -6,11 +6,8 @@ from typing import Any
 
 import msgspec
 
-from agentnb.core import work_events as w
 from agentnb.core.approvals import approval_schema, decision
-from agentnb.core.events import QuestionAsked
 from agentnb.core.messages import ToolCall
-from agentnb.core.questions import AskedQuestion
 from agentnb.runtime.approval import Approval, Permission
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
@@ -18,6 +15,7 @@ from agentnb.runtime.host import plain_tools
 from agentnb.runtime.run_end import Suspended
 from agentnb.workflow.engine import Attempt
 from agentnb.workflow.step_failures import StepEndedBadly, StepFailure
+from agentnb.workflow.step_questions import asked_before
 from agentnb.workflow.tasks.spec import ApprovalRules
 
 DENIED = frozenset({"denied", "tool_error", "failed", "error"})
@@ -55,7 +53,7 @@ class Permissions:
         return arguments if found.arguments is None else found.arguments
 
     def _permission(self, name: str, arguments: dict[str, Any], attempt: Attempt) -> Permission:
-        asked = None if attempt.is_new else self._asked(attempt.place.path)
+        asked = None if attempt.is_new else asked_before(self._log, attempt.place.path, "approval")
         if asked is not None and asked.outcome == "answered":
             return Permission(asked.question.message, "approval", asked.question.schema, decision=decision(asked.answer))
         shown = msgspec.json.encode(arguments).decode()
@@ -63,15 +61,6 @@ class Permissions:
         question = f"May the task {attempt.place.path} call {name} with {shown[:MAX_SHOWN]}{more}?"
         asked_as = asked.question.id if asked is not None and asked.outcome == "open" else ""
         return Permission(question, "approval", approval_schema(), asked_as)
-
-    def _asked(self, path: str) -> AskedQuestion | None:
-        """Return what was asked about this attempt in a process that died or was suspended."""
-        for event in reversed(self._log.run.events):
-            if isinstance(event, w.StepStarted) and event.step == path:
-                break
-            if isinstance(event, QuestionAsked) and event.question.call_id == path and event.question.kind == "approval":
-                return next(one for one in self._log.run.questions if one.question.id == event.question.id)
-        return None
 
 
 def _denied(text: str) -> StepEndedBadly:

@@ -13,6 +13,7 @@ from agentnb import Run, Store, Workflow
 from agentnb.core.messages import ToolCall
 from agentnb.errors import WorkflowProblems
 from agentnb.session.recovery import recover
+from agentnb.workflow.tasks.actions import ActionCall
 from agentnb.workflow.tasks.reading import read_task_file
 
 TASKS = """
@@ -99,3 +100,23 @@ def test_wrong_rules_are_problems() -> None:
             read_task_file(asked_about(approval=approval))
     with pytest.raises(WorkflowProblems, match="mail_sent"):
         Workflow.from_yaml(asked_about(approval="{block: [mail_sent]}"), tools=Tools().tools).orchestration()
+
+
+@pytest.mark.req("R1.10")
+def test_an_action_may_ask_the_person_who_answers_when_the_run_is_resumed(tmp_path: Path) -> None:
+    store, seen = Store(tmp_path), []
+
+    async def ask(call: ActionCall) -> Any:
+        seen.append(call.input)
+        return await call.ask("0", "How deep?", {"type": "integer"})
+
+    text = "stage:\n  one: {action: person:ask, post: {depth: '${content}'}}\n"
+    workflow = Workflow.from_yaml(text)
+    run = on_virtual_time(lambda: workflow.run(store=store, show=False, suspend=True, actions={"person:ask": ask}))
+    (question,) = run.waiting
+    assert (question.kind, question.message, question.call_id) == ("elicitation", "How deep?", "one/0")
+    agent = workflow.orchestration(actions={"person:ask": ask})
+    run = asyncio.run(recover(run.id, store=store, agent=agent, answers={question.id: 7}))
+    assert (run.status, run.variables, len(seen)) == ("completed", {"depth": 7}, 2)
+    declined = on_virtual_time(lambda: workflow.run(show=False, actions={"person:ask": ask}, answer=lambda question: None))
+    assert declined.step_context["steps"]["one"]["output"] == {"action": "decline", "content": None}
