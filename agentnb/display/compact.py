@@ -17,6 +17,7 @@ from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.question_labels import answer_told
 from agentnb.display.round_notes import round_notes
 from agentnb.display.states import as_left, shown_answer, told
+from agentnb.display.step_list import has_steps, step_lines
 from agentnb.display.style import inlined
 from agentnb.display.todo_labels import todo_lines
 
@@ -69,7 +70,9 @@ def _notes(run: Run) -> Iterable[Html]:
 
 
 def _rounds(run: Run) -> Html:
-    """Return the last rounds, without the final one if it is the answer, which is shown above."""
+    """Return the last rounds, without the final one if it is the answer, which is shown above; without any, the steps."""
+    if has_steps(run):
+        return _lines("compact-lines", _that_fit([line[2:] for line in step_lines(run)], ROOM["rounds"], newest=True))
     rounds = as_left(run)
     count = len(rounds) - bool(shown_answer(run))
     last = rounds[max(0, count - LAST_ROUNDS) : count]

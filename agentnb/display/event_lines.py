@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from agentnb.core.events import AnyEvent, Event, RoundStarted, RunSuspended, Too
 from agentnb.core.usage import Usage
 from agentnb.core.work_fold import KINDS
 from agentnb.display.labels import clean, counted, duration, first_line, thousands
+from agentnb.workflow.node_states import STEP_EVENTS
 
 LONGEST = 200
 """Characters of a line."""
@@ -28,6 +29,11 @@ def event_line(event: AnyEvent) -> str:
     """
     words = _WORDS.get(type(event))
     return "" if words is None else first_line(clean(words(event)), LONGEST)
+
+
+def without_steps(events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
+    """Yield the events that are not about steps."""
+    return (event for event in events if not isinstance(event, STEP_EVENTS))
 
 
 class AlsoHappened:

@@ -7,13 +7,13 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.display.call_labels import state
 from agentnb.display.labels import FIGURE_SPACE, amount, clean, count_of, counted, dollars, duration, thousands
-from agentnb.display.states import has_ended, rounds_told
+from agentnb.display.states import has_ended, rounds_told, steps_told
 
 
 def meta(run: Run) -> list[str]:
     """Return rounds, calls, todos, time, usage and model, a few words each."""
     calls = sum(len(one.records) for one in run.rounds)
-    parts = [part for part in (rounds_told(run), counted(calls, "tool call") if calls else "") if part]
+    parts = [part for part in (rounds_told(run), steps_told(run), counted(calls, "tool call") if calls else "") if part]
     if failed := failed_calls(run):
         parts.append(f"{failed:,} failed")
     if run.todos:
@@ -54,4 +54,6 @@ def _tokens(usage: Usage, most: float | None, *, grows: bool) -> str:
 def _cost(run: Run, budget: float | None) -> str:
     if budget is not None:
         return f"{'at least ' if run.cost is None else ''}${run.spent:.4f} of {dollars(budget)}"
+    if not run.rounds and run.counters.spent_inside:
+        return f"${run.spent + run.counters.spent_inside:.4f}"
     return f"${run.cost:.4f}" if run.cost else ""

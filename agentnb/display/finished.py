@@ -18,11 +18,13 @@ from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.question import question_html
 from agentnb.display.results import is_pictured, pictures_html
 from agentnb.display.states import NextStep, next_step, notes, shown_answer, why
+from agentnb.display.step_list import has_steps
 from agentnb.display.todo_labels import todos_done
 from agentnb.display.todos import todo_list_html
 from agentnb.display.totals import Totals
 from agentnb.display.transcript import MAX_OF_PICTURES, Transcript
 from agentnb.display.trouble import trouble_links
+from agentnb.display.workflow_card import steps_html, steps_title
 
 COMMAND = re.compile(r"(%%?agent [\w=.-][\w =.-]{0,70})(?=$|[,;.](?: |$))")
 MAX_FIGURES = 6
@@ -110,6 +112,9 @@ def _folds(run: Run, totals: Totals, form: Form, shown: Transcript) -> Iterator[
         opened = any(is_open for key, is_open in form.folds.items() if form.details or not key.startswith("saw:"))
         title = f"Transcript, {counted(totals.rounds, 'round')}"
         yield _part("rounds", title, tag("div", "rounds", shown.rounds), form.is_open("rounds", opened))
+    if has_steps(run):
+        opened = any(is_open for key, is_open in form.folds.items() if key.startswith(("step:", "nested:")))
+        yield _part("rounds", steps_title(run), steps_html(run, form), form.is_open("rounds", opened))
     yield from trouble_links(totals.wrong, run.id)
     if run.todos:
         todos = tag("div", "list", todo_list_html(run.todos, live=False))

@@ -11,7 +11,7 @@ from agentnb.display.elapsed import Elapsed
 from agentnb.display.figures import used
 from agentnb.display.labels import FIGURE_SPACE, amount, clean, counted, duration, first_line, thousands, times
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.states import chip, has_ended, is_going_on, leaves_todos, rounds_told
+from agentnb.display.states import chip, has_ended, is_going_on, leaves_todos, rounds_told, steps_told
 from agentnb.display.totals import Totals
 
 TONES = {
@@ -74,7 +74,7 @@ def _milliseconds(at: datetime) -> int:
 
 def meta_html(run: Run, totals: Totals, elapsed: Elapsed | None = None) -> Html:
     """Return progress and usage, each beside its limit. With ``elapsed``, the page keeps counting the time."""
-    parts = [_rounds(run), _calls_so_far(run, totals), _elapsed(run, elapsed), *map(words, used(run))]
+    parts = [_rounds(run), words(steps_told(run)), _calls_so_far(run, totals), _elapsed(run, elapsed), *map(words, used(run))]
     shown = [part for part in parts if part]
     return tag("span", "meta", Html(" · ".join([tag("span", "part-of", part) for part in shown])))
 

@@ -12,7 +12,7 @@ from agentnb.core.questions import AskedQuestion
 from agentnb.core.rounds import WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display.bookkeeping import also_html
-from agentnb.display.event_lines import AlsoHappened
+from agentnb.display.event_lines import AlsoHappened, without_steps
 from agentnb.display.expectations import expectations_html
 from agentnb.display.figures import asked
 from agentnb.display.finding_links import finding_marks, findings_html
@@ -23,11 +23,13 @@ from agentnb.display.labels import counted, cut
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.rounds import MAX_OF_A_TEXT, round_html, round_pieces
 from agentnb.display.states import as_left, is_foreign, told
+from agentnb.display.step_list import has_steps
 from agentnb.display.style import inlined, kept
 from agentnb.display.text import ROUNDS_WHILE_RUNNING
 from agentnb.display.todos import todos_html
 from agentnb.display.totals import Totals
 from agentnb.display.transcript import transcript
+from agentnb.display.workflow_card import steps_html, workflow_html
 
 _PLAIN = Form()
 
@@ -68,6 +70,7 @@ def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
         "run",
         head_html(run, totals),
         prompt_html(asked(run), MAX_OF_A_TEXT if form.whole else MAX_OF_A_PROMPT) if prompt else NOTHING,
+        workflow_html(run),
         result_html(run),
         expectations_html(run),
         figures_html(pictured),
@@ -99,7 +102,8 @@ def running_html(
     text = tag("div", "streaming", words(streaming, MAX_OF_A_TEXT)) if streaming else NOTHING
     todos = tag("div", "list", todos_html(run.todos, live=False)) if run.todos else NOTHING
     hinted = tag("div", "list quiet", hint) if hint else NOTHING
-    return kept(tag("div", "run", head_html(run, Totals(run.rounds)), hinted, todos, earlier, *rounds, text, notes_html(run)))
+    work = [workflow_html(run), steps_html(run, form), todos, earlier, *rounds, text]
+    return kept(tag("div", "run", head_html(run, Totals(run.rounds)), hinted, *work, notes_html(run)))
 
 
 def _drawn(one: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Sequence[AskedQuestion]) -> Html:
@@ -116,8 +120,10 @@ def head_html(run: Run, totals: Totals) -> Html:
 
 
 def without_rounds(run: Run) -> Sequence[str]:
-    """Return the lines of all that happened in a run that made no rounds."""
-    return () if run.rounds else AlsoHappened(run.events).during(0)
+    """Return the lines of all that happened in a run that made no rounds, besides its steps."""
+    if run.rounds:
+        return ()
+    return AlsoHappened(without_steps(run.events) if has_steps(run) else run.events).during(0)
 
 
 def notes_html(run: Run, also: Sequence[str] = (), form: Form = _PLAIN) -> Html:

@@ -53,6 +53,8 @@ from agentnb.display.todos import todos_html
 from agentnb.display.totals import Totals
 from agentnb.display.trouble import trouble_links
 from agentnb.display.user_messages import UserMessages
+from agentnb.display.workflow_card import LiveSteps
+from agentnb.workflow.node_states import STEP_EVENTS
 
 Frame = dict[str, Any]
 ASKED = ("pause", "resume", "say")
@@ -75,6 +77,8 @@ class LiveCard:
         self._user_messages = UserMessages()
         self._also = AlsoHappened()
         self._elapsed = Elapsed()
+        self._steps: LiveSteps | None = None
+        """Those of a run that works in steps."""
         self._asked: list[tuple[str, str]] = []
         self._rounds: dict[int, Pieces] = {}
         self._drawn: dict[str, tuple[tuple[object, ...], Html]] = {}
@@ -137,12 +141,16 @@ class LiveCard:
             self._totals.add(self.run.rounds[-1])
         elif isinstance(event, RunStarted):
             self._form = self._form._replace(effects=effects_of(event.tools), settings=event.settings)
+            self._steps = LiveSteps.of(self.run, event)
         elif isinstance(event, CommandReceived):
             self._was_read(event)
         elif isinstance(event, RunFinished | RunSuspended):
             self._asked.clear()
         self._user_messages.take(event)
-        self._also.take(event)
+        if self._steps is not None:
+            self._steps.take(event)
+        if self._steps is None or not isinstance(event, STEP_EVENTS):
+            self._also.take(event)
         self._elapsed.take(event)
         self._stale.add(len(self.run.rounds) - 1)
 
@@ -202,6 +210,7 @@ class LiveCard:
         totals = self._totals.and_of(current) if current is not None else self._totals
         now = {
             "chip": chip_html(run, hears=self.is_streaming),
+            "graph": self._steps.graph_html() if self._steps is not None else NOTHING,
             "meta": joined(meta_html(run, totals, self._elapsed), model_html(run)),
             "controls": self._controls_html(),
             "todos": todos_html(run.todos if todos is None else todos, live=self._controls),
@@ -235,15 +244,20 @@ class LiveCard:
 
     def _new_rounds(self) -> list[dict[str, Any]]:
         changed = []
+        if self._steps is not None and self._stale and not self.run.rounds:
+            changed += self._changed(0, self._steps.pieces(self._form, self._printed, self.nested.changes))
         for index in sorted(self._stale):
             if 0 <= index < len(self.run.rounds):
-                before, pieces = self._rounds.get(index, {}), self._pieces(self.run.rounds[index])
-                new = {key: html for key, html in pieces.items() if before.get(key) != html}
-                self._rounds[index] = pieces
-                if new or list(before) != list(pieces):
-                    changed.append({"index": index, "keys": list(pieces), "html": new})
+                changed += self._changed(index, self._pieces(self.run.rounds[index]))
         self._stale.clear()
         return changed
+
+    def _changed(self, index: int, pieces: Pieces) -> list[dict[str, Any]]:
+        """Keep the pieces of a round, or the steps in place of the first, and return the new ones as a frame has them."""
+        before = self._rounds.get(index, {})
+        self._rounds[index] = pieces
+        new = {key: html for key, html in pieces.items() if before.get(key) != html}
+        return [{"index": index, "keys": list(pieces), "html": new}] if new or list(before) != list(pieces) else []
 
     def _pieces(self, one: WorkflowRound) -> Pieces:
         questions = self.run.questions_of(one.index)

@@ -27,6 +27,16 @@ STATES = {
     "failed": "Failed",
 }
 """The word for each status."""
+STEP_STATES = {
+    "running": "running",
+    "waiting": "waiting for you",
+    "completed": "done",
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "interrupted": "interrupted",
+    "skipped": "skipped",
+}
+"""The word for each state of a step of a workflow."""
 TODOS_OPEN = "Done, todos open"
 ENDED = {
     "todo_intervention_exhausted": "todos ignored",
@@ -54,6 +64,8 @@ FINAL_ERRORS = frozenset({"ScriptEnded"})
 """Errors after which a run that is continued fails again."""
 MAX_OF_TOOLS = 40
 """Characters of the names of tools in a command."""
+MAX_NAMED = 3
+"""Open steps whose names are shown; of more, the number is."""
 MAX_EXPLAINED = 300
 """Characters of a provider's explanation of a refusal."""
 
@@ -68,7 +80,7 @@ def state_words(status: str, stop_reason: str | None = None) -> str:
 def chip(run: Run, *, hears: bool = False) -> str:
     """Return the state in a few words; while a tool runs, its name. ``hears``: a reply is streaming."""
     if run.status == "running":
-        return _doing(run, run.open_round, hears) if run.open_round else "Running" if run.rounds else "Starting"
+        return _doing(run, hears)
     if run.status == "waiting_on_user" and not is_foreign(run):
         return STATES[run.status] if run.waiting else "Paused"
     if leaves_todos(run):
@@ -80,13 +92,27 @@ def chip(run: Run, *, hears: bool = False) -> str:
     return OF_OTHERS.get(run.status, STATES[run.status]) if is_foreign(run) else STATES[run.status]
 
 
-def _doing(run: Run, current: WorkflowRound, hears: bool) -> str:
+def _doing(run: Run, hears: bool) -> str:
+    current = run.open_round
+    if current is None:
+        return "Running" if run.rounds else _doing_steps(run)
     open_calls = [record.call.name for record in current.records if record.result is None]
     if open_calls:
         return f"Running {', '.join(dict.fromkeys(open_calls))}"
     if is_compacting(current) and not isinstance(run.events[-1], RetryScheduled):
         return f"Summarizing {counted(_being_replaced(run), 'message')}"
     return "Retrying" if current.retries and current.reply is None and not hears else "Thinking"
+
+
+def _doing_steps(run: Run) -> str:
+    """Return the names of the open steps, blocks left out; ``Starting`` before the first."""
+    if not run.step_records:
+        return "Starting"
+    going_on = [one for one in run.step_records.values() if one.status == "running"]
+    blocks = {one.parent for one in going_on}
+    names = [one.id.rpartition("/")[2] for one in going_on if one.id not in blocks]
+    few = ", ".join(clean(first_line(name, 40)) for name in names)
+    return f"Running {few if len(names) <= MAX_NAMED else counted(len(names), 'step')}".strip()
 
 
 def is_foreign(run: Run) -> bool:
@@ -121,8 +147,13 @@ def limit_words(limit: LimitReached) -> str:
 
 
 def shown_answer(run: Run) -> str:
-    """Return the answer, including a final answer at a limit; empty if there is none."""
-    return run.text if run.is_answered else ""
+    """Return the answer, including a final answer at a limit, and the last output of a workflow; empty if there is none."""
+    return run.text if run.is_answered or has_finished_steps(run) else ""
+
+
+def has_finished_steps(run: Run) -> bool:
+    """Return whether the run completed in steps, not in rounds; its text is the output of the last."""
+    return run.status == "completed" and not run.rounds and bool(run.step_records)
 
 
 def as_left(run: Run) -> list[WorkflowRound]:
@@ -152,6 +183,14 @@ def rounds_told(run: Run) -> str:
     if run.rounds and not run.should_continue and all(one.reply is None for one in run.rounds):
         return "no reply"
     return counted(len(run.rounds), "round") if run.rounds else ""
+
+
+def steps_told(run: Run) -> str:
+    """Return ``3 steps``; empty if the run works in rounds."""
+    if run.rounds:
+        return ""
+    count = sum(one.kind != "goto" for one in run.step_records.values())
+    return counted(count, "step") if count else ""
 
 
 def has_ended(run: Run) -> bool:

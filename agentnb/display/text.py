@@ -11,10 +11,12 @@ from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display import call_labels, figures, labels, states, todo_labels
-from agentnb.display.event_lines import AlsoHappened
+from agentnb.display.event_lines import AlsoHappened, without_steps
 from agentnb.display.expectations import expectation_lines
 from agentnb.display.question_labels import closed_question_lines, question_lines
 from agentnb.display.round_notes import round_notes
+from agentnb.display.step_list import has_steps
+from agentnb.display.workflow_card import workflow_lines
 
 SHORTEST = 0.1
 """Shortest time of a call that is shown, in seconds."""
@@ -40,10 +42,13 @@ def run_text(run: Run, *, streaming: str = "") -> str:
     first = max(0, len(run.rounds) - ROUNDS_WHILE_RUNNING) if states.is_going_on(run) else 0
     if first:
         lines.append(labels.counted(first, "earlier round"))
-    rounds, also = states.as_left(run), AlsoHappened(run.events)
+    rounds = states.as_left(run)
+    also = AlsoHappened(without_steps(run.events) if has_steps(run) else run.events)
     for one in rounds[first:]:
         with_text = not (answer and one is rounds[-1])
         lines += round_lines(one, run.settings, run.questions_of(one.index), with_text=with_text, also=also.during(one.index))
+    if has_steps(run):
+        lines += workflow_lines(run)
     if not rounds:
         lines += [f"{MARGIN}[{line}]" for line in also.during(0)]
     if streaming:

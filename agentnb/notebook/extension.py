@@ -15,6 +15,8 @@ from agentnb.display.many_runs import run_line_html
 from agentnb.display.replay_view import replay_html, replay_text
 from agentnb.display.states import is_going_on
 from agentnb.display.text import run_text
+from agentnb.display.workflow_graph import graph_html
+from agentnb.display.workflow_text import graph_text
 from agentnb.errors import NotAvailable
 from agentnb.notebook import call_streams
 from agentnb.notebook.browser import Browser
@@ -29,6 +31,7 @@ from agentnb.runtime.host import Host, current_host
 from agentnb.runtime.live import LiveRun
 from agentnb.session.session import Session
 from agentnb.traces.files import Runs
+from agentnb.workflow.workflow import Workflow
 
 _SESSION = "_agentnb_session"
 _HOOKS = "_agentnb_hooks"
@@ -102,6 +105,8 @@ def load(shell: InteractiveShell) -> None:
     formatters["text/plain"].for_type(Replay, lambda found, printer, cycle: printer.text(replay_text(found)))
     formatters["text/html"].for_type(RunDiff, diff_html)
     formatters["text/plain"].for_type(RunDiff, lambda diff, printer, cycle: printer.text(diff_text(diff)))
+    formatters["text/html"].for_type(Workflow, lambda workflow: graph_html(workflow.spec))
+    formatters["text/plain"].for_type(Workflow, lambda workflow, printer, cycle: printer.text(graph_text(workflow.spec)))
     # A list has a printer of its own, which would win over the bundle.
     formatters["text/plain"].for_type(Runs, lambda runs, printer, cycle: printer.text(repr(Browser(runs))))
     shell.display_formatter.mimebundle_formatter.for_type(Runs, _browsed)  # type: ignore[union-attr]  # likewise
@@ -152,5 +157,5 @@ def unload(shell: InteractiveShell) -> None:
             shell.Completer.custom_matchers.remove(one)
     shell.display_formatter.mimebundle_formatter.type_printers.pop(Runs, None)  # type: ignore[union-attr]  # likewise
     for formatter in ("text/html", "text/plain"):
-        for shown in (Run, LiveRun, RunDiff, Replay, Runs):
+        for shown in (Run, LiveRun, RunDiff, Replay, Runs, Workflow):
             shell.display_formatter.formatters[formatter].type_printers.pop(shown, None)  # type: ignore[union-attr]  # a running shell has one

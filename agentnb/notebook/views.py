@@ -27,6 +27,7 @@ from agentnb.core.events import (
     TextDelta,
 )
 from agentnb.core.log import Watcher
+from agentnb.core.work_events import StepFinished, StepSkipped
 from agentnb.detect.run import Run
 from agentnb.display.html import run_html, running_html
 from agentnb.display.labels import clean
@@ -34,7 +35,8 @@ from agentnb.display.markup import Html
 from agentnb.display.nested import NestedRuns
 from agentnb.display.question_labels import question_lines
 from agentnb.display.round_notes import RECOVERED, compaction_line, retry_line
-from agentnb.display.states import ending, is_going_on
+from agentnb.display.states import ending, is_going_on, shown_answer
+from agentnb.display.step_list import has_steps, step_line
 from agentnb.display.text import head_line, round_lines, run_text
 from agentnb.notebook.widgets import view_bundle
 from agentnb.runtime.host import Beginning
@@ -159,7 +161,11 @@ class TerminalView:
             rest = replace(self._run.rounds[-1], retries=(), compactions=(), recovered=False)
             for line in round_lines(rest, questions=self._run.questions_of(rest.index), with_text=False):
                 self._write(line + "\n")
+        elif isinstance(item, StepFinished | StepSkipped) and has_steps(self._run):
+            record = self._run.step_records[item.step]
+            self._write(f"{step_line(record, record.status)}\n")
         elif isinstance(item, RunFinished | RunSuspended):
+            self._end_line(clean(shown_answer(self._run)) if has_steps(self._run) else "")
             self._end_line("\n".join(question_lines(self._run)))
             self._write(f"{head_line(self._run)}\n")
             self._end_line(ending(self._run))

@@ -37,6 +37,7 @@ def read_agents(
             node = MappingNode(entry.line, {})
         if not isinstance(node, MappingNode):
             problems.add(node.line, f'agent "{name}" must be a mapping', "Such as {instruction: Write one sentence.}")
+            agents[name] = AgentSpec(name=name, line=entry.line)
         elif not name.strip():
             problems.add(entry.line, "an agent has a blank name")
         else:

@@ -31,7 +31,7 @@ def check_workflow(
         _check_names(located.step, tree, spec, places, problems, agents, tools)
     checks = ReferenceChecks(tree, spec.agents, places, problems, agents, inputs)
     checks.check()
-    FlowChecks(tree, checks.read_by, places, problems).check()
+    FlowChecks(tree, checks.reads, places, problems).check()
 
 
 def _check_names(
@@ -50,7 +50,7 @@ def _check_names(
             hint = near(step.agent, known) or "Declare it under agents:, or pass an Agent of that name"
             problems.add(places.line(step.path, "name", step.line), f'{where}: agent "{step.agent}" not found in agents', hint)
         for wanted in step.context if isinstance(step.context, tuple) else ():
-            if wanted not in tree.by_id:
+            if wanted not in tree.by_id and wanted not in places.unread:
                 ids = [one.step.id for one in tree.all if not isinstance(one.step, GotoStep)]
                 line = places.line(step.path, "context", step.line)
                 problems.add(line, f'{where}: context: there is no step "{wanted}"', near(wanted, ids))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from agentnb.workflow.references import references
 from agentnb.workflow.spec import ConditionStep, MapStep, ParallelStep, Step
+from agentnb.workflow.step_tree import walk
 
 
 def deferred(steps: Sequence[Step]) -> dict[str, int]:
@@ -14,11 +15,11 @@ def deferred(steps: Sequence[Step]) -> dict[str, int]:
 
 
 def _deferred(steps: Sequence[Step]) -> Iterator[tuple[str, int]]:
-    places = {step.id: place for place, step in enumerate(steps)}
+    places = {inner.id: place for place, step in enumerate(steps) for inner in walk(step)}  # a branch adds no level
     for place, step in enumerate(steps):
         if isinstance(step, ConditionStep):
             read = [one.parts[0] for one in references(step.condition) if one.root == "$steps" and one.parts]
-            yield step.path, max([places.get(str(name), place) - place for name in read], default=0)
+            yield step.path, max([0, *(places.get(str(name), place) - place for name in read)])
             yield from _deferred(step.true_)
             yield from _deferred(step.false_)
         elif isinstance(step, ParallelStep):

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from agentnb.errors import near
 from agentnb.workflow.places import Places
 from agentnb.workflow.problems import Problems
+from agentnb.workflow.reference_checks import Read
 from agentnb.workflow.spec import END, ConditionStep, GotoStep, Step
 from agentnb.workflow.step_tree import Located, StepTree, lists_in, walk
 
 DEFERRED = "W_DEFERRED_CONDITION"
 """The code of the warning that a condition names a later step, which then runs first."""
 
+LATER = "W_LATER_STEP"
+"""The code of the warning that a template names a step that runs after it is rendered."""
+
 
 class FlowChecks:
-    """Notes what is wrong with the order of the steps. ``read_by``: the ids that the templates of each step read, by path."""
+    """Notes what is wrong with the order of the steps. ``reads``: which steps the templates of each step read."""
 
-    def __init__(self, tree: StepTree, read_by: Mapping[str, tuple[str, ...]], places: Places, problems: Problems) -> None:
+    def __init__(self, tree: StepTree, reads: list[Read], places: Places, problems: Problems) -> None:
         self._tree = tree
-        self._read_by = read_by
+        self._reads = reads
+        self._read_by: dict[str, tuple[str, ...]] = {}
+        for read in reads:
+            self._read_by[read.path] = (*self._read_by.get(read.path, ()), read.wanted)
         self._places = places
         self._problems = problems
 
@@ -36,7 +43,9 @@ class FlowChecks:
                 self._add(step, "end", f"a step in the {block.kind} block {block.id} cannot end the workflow")
             if isinstance(step, ConditionStep):
                 self._check_condition(located, step)
-        self._check_reached()
+        if not self._places.unread:
+            self._check_reached()
+            self._check_order()
 
     def _add(self, step: Step, key: str, message: str, hint: str = "") -> None:
         where = self._places.names.get(step.path, f"step {step.path}")
@@ -48,9 +57,11 @@ class FlowChecks:
             block = located.blocks[-1].step
             self._add(step, key, f"a goto cannot leave the {block.kind} block {block.id}", "Put it after the block")
             return
-        if target == END or self._tree.top_index(target) is not None:
+        if target == END or self._tree.top_index(target) is not None or target in self._places.unread:
             return
         if isinstance(target, int):
+            if self._places.unread:
+                return
             last = len(self._tree.steps) - 1
             self._add(step, key, f"goto {target}: the top-level steps are numbered from 0 to {last}")
         elif other := self._tree.by_id.get(target):
@@ -82,9 +93,11 @@ class FlowChecks:
         found = self._tree.by_id.get(wanted)
         if found is None:
             return None
-        within = {one.step.path for one in (found, *found.around)}
-        places = range(located.index + 1, len(located.siblings))
-        return next((index for index in places if located.siblings[index].path in within), None)
+        chain, depth = (*found.around, found), len(located.around)
+        if len(chain) <= depth or chain[depth].siblings is not located.siblings:
+            return None
+        index = chain[depth].index
+        return index if index > located.index else None
 
     def _check_deferral(self, located: Located, step: ConditionStep, last: int) -> None:
         first = located.siblings[located.index + 1 : last + 1]
@@ -102,6 +115,27 @@ class FlowChecks:
         message = f"{where}: the condition {step.id} reads a later step: {names} will run before it"
         line = self._places.line(step.path, "condition", step.line)
         self._problems.warn(line, message, f"Put it after {first[-1].id}", code=DEFERRED)
+
+    def _check_order(self) -> None:
+        """Warn of templates that read a step which cannot have run when they are rendered first."""
+        earliest = self._gotos_back()
+        for read in self._reads:
+            reader, wanted = self._tree.by_path[read.path], self._tree.by_id[read.wanted]
+            here, there = reader.top, wanted.top
+            defers = reader.step is here.step and isinstance(here.step, ConditionStep)
+            if there.index <= max(here.index, self.deferred_to(here)) or defers or earliest[there.index] <= here.index:
+                continue
+            message = f"{read.where}: {read.wanted} runs after {reader.step.id}, which has no output of it"
+            self._problems.warn(read.line, message, f"Put {there.step.id} before {here.step.id}", code=LATER)
+
+    def _gotos_back(self) -> list[int]:
+        """Return for each place of the top-level list the first place that a goto from it, or from behind it, leads to."""
+        count = len(self._tree.steps)
+        found = [count] * (count + 1)
+        for index in range(count - 1, -1, -1):
+            targets = [self._tree.top_index(target) for target in _targets(walk(self._tree.steps[index]))]
+            found[index] = min([found[index + 1], *(target for target in targets if target is not None)])
+        return found
 
     def deferred_to(self, located: Located) -> int:
         """Return the place of the last sibling that runs before a condition does; its own place if none does."""

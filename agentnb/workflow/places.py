@@ -31,6 +31,8 @@ class Places:
     """By the path of a step and the key."""
     names: dict[str, str] = field(default_factory=dict)
     """What a step is called in messages, such as ``workflow step[2]``, by its path."""
+    unread: set[str] = field(default_factory=set)
+    """The ids of steps that could not be read: a problem already, so that nothing that names them is another."""
 
     def add_use(self, owner: str, key: str, node: Node | None, *, is_of_agent: bool = False) -> None:
         """Keep the texts within the value of a key."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentnb.errors import ExpressionError, near
 from agentnb.workflow.places import Places, Use
@@ -17,6 +17,18 @@ UNDECLARED = "W_UNDECLARED_PATH"
 """The code of the warning that a path is read in the output of an agent without a ``structured_output`` that has it."""
 _OF_STEPS = ("output", "runs", "agent", "tool")
 _OF_BLOCKS = ("outputs", "steps", "order", "attempts")
+
+
+class Read(NamedTuple):
+    """A step that a template of another names."""
+
+    path: str
+    """The step for which the template is rendered."""
+    wanted: str
+    """The id of the step that it reads."""
+    where: str
+    """The template, for messages."""
+    line: int
 
 
 class ReferenceChecks:
@@ -37,8 +49,8 @@ class ReferenceChecks:
         self._problems = problems
         self._given = given
         self._inputs = inputs
-        self.read_by: dict[str, tuple[str, ...]] = {}
-        """The ids that the templates of each step read, by its path."""
+        self.reads: list[Read] = []
+        """The steps that the templates read."""
 
     def check(self) -> None:
         """Check all texts with templates."""
@@ -56,21 +68,24 @@ class ReferenceChecks:
         except ExpressionError as error:
             self._problems.add(use.line_of(text.find("{{")), f"{where}: {error.what}", error.hint)
             return
-        if use.key == "condition" and not has_templates(text) and text.strip().lower() not in TRUTHS:
+        if use.key == "condition" and text.strip() and not has_templates(text) and text.strip().lower() not in TRUTHS:
             self._problems.add(
                 use.node.line, f'{where}: "{text.strip()}" holds no template', 'Such as "{{ $steps.qa.output.ok }}"'
             )
         seen_from = self._seen_from(use)
         for reference in found:
             check = _Check(self._tree, seen_from, reference, self._agents, self._given)
-            check.run(self._inputs)
+            if not self._places.unread.intersection(reference.parts[:1]):
+                check.run(self._inputs)
             line = use.line_of(reference.place)
             for what, hint in check.problems:
                 self._problems.add(line, f"{where}: {{{{ {reference.written} }}}}: {what}", hint)
             for what, hint in check.warnings:
                 self._problems.warn(line, f"{where}: {{{{ {reference.written} }}}}: {what}", hint, code=UNDECLARED)
-            if not use.is_of_agent and check.step_id:
-                self.read_by[use.owner] = (*self.read_by.get(use.owner, ()), check.step_id)
+            if check.step_id:
+                self.reads += [
+                    Read(one.step.path, check.step_id, f"{where}: {{{{ {reference.written} }}}}", line) for one in seen_from
+                ]
 
     def _seen_from(self, use: Use) -> list[Located]:
         """Return the steps for which the text is rendered: of an instruction, those that the agent works on."""
@@ -136,13 +151,11 @@ class _Check:
 
     def _visible(self) -> dict[str, Step]:
         """Return the steps that may be named here: those in no block, and in the blocks around those of the same child."""
-        found: dict[str, Step] = {}
-        for one in self._tree.all:
-            if isinstance(one.step, GotoStep):
-                continue
-            if not one.blocks or any(_shares_child(one, viewer) for viewer in self._seen_from):
-                found.setdefault(one.step.id, one.step)
-        return found
+        inner: dict[str, Step] = {}
+        for viewer in self._seen_from:
+            if viewer.blocks:
+                inner |= self._tree.beside(viewer)
+        return {**inner, **self._tree.in_no_block} if inner else self._tree.in_no_block
 
     def _not_visible(self, part: str, visible: Mapping[str, Step]) -> None:
         other = self._tree.by_id.get(part)
@@ -224,23 +237,6 @@ class _Check:
         elif lacks := _lacks(schema, rest):
             hint = near(lacks[0], lacks[1])
             self.warnings.append((f"the structured_output of {step.agent} declares no {lacks[0]}", hint))
-
-
-def _shares_child(one: Located, viewer: Located) -> bool:
-    """Return whether all blocks around a step are around the viewer too, within the same child of the innermost of them."""
-    blocks = one.blocks
-    chain = (*viewer.around, viewer)
-    paths = {located.step.path for located in chain}
-    if not all(block.step.path in paths for block in blocks) or blocks[-1].step.path == viewer.step.path:
-        return False
-    return _child_of(one, blocks[-1]) == _child_of(viewer, blocks[-1])
-
-
-def _child_of(one: Located, block: Located) -> str:
-    """Return the path of the direct child of the block that the step is, or is in."""
-    chain = (*one.around, one)
-    place = next(index for index, located in enumerate(chain) if located.step.path == block.step.path)
-    return chain[place + 1].step.path
 
 
 def _lacks(schema: Any, parts: Iterable[Any]) -> tuple[str, list[str]] | None:

@@ -63,10 +63,13 @@ class Template:
         """Return a message about the translated expression with the paths as they were written."""
         for number, reference in enumerate(self.references):
             message = message.replace(path_name(number), reference.written)
-        return message
+        return _CUT_NAME.sub("...", message)
 
 
 _NAME = re.compile(r"\b__([0-9]{1,3})__\b")
+
+_CUT_NAME = re.compile(r"\b_(?:_[0-9]*_?)?\.\.\.")
+"""What is left of such a name at the end of a text that was cut."""
 
 
 def path_name(number: int) -> str:

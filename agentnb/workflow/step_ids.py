@@ -17,7 +17,8 @@ from agentnb.workflow.yaml_source import ListNode, MappingNode, Node, ScalarNode
 
 BACK_TO = "back_to_"
 BRANCHES = ("true", "false")
-_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+ID_PATTERN = "[A-Za-z_][A-Za-z0-9_-]*"
+_ID = re.compile(ID_PATTERN)
 _NAMED_AFTER_NAME = ("agent", "tool")
 """Kinds of steps whose default id is their name."""
 

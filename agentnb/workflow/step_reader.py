@@ -84,11 +84,14 @@ class StepReader:
             self._places.lines[common["path"], "goto"] = fields.line_of("id")
             return GotoStep(**common, target=named.goto)
         kind = self._kind(fields)
-        if kind is None:
-            return None
+        step = self._of_kind(kind, fields, common) if kind else None
+        if step is None:
+            self._places.unread.add(named.id)
+        return step
+
+    def _of_kind(self, kind: str, fields: Fields, common: dict[str, Any]) -> Step | None:
         self._refuse_unknown(fields, kind)
-        common |= self._common(fields, kind)
-        return self._readers[kind](fields, common)
+        return self._readers[kind](fields, common | self._common(fields, kind))
 
     def _keep_lines(self, fields: Fields, path: str) -> None:
         self._places.names[path] = fields.where

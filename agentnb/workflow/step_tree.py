@@ -94,7 +94,25 @@ class StepTree:
         """Return the place in the top-level list that a goto means; None if it is none."""
         if isinstance(target, int):
             return target if 0 <= target < len(self.steps) else None
-        return next((index for index, step in enumerate(self.steps) if step.id == target), None)
+        return self._top.get(target) if target is not None else None
+
+    @cached_property
+    def _top(self) -> dict[str, int]:
+        return {step.id: index for index, step in reversed([*enumerate(self.steps)])}
+
+    @cached_property
+    def in_no_block(self) -> dict[str, Step]:
+        """The steps that have an output and stand in no parallel block or map, by id."""
+        return {one.step.id: one.step for one in reversed(self.all) if not one.blocks and not isinstance(one.step, GotoStep)}
+
+    def beside(self, viewer: Located) -> dict[str, Step]:
+        """Return the steps within a block that have an output and are in the same child of it as the viewer, by id."""
+        found: dict[str, Step] = {}
+        chain = (*viewer.around, viewer)
+        for place, block in enumerate(chain[:-1]):
+            if isinstance(block.step, ParallelStep | MapStep):
+                _add_with_branches(chain[place + 1].step, found)
+        return {name: step for name, step in found.items() if not isinstance(step, GotoStep)}
 
 
 def _located(steps: tuple[Step, ...], around: tuple[Located, ...]) -> Iterator[Located]:

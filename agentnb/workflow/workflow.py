@@ -24,6 +24,10 @@ from agentnb.runtime.run_options import RunOptions
 from agentnb.workflow.agents import Replies, WorkflowAgents
 from agentnb.workflow.deferral import deferred
 from agentnb.workflow.engine import WorkflowEngine
+from agentnb.workflow.graph import graph_of
+from agentnb.workflow.logged import keep_workflow
+from agentnb.workflow.mermaid import mermaid
+from agentnb.workflow.node_states import node_states
 from agentnb.workflow.perform import OpenWorkflow, performers
 from agentnb.workflow.problems import Problem
 from agentnb.workflow.reading import read_workflow
@@ -93,6 +97,10 @@ class Workflow:
     def _of_tasks(cls, file: TaskFile, agents: Mapping[str, Agent] | None, tools: tuple[Any, ...]) -> Workflow:
         spec = WorkflowSpec(steps=(), limits=file.limits, source=file.source, text=file.text, warnings=file.warnings)
         return cls(spec, agents, tools, file)
+
+    def mermaid(self, run: Run | None = None) -> str:
+        """Return it as a Mermaid flowchart; with a run of it, coloured by how its steps stand, and with its loops counted."""
+        return mermaid(self.spec, None if run is None else node_states(graph_of(self.spec), run))
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
@@ -220,6 +228,7 @@ class Workflow:
             )
 
         name = Path(self.spec.source).stem if self.spec.source else "workflow"
+        keep_workflow(self.spec)
         logged = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": values, **(settings or {})}
         return Orchestration(make=make, name=name, settings=logged, **limits)
 

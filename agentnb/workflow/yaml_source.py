@@ -29,6 +29,8 @@ _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": 
 _WHOLE = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 
 @dataclass(frozen=True, slots=True)
 class ScalarNode:
@@ -260,9 +262,19 @@ class _Builder:
             self._give_up(line, f"Lists and mappings are nested deeper than {MAX_LEVELS} levels", "Write it flatter")
 
     def _scalar(self, event: Any, line: int) -> ScalarNode:
-        text: str = event.value
+        text = self._joined(event.value, line)
         value = text if event.style is not None or event.tag is not None else self._value(text, line)
         return ScalarNode(line, value, text, event.style == "|")
+
+    def _joined(self, text: str, line: int) -> str:
+        """Return the text with each surrogate pair, as JSON escapes it, as its character."""
+        if text.isascii() or not _SURROGATE.search(text):
+            return text
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            self._problems.add(line, "A text holds half of a surrogate pair", "Write the character, or both halves")
+            return _SURROGATE.sub("\ufffd", text)
 
     def _value(self, text: str, line: int) -> str | int | float | bool | None:
         if text in _NULL:

@@ -253,3 +253,25 @@ def test_the_paths_of_an_expression_are_whole_and_each_has_a_value_of_its_own() 
     assert paths_in(expression) == ("len(plan.steps)", "results[0]", "iteration", "results[0].result")
     assert [evaluate(path, NAMES) for path in paths_in("len(plan.steps) > results[-1].result.rows[0]")] == [2, 1]
     assert paths_in("true != null") == ()
+
+
+def test_what_counts_as_true_can_be_said_and_what_is_not_needed_is_not_looked_up() -> None:
+    class Names(dict[str, Any]):
+        def __getitem__(self, name: str) -> Any:
+            looked_up.append(name)
+            return super().__getitem__(name)
+
+    looked_up: list[str] = []
+    names = Names(no="false", yes="yes", other=1)
+    assert evaluate("no && other", names, lambda value: value != "false") == "false"
+    assert evaluate("yes || other", names, lambda value: value != "false") == "yes"
+    assert looked_up == ["no", "yes"]
+    assert evaluate("!no", names, lambda value: value != "false") is True
+    assert evaluate("!no", names) is False
+
+
+def test_an_error_says_apart_from_the_expression_why_it_has_no_value() -> None:
+    with pytest.raises(ExpressionError) as caught:
+        evaluate("plan.stps", NAMES)
+    assert caught.value.what == f"plan.stps: {caught.value.why}"
+    assert caught.value.why == "plan has no stps"

@@ -49,7 +49,11 @@ def test_a_step_says_how_long_it_took_or_that_this_is_unknown_and_where_it_went_
         (w.StepFinished, {"step": "a", "seconds": None}),
         (w.BranchTaken, {"step": "c", "to": "d"}),
     )
-    assert (run.step_records["a"].seconds, run.step_records["a"].reason, run.step_records["a"].parent) == (None, "to b: size > 3", "main")
+    assert (run.step_records["a"].seconds, run.step_records["a"].reason, run.step_records["a"].parent) == (
+        None,
+        "to b: size > 3",
+        "main",
+    )
     assert run.step_records["c"].reason == "to d"
     with pytest.raises(TypeError):
         run.step_records["a"] = run.step_records["c"]  # type: ignore[index]  # it is read-only
@@ -114,7 +118,13 @@ def test_findings_draws_and_scope_are_kept() -> None:
 
 def test_a_run_that_says_nothing_of_all_this_has_none_of_it() -> None:
     run = run_of()
-    assert (dict(run.step_records), dict(run.plans), list(run.model_calls), list(run.findings), run.drawn) == ({}, {}, [], [], None)
+    assert (dict(run.step_records), dict(run.plans), list(run.model_calls), list(run.findings), run.drawn) == (
+        {},
+        {},
+        [],
+        [],
+        None,
+    )
 
 
 # Kinds that a later version may add

@@ -8,6 +8,7 @@ from io import BytesIO
 from pathlib import Path
 
 import PIL.Image
+from drawn_workflows import BRANCH, LOOP, NESTED, ONCE_AROUND, spec_of, workflow_run
 from hostile_runs import Pause, hostile_run, items, texts_of
 from run_builder import START, RunBuilder, begun, called, todos_of
 
@@ -19,6 +20,7 @@ from agentnb.core.display_data import Table
 from agentnb.core.events import Progress
 from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
 from agentnb.core.rounds import CallRecord
+from agentnb.core.work_events import StepFinished
 from agentnb.display.browser import opened_html, rows_html, saved_frame, saved_html
 from agentnb.display.compact import compact_html
 from agentnb.display.diff_view import diff_html
@@ -32,11 +34,16 @@ from agentnb.display.page import page_html
 from agentnb.display.replay_view import replay_html
 from agentnb.display.request_view import request_view_html
 from agentnb.display.run_rows import row_of
+from agentnb.display.states import STEP_STATES
 from agentnb.display.style import NO_FORMULAS, style_sheet
 from agentnb.display.tool_card import tool_card_html
+from agentnb.display.workflow_graph import graph_html
 from agentnb.models import ScriptedModel
 from agentnb.runtime.host import Beginning
 from agentnb.traces.summaries import RunSummary
+from agentnb.workflow.graph import graph_of
+from agentnb.workflow.node_states import NodeState
+from agentnb.workflow.spec import GotoStep, ToolStep, WorkflowSpec
 
 CLASS = re.compile(r"agentnb-[\w-]*[\w]")
 STATIC = Path(agentnb.notebook.__file__).with_name("static")
@@ -136,10 +143,23 @@ def many() -> Iterator[str]:
     yield replay_html(replay(sought[0], limits={"max_rounds": 1}))
 
 
+def workflows() -> Iterator[str]:
+    """Workflows whose steps are in every state, and their runs."""
+    for text in (BRANCH, NESTED, LOOP):
+        spec = spec_of(text)
+        for status in STEP_STATES:
+            yield graph_html(spec, {node.path: NodeState(status, 2) for node in graph_of(spec).all_nodes})
+    steps = tuple(ToolStep(id=f"t{n}", path=f"t{n}", tool="x") for n in range(100))
+    yield graph_html(WorkflowSpec(steps=(*steps, GotoStep(id="g", path="g", target="end"))))
+    yield run_html(workflow_run(LOOP, [*ONCE_AROUND, (StepFinished, {"step": "draft", "status": "failed", "error": "no"})]))
+
+
 def test_every_rule_of_the_style_sheet_is_for_something_and_every_class_has_a_rule_or_a_script() -> None:
     sheet = re.sub(r"/\*.*?\*/", "", style_sheet(), flags=re.DOTALL)
     styled, scripted = set(re.findall(r"\.(agentnb-[\w-]+)", sheet)), set(CLASS.findall(SCRIPTS))
-    found = {name for html in (*runs(), *quiet_runs(), *pieces(), *many()) for name in classes(html)} - set(NO_FORMULAS.split())
+    found = {name for html in (*runs(), *quiet_runs(), *pieces(), *many(), *workflows()) for name in classes(html)} - set(
+        NO_FORMULAS.split()
+    )
     assert styled - found - scripted == set()
     own = set(CLASS.findall("".join(path.read_text("utf-8") for path in STATIC.glob("*.css"))))
     assert found - styled - scripted - own == {f"agentnb-{name}" for name in NO_STYLE}

@@ -16,6 +16,7 @@ from agentnb.errors import ModelError, StoreError
 from agentnb.models import ScriptedModel
 from agentnb.notebook.cell_runs import Answer
 from agentnb.notebook.views import DisplayView, TerminalView
+from agentnb.workflow.workflow import Workflow
 
 
 def add(a: int, b: int = 2) -> int:
@@ -104,3 +105,28 @@ def test_a_view_shows_also_how_a_run_ended_whose_log_could_not_be_written(monkey
     with pytest.raises(StoreError):
         asyncio.run(Agent(model, tools=[add]).run("Go.", store=Full(), watch=DisplayView()))
     assert shown[-1].startswith("Failed: 1 round, 1 tool call") and "could not be written" in shown[-1]
+
+
+def test_a_terminal_gets_a_line_for_each_step_of_a_workflow_and_its_last_output(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        "agents: {a: {}, b: {}}\nworkflow: [{type: agent, name: a}, {type: parallel, id: p, steps: [{type: agent, name: b}]}]"
+    )
+    asyncio.run(Workflow.from_yaml(text).run("Go.", replies={"a": ["One."], "p/b": ["Two."]}, watch=TerminalView()))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.rstrip() for line in lines[:4]] == ["  ✓ a  agent", "    ✓ b  agent", "  ✓ p  parallel", "Two."]
+    assert lines[4].startswith("Done: 3 steps")
+
+
+def test_a_workflow_shows_itself_as_its_graph() -> None:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from agentnb.notebook import extension
+
+    shell = InteractiveShell()
+    extension.load(shell)
+    try:
+        workflow = Workflow.from_yaml("agents: {a: {}}\nworkflow: [{type: agent, name: a}]")
+        shown, _ = shell.display_formatter.format(workflow)  # type: ignore[union-attr]
+    finally:
+        extension.unload(shell)
+    assert shown["text/plain"] == "○ a  agent" and "agentnb-graph-node" in shown["text/html"]

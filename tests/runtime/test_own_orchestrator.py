@@ -101,7 +101,9 @@ def test_two_agents_side_by_side_make_one_tree_of_logs(tmp_path: Path) -> None:
         ("night",),
         {"of": ["a", "b"]},
     )
-    assert {name: step.status for name, step in run.step_records.items()} == dict.fromkeys(("left", "right", "join"), "completed")
+    assert {name: step.status for name, step in run.step_records.items()} == dict.fromkeys(
+        ("left", "right", "join"), "completed"
+    )
     assert run.step_records["join"].output == "scripted:a and scripted:b"
     assert store.load(run.id) == run
     below = nested(store, run)

@@ -3,6 +3,7 @@
 const SKELETON = `
   <div class="agentnb-head"><span data-slot="chip"></span><span data-slot="meta" class="agentnb-metas"></span><span data-tools></span><span data-slot="controls" class="agentnb-controls"></span></div>
   <div class="agentnb-hint-line" data-hint role="alert"></div>
+  <div class="agentnb-graph-live" data-slot="graph"></div>
   <div class="agentnb-body">
     <div class="agentnb-main">
       <div class="agentnb-rounds-live" data-rounds tabindex="0" role="group" aria-label="Rounds"><div data-end data-slot="asked"></div></div>

@@ -19,7 +19,7 @@ function remains(story, now) {
   for (const [index, { keys, html }] of [...story.rounds].sort((one, other) => one[0] - other[0])) {
     list.insertAdjacentHTML("beforeend", '<div class="agentnb-round"><div class="agentnb-number"></div><div class="agentnb-pieces"></div></div>');
     const [number, pieces] = list.lastElementChild.children;
-    number.textContent = index + 1;
+    number.textContent = keys.some((key) => key.startsWith("step:")) ? "" : index + 1;
     pieces.innerHTML = keys.map((key) => html[key]).join("");
   }
   if (story.streaming !== null) list.querySelector(".agentnb-round:last-child .agentnb-pieces")?.append(unfinished(story.stream));
@@ -45,6 +45,7 @@ function atRest(root, folds, now) {
   for (const one of root.querySelectorAll("form, button, input, [data-until]")) one.remove();
   for (const one of root.querySelectorAll("[data-status=running], [data-status=waiting]")) one.dataset.status = "interrupted";
   for (const one of root.querySelectorAll(ACTIVE)) {
+    if (one.matches(".agentnb-step-state")) one.textContent = "interrupted";
     if (one.matches(".agentnb-tool-state, .agentnb-chip")) one.textContent = `■ ${one.matches(".agentnb-chip") ? "Interrupted" : "interrupted"}`;
     one.classList.replace(one.matches(".agentnb-active") ? "agentnb-active" : "agentnb-asking", "agentnb-warn");
   }

@@ -1,0 +1,128 @@
+"""The card of a workflow's run: its graph, and below it the steps with the runs nested in them, finished or live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from agentnb.core.events import AnyEvent, RunStarted
+from agentnb.core.questions import AskedQuestion
+from agentnb.core.work_state import StepRecord
+from agentnb.detect.run import Run
+from agentnb.display.form import Form
+from agentnb.display.labels import first_line
+from agentnb.display.markup import NOTHING, Html, joined, tag
+from agentnb.display.question import question_html
+from agentnb.display.step_list import has_steps, shown_records, step_html, step_lines, step_pieces
+from agentnb.display.workflow_graph import GraphPicture
+from agentnb.display.workflow_text import graph_lines
+from agentnb.workflow.graph import Graph, graph_of
+from agentnb.workflow.logged import logged_workflow
+from agentnb.workflow.node_states import StepProgress, node_states
+
+MAX_PRINTED = 200
+"""Characters of the last line that a step has printed."""
+
+
+def graph_in(run: Run) -> Graph | None:
+    """Return the graph of the workflow that a run is of; None for other runs, or if its log does not hold it."""
+    spec = logged_workflow(run.settings) if run.kind == "workflow" else None
+    return None if spec is None else graph_of(spec)
+
+
+def workflow_html(run: Run) -> Html:
+    """Return the graph of a run, coloured by the states of its steps; nothing for other runs than those of workflows."""
+    graph = graph_in(run)
+    return NOTHING if graph is None else GraphPicture(graph).html(node_states(graph, run))
+
+
+def steps_html(run: Run, form: Form) -> Html:
+    """Return the steps of a run, each with what it did and asked; nothing if it has rounds instead."""
+    if not has_steps(run):
+        return NOTHING
+    drawn = step_pieces(run, lambda record, status: step_html(record, status, form))
+    pieces = with_questions(run, drawn, form, closed_only=True)
+    return tag("div", "steps", *pieces.values())
+
+
+def steps_title(run: Run) -> str:
+    """Return ``Steps 12``, the title of the list."""
+    return f"Steps {len(shown_records(run)):,}"
+
+
+def workflow_lines(run: Run) -> Iterator[str]:
+    """Yield the steps of a run as lines: as an outline of its workflow if its log holds that."""
+    graph = graph_in(run)
+    if graph is None:
+        yield from step_lines(run)
+    else:
+        yield from (f"  {line}" for line in graph_lines(graph, node_states(graph, run)))
+
+
+def with_questions(run: Run, pieces: dict[str, Html], form: Form, *, closed_only: bool = False) -> dict[str, Html]:
+    """Return the pieces of steps, each followed by what it asked; open questions of steps that are not listed come last."""
+    asked: dict[str, list[AskedQuestion]] = {}
+    for one in run.questions:
+        if one.outcome != "open" or not closed_only:
+            asked.setdefault(f"step:{one.question.call_id}", []).append(one)
+    found: dict[str, Html] = {}
+    for key, piece in pieces.items():
+        found[key] = piece
+        found |= _questions(asked.pop(key, ()), form)
+    rest = [one for questions in asked.values() for one in questions if one.outcome == "open"]
+    return found | _questions(rest, form)
+
+
+def _questions(asked: Iterable[AskedQuestion], form: Form) -> dict[str, Html]:
+    return {
+        f"question:{one.question.id}": question_html(one, live=form.live, over=form.over, whole=form.whole) for one in asked
+    }
+
+
+class LiveSteps:
+    """The steps of a run that grows. Pass it each event."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        graph = graph_in(run)
+        self._picture = None if graph is None else GraphPicture(graph)
+        self._progress = None if graph is None else StepProgress(graph)
+        self._graph = NOTHING
+        self._is_stale = True
+        self._drawn: dict[str, tuple[StepRecord, str, int, Html]] = {}
+
+    @staticmethod
+    def of(run: Run, event: RunStarted) -> LiveSteps | None:
+        """Return those of a run that begins; None for the run of an agent."""
+        return None if event.run_kind == "agent" else LiveSteps(run)
+
+    def take(self, event: AnyEvent) -> None:
+        """Record an event."""
+        self._is_stale = True
+        if self._progress is not None:
+            self._progress.take(event)
+
+    def graph_html(self) -> Html:
+        """Return the graph as it is now; nothing if the log does not hold it."""
+        if self._picture is not None and self._progress is not None and self._is_stale:
+            self._graph = self._picture.html(self._progress.states(self._run))
+        self._is_stale = False
+        return self._graph
+
+    def pieces(self, form: Form, printed: Mapping[str, str], changes: Callable[[str], int]) -> dict[str, Html]:
+        """Return the steps and their questions by their keys.
+
+        ``printed``: the end of what steps have printed, shown while they run; ``changes`` returns a number that grows with
+        each change of the runs nested in a step.
+        """
+
+        def draw(record: StepRecord, status: str) -> Html:
+            before, version = self._drawn.get(record.id), changes(record.id)
+            if before is None or before[0] is not record or before[1:3] != (status, version):
+                before = self._drawn[record.id] = (record, status, version, step_html(record, status, form))
+            text = printed.get(record.id, "").rstrip() if record.status == "running" else ""
+            last = tag("div", "tool-printing", first_line(text.rpartition("\n")[2], MAX_PRINTED)) if text else NOTHING
+            return joined(before[3], last)
+
+        drawn = step_pieces(self._run, draw)
+        self._drawn = {path: one for path, one in self._drawn.items() if f"step:{path}" in drawn}
+        return with_questions(self._run, drawn, form)

@@ -1,0 +1,38 @@
+"""The workflow that a run is of, from its log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentnb.workflow.problems import Problems
+from agentnb.workflow.reading import read_with_problems
+from agentnb.workflow.spec import WorkflowSpec
+
+MAX_KEPT = 16
+"""Workflows that are kept, so that a run that is shown, or many runs of one workflow, do not read it again."""
+_kept: dict[str, WorkflowSpec] = {}
+
+
+def keep_workflow(spec: WorkflowSpec) -> None:
+    """Keep a workflow that was read, for the runs of it: to read thousands of steps takes seconds."""
+    _kept.pop(spec.text, None)
+    _kept[spec.text] = spec
+    while len(_kept) > MAX_KEPT:
+        _kept.pop(next(iter(_kept)), None)
+
+
+def logged_workflow(settings: Mapping[str, Any]) -> WorkflowSpec | None:
+    """Return the workflow in the settings of a run; None if they hold none that this version can read.
+
+    It was checked before it ran: agents that were passed in Python are not missed here.
+    """
+    logged = settings.get("workflow")
+    text = logged.get("text") if isinstance(logged, Mapping) else None
+    if not isinstance(text, str) or not text:
+        return None
+    spec = _kept.get(text)
+    if spec is None:
+        spec = read_with_problems(text, Problems())
+        keep_workflow(spec)
+    return spec if spec.steps else None

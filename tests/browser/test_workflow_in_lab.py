@@ -1,0 +1,63 @@
+"""A workflow in a real JupyterLab: its graph while it runs, its question, and what is left of it in a notebook that is not trusted."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from test_card_in_lab import card, opened
+
+pytestmark = pytest.mark.browser
+WORKFLOW = '''
+from agentnb.workflow.workflow import Workflow
+wf = Workflow.from_yaml("""
+agents: {left: {}, right: {}, judge: {}, writer: {}}
+workflow:
+  - {id: both, type: parallel, steps: [{type: agent, name: left}, {type: agent, name: right}]}
+  - {id: judge, type: agent, name: judge}
+  - {id: good, type: condition, condition: "{{ $steps.judge.output == 'yes' }}", false: {goto: both}}
+  - {id: publish, type: human, ask: "Publish it?", confirm: true}
+  - {id: write, type: agent, name: writer}
+""")
+replies = {"both/left": ["L1", "L2"], "both/right": ["R1", "R2"], "judge": ["no", "yes"], "write": ["It is **written**."]}
+'''
+PLACES = """one => [...one.querySelectorAll('.agentnb-graph-node, .agentnb-graph-block')].map(each => {
+    const {left, top, width, height} = each.getBoundingClientRect(), at = one.getBoundingClientRect();
+    return [left - at.left, top - at.top, width, height].map(Math.round).join(' ');
+}).join('; ')"""
+
+
+def shot(lab: Any, name: str) -> None:
+    """Keep a picture, where somebody wants to look at it."""
+    if folder := os.environ.get("AGENTNB_PICTURES"):
+        lab.page.screenshot(path=f"{folder}/{name}.png")
+
+
+def test_a_workflow_is_a_graph_while_it_runs_and_where_it_is_saved(lab: Any) -> None:
+    index = opened(lab, "workflow", WORKFLOW, "run = await wf.run('Go.', replies=replies)")
+    lab.start(index)
+    shown = card(lab, index)
+    node = shown.locator(".agentnb-graph-frame-active .agentnb-step-state", has_text="waiting for you")
+    node.wait_for()
+    assert shown.locator(".agentnb-graph-label", has_text="false, once").count() == 1
+    question = shown.locator(".agentnb-question", has_text="Publish it?")
+    shown.locator('[data-fold="step:both/left"] > summary').click()
+    nested = shown.locator('[data-fold="step:both/left"] [data-fold^="nested:"]')
+    assert nested.count() == 2 and not shown.locator(".agentnb-number").first.is_visible()
+    shot(lab, "workflow-live")
+    question.get_by_role("button", name="Yes").click()
+    lab.cell(index).locator(".agentnb-run > .agentnb-head .agentnb-chip", has_text="Done").wait_for()
+    lab.wait_done(index)
+    run = lab.cell(index).locator(".agentnb-run").first
+    places = run.locator(".agentnb-graph").evaluate(PLACES)
+    assert run.locator(".agentnb-answer strong").inner_text() == "written"
+    assert places.count(";") == 6 and lab.complaints() == []
+    shot(lab, "workflow-saved")
+    lab.save()
+    lab.open_untrusted("workflow.ipynb")
+    assert not lab.trusts(index)
+    again = lab.cell(index).locator(".agentnb-run").first
+    again.wait_for()
+    shot(lab, "workflow-untrusted")
+    assert again.locator(".agentnb-graph").evaluate(PLACES) == places

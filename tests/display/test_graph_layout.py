@@ -1,0 +1,174 @@
+"""Where the nodes and edges of a workflow's graph are drawn."""
+
+from __future__ import annotations
+
+import ast
+from itertools import combinations, pairwise
+from pathlib import Path
+
+import pytest
+from drawn_workflows import BRANCH, LOOP, NESTED, spec_of
+from hypothesis import given
+from hypothesis import strategies as st
+from property_settings import examples
+
+from agentnb.display import graph_layout
+from agentnb.display.graph_folding import MAX_BRANCHES, MAX_NODES, folded
+from agentnb.display.graph_layout import WIDTH, Box, Plan, laid_out
+from agentnb.workflow.graph import EXIT, Edge, Graph, Node, graph_of
+from agentnb.workflow.node_states import NodeState
+from agentnb.workflow.spec import AgentStep, ConditionStep, GotoStep, ParallelStep, Step, ToolStep, WorkflowSpec
+
+CARD = 676
+"""Pixels that a graph has in a card of 700."""
+
+
+@st.composite
+def workflows(draw: st.DrawFn) -> WorkflowSpec:
+    """Workflows with conditions, blocks and gotos, nested."""
+    count = iter(range(10_000))
+
+    def step(depth: int, parent: str) -> Step:
+        place = next(count)
+        name, path = f"s{place}", f"{parent}s{place}"
+        kind = draw(st.sampled_from(["agent", "agent", "agent", "condition", "parallel", "goto"] if depth < 3 else ["agent"]))
+        if kind == "condition":
+            return ConditionStep(
+                id=name, path=path, condition="{{ true }}", true_=some(depth + 1, parent), false_=some(depth + 1, parent)
+            )
+        if kind == "parallel":
+            return ParallelStep(id=name, path=path, steps=some(depth + 1, f"{path}/") or (step(3, f"{path}/"),))
+        if kind == "goto" and not parent:
+            return GotoStep(id=name, path=path, target=draw(st.integers(0, 7) | st.just("end")))
+        return AgentStep(id=name, path=path, agent="writer", end=draw(st.integers(0, 9)) == 0)
+
+    def some(depth: int, parent: str) -> tuple[Step, ...]:
+        return tuple(step(depth, parent) for _ in range(draw(st.integers(0 if depth else 1, 4 if depth else 8))))
+
+    return WorkflowSpec(steps=some(0, ""))
+
+
+def inside(inner: Box, outer: Box) -> bool:
+    fits = outer.left <= inner.left and inner.right <= outer.right and outer.top <= inner.top and inner.bottom <= outer.bottom
+    return fits and inner.node.path.startswith(f"{outer.node.path}/")
+
+
+def crosses(plan: Plan) -> list[tuple[str, Edge]]:
+    """The nodes through which an edge runs that is not theirs."""
+    found = []
+    for wire in plan.wires:
+        for (x, y), (to_x, to_y) in pairwise(wire.corners):
+            assert abs(x - to_x) < 1e-6 or abs(y - to_y) < 1e-6, "edges run straight"
+            (left, right), (top, bottom) = sorted((x, to_x)), sorted((y, to_y))
+            found += [
+                (box.node.path, wire.edge)
+                for box in plan.boxes
+                if left < box.right - 0.5
+                and right > box.left + 0.5
+                and top < box.bottom - 0.5
+                and bottom > box.top + 0.5
+                and not wire.edge.source.startswith(f"{box.node.path}/")
+            ]
+    return found
+
+
+@examples(1_000)
+@given(workflows())
+def test_nodes_do_not_overlap_and_no_edge_runs_through_one(spec: WorkflowSpec) -> None:
+    graph = folded(graph_of(spec)).graph
+    plan = laid_out(graph)
+    assert [box.node.path for box in plan.boxes if box.node.path != EXIT] == [node.path for node in graph.all_nodes]
+    for one, other in combinations(plan.boxes, 2):
+        apart = one.right < other.left or other.right < one.left or one.bottom < other.top or other.bottom < one.top
+        assert apart or inside(one, other) or inside(other, one), (one, other)
+    assert crosses(plan) == []
+    for wire in plan.wires:
+        assert all(-1e-6 <= x <= plan.width + 1e-6 and -1e-6 <= y <= plan.height + 1e-6 for x, y in wire.corners)
+
+
+def test_each_edge_leads_from_its_node_to_the_other(subtests: pytest.Subtests) -> None:
+    for name, text in {"loop": LOOP, "branch": BRANCH, "nested": NESTED}.items():
+        with subtests.test(name):
+            plan = laid_out(graph_of(spec_of(text)))
+            boxes = {box.node.path: box for box in plan.boxes}
+            for wire in plan.wires:
+                for path, (x, y) in ((wire.edge.source, wire.corners[0]), (wire.edge.target, wire.corners[-1])):
+                    box = boxes[path]
+                    on_side = x in (box.left, box.right) and box.top <= y <= box.bottom
+                    assert on_side or (y in (box.top, box.bottom) and box.left <= x <= box.right)
+
+
+def test_the_examples_fit_in_a_card_of_700_pixels(subtests: pytest.Subtests) -> None:
+    for name, text in {"loop": LOOP, "branch": BRANCH, "nested": NESTED}.items():
+        with subtests.test(name):
+            assert laid_out(graph_of(spec_of(text))).width <= CARD
+
+
+def test_the_branch_that_is_declared_first_is_on_the_left() -> None:
+    boxes = {box.node.path: box for box in laid_out(graph_of(spec_of(BRANCH))).boxes}
+    assert boxes["each"].left < boxes["summary"].left
+    assert boxes["load"].bottom < boxes["big"].top < boxes["each"].top < boxes["merge"].top < boxes["approve"].top
+
+
+def test_a_step_may_lead_to_itself() -> None:
+    plan = laid_out(Graph((Node("a", "a", "agent"),), (Edge("a", "a", ("again",), is_back=True),)))
+    assert [box.node.path for box in plan.boxes] == ["a"] and plan.width > WIDTH
+    assert plan.wires[0].corners[0][1] > plan.wires[0].corners[-1][1]
+
+
+def test_a_workflow_without_steps_is_an_empty_plan() -> None:
+    assert (laid_out(Graph()).boxes, laid_out(Graph()).width) == ([], 0)
+
+
+# Large ones
+
+
+def pipeline(count: int) -> Graph:
+    return graph_of(WorkflowSpec(steps=tuple(ToolStep(id=f"t{n}", path=f"t{n}", tool="shift") for n in range(count))))
+
+
+def test_a_long_pipeline_is_folded_into_a_node_that_counts() -> None:
+    small = folded(pipeline(10_000))
+    assert len(small.graph.nodes) <= MAX_NODES
+    (path,) = small.members
+    stand_in = next(node for node in small.graph.nodes if node.path == path)
+    assert (stand_in.id, stand_in.words) == ("9,988 steps", "t6 to t9993")
+    assert len(small.graph.edges) == len(small.graph.nodes)
+    states = {f"t{n}": NodeState("completed" if n != 5_000 else "failed", 1) for n in range(9_000)}
+    shown = small.states(states)[path]
+    assert (shown.status, shown.items) == ("failed", {"completed": 8_993, "failed": 1})
+
+
+def test_steps_that_lead_elsewhere_are_kept_as_long_as_there_is_room() -> None:
+    def step(n: int) -> Step:
+        return ToolStep(id=f"t{n}", path=f"t{n}", tool="shift") if n != 50 else GotoStep(id="g", path="g", target="t30")
+
+    graph = folded(graph_of(WorkflowSpec(steps=tuple(step(n) for n in range(100))))).graph
+    assert {"t30", "t49"} <= {node.path for node in graph.nodes}
+    assert [(one.source, one.target) for one in graph.edges if one.is_back] == [("t49", "t30")]
+
+
+def test_a_wide_block_shows_its_first_branches_and_counts_the_rest() -> None:
+    wide = ParallelStep(id="p", path="p", steps=tuple(AgentStep(id=f"a{n}", path=f"p/a{n}", agent="a") for n in range(1_000)))
+    small = folded(graph_of(WorkflowSpec(steps=(wide,))))
+    children = small.graph.nodes[0].children
+    assert len(children) == MAX_BRANCHES and children[-1].nodes[0].id == "992 branches"
+    assert len(small.members[children[-1].nodes[0].path]) == 992
+    assert laid_out(small.graph).width <= CARD
+
+
+def test_blocks_deep_inside_others_count_their_branches() -> None:
+    step: Step = AgentStep(id="a", path="p/p/p/p/p/a", agent="a")
+    for depth in range(5, 0, -1):
+        path = "/".join("p" * depth)
+        step = ParallelStep(id="p", path=path, steps=(step, AgentStep(id=f"b{depth}", path=f"{path}/b{depth}", agent="b")))
+    small = folded(graph_of(WorkflowSpec(steps=(step,))))
+    (path,) = small.members
+    assert path == "p/p/p/p" and next(node for node in small.graph.all_nodes if node.path == path).words == "2 branches"
+    assert small.states({"p/p/p/p/p/a": NodeState("failed")})[path].status == "failed"
+
+
+def test_the_library_is_loaded_only_when_a_graph_is_drawn() -> None:
+    tree = ast.parse(Path(graph_layout.__file__).read_text(encoding="utf-8"))
+    imported = [ast.unparse(one) for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)]
+    assert imported and not any("sugiyama" in one for one in imported)

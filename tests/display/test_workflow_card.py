@@ -1,0 +1,170 @@
+"""The card of a workflow's run, finished and live."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+from drawn_workflows import BRANCH, LOOP, NESTED, ONCE_AROUND, finished, spec_of, started, taken, workflow_run
+from run_builder import run_of
+
+from agentnb import Run
+from agentnb.core.events import QuestionAnswered, QuestionAsked
+from agentnb.core.questions import WaitingOnUser
+from agentnb.display.compact import compact_html
+from agentnb.display.html import run_html, running_html
+from agentnb.display.live_card import LiveCard
+from agentnb.display.page import page_html
+from agentnb.display.step_list import MAX_STEPS
+from agentnb.display.text import run_text
+from agentnb.runtime.host import Beginning, Host, hosted
+from agentnb.workflow.workflow import Workflow
+
+QUESTION = WaitingOnUser("human_step", "Publish?", {"type": "boolean"}, "q1", "approve")
+FAILED = (
+    started("outer", "parallel"),
+    started("outer/generator", agent="generator", nested="run-of-generator"),
+    finished("outer/generator", output="A **bold** claim."),
+    started("outer/inner", "parallel"),
+    started("outer/inner/researcher", agent="researcher"),
+    finished("outer/inner/researcher", "failed", error="<no> model", attempts=3),
+    finished("outer/inner", "failed", error="<no> model"),
+    finished("outer", "failed", error="<no> model"),
+)
+
+
+def words_in(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
+
+
+def test_a_finished_run_shows_its_graph_its_answer_and_its_steps() -> None:
+    facts = [*ONCE_AROUND, finished("draft"), started("print", agent="printer"), finished("print", output="The **end**.")]
+    run = workflow_run(LOOP, facts, "completed")
+    html = run_html(run)
+    assert html.index("agentnb-graph-node") < html.index("<strong>end</strong>") < html.index(">Steps 4</summary>")
+    assert "4 steps" in html and "step draft began" not in html
+    assert re.search(r'data-fold="step:print"', html)
+    assert run_text(run).splitlines()[:4] == ["Done: 4 steps, 1.5 s", "The **end**.", "", "  ✓ draft  agent writer  twice"]
+
+
+def test_a_failed_step_says_why_and_what_shows_its_run() -> None:
+    run = workflow_run(NESTED, FAILED, "failed")
+    shown = words_in(run_html(run))
+    assert "✗ researcher agent 3 attempts failed &lt;no&gt; model" in shown
+    assert "%agent load run-of-generator shows its run, if that was stored" in shown
+    assert "A bold claim." in shown
+    assert "          ✗ researcher  agent  failed  3 attempts  <no> model" in run_text(run).splitlines()
+
+
+def test_a_run_whose_log_holds_no_workflow_shows_its_steps(subtests: Any) -> None:
+    for name, text in {"none": "", "one that cannot be read": "workflow: ["}.items():
+        with subtests.test(name):
+            run = workflow_run(text, FAILED, "failed")
+            html = run_html(run)
+            assert "agentnb-graph" not in html and ">Steps 4</summary>" in html
+            assert "    ✓ generator  agent" in run_text(run) and "✗ researcher" in run_text(run)
+            assert "✗ researcher" in words_in(compact_html(run))
+
+
+def test_a_page_has_the_steps_open_and_a_run_in_progress_shows_them_too() -> None:
+    run = workflow_run(NESTED, FAILED, "failed")
+    assert re.search(r'<details class="agentnb-part" data-fold="rounds" open>', page_html(run))
+    assert "agentnb-graph-node" in running_html(workflow_run(NESTED, FAILED)) and "researcher" in page_html(run)
+
+
+def test_of_many_steps_the_first_the_last_and_the_failed_ones_are_listed() -> None:
+    facts = []
+    for n in range(2_000):
+        facts += [started(f"t{n}", "tool", agent="shift"), finished(f"t{n}", "failed" if n == 900 else "completed", output=n)]
+    run = workflow_run("", facts, "failed")
+    html = run_html(run)
+    listed = re.findall(r'data-fold="step:t(\d+)"', html)
+    assert len(listed) <= MAX_STEPS and {"0", "4", "900"} <= set(listed) and listed == sorted(listed, key=int)
+    assert "… 1,940 steps: 1,940 done" in html and len(html) < 100_000
+    assert len(run_text(run).splitlines()) < 80
+
+
+def frames(run: Run) -> tuple[LiveCard, list[dict[str, Any]]]:
+    card, found = LiveCard(), []
+    for event in run.events:
+        card.take(event)
+        found.append(card.frame())
+    return card, [one for one in found if one]
+
+
+def test_a_live_card_colours_the_graph_and_sends_only_the_steps_that_changed() -> None:
+    card, sent = frames(workflow_run(LOOP, ONCE_AROUND))
+    assert "agentnb-graph-active" not in sent[0]["slots"]["graph"]
+    assert "agentnb-graph-active" in sent[1]["slots"]["graph"]
+    assert [[*one["rounds"][0]["html"]] for one in sent if one["rounds"]] == [
+        ["step:draft"],
+        ["step:draft"],
+        ["step:enough"],
+        ["step:enough"],
+        ["step:enough"],
+        ["step:expand"],
+        ["step:expand"],
+        ["step:draft"],
+    ]
+    assert "once" in card.whole()["slots"]["graph"]
+
+
+def test_frames_and_the_whole_give_the_same_picture() -> None:
+    card, sent = frames(workflow_run(NESTED, FAILED, "failed"))
+    slots: dict[str, str] = {}
+    pieces: dict[str, str] = {}
+    keys: list[str] = []
+    for one in sent:
+        slots |= one["slots"]
+        for each in one["rounds"]:
+            pieces |= each["html"]
+            keys = each["keys"]
+    whole = card.whole()
+    assert {name: html for name, html in whole["slots"].items() if html} == {name: html for name, html in slots.items() if html}
+    assert whole["rounds"] == [{"index": 0, "keys": keys, "html": {key: pieces[key] for key in keys}}]
+
+
+def test_an_open_question_is_in_the_live_card_and_its_answer_stays_at_its_step() -> None:
+    facts = [started("approve", "human"), (QuestionAsked, {"question": QUESTION})]
+    card, _ = frames(workflow_run(BRANCH, facts))
+    (round_,) = card.whole()["rounds"]
+    assert round_["keys"] == ["step:approve", "question:q1"] and 'data-id="q1"' in round_["html"]["question:q1"]
+    assert "waiting for you" in card.whole()["slots"]["graph"]
+    answered = [*facts, (QuestionAnswered, {"question_id": "q1", "answer": True}), finished("approve", output=True)]
+    html = run_html(workflow_run(BRANCH, answered, "completed"))
+    assert "Publish?" in html and "data-do" not in html
+
+
+def test_runs_nested_in_a_step_are_folded_inside_it() -> None:
+    card = LiveCard()
+
+    class Watching:
+        def __call__(self, item: Any) -> None:
+            card.take(item)
+            card.frame()
+
+        def nested(self, beginning: Beginning) -> Any:
+            return card.nested.add(beginning, card.nested_changed)
+
+    watching = Watching()
+    replies = {"outer/generator": ["One."], "outer/inner/researcher": ["Two."], "outer/inner/summarizer": ["Three."]}
+    text = "agents: {generator: {}, researcher: {}, summarizer: {}, publisher: {}}\n" + NESTED
+    with hosted(Host(watch=lambda beginning: watching)):
+        run = asyncio.run(Workflow(spec_of(text)).run("Go.", replies={**replies, "publisher": ["Four."]}))
+    (pieces,) = [one["html"] for one in card.whole()["rounds"]]
+    assert re.search(r'data-fold="nested:.*researcher', pieces["step:outer/inner/researcher"])
+    html = run_html(run, nested=card.nested.html)
+    assert html.count('data-fold="nested:') == 4 and "%agent load" not in html.partition("Details")[0].partition("nested:")[0]
+
+
+def test_ways_of_agents_that_log_steps_are_shown_as_before() -> None:
+    run = run_of(started("a"), finished("a"), taken("a", "b"))
+    assert "step a completed" in run_text(run) and "Steps" not in run_html(run)
+
+
+def test_the_state_names_the_open_steps() -> None:
+    facts = [started("outer", "parallel"), *[started(f"outer/{name}", parent="outer") for name in ("a", "b", "c", "d")]]
+    for count, words in {0: "Starting", 1: "Running outer", 3: "Running a, b", 5: "Running 4 steps"}.items():
+        assert run_text(workflow_run(NESTED, facts[:count])).startswith(words)
+    assert run_text(workflow_run("", [started("a"), finished("a")])).startswith("Running: 1 step")

@@ -1,0 +1,91 @@
+"""The graph of a workflow as HTML and as text."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from drawn_workflows import BRANCH, LOOP, NESTED, ONCE_AROUND, spec_of, workflow_run
+from hypothesis import given
+from hypothesis import strategies as st
+from property_settings import examples
+
+from agentnb.display.states import STEP_STATES
+from agentnb.display.step_labels import MARKS
+from agentnb.display.workflow_graph import LOOK, graph_html
+from agentnb.display.workflow_text import graph_text
+from agentnb.workflow.graph import graph_of
+from agentnb.workflow.node_states import NodeState, node_states
+from agentnb.workflow.spec import AgentStep, ConditionStep, ToolStep, WorkflowSpec
+
+
+def words_in(html: str) -> str:
+    """What a page without styles shows."""
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
+
+
+def test_every_state_has_a_mark_a_word_and_a_look() -> None:
+    assert set(MARKS) == {*STEP_STATES, ""} and set(LOOK) == set(STEP_STATES)
+    for status, word in STEP_STATES.items():
+        html = graph_html(spec_of(LOOP), {"draft": NodeState(status, 1)})
+        assert f"{MARKS[status]}" in html and f">{word}</span>" in html and f"agentnb-graph-frame-{LOOK[status]}" in html
+        assert graph_text(spec_of(LOOP), {"draft": NodeState(status, 1)}).startswith(f"{MARKS[status]} draft  agent writer")
+
+
+def test_without_styles_it_reads_in_order_and_says_where_ways_lead() -> None:
+    spec = spec_of(LOOP)
+    shown = words_in(graph_html(spec, node_states(graph_of(spec), workflow_run(LOOP, ONCE_AROUND))))
+    assert shown == (
+        "● draft running agent writer twice leads to enough ✓ enough done if $steps.draft.output.words &gt;= 5 "
+        "true leads to print false leads to expand, followed once ✓ expand done agent editor 2 attempts "
+        "once leads to draft, followed once ○ print agent printer"
+    )
+
+
+def test_as_text_it_is_an_outline(subtests: pytest.Subtests) -> None:
+    cases = {
+        LOOP: [
+            "○ draft  agent writer",
+            "○ enough  if $steps.draft.output.words >= 5",
+            "    true → print",
+            "    false → expand",
+            "○ expand  agent editor",
+            "    ↑ back to draft",
+            "○ print  agent printer",
+        ],
+        NESTED: [
+            "○ outer  parallel",
+            "    ○ generator  agent",
+            "    ○ inner  parallel",
+            "        ○ researcher  agent",
+            "        ○ summarizer  agent",
+            "○ publisher  agent",
+        ],
+    }
+    for text, lines in cases.items():
+        with subtests.test(lines[0]):
+            assert graph_text(spec_of(text)).splitlines() == lines
+    states = {"each": NodeState("running", 1, items={"completed": 9, "failed": 1, "running": 2})}
+    assert "● each  map  running  9 of 12 done, 1 failed, 2 running" in graph_text(spec_of(BRANCH), states).splitlines()
+
+
+def test_what_a_notebook_that_is_not_trusted_would_drop_is_not_in_it() -> None:
+    html = graph_html(spec_of(BRANCH))
+    assert set(re.findall(r"<(\w+)", html)) == {"div", "span"}
+    assert not re.search(r"<svg|<img|<script|url\(|on\w+=", html)
+
+
+@examples(300)
+@given(st.text(min_size=1), st.text(), st.text())
+def test_no_text_becomes_markup(name: str, condition: str, error: str) -> None:
+    steps = (AgentStep(id=name, path=name, agent=condition), ConditionStep(id="c", path="c", condition=condition))
+    html = graph_html(WorkflowSpec(steps=steps), {name: NodeState("failed", error=error), "c": NodeState()})
+    assert set(re.findall(r"<(\w+)", html)) == {"div", "span"}
+    assert all(re.fullmatch(r'(<\w+( [\w-]+="[^"]*")*|</\w+)', one) for one in re.findall(r"<[^>]*", html))
+    assert all(ord(letter) >= 32 for letter in html)
+
+
+def test_a_large_workflow_is_a_small_picture() -> None:
+    spec = WorkflowSpec(steps=tuple(ToolStep(id=f"t{n}", path=f"t{n}", tool="x" * 50_000) for n in range(2_000)))
+    assert len(graph_html(spec)) < 40_000
+    assert len(graph_text(spec).splitlines()) < 40

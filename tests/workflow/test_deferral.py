@@ -1,0 +1,42 @@
+"""Which conditions wait for steps behind them: the engine and the warnings say the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentnb.workflow.deferral import deferred
+from agentnb.workflow.reading import read_workflow
+from agentnb.workflow.workflow import Workflow
+
+TOOL = "  - {{id: {0}, type: tool, name: work, args: {{what: {0}}}}}\n".format
+WAIT = (
+    '  - id: {0}\n    type: condition\n    condition: "{{{{ $steps.{1} }}}}"\n'
+    "    true: {{id: {0}_yes, type: tool, name: work}}\n"
+).format
+
+
+def work(what: str = "") -> bool:
+    """Do it."""
+    return True
+
+
+@pytest.mark.req("K4.1", "R4.13")
+def test_what_a_warning_says_will_run_first_does(subtests: pytest.Subtests) -> None:
+    texts = {
+        "the next": (WAIT("c", "a.output") + TOOL("a") + TOOL("b"), {"c": 1}, ["a", "c", "c_yes", "b"]),
+        "one further on": (WAIT("c", "b.output") + TOOL("a") + TOOL("b"), {"c": 2}, ["a", "b", "c", "c_yes"]),
+        "one in a branch": (
+            TOOL("a") + WAIT("c", "d_yes.output") + WAIT("d", "a.output"),
+            {"c": 1},
+            ["a", "d", "d_yes", "c", "c_yes"],
+        ),
+        "none": (TOOL("a") + WAIT("c", "a.output") + TOOL("b"), {}, ["a", "c", "c_yes", "b"]),
+    }
+    for name, (steps, waits, order) in texts.items():
+        with subtests.test(name):
+            text = f"workflow:\n{steps}"
+            spec = read_workflow(text)
+            assert deferred(spec.steps) == waits
+            assert [one.code for one in spec.warnings] == ["W_DEFERRED_CONDITION"] * len(waits)
+            run = Workflow.from_yaml(text, tools=[work]).run_sync("", show=False)
+            assert run.step_context["order"] == order

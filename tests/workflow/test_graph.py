@@ -1,0 +1,85 @@
+"""A workflow as a graph: what may follow what."""
+
+from __future__ import annotations
+
+import pytest
+from drawn_workflows import BRANCH, LOOP, NESTED, spec_of
+
+from agentnb.workflow.graph import EXIT, graph_of
+from agentnb.workflow.spec import AgentStep, GotoStep, WorkflowSpec
+
+CASES = {
+    "a loop by a goto": (
+        LOOP,
+        {
+            ("draft", "enough", "", False),
+            ("enough", "print", "true", False),
+            ("enough", "expand", "false", False),
+            ("expand", "draft", "", True),
+            ("print", EXIT, "", False),
+        },
+    ),
+    "branches that join, a step that ends the workflow, and one that continues elsewhere after an error": (
+        BRANCH,
+        {
+            ("load", "big", "", False),
+            ("big", "each", "true", False),
+            ("each", "merge", "", False),
+            ("big", "summary", "false", False),
+            ("summary", "report", "on error", False),
+            ("merge", "approve", "", False),
+            ("summary", "approve", "", False),
+            ("approve", "approved", "", False),
+            ("approved", EXIT, "false", False),
+            ("approved", "report", "true", False),
+            ("report", EXIT, "", False),
+        },
+    ),
+    "a condition that reads what a later step gives comes after it": (
+        """
+workflow:
+  - {id: trans, type: agent, name: t}
+  - {id: check, type: condition, condition: "{{ $steps.qa.output.ok }}", false: {goto: trans}}
+  - {id: qa, type: agent, name: q}
+""",
+        {
+            ("trans", "qa", "", False),
+            ("qa", "check", "", False),
+            ("check", "trans", "false", True),
+            ("check", EXIT, "true", False),
+        },
+    ),
+    "a condition that cannot be read is a step like others": (
+        'workflow: [{id: c, type: condition, condition: "{{ ( }}", true: {goto: end}}, {id: a, type: agent, name: a}]',
+        {("c", EXIT, "true", False), ("c", "a", "false", False), ("a", EXIT, "", False)},
+    ),
+    "both branches may lead to the same step": (
+        'workflow: [{id: c, type: condition, condition: "{{ true }}"}, {id: a, type: agent, name: a}]',
+        {("c", "a", "true / false", False), ("a", EXIT, "", False)},
+    ),
+}
+
+
+def test_edges_say_what_may_follow_what(subtests: pytest.Subtests) -> None:
+    for name, (text, expected) in CASES.items():
+        with subtests.test(name):
+            edges = graph_of(spec_of(text)).edges
+            assert {(one.source, one.target, " / ".join(one.labels), one.is_back) for one in edges} == expected
+
+
+def test_the_branches_of_a_parallel_step_are_graphs_inside_it() -> None:
+    graph = graph_of(spec_of(NESTED))
+    assert [node.path for node in graph.nodes] == ["outer", "publisher"]
+    paths = ["outer", "outer/generator", "outer/inner", "outer/inner/researcher", "outer/inner/summarizer", "publisher"]
+    assert [node.path for node in graph.all_nodes] == paths
+    assert [len(child.nodes) for child in graph.nodes[0].children] == [1, 1]
+
+
+def test_gotos_that_lead_nowhere_or_round_in_a_circle_have_no_edge() -> None:
+    def goto(to: str | int, number: int) -> GotoStep:
+        return GotoStep(id=f"g{number}", path=f"g{number}", target=to)
+
+    circle = WorkflowSpec(steps=(goto(1, 0), goto(0, 1), AgentStep(id="a", path="a", agent="a"), goto("gone", 2)))
+    assert graph_of(circle).edges == ()
+    further = WorkflowSpec(steps=(AgentStep(id="a", path="a", agent="a"), goto(2, 1), goto("a", 2)))
+    assert [(one.source, one.target, one.is_back) for one in graph_of(further).edges] == [("a", "a", True)]

@@ -1,0 +1,66 @@
+"""A workflow as a Mermaid flowchart."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from drawn_workflows import BRANCH, LOOP, NESTED, ONCE_AROUND, spec_of, workflow_run
+from hypothesis import given
+from hypothesis import strategies as st
+from property_settings import examples
+
+from agentnb.workflow.graph import graph_of
+from agentnb.workflow.mermaid import escaped, mermaid
+from agentnb.workflow.node_states import node_states
+from agentnb.workflow.spec import AgentStep, HumanStep, WorkflowSpec
+
+
+def test_a_flowchart_has_steps_branches_loops_and_blocks(subtests: pytest.Subtests) -> None:
+    cases = {
+        "a loop is dotted": (LOOP, ["n0 --> n1", 'n1 -->|"true"| n3', 'n1 -->|"false"| n2', "n2 -.-> n0"]),
+        "kinds have shapes": (
+            BRANCH,
+            ['n5[/"approve<br/>human Publish?"/]', 'n2[["each<br/>map agent reader"]]', "finish([end])"],
+        ),
+        "blocks are subgraphs": (
+            NESTED,
+            ['    subgraph n0["outer<br/>parallel"]', '        subgraph n2["inner<br/>parallel"]'],
+        ),
+    }
+    for name, (text, expected) in cases.items():
+        with subtests.test(name):
+            lines = mermaid(spec_of(text)).splitlines()
+            assert lines[0] == "flowchart TD"
+            assert [one for one in expected if not any(line.endswith(one) for line in lines)] == []
+            opened, closed = [sum(line.strip().startswith(word) for line in lines) for word in ("subgraph ", "end")]
+            assert opened == closed
+
+
+@pytest.mark.req("R4.36")
+def test_states_are_classes_and_loops_are_counted() -> None:
+    spec = spec_of(LOOP)
+    text = mermaid(spec, node_states(graph_of(spec), workflow_run(LOOP, ONCE_AROUND)))
+    assert 'n2 -.->|"(1x)"| n0' in text
+    assert re.search(r"class n1,n2 completed$", text, re.MULTILINE) and re.search(r"class n0 running$", text, re.MULTILINE)
+    assert "draft<br/>agent writer<br/>ran 2 times" in text and "expand<br/>agent editor<br/>2 attempts" in text
+    assert "classDef failed" not in text
+
+
+@examples(500)
+@given(st.text(min_size=1))
+def test_no_text_becomes_markup(text: str) -> None:
+    steps = (AgentStep(id=text, path=text, agent=text), HumanStep(id="h", path="h", ask=text))
+    lines = mermaid(WorkflowSpec(steps=steps)).splitlines()
+    assert len(lines) == 4
+    for line, opened in ((lines[1], 'n0["'), (lines[2], 'n1[/"')):
+        label = line.strip().removeprefix(opened).removesuffix('"/]').removesuffix('"]')
+        assert not set('"`\\%') & set(label) and "$$" not in label
+        assert re.findall(r"<[^>]*>|[<>]", label) == ["<br/>"] * label.count("<br/>") and label.count("<br/>") <= 1
+
+
+def test_what_would_be_a_directive_a_formula_or_a_tag_is_escaped() -> None:
+    assert escaped('%%{init}%% $$x$$ <img src=x> `b` "q" &amp; #1;') == (
+        "#37;#37;{init}#37;#37; #36;#36;x#36;#36; #60;img src=x#62; #96;b#96; #34;q#34; #38;amp; #35;1;"
+    )
+    assert escaped("a\nb\x1b[0m") == "a b [0m" and len(escaped("x" * 1_000)) == 60

@@ -1,0 +1,50 @@
+"""How steps stand, for the nodes and edges of a graph."""
+
+from __future__ import annotations
+
+from drawn_workflows import BRANCH, LOOP, ONCE_AROUND, finished, spec_of, started, taken, workflow_run
+
+from agentnb.core.events import QuestionAsked
+from agentnb.core.questions import WaitingOnUser
+from agentnb.workflow.graph import graph_of
+from agentnb.workflow.node_states import StepProgress, node_states
+
+
+def test_a_state_counts_starts_attempts_and_the_loops_that_were_taken() -> None:
+    graph = graph_of(spec_of(LOOP))
+    states = node_states(graph, workflow_run(LOOP, ONCE_AROUND))
+    assert set(states) == {"draft", "enough", "expand"}
+    assert (states["draft"].status, states["draft"].times) == ("running", 2)
+    assert (states["expand"].status, states["expand"].attempts, states["expand"].loops) == ("completed", 2, {"draft": 1})
+    assert states["enough"].loops == {"expand": 1}
+
+
+def test_a_way_that_a_condition_and_its_goto_both_log_is_counted_once() -> None:
+    graph = graph_of(spec_of(LOOP))
+    facts = [started("enough", "condition"), taken("enough", "true"), taken("enough", "print"), finished("enough")]
+    assert node_states(graph, workflow_run(LOOP, facts))["enough"].loops == {"print": 1}
+
+
+def test_the_items_of_a_map_are_counted_by_their_states() -> None:
+    facts = [started("each", "map"), *[started(f"each/{place}") for place in range(5)]]
+    facts += [finished("each/0"), finished("each/1"), finished("each/2", "failed", error="no")]
+    facts += [started("each/3/inside")]
+    state = node_states(graph_of(spec_of(BRANCH)), workflow_run(BRANCH, facts))["each"]
+    assert (state.status, state.items) == ("running", {"completed": 2, "failed": 1, "running": 2})
+
+
+def test_a_step_waits_while_its_question_is_open_and_is_interrupted_if_its_process_died() -> None:
+    question = WaitingOnUser("human_step", "Publish?", {"type": "boolean"}, "q1", "approve")
+    facts = [started("approve", "human"), (QuestionAsked, {"question": question})]
+    graph = graph_of(spec_of(BRANCH))
+    assert node_states(graph, workflow_run(BRANCH, facts))["approve"].status == "waiting"
+    ended = workflow_run(BRANCH, [started("approve", "human")], "cancelled")
+    assert node_states(graph, ended)["approve"].status == "interrupted"
+
+
+def test_states_that_are_kept_event_by_event_are_those_of_the_whole_run() -> None:
+    graph, run = graph_of(spec_of(LOOP)), workflow_run(LOOP, ONCE_AROUND)
+    progress = StepProgress(graph)
+    for event in run.events:
+        progress.take(event)
+    assert progress.states(run) == node_states(graph, run)

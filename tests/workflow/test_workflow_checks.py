@@ -1,0 +1,380 @@
+"""What is wrong in a workflow file is found before anything runs: all at once, each with its line."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentnb.errors import WorkflowProblems
+from agentnb.workflow.problems import Problem, Problems
+from agentnb.workflow.reading import read_workflow
+from agentnb.workflow.yaml_source import plain, read_yaml
+
+EXAMPLES = Path(__file__).parent / "examples"
+AGENTS = """agents:
+  writer: {instruction: Write.}
+  judge: {structured_output: {type: object, properties: {ok: {type: boolean}, notes: {type: array, items: {type: object,
+    properties: {where: {type: string}}}}}}}
+workflow:
+"""
+FIRST = AGENTS.count("\n") + 1
+"""The line of the first step below."""
+
+
+def found_in(text: str, **options: Any) -> list[Problem]:
+    """All problems of a text, or its warnings if it has none."""
+    try:
+        return list(read_workflow(text, "w.yaml", **options).warnings)
+    except WorkflowProblems as error:
+        return list(error.problems)  # type: ignore[arg-type]
+
+
+def cases() -> list[dict[str, Any]]:
+    node = read_yaml((EXAMPLES / "problems.yaml").read_text(encoding="utf-8"), Problems())
+    assert node is not None
+    return list(plain(node))
+
+
+@pytest.mark.req("R4.2", "R4.4", "R4.5")
+def test_the_problems_of_the_examples_are_found_each_with_its_line(subtests: pytest.Subtests) -> None:
+    assert len(cases()) == 7
+    for case in cases():
+        with subtests.test(case["name"]):
+            found = found_in(case["text"])
+            expected = case.get("problems") or case["warnings"]
+            assert [one.line for one in found] == [one["line"] for one in expected]
+            for one, wanted in zip(found, expected, strict=True):
+                assert [word for word in wanted["says"] if word not in str(one)] == []
+
+
+@pytest.mark.req("R4.4", "K4.1")
+def test_a_warning_is_a_problem_if_strict() -> None:
+    free_text = next(case["text"] for case in cases() if "warnings" in case)
+    deferred = (EXAMPLES / "qa-loop.yaml").read_text(encoding="utf-8")
+    for text, code in [(free_text, "W_UNDECLARED_PATH"), (deferred, "W_DEFERRED_CONDITION")]:
+        assert [one.code for one in read_workflow(text).warnings] == [code]
+        with pytest.raises(WorkflowProblems, match=code):
+            read_workflow(text, strict=True)
+
+
+def test_the_error_lists_each_problem_with_file_and_line() -> None:
+    with pytest.raises(WorkflowProblems) as caught:
+        read_workflow("workflow:\n  - {type: agent}\n  - {type: condition}\n", "my flow.yaml")
+    assert str(caught.value).splitlines() == [
+        "my flow.yaml:2: workflow step[0]: agent step requires name",
+        "my flow.yaml:3: workflow step[1]: condition step requires condition",
+    ]
+    assert [(one.line, one.message) for one in caught.value.problems] == [
+        (2, "workflow step[0]: agent step requires name"),
+        (3, "workflow step[1]: condition step requires condition"),
+    ]
+    assert pickle.loads(pickle.dumps(caught.value)).problems == caught.value.problems
+    with pytest.raises(WorkflowProblems, match=r"^line 1: workflow: no steps configured"):
+        read_workflow("workflow: []")
+
+
+@pytest.mark.req("R4.4")
+def test_a_wrong_name_in_an_instruction_is_found_before_anything_runs() -> None:
+    text = (EXAMPLES / "templates.yaml").read_text(encoding="utf-8")
+    (problem,) = found_in(
+        text.replace("{{ $steps.par_gen.outputs.gen_1.output }}", "{{ $steps.par_gen.outputs.gen_9.output }}")
+    )
+    assert problem.line == 18
+    assert [word for word in ("gen_9", "gen_1", "gen_2", 'agent "editor"') if word not in str(problem)] == []
+
+
+def test_the_line_is_that_of_the_template_in_a_text_of_many() -> None:
+    text = f"{AGENTS}  - type: agent\n    name: writer\n    prompt: |\n      One\n      two {{{{ $steps.gone.output }}}}\n"
+    assert [one.line for one in found_in(text)] == [FIRST + 4]
+
+
+STEPS: dict[str, tuple[str, int, list[str]]] = {
+    "a step that is no mapping": ("  - writer", 0, ["must be a mapping", "type: agent"]),
+    "no type": ("  - {name: writer}", 0, ["requires type", "agent, condition"]),
+    "a type like another": ("  - {type: agnt, name: writer}", 0, ['unknown type "agnt"', "agent?"]),
+    "a key of another kind": ("  - {type: agent, name: writer, args: {}}", 0, ['unknown key "args"', "tool"]),
+    "no goto": ("  - {type: goto}\n  - {type: agent, name: writer}", 0, ["goto step requires goto"]),
+    "no tool": ("  - {type: tool}", 0, ["tool step requires name"]),
+    "no question": ("  - {type: human, confirm: true}", 0, ["human step requires ask"]),
+    "two ways to answer": (
+        "  - {type: human, ask: Well?, confirm: true, choices: [a]}",
+        0,
+        ["only one of", "choices", "confirm"],
+    ),
+    "nothing to choose": ("  - {type: human, ask: Well?, choices: []}", 0, ["choices is empty"]),
+    "a form that is none": ("  - {type: human, ask: Well?, form: {type: nothing}}", 0, ["form", "not a JSON Schema"]),
+    "no list": ("  - {type: map, step: {type: agent, name: writer}}", 0, ["map step requires over"]),
+    "no step": ("  - {type: map, over: [1]}", 0, ["map step requires step"]),
+    "a list that is a text": (
+        "  - {type: map, over: abc, step: {type: agent, name: writer}}",
+        0,
+        ["over must be a list or a template"],
+    ),
+    "no file": ("  - {type: workflow}", 0, ["workflow step requires file"]),
+    "no children": ("  - {type: parallel, steps: []}", 0, ["parallel step requires steps"]),
+    "a branch that is a name": (
+        "  - type: condition\n    condition: 'true'\n    true: writer",
+        2,
+        ["true must be a step", "{goto: writer}"],
+    ),
+    "a condition without a template": ("  - {type: condition, condition: $steps.a.output}", 0, ["holds no template"]),
+    "a blank condition": ("  - {type: condition, condition: ' '}", 0, ["condition is blank"]),
+    "an id that is none": ("  - {id: 1st, type: agent, name: writer}", 0, ['"1st" cannot be an id']),
+    "the id of the end": ("  - {id: end, type: agent, name: writer}", 0, ['"end" cannot be an id']),
+    "an id of a child": (
+        "  - {id: a, type: agent, name: writer}\n  - {type: parallel, steps: [{id: a, type: agent, name: writer}]}",
+        1,
+        ['the id "a"', f"line {FIRST}"],
+    ),
+    "no time": ("  - {type: agent, name: writer, timeout: 0}", 0, ["timeout must be a number above 0"]),
+    "a flag that is none": ("  - {type: agent, name: writer, end: yes}", 0, ["end must be true or false", "yes"]),
+    "too many at once": (
+        "  - {type: parallel, max_concurrency: 0, steps: [{type: agent, name: writer}]}",
+        0,
+        ["max_concurrency"],
+    ),
+    "a context that is none": ("  - {type: agent, name: writer, context: some}", 0, ["all, none or a list", "[some]"]),
+    "a context of no step": ("  - {type: agent, name: writer, context: [wrter]}", 0, ['no step "wrter"', "writer"]),
+    "an error that is none": ("  - {type: agent, name: writer, on_error: skip}", 0, ["on_error must be fail"]),
+    "an error that goes nowhere": ("  - {type: agent, name: writer, on_error: {goto: x}}", 0, ['goto "x"', "writer"]),
+    "a retry that is none": ("  - {type: agent, name: writer, retry: 3}", 0, ["retry must be a mapping"]),
+    "an unknown key of retry": ("  - {type: agent, name: writer, retry: {attempts: 3}}", 0, ['"attempts"', "max_attempts"]),
+    "a pattern that is none": ("  - {type: agent, name: writer, retry: {on: '/(/'}}", 0, ["not a regular expression"]),
+    "what is never retried": ("  - {type: agent, name: writer, retry: {on: budget}}", 0, ['"budget" is never retried']),
+    "retries of a goto": ("  - {goto: end, retry: {max_attempts: 1}}", 0, ['unknown key "retry"']),
+    "a place that is none": ("  - {type: agent, name: writer}\n  - goto: 2", 1, ["numbered from 0 to 1"]),
+    "a place before the first": ("  - {type: agent, name: writer}\n  - goto: -1", 1, ["numbered from 0 to 1"]),
+    "a goto into a block": (
+        "  - {id: par, type: parallel, steps: [{id: a, type: agent, name: writer}]}\n  - goto: a",
+        1,
+        ['goto "a"', "inside par", "Go to par"],
+    ),
+    "a goto into a branch": (
+        "  - {id: c, type: condition, condition: 'true', true: {id: a, type: agent, name: writer}}\n  - goto: a",
+        1,
+        ['goto "a"', "inside c", "Go to c"],
+    ),
+    "a goto out of a block": (
+        "  - {id: par, type: parallel, steps: [{goto: end}]}",
+        0,
+        ["cannot leave the parallel block par"],
+    ),
+    "a goto out of a branch in a block": (
+        "  - {id: par, type: parallel, steps: [{type: condition, condition: 'true', true: {goto: par}}]}",
+        0,
+        ["cannot leave the parallel block par"],
+    ),
+    "a goto on an error in a block": (
+        "  - {id: par, type: parallel, steps: [{type: agent, name: writer, on_error: {goto: par}}]}",
+        0,
+        ["cannot leave the parallel block par"],
+    ),
+    "an end in a map": ("  - {id: m, type: map, over: [1], step: {type: agent, name: writer, end: true}}", 0, ["map block m"]),
+    "a step behind the end": (
+        "  - {type: agent, name: writer, end: true}\n  - {id: b, type: agent, name: writer}",
+        1,
+        ["nothing reaches the step b"],
+    ),
+    "a step behind branches that both leave": (
+        "  - {type: condition, condition: 'true', true: {goto: end}, false: {goto: 0}}\n  - {id: b, type: agent, name: writer}",
+        1,
+        ["nothing reaches the step b"],
+    ),
+    "a step behind a goto in a branch": (
+        "  - type: condition\n    condition: 'true'\n    true: [{goto: end}, {id: b, type: agent, name: writer}]",
+        2,
+        ["nothing reaches the step b"],
+    ),
+}
+
+
+@pytest.mark.req("R4.2", "R4.4")
+def test_steps_that_cannot_run_are_problems(subtests: pytest.Subtests) -> None:
+    for name, (steps, line, words) in STEPS.items():
+        with subtests.test(name):
+            found = found_in(AGENTS + steps)
+            assert [one.line for one in found] == [FIRST + line], list(map(str, found))
+            assert [word for word in words if word not in str(found[0])] == [], str(found[0])
+
+
+BLOCKS = """  - {id: qa, type: agent, name: judge}
+  - {id: check, type: condition, condition: "{{ $steps.qa.output.ok }}", true: {id: fix, type: agent, name: writer}}
+  - id: par
+    type: parallel
+    steps:
+      - {id: one, type: agent, name: writer}
+      - {id: inner, type: parallel, steps: [{id: two, type: agent, name: judge}]}
+      - {id: maybe, type: condition, condition: "{{ $steps.fix.output }}", true: [{id: three, type: agent, name: writer}]}
+  - {id: each, type: map, over: "{{ $steps.qa.output.notes }}", step: {id: item, type: agent, name: judge, prompt: "{{$item}}"}}
+  - {id: hop, goto: last}
+  - {id: last, type: agent, name: writer, prompt: "PROMPT"}
+"""
+LAST = FIRST + BLOCKS.count("\n") - 1
+
+
+def test_templates_that_lead_somewhere_are_no_problem(subtests: pytest.Subtests) -> None:
+    for path in [
+        "$steps.qa.output",
+        "$steps.qa.output.notes[0].where",
+        "$steps.qa.runs[-1].output.anything",
+        "$steps.fix.output",
+        "$steps.check.output",
+        "$steps.par.outputs.one.output",
+        "$steps.par.one.output",
+        "$steps.par.outputs[-1].output",
+        "$steps.par.outputs[$index2].output".replace("$index2", "$steps.qa.output.notes[0].where"),
+        "$steps.par.outputs.inner.two.output.ok",
+        "$steps.par.outputs.three.output",
+        "len($steps.par.order) > 2 && $steps.par.attempts == 1",
+        "$steps.each.output[0].anything",
+        "$prompt",
+        "$inputs.anything",
+        "$steps.last.output",
+    ]:
+        with subtests.test(path):
+            assert found_in(AGENTS + BLOCKS.replace("PROMPT", f"{{{{ {path} }}}}")) == []
+
+
+def test_templates_that_lead_nowhere_are_problems(subtests: pytest.Subtests) -> None:
+    wrong = {
+        "$steps.qb.output": ["no step qb", "qa"],
+        "$steps.qa": ["Write $steps.qa.output"],
+        "$steps.qa.ok": ["$steps.qa has no ok", "$steps.qa.output.ok"],
+        "$steps.check.output.ok": ["true or false"],
+        "$steps.one.output": ["in the parallel block par", "$steps.par.outputs.one.output"],
+        "$steps.two.output": ["in the parallel block par", "$steps.par.outputs.inner.outputs.two.output"],
+        "$steps.item.output": ["in the map each", "$steps.each.output[0]"],
+        "$steps.hop.output": ["hop is a goto"],
+        "$steps.par": ["$steps.par.outputs"],
+        "$steps.par.output": ["$steps.par has no output", "outputs"],
+        "$steps.par.outputs.on.output": ["no on", "one"],
+        "$steps.par.outputs[4].output": ["4 outputs"],
+        "$steps.par.outputs.inner.twu.output": ["no twu", "two"],
+        "$item": ["Only the step of a map"],
+        "$prompt.x": ["$prompt is a text"],
+        "$steps.qa.output +": ["not complete"],
+        "qa.output": ["there is no qa"],
+    }
+    for path, words in wrong.items():
+        with subtests.test(path):
+            found = found_in(AGENTS + BLOCKS.replace("PROMPT", f"{{{{ {path} }}}}"))
+            assert [one.line for one in found] == [LAST]
+            assert [word for word in (*words, f"{{{{ {path}") if word not in str(found[0])] == [], str(found[0])
+
+
+def test_siblings_in_a_block_do_not_see_each_other_and_steps_of_one_branch_do() -> None:
+    block = "  - {{id: par, type: parallel, steps: [{{id: one, type: agent, name: writer}}, {}]}}\n"
+    (problem,) = found_in(AGENTS + block.format('{id: two, type: agent, name: writer, prompt: "{{ $steps.one.output }}"}'))
+    assert "runs at the same time" in str(problem)
+    branch = '[{id: a, type: agent, name: writer}, {id: b, type: agent, name: writer, prompt: "{{ $steps.a.output }}"}]'
+    assert found_in(AGENTS + block.format(f"{{type: condition, condition: 'true', true: {branch}}}")) == []
+
+
+def test_paths_that_a_structured_output_does_not_declare_are_warnings(subtests: pytest.Subtests) -> None:
+    for path, words in {
+        "$steps.qa.output.okay": ["judge declares no okay", "ok"],
+        "$steps.qa.output.notes[0].were": ["declares no were", "where"],
+        "$steps.fix.output.title": ["title is read", "fix", "writer a structured_output"],
+    }.items():
+        with subtests.test(path):
+            (warning,) = found_in(AGENTS + BLOCKS.replace("PROMPT", f"{{{{ {path} }}}}"))
+            assert (warning.line, warning.code) == (LAST, "W_UNDECLARED_PATH")
+            assert [word for word in words if word not in str(warning)] == [], str(warning)
+
+
+def test_inputs_are_known_where_they_are_declared() -> None:
+    text = AGENTS + '  - {type: agent, name: writer, prompt: "{{ $inputs.lang }}"}\n'
+    assert found_in(text) == []
+    assert found_in(f"inputs: {{lang: fr}}\n{text}") == []
+    assert found_in(f"inputs: {{tone: dry}}\n{text}", inputs=["lang"]) == []
+    for found in (found_in(f"inputs: {{langs: fr}}\n{text}"), found_in(text, inputs=["langs"])):
+        assert ["there is no input lang" in str(one) and "langs" in str(one) for one in found] == [True]
+
+
+def test_tools_are_known_where_their_names_are_given() -> None:
+    text = "agents: {writer: {tools: [serch]}}\nworkflow:\n  - {type: tool, name: fetsh}\n  - {type: agent, name: writer}"
+    assert found_in(text) == []
+    found = found_in(text, tools=["search", "fetch"])
+    assert [(one.line, "Did you mean" in one.hint) for one in found] == [(1, True), (3, True)]
+
+
+@pytest.mark.req("R4.13", "K4.1")
+def test_a_condition_may_wait_for_steps_behind_it_but_not_in_a_circle(subtests: pytest.Subtests) -> None:
+    agent = "{{id: {0}, type: agent, name: writer}}".format
+    wait = '{{id: {0}, type: condition, condition: "{{{{ $steps.{1}.output }}}}", true: {2}}}'.format
+    texts = {
+        "each other": ([wait("c", "d", agent("x")), wait("d", "x", agent("y"))], "wait for each other"),
+        "each other, by branches": ([wait("c", "y", agent("x")), wait("d", "x", agent("y"))], "wait for each other"),
+        "itself": ([agent("a"), wait("c", "c", agent("x"))], "itself"),
+        "behind a goto": ([wait("c", "b", "{goto: a}"), "{goto: b}", agent("a"), agent("b")], "leads elsewhere"),
+    }
+    for name, (steps, words) in texts.items():
+        with subtests.test(name):
+            found = found_in(AGENTS + "".join(f"  - {step}\n" for step in steps))
+            assert [words in str(one) for one in found] == [True], list(map(str, found))
+    steps = [wait("c", "b", agent("x")), agent("a"), agent("b")]
+    (warning,) = found_in(AGENTS + "".join(f"  - {step}\n" for step in steps))
+    assert (warning.code, warning.line) == ("W_DEFERRED_CONDITION", FIRST)
+    assert "a and b will run before it" in str(warning)
+    branch = wait("outer", "first", f"[{wait('c', 'b', '[]')}, {agent('b')}]")
+    assert [one.code for one in found_in(f"{AGENTS}  - {agent('first')}\n  - {branch}")] == ["W_DEFERRED_CONDITION"]
+
+
+def test_a_prompt_that_reads_a_later_step_is_a_warning_unless_a_goto_leads_back() -> None:
+    steps = '  - {id: a, type: agent, name: writer, prompt: "{{ $steps.b.output }}"}\n  - {id: b, type: agent, name: writer}\n'
+    (warning,) = found_in(AGENTS + steps)
+    assert (warning.code, warning.line) == ("W_LATER_STEP", FIRST)
+    assert found_in(f"{AGENTS}{steps}  - {{type: condition, condition: 'true', true: {{goto: a}}}}") == []
+
+
+FILES = {
+    "agents:\n  writer: Write.\nworkflow: [{type: agent, name: writer}]": (2, "must be a mapping"),
+    "agents:\n  w: {instructions: x}\nworkflow: [{type: agent, name: w}]": (2, "Did you mean instruction"),
+    "agents:\n  w: {model: nobody:x}\nworkflow: [{type: agent, name: w}]": (2, "nobody"),
+    "agents:\n  w: {policy: matrx}\nworkflow: [{type: agent, name: w}]": (2, "matrix"),
+    "agents:\n  w: {guidance: of}\nworkflow: [{type: agent, name: w}]": (2, "off"),
+    "agents:\n  w: {limits: {max_round: 3}}\nworkflow: [{type: agent, name: w}]": (2, "Did you mean max_rounds"),
+    "agents:\n  w: {limits: {max_rounds: 0}}\nworkflow: [{type: agent, name: w}]": (2, "max_rounds"),
+    "agents:\n  w: {limits: {budget: [1]}}\nworkflow: [{type: agent, name: w}]": (2, "budget"),
+    "agents:\n  w: {limits: {on_limit: halt}}\nworkflow: [{type: agent, name: w}]": (2, "on_limit must be stop"),
+    "agents:\n  w: {structured_output: {type: objekt}}\nworkflow: [{type: agent, name: w}]": (2, "not a JSON Schema"),
+    "agents:\n  w: {structured_output: {name: x, shema: 1, schema: {}}}\nworkflow: [{type: agent, name: w}]": (2, "schema"),
+    "agents:\n  w: {tools: {a: 1}}\nworkflow: [{type: agent, name: w}]": (2, "tools must be"),
+    "agents: [w]\nworkflow: [{goto: end}]": (1, "agents must be a mapping"),
+    "workflows:\n  - {goto: end}\nworkflow: [{goto: end}]": (1, "Did you mean workflow"),
+    "workflow:\n  stepps: []\n  steps: [{goto: end}]": (2, "Did you mean steps"),
+    "workflow:\n  max_loop_iterations: 0\n  steps: [{goto: end}]": (2, "from 1"),
+    "workflow:\n  overrides: {loops: 2}\n  steps: [{goto: end}]": (2, "max_loop_iterations"),
+    "workflow:\n  limits: {max_rounds: 3}\n  steps: [{goto: end}]": (2, "max_rounds"),
+    "limits: {budget: 1}\nworkflow:\n  limits: {budget: 2}\n  steps: [{goto: end}]": (3, "given for the file already"),
+    "workflow: writer": (1, "must be a list"),
+    "workflow:\n  steps:": (2, "no steps configured"),
+    "agents: {}": (1, "no steps configured"),
+    "- {goto: end}": (1, "must be a mapping"),
+    "": (1, "empty"),
+}
+
+
+def test_files_that_cannot_run_are_problems(subtests: pytest.Subtests) -> None:
+    for text, (line, words) in FILES.items():
+        with subtests.test(text[:60]):
+            found = found_in(text)
+            assert [one.line for one in found] == [line], list(map(str, found))
+            assert words in str(found[0])
+
+
+def test_a_step_that_cannot_be_read_is_one_problem_whatever_names_it() -> None:
+    steps = """  - {id: a, type: agnt, name: writer}
+  - {id: b, type: agent, name: writer, prompt: "{{ $steps.a.output }}", context: [a]}
+  - {type: condition, condition: "{{ $steps.b.output }}", true: {goto: a}, false: {goto: 2}}
+"""
+    assert [one.line for one in found_in(AGENTS + steps)] == [FIRST]
+
+
+def test_an_id_that_nearly_leads_back_is_a_warning() -> None:
+    steps = '  - {id: draft, type: agent, name: writer}\n  - {type: condition, condition: "{{ $steps.draft.output }}",'
+    found = found_in(f"{AGENTS}{steps} false: {{id: back_to_draf, type: agent, name: writer}}}}")
+    assert [(one.line, "back_to_draf" in one.message, one.hint) for one in found] == [(FIRST + 1, True, "Did you mean draft?")]
