@@ -206,8 +206,8 @@ class Workflow:
         as ``gates``; ``settings``: plain data for the log. Raises `SettingsError` for what cannot work.
         """
         earlier, limits = self._earlier(rerun_from, of), self._limits(budget)
+        models = {"model": model, "replies": replies, "agent_settings": agent_settings}
         if self.tasks is not None:
-            models = {"model": model, "replies": replies, "agent_settings": agent_settings}
             return task_orchestration(
                 self.tasks, inputs or {}, [*self.tools, *tools], actions, models=models, limits=limits, settings=settings
             )
@@ -219,8 +219,7 @@ class Workflow:
             made.tool(step)
         values, waits = self._inputs(inputs or {}), deferred(self.spec.steps)
 
-        common = {"model": model, "replies": replies, "actions": actions, "agent_settings": agent_settings}
-        opened = self._opener(known, [*self.tools, *tools], common)
+        opened = self._opener(known, [*self.tools, *tools], {**models, "actions": actions})
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> WorkflowEngine:
             return WorkflowEngine(
