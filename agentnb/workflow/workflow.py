@@ -22,9 +22,9 @@ from agentnb.runtime.live import LiveRun
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
 from agentnb.workflow.agents import Replies, WorkflowAgents
+from agentnb.workflow.declared_graph import Declared, declared_graph
 from agentnb.workflow.deferral import deferred
 from agentnb.workflow.engine import WorkflowEngine
-from agentnb.workflow.graph import graph_of
 from agentnb.workflow.logged import keep_workflow
 from agentnb.workflow.mermaid import mermaid
 from agentnb.workflow.node_states import node_states
@@ -100,7 +100,12 @@ class Workflow:
 
     def mermaid(self, run: Run | None = None) -> str:
         """Return it as a Mermaid flowchart; with a run of it, coloured by how its steps stand, and with its loops counted."""
-        return mermaid(self.spec, None if run is None else node_states(graph_of(self.spec), run))
+        return mermaid(self.declared, None if run is None else node_states(declared_graph(self.declared), run))
+
+    @property
+    def declared(self) -> Declared:
+        """What was declared, in either form."""
+        return self.spec if self.tasks is None else self.tasks
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
@@ -206,6 +211,7 @@ class Workflow:
         as ``gates``; ``settings``: plain data for the log. Raises `SettingsError` for what cannot work.
         """
         earlier, limits = self._earlier(rerun_from, of), self._limits(budget)
+        keep_workflow(self.declared)
         models = {"model": model, "replies": replies, "agent_settings": agent_settings}
         if self.tasks is not None:
             return task_orchestration(
@@ -227,7 +233,6 @@ class Workflow:
             )
 
         name = Path(self.spec.source).stem if self.spec.source else "workflow"
-        keep_workflow(self.spec)
         logged = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": values, **(settings or {})}
         return Orchestration(make=make, name=name, settings=logged, **limits)
 

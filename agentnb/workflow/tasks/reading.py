@@ -44,12 +44,13 @@ def read_task_file(text: str, source: str = "", *, strict: bool = False, inputs:
     besides the variables that the file declares. Warnings are in ``.warnings`` of what is returned.
     """
     problems = Problems(source, strict)
-    spec = _read(text, problems, inputs)
+    spec = read_tasks_with_problems(text, problems, inputs)
     problems.check()
     return replace(spec, warnings=tuple(sorted(problems.warnings, key=lambda problem: problem.line)))
 
 
-def _read(text: str, problems: Problems, inputs: Collection[str]) -> TaskFile:
+def read_tasks_with_problems(text: str, problems: Problems, inputs: Collection[str] = ()) -> TaskFile:
+    """Return what can be read of a task file, and note in ``problems`` what is wrong; see `read_task_file`."""
     empty = TaskFile(source=problems.source, text=text)
     node = read_yaml(text, problems)
     if node is None:
