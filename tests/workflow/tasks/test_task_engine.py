@@ -356,3 +356,21 @@ def test_a_workflow_runs_a_task_file_as_a_step(tmp_path: Path) -> None:
     outer.write_text("workflow:\n  - {type: workflow, file: tasks.yaml, id: inner, inputs: {n: 7}}\n", encoding="utf-8")
     workflow = Workflow.from_yaml(outer, tools=Bench().tools)
     assert on_virtual_time(lambda: workflow.run("How?", show=False)).text == "How? 7"
+
+
+def test_the_example_of_the_documentation_runs() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "workflows.md").read_text(encoding="utf-8")
+    section = page.split("## Task files")[1].split("wf = Workflow")[0]
+    text = "\n".join(line[4:] for line in section.splitlines() if line.startswith("    "))
+    lengths = []
+
+    async def tides_fetch(station: str) -> str:
+        return f"table of {station}"
+
+    async def tides_report(tables: list[str]) -> str:
+        lengths.append(len(tables))
+        return "short" if len(lengths) == 1 else " and ".join(tables)
+
+    workflow = Workflow.from_yaml(text, tools=[tides_fetch, tides_report])
+    run = on_virtual_time(lambda: workflow.run("How deep?", inputs={"stations": ["brest", "vigo"]}, show=False))
+    assert (run.text, lengths) == ("table of brest and table of vigo", [2, 2])
