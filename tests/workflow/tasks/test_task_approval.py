@@ -11,6 +11,7 @@ from task_examples import on_virtual_time, played
 
 from agentnb import Run, Store, Workflow
 from agentnb.core.messages import ToolCall
+from agentnb.core.work_events import StepStarted
 from agentnb.errors import WorkflowProblems
 from agentnb.session.recovery import recover
 from agentnb.workflow.tasks.actions import ActionCall
@@ -100,6 +101,20 @@ def test_wrong_rules_are_problems() -> None:
             read_task_file(asked_about(approval=approval))
     with pytest.raises(WorkflowProblems, match="mail_sent"):
         Workflow.from_yaml(asked_about(approval="{block: [mail_sent]}"), tools=Tools().tools).orchestration()
+
+
+@pytest.mark.req("R1.10")
+def test_a_permission_holds_for_the_execution_that_it_was_given_for(tmp_path: Path) -> None:
+    tools, store = Tools(), Store(tmp_path)
+    workflow = Workflow.from_yaml(asked_about(times=2), tools=tools.tools)
+    run = on_virtual_time(lambda: workflow.run(store=store, show=False, approve=lambda call, run: True))
+    starts = [place for place, event in enumerate(run.events) if isinstance(event, StepStarted) and event.step == "send"]
+    log = store.path(run.id)
+    lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
+    log.write_text("".join(lines[: starts[1] + 1]), encoding="utf-8")  # killed before it was asked again
+    tools.called.clear()
+    again = asyncio.run(recover(run.id, store=store, tools=tools.tools, suspend=True))
+    assert (again.status, len(again.waiting), tools.called) == ("waiting_on_user", 1, [])
 
 
 @pytest.mark.req("R1.10")

@@ -17,7 +17,7 @@ from agentnb.runtime.run_options import RunOptions
 
 BACKGROUND = """
 init: {items: [1, 2, 3], seen: null, slow: null, wrong: null}
-vars: {times: 0}
+vars: {times: 0, flag: false}
 stage:
   round:
     slow: {action: count:slow, async: true, post: {slow: "${result}"}}
@@ -28,6 +28,11 @@ stage:
       await: {mode: all, merge: replace}
       post: {seen: "${result}"}
     bad: {action: count:wrong, onError: {action: count:quick}}
+    late: {action: count:late, async: true, post: {flag: "${true}"}}
+    soon: {action: count:quick, async: true}
+    gap: {dependsOn: soon, post: {gap: 1}}
+    maybe: {when: flag, action: count:quick}
+    join: {dependsOn: late, goto: {when: "!flag", task: end}}
     again:
       when: seen == 1
       post: {times: "${times + 1}"}
@@ -105,6 +110,11 @@ def counting() -> Case:
             await asyncio.sleep(5)
             return "slow"
 
+        async def count_late() -> str:
+            calls.append("late")
+            await asyncio.sleep(5)
+            return "late"
+
         async def count_quick() -> str:
             calls.append("quick")
             return "quick"
@@ -118,7 +128,7 @@ def counting() -> Case:
             calls.append("wrong")
             raise ValueError("it is wrong")
 
-        return {"tools": [count_slow, count_quick, count_one, count_wrong]}, lambda: len(calls)
+        return {"tools": [count_slow, count_late, count_quick, count_one, count_wrong]}, lambda: len(calls)
 
     return Case(Workflow.from_yaml(BACKGROUND), {}, settings)
 
@@ -153,6 +163,8 @@ def test_a_long_run_of_tasks_in_the_background_decides_as_told(tmp_path: Path) -
         "items": [1, 2, 3],
         "seen": 1,
         "times": 2,
+        "flag": True,
+        "gap": 1,
         "slow": None,
         "first": ["quick"],
         "wrong": None,
