@@ -293,7 +293,8 @@ class WorkflowEngine(StepOrchestrator):
 
     def _logged_end(self, path: str) -> w.StepFinished | w.StepAttempted | None:
         """Return how an attempt ended in the process that died, if it did; what went on within it is over too."""
-        ended = self._recorded.take(w.StepFinished, path) or self._recorded.take(w.StepAttempted, path)
+        tried = self._recorded.take(w.StepAttempted, path)
+        ended = self._recorded.take(w.StepFinished, path) or tried  # cancelled before the next attempt, if both
         if ended is not None:
             for inner, count in self._recorded.pass_over(path, ended.seq).items():
                 self._iterations[inner] = self._iterations.get(inner, 0) + count

@@ -28,6 +28,9 @@ stage:
       await: {mode: all, merge: replace}
       post: {seen: "${result}"}
     bad: {action: count:wrong, onError: {action: count:quick}}
+    tries: {action: count:wrong, async: true, retry: {maxRetries: 3, delay: 9s}, post: {wrong: true}}
+    one_second: {action: count:one, async: true, input: {n: 1}}
+    sooner: {await: {mode: first, on: [tries, one_second]}}
     late: {action: count:late, async: true, post: {flag: "${true}"}}
     soon: {action: count:quick, async: true}
     gap: {dependsOn: soon, post: {gap: 1}}
