@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command: its function, whose docstring is the help, and its arguments. A text is for standard output, and it is done."""
+    """A command: its function, whose docstring is the help, and its arguments. A text is an outcome too."""
 
     do: Callable[[Namespace], str | Outcome]
     arguments: tuple[Argument, ...]

@@ -21,9 +21,11 @@ from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
+from agentnb.tools.function import as_tool
 from agentnb.workflow.agents import Replies, WorkflowAgents
 from agentnb.workflow.deferral import deferred
 from agentnb.workflow.engine import WorkflowEngine
+from agentnb.workflow.files import file_text, path_beside
 from agentnb.workflow.graph import graph_of
 from agentnb.workflow.logged import keep_workflow
 from agentnb.workflow.mermaid import mermaid
@@ -59,12 +61,14 @@ class Workflow:
         """Read a workflow from YAML, or from a file of it.
 
         ``agents``: agents of Python by name, beside those of the file or instead of them; ``tools``: functions that its agents
-        and tool steps name; ``strict``: warnings are problems too. Raises `WorkflowProblems` with all that is wrong, each with
-        its line.
+        and tool steps name, all of them if any are given; ``strict``: warnings are problems too. Raises `WorkflowProblems` with
+        all that is wrong, each with its line.
         """
         given, path = tuple(tools), _path(text_or_path)
-        text = str(text_or_path) if path is None else path.read_text(encoding="utf-8")
-        spec = read_workflow(text, "" if path is None else str(path), strict=strict, agents=tuple(agents or ()))
+        text = str(text_or_path) if path is None else file_text(path)
+        names = tuple([as_tool(one).spec.name for one in given]) or None
+        source = "" if path is None else str(path)
+        spec = read_workflow(text, source, strict=strict, agents=tuple(agents or ()), tools=names, with_files=True)
         return cls(spec, agents, given)
 
     @classmethod
@@ -184,8 +188,7 @@ class Workflow:
         earlier = () if rerun_from is None else self._earlier(rerun_from, of)
 
         def opened(step: WorkflowStep, given: Mapping[str, Any]) -> Orchestration:
-            path = Path(self.spec.source or ".").parent / step.file
-            nested = Workflow.from_yaml(path, agents=known, tools=[*self.tools, *tools])
+            nested = Workflow.from_yaml(path_beside(self.spec.source, step.file), agents=known, tools=[*self.tools, *tools])
             return nested.orchestration(model=model, replies=replies, inputs=given, agent_settings=agent_settings)
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> WorkflowEngine:
@@ -235,8 +238,6 @@ def _path(text_or_path: str | Path) -> Path | None:
     path = Path(text_or_path).expanduser()
     if isinstance(text_or_path, str) and path.suffix not in (".yaml", ".yml"):
         return None
-    if not path.is_file():
-        raise SettingsError(f"There is no file {path}", "Give the path of a YAML file, or its text")
     return path
 
 
