@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from agentnb.cli.answer import ANSWER
 from agentnb.cli.command import Command
+from agentnb.cli.execute import EXEC
 from agentnb.cli.recorded import RECORDED
+from agentnb.cli.validate import VALIDATE
 
-COMMANDS: dict[str, Command] = {**RECORDED}
+COMMANDS: dict[str, Command] = {**RECORDED, "exec": EXEC, "validate": VALIDATE, "answer": ANSWER}

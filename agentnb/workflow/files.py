@@ -29,7 +29,7 @@ def file_text(path: Path) -> str:
 
 
 def path_beside(source: str, file: str) -> Path:
-    """Return the path of a file that the workflow in ``source`` names; without a source it is relative to the current folder."""
+    """Return the path of a file that the workflow in ``source`` names; without a source, in the current folder."""
     return Path(source or ".").parent / file
 
 
