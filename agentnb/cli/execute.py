@@ -25,7 +25,7 @@ from agentnb.workflow.workflow import Workflow
 
 def execute(given: Namespace) -> Outcome:
     """Run a workflow from a file. Its result goes to standard output, progress and the step context to standard error."""
-    workflow = read_file(path_of(given.file), given.tools, strict=given.strict)
+    workflow = read_file(path_of(given.file), find_tools(given.tools), strict=given.strict)
     settings: dict[str, Any] = {"inputs": read_inputs(given.inputs), "budget": given.budget}
     prompt = read_prompt(given.prompt)
     for warning in workflow.warnings:
@@ -43,11 +43,10 @@ def execute(given: Namespace) -> Outcome:
     return outcome_of(run, options_again(given.tools, given.model))
 
 
-def read_file(path: Path, tools: list[str], *, strict: bool) -> Workflow:
-    """Return the workflow of a file, with these tools; raise what says all that is wrong in it."""
-    found = find_tools(tools)
+def read_file(path: Path, tools: list[Any] | None, *, strict: bool) -> Workflow:
+    """Return the workflow of a file; raise what says all that is wrong. ``tools``: all that there are, if that is known."""
     try:
-        return Workflow.from_yaml(path, strict=strict, tools=found)
+        return Workflow.from_yaml(path, strict=strict, tools=tools)
     except WorkflowProblems:
         refuse_plan(file_text(path), str(path))
         raise

@@ -57,6 +57,14 @@ class Progress:
         watch.nested = self.nested  # type: ignore[attr-defined]  # as the runs nested in a run look for it
         return watch
 
+    def prints(self) -> Any:
+        """Return where tools print to: standard error, above the bar."""
+        if self._bar is None:
+            return sys.stderr
+        from tqdm.contrib import DummyTqdmFile  # type: ignore[import-untyped]  # as below
+
+        return DummyTqdmFile(sys.stderr)
+
     def close(self) -> None:
         """Remove the bar."""
         with self._lock:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from agentnb.cli.command import DONE, INVALID, Command, Outcome
 from agentnb.cli.execute import read_file
 from agentnb.cli.hints import in_a_shell
+from agentnb.cli.inputs import find_tools
 from agentnb.cli.kinds import kind_of_text
 from agentnb.cli.stored_runs import path_of
 from agentnb.cli.workflow_options import FILE, STRICT, TOOLS
@@ -22,7 +23,8 @@ def validate(given: Namespace) -> Outcome:
     path = path_of(given.file)
     kind = kind_of_text(file_text(path))
     try:
-        workflow = read_file(path, given.tools, strict=given.strict)
+        tools = find_tools(given.tools) if given.tools else None
+        workflow = read_file(path, tools, strict=given.strict)
     except WorkflowProblems as error:
         return Outcome(_lines(error.problems, f"{path}: {counted(len(error.problems), 'problem')}"), INVALID)
     count = f", {counted(len(workflow.warnings), 'warning')}" if workflow.warnings else ""

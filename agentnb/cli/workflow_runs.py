@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from typing import Any
 
 from agentnb.cli.command import DONE, FAILED, INTERRUPTED, LIMITED, WAITING, Outcome
@@ -54,11 +54,11 @@ def chosen_model(workflow: Workflow, name: str | None) -> str | None:
 def awaited(start: Callable[[RunOptions], LiveRun], progress: Progress, **options: Any) -> Run:
     """Start a run and return it when it has ended: plain tools run on this thread, and an interrupt ends the run.
 
-    Where the person is asked the run is suspended: nobody is here.
+    What they print goes to standard error. Where the person is asked the run is suspended: nobody is here.
     """
     foreground = Foreground()
     try:
-        with foreground.own_interrupts():
+        with foreground.own_interrupts(), redirect_stdout(progress.prints()):
             given = {"foreground": foreground, "watch": progress, "can_ask": False, "suspend": True, "show": False, **options}
             live = start(RunOptions(**given))
             try:
@@ -89,7 +89,7 @@ def _how_to_answer(run: Run, again: Sequence[str]) -> str:
     """Return what is asked, and the command that answers it."""
     question = run.waiting[0]
     which = ["--question", question.id] if len(run.waiting) > 1 else []
-    command = shlex.join(["agentnb", "answer", run.id, *which, *again, _example(question)])
+    command = shlex.join(["agentnb", "answer", run.id, _example(question), *which, *again])
     listed = ", ".join(map(choice_in_words, choices(question.schema)))
     asked = first_line(clean(question.message), MAX_OF_A_QUESTION) + (f" ({first_line(clean(listed), 200)})" if listed else "")
     more = f" (one of {len(run.waiting)} questions)" if which else ""

@@ -56,17 +56,17 @@ class Workflow:
         *,
         strict: bool = False,
         agents: Mapping[str, Agent] | None = None,
-        tools: Iterable[Any] = (),
+        tools: Iterable[Any] | None = None,
     ) -> Workflow:
         """Read a workflow from YAML, or from a file of it.
 
         ``agents``: agents of Python by name, beside those of the file or instead of them; ``tools``: functions that its agents
-        and tool steps name, all of them if any are given; ``strict``: warnings are problems too. Raises `WorkflowProblems` with
-        all that is wrong, each with its line.
+        and tool steps name, all of them; without it they are looked for when it is run. ``strict``: warnings are problems too.
+        Raises `WorkflowProblems` with all that is wrong, each with its line.
         """
-        given, path = tuple(tools), _path(text_or_path)
+        given, path = tuple(tools or ()), _path(text_or_path)
         text = str(text_or_path) if path is None else file_text(path)
-        names = tuple([as_tool(one).spec.name for one in given]) or None
+        names = None if tools is None else tuple([as_tool(one).spec.name for one in given])
         source = "" if path is None else str(path)
         spec = read_workflow(text, source, strict=strict, agents=tuple(agents or ()), tools=names, with_files=True)
         return cls(spec, agents, given)
