@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from agentnb.cli.command import BROKEN_PIPE, FAILED, INTERRUPTED, INVALID, Outcome
 from agentnb.cli.commands import COMMANDS
@@ -67,6 +67,22 @@ class _Parser(ArgumentParser):
         raise SettingsError(f"{message[:1].upper()}{message[1:]}", f"{self.prog} --help explains it")
 
 
+class _CommandParser(_Parser):
+    """Takes arguments before, between and after options: a prompt may be the last word."""
+
+    _is_inside = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse what a command is given."""
+        if self._is_inside:
+            return super().parse_known_args(args, namespace)
+        self._is_inside = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_inside = False
+
+
 def _version() -> str:
     # Not imported above: to the linter of imports the package would bring all that it names for type checkers.
     return str(import_module("agentnb").__version__)
@@ -75,7 +91,7 @@ def _version() -> str:
 def _parser() -> ArgumentParser:
     parser = _Parser(prog="agentnb", description="Runs workflows of agents, and shows runs that were logged.")
     parser.add_argument("--version", action="version", version=f"agentnb {_version()}")
-    parsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    parsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_CommandParser)
     for name, command in COMMANDS.items():
         told = (command.do.__doc__ or "").strip()
         examples = "examples:\n" + "\n".join(f"  {line}" for line in command.examples.splitlines())

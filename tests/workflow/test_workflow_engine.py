@@ -88,7 +88,9 @@ def test_tools_are_called_with_values_and_fail_their_step_by_their_code(subtests
     }
     for on, tries in [("[tool_error]", 3), ("[timeout]", 1), ("['/such table/']", 3), ("['/such chair/']", 1)]:
         with subtests.test(on):
-            failed = played(with_tools(f"  - {{id: x, type: tool, name: bad, retry: {{max_attempts: 2, on: {on}}}}}", bad), "", {})
+            failed = played(
+                with_tools(f"  - {{id: x, type: tool, name: bad, retry: {{max_attempts: 2, on: {on}}}}}", bad), "", {}
+            )
             assert failed.step_records["x"].attempts == tries
             assert failed.error is not None and "no such table" in failed.error.message
     with pytest.raises(SettingsError, match='no tool "nowhere"'):
@@ -153,7 +155,9 @@ def test_a_timeout_fails_the_attempt_and_time_to_ask_the_person_does_not_count()
         await asyncio.sleep(100)
         return "done"
 
-    run = played(with_tools("  - {id: s, type: tool, name: slow, timeout: 5, retry: {max_attempts: 1, on: [timeout]}}", slow), "", {})
+    run = played(
+        with_tools("  - {id: s, type: tool, name: slow, timeout: 5, retry: {max_attempts: 1, on: [timeout]}}", slow), "", {}
+    )
     assert (run.status, run.step_records["s"].attempts, waits(run)) == ("failed", 2, {"s": [1]})
     assert run.error is not None and "did not end within 5 s" in run.error.message
 
@@ -210,12 +214,14 @@ def test_inner_loops_begin_anew_when_the_outer_goes_round_and_retries_do_not_cou
 
 @pytest.mark.req("R4.19", "R4.35", "K4.10")
 def test_the_way_through_is_the_same_each_time_and_end_ends_it() -> None:
-    workflow = steps("""
+    workflow = steps(
+        """
   - {id: x, type: agent, name: a}
   - {id: c, type: condition, condition: "{{ $steps.x.output == 'go' }}", true: [{id: y, type: agent, name: b}]}
   - {id: z, type: agent, name: c, end: true}
   - {id: never, type: condition, condition: "true", true: {goto: x}}
-""".replace("  - {id: never, type: condition, condition: \"true\", true: {goto: x}}\n", ""))
+""".replace('  - {id: never, type: condition, condition: "true", true: {goto: x}}\n', "")
+    )
     for said, order in (("go", ["x", "c", "y", "z"]), ("no", ["x", "c", "z"])):
         assert ran(played(workflow, "Go", {"x": [said], "y": ["Y"], "z": ["Z"]})) == order
     failing = [played(workflow, "Go", {"x": ["go"], "y": [{"error": "refused"}]}) for _ in range(2)]
@@ -259,7 +265,9 @@ def test_what_cannot_work_and_what_was_stopped_is_not_tried_again(tmp_path: Path
         await asyncio.Event().wait()
         return "never"
 
-    waiting = with_tools("  - {id: p, type: parallel, retry: {max_attempts: 3}, steps: [{id: w, type: tool, name: wait}]}", wait)
+    waiting = with_tools(
+        "  - {id: p, type: parallel, retry: {max_attempts: 3}, steps: [{id: w, type: tool, name: wait}]}", wait
+    )
 
     async def stopped() -> Run:
         task = asyncio.ensure_future(waiting.run(show=False, store=Store(tmp_path)))
@@ -288,7 +296,9 @@ def test_a_part_of_the_steps_runs_again_with_what_was_there_before() -> None:
     again = played(workflow, "Go", {"z": ["Z"]}, rerun_from="z", of=first)
     assert (again.status, again.text, ran(again)) == ("completed", "Z", ["x", "p/l", "p/r", "z"])
     assert again.step_context["order"] == ["x", "p", "z"]
-    assert [event.step for event in again.events if isinstance(event, StepStarted) and event.nested in {"", *nested_of(first)}] == [
+    assert [
+        event.step for event in again.events if isinstance(event, StepStarted) and event.nested in {"", *nested_of(first)}
+    ] == [
         "x",
         "p",
         "p/l",
@@ -317,7 +327,9 @@ def test_agents_of_python_replace_those_of_the_file() -> None:
     own = Agent(model, tools=[pick], name="a")
     run = Workflow.from_yaml("workflow:\n  - {id: x, type: agent, name: a}\n", agents={"a": own}).run_sync("Go", show=False)
     assert (run.text, len(model.requests)) == ("Picked.", 2)
-    replaced = steps("  - {id: x, type: agent, name: a}").run_sync("Go", agents={"a": bare_agent("Mine.")}, model="simulated:disciplined")
+    replaced = steps("  - {id: x, type: agent, name: a}").run_sync(
+        "Go", agents={"a": bare_agent("Mine.")}, model="simulated:disciplined"
+    )
     assert replaced.text == "Mine."
 
 
