@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line with these arguments (by default the process's) and return its exit code."""
     try:
         with warnings_in_a_line():
-            return _said(_done(list(sys.argv[1:] if argv is None else argv)))
+            return _write_outcome(_done(list(sys.argv[1:] if argv is None else argv)))
     except BrokenPipeError:  # the reader has what it wanted, as `head`
         forget_standard_output()
         return BROKEN_PIPE
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
 
 
-def _said(outcome: str | Outcome) -> int:
+def _write_outcome(outcome: str | Outcome) -> int:
     """Write what the command gave, and return the exit code."""
     found = outcome if isinstance(outcome, Outcome) else Outcome(outcome)
     if found.text:
