@@ -73,7 +73,7 @@ def _named(event: Any) -> str:
 
 
 def _step_started(event: w.StepStarted) -> str:
-    again = f", iteration {event.iteration + 1}" if event.iteration else ""
+    again = f", iteration {event.iteration}" if event.iteration > 1 else ""
     return f"step {_named(event)} began{again}"
 
 

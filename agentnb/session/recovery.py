@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from agentnb.errors import SettingsError, StoreError
 from agentnb.models.model import Model
 from agentnb.policies.gates import Gate
 from agentnb.runtime.approval import AnswerQuestion
+from agentnb.runtime.budget import OWN
 from agentnb.runtime.elicitation import Approve
 from agentnb.runtime.host import current_host
+from agentnb.runtime.live import LiveRun
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.places import default_store
@@ -51,20 +54,38 @@ async def recover(
     still being written, `SettingsError` if the run has ended, or if a tool, a gate or the model is missing.
     """
     _check_agent(agent)
-    place, run_id = _place_of(run, store)
-    writer, found = place.reopen(run_id)
-    try:
-        chosen = agent or _made_again(found, tools=tools, gates=gates, model=model)
-        can_ask = current_host.get().can_ask
-        people: Any = {"can_ask": can_ask, "approve": approve, "answer": answer, "answers": answers, "suspend": suspend}
-        live = chosen.resume(found, writer, RunOptions(store=place, watch=watch, work_dir=work_dir, **people))
-    except BaseException:
-        writer.close()
-        raise
+    can_ask = current_host.get().can_ask
+    people: Any = {"can_ask": can_ask, "approve": approve, "answer": answer, "answers": answers, "suspend": suspend}
+    options = RunOptions(watch=watch, work_dir=work_dir, **people)
+    live = begin_recovery(run, options, tools=tools, gates=gates, model=model, agent=agent, store=store)
     try:
         return await live
     except asyncio.CancelledError:
         live.stop()
+        raise
+
+
+def begin_recovery(
+    run: Run | str | Path,
+    options: RunOptions,
+    *,
+    tools: Iterable[Any] = (),
+    gates: Iterable[Gate] = (),
+    model: str | Model | None = None,
+    agent: Agent | Orchestration | None = None,
+    store: Store | None = None,
+) -> LiveRun:
+    """Resume an interrupted or suspended run in the background, and return a handle on it at once; see `recover`.
+
+    The store of the options is the one that its log is in.
+    """
+    place, run_id = place_of(run, store)
+    writer, found = place.reopen(run_id)
+    try:
+        chosen = agent or _made_again(found, tools=tools, gates=gates, model=model)
+        return chosen.resume(found, writer, replace(options, store=place))
+    except BaseException:
+        writer.close()
         raise
 
 
@@ -73,8 +94,9 @@ def _made_again(run: Run, *, tools: Iterable[Any], gates: Iterable[Gate], model:
     if "workflow" not in run.settings:
         return agent_of(run, tools=tools, gates=gates, model=model)
     settings = {"gates": tuple(gates)} if gates else None
-    inputs = run.settings.get("inputs")
-    return Workflow.of_run(run, tools=tools).orchestration(model=model, inputs=inputs, agent_settings=settings)
+    inputs, budget = run.settings.get("inputs"), run.settings.get(OWN)
+    workflow = Workflow.of_run(run, tools=tools)
+    return workflow.orchestration(model=model, inputs=inputs, budget=budget, agent_settings=settings)
 
 
 def _check_agent(agent: object) -> None:
@@ -82,7 +104,8 @@ def _check_agent(agent: object) -> None:
         raise SettingsError(f"agent must be an Agent, not {agent!r}", "Write agent=Agent(...), or leave it out")
 
 
-def _place_of(run: Run | str | Path, store: Store | None) -> tuple[Store, str]:
+def place_of(run: Run | str | Path, store: Store | None = None) -> tuple[Store, str]:
+    """Return the store that the log of a run is in, and its id or a part of it; ``run`` as for `recover`."""
     if not isinstance(run, Run | str | Path):
         raise SettingsError(f"recover() needs a run, got {type(run).__name__}", "Give a run, its id, or the path of its log")
     if isinstance(run, Run):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from agentnb.workflow.agent_reader import OF_WORKFLOWS, read_agents, read_limits
 from agentnb.workflow.checks import check_workflow
 from agentnb.workflow.fields import Fields
+from agentnb.workflow.files import FileChecks
 from agentnb.workflow.places import Places
 from agentnb.workflow.problems import Problems
 from agentnb.workflow.spec import DEFAULT_LOOPS, WorkflowSpec
@@ -31,15 +32,22 @@ def read_workflow(
     agents: Collection[str] = (),
     tools: Collection[str] | None = None,
     inputs: Collection[str] | None = None,
+    with_files: bool = False,
 ) -> WorkflowSpec:
     """Return the workflow that a YAML text declares; raise `WorkflowProblems` with all that is wrong in it.
 
     ``source`` is the file, for messages. ``strict``: what would be a warning is a problem. ``agents``: names of agents that are
     passed in Python, and replace those of the file. ``tools``: the names of all tools, and ``inputs``: those of what is passed
-    besides the declared inputs; by default these are not checked. Warnings are in ``.warnings`` of what is returned.
+    besides the declared inputs; by default these are not checked. ``with_files``: the workflows of other files that it runs are
+    checked too. Warnings are in ``.warnings`` of what is returned.
     """
+
+    def read(text: str, problems: Problems, files: FileChecks) -> WorkflowSpec:
+        return read_with_problems(text, problems, agents=agents, tools=tools, files=files)
+
     problems = Problems(source, strict)
-    spec = read_with_problems(text, problems, agents=agents, tools=tools, inputs=inputs)
+    files = FileChecks(read, source) if with_files else None
+    spec = read_with_problems(text, problems, agents=agents, tools=tools, inputs=inputs, files=files)
     problems.check()
     return replace(spec, warnings=tuple(sorted(problems.warnings, key=lambda problem: problem.line)))
 
@@ -51,8 +59,12 @@ def read_with_problems(
     agents: Collection[str] = (),
     tools: Collection[str] | None = None,
     inputs: Collection[str] | None = None,
+    files: FileChecks | None = None,
 ) -> WorkflowSpec:
-    """Return what can be read of a workflow, and note in ``problems`` what is wrong; see `read_workflow`."""
+    """Return what can be read of a workflow, and note in ``problems`` what is wrong; see `read_workflow`.
+
+    ``files``: checks the files that it runs; by default they are not looked at.
+    """
     empty = WorkflowSpec(steps=(), source=problems.source, text=text)
     node = read_yaml(text, problems)
     if node is None:
@@ -79,6 +91,8 @@ def read_with_problems(
     spec = replace(spec, steps=reader.steps(steps, "workflow step"))
     known = None if inputs is None and found_inputs is None else {*spec.inputs, *(inputs or ())}
     check_workflow(spec, places, problems, agents=agents, tools=tools, inputs=known)
+    if files is not None:
+        files.check(spec, places, problems)
     return spec
 
 

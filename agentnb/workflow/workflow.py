@@ -21,10 +21,12 @@ from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
+from agentnb.tools.function import as_tool
 from agentnb.workflow.agents import Replies, WorkflowAgents
 from agentnb.workflow.declared_graph import Declared, declared_graph
 from agentnb.workflow.deferral import deferred
 from agentnb.workflow.engine import WorkflowEngine
+from agentnb.workflow.files import file_text, path_beside
 from agentnb.workflow.logged import keep_workflow
 from agentnb.workflow.mermaid import mermaid
 from agentnb.workflow.node_states import node_states
@@ -60,22 +62,23 @@ class Workflow:
         *,
         strict: bool = False,
         agents: Mapping[str, Agent] | None = None,
-        tools: Iterable[Any] = (),
+        tools: Iterable[Any] | None = None,
         inputs: Collection[str] = (),
     ) -> Workflow:
         """Read a workflow from YAML, or from a file of it: one with ``workflow:``, or a task file, with ``stage:``.
 
         ``agents``: agents of Python by name, beside those of the file or instead of them; ``tools``: functions that its agents,
-        tool steps and tasks name; ``inputs``: names of what a task file will be passed besides the variables that it declares;
-        ``strict``: warnings are problems too. Raises `WorkflowProblems` with all that is wrong, each with
-        its line.
+        tool steps and tasks name, all of them; without it they are looked for when it is run. ``inputs``: names of what a task
+        file will be passed besides the variables that it declares; ``strict``: warnings are problems too. Raises
+        `WorkflowProblems` with all that is wrong, each with its line.
         """
-        given, path = tuple(tools), _path(text_or_path)
-        text = str(text_or_path) if path is None else path.read_text(encoding="utf-8")
+        given, path = tuple(tools or ()), _path(text_or_path)
+        text = str(text_or_path) if path is None else file_text(path)
         source = "" if path is None else str(path)
         if is_task_file(text):
             return cls._of_tasks(read_task_file(text, source, strict=strict, inputs=inputs), agents, given)
-        spec = read_workflow(text, source, strict=strict, agents=tuple(agents or ()))
+        names = None if tools is None else tuple([as_tool(one).spec.name for one in given])
+        spec = read_workflow(text, source, strict=strict, agents=tuple(agents or ()), tools=names, with_files=True)
         return cls(spec, agents, given)
 
     @classmethod
@@ -240,7 +243,7 @@ class Workflow:
         """Return what opens the workflow of another file, with these settings of `orchestration`."""
 
         def opened(step: WorkflowStep, given: Mapping[str, Any]) -> Orchestration:
-            path = Path(self.spec.source or ".").parent / step.file
+            path = path_beside(self.spec.source, step.file)
             nested = Workflow.from_yaml(path, agents=agents, tools=tools, inputs=given)
             return nested.orchestration(inputs=given, **settings)
 
@@ -296,8 +299,6 @@ def _path(text_or_path: str | Path) -> Path | None:
     path = Path(text_or_path).expanduser()
     if isinstance(text_or_path, str) and path.suffix not in (".yaml", ".yml"):
         return None
-    if not path.is_file():
-        raise SettingsError(f"There is no file {path}", "Give the path of a YAML file, or its text")
     return path
 
 

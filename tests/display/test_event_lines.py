@@ -29,7 +29,7 @@ from agentnb.display.text import run_text
 Fact = tuple[type[e.Event], dict[str, Any]]
 LINES: dict[str, Fact] = {
     "step load (Load it) began": (w.StepStarted, {"step": "load", "title": "Load it"}),
-    "step load began, iteration 3": (w.StepStarted, {"step": "load", "iteration": 2}),
+    "step load began, iteration 2": (w.StepStarted, {"step": "load", "iteration": 2}),
     "step load: attempt 2 failed: no file": (w.StepAttempted, {"step": "load", "attempt": 2, "error": "no file"}),
     "step load skipped: n > 2": (w.StepSkipped, {"step": "load", "reason": "n > 2"}),
     "step load completed in 1.5 s": (w.StepFinished, {"step": "load", "seconds": 1.5}),

@@ -93,7 +93,7 @@ def test_tools_are_called_with_values_and_fail_their_step_by_their_code(subtests
             )
             assert failed.step_records["x"].attempts == tries
             assert failed.error is not None and "no such table" in failed.error.message
-    with pytest.raises(SettingsError, match="no tool nowhere"):
+    with pytest.raises(SettingsError, match='no tool "nowhere"'):
         with_tools("  - {type: tool, name: nowhere}", table).run_sync()
 
 

@@ -65,7 +65,13 @@ class Row(NamedTuple):
 COLUMNS: list[Column[Row]] = [
     Column("run_id", "str", lambda row: row.run_id, "The run", "event.run_id"),
     Column("step", "str", lambda row: row.step, "Path of the step: ids of blocks and step, joined by /", "step_started.step"),
-    Column("kind", "str", lambda row: row.of_start("step_kind"), "The type of the step, such as agent or condition", "step_started.step_kind"),
+    Column(
+        "kind",
+        "str",
+        lambda row: row.of_start("step_kind"),
+        "The type of the step, such as agent or condition",
+        "step_started.step_kind",
+    ),
     Column("agent", "str", lambda row: row.of_start("agent"), "Who does the work: agent, tool, file", "step_started.agent"),
     Column("parent", "str", lambda row: row.of_start("parent"), "Path of the block around it", "step_started.parent"),
     Column(

@@ -1,0 +1,72 @@
+"""``agentnb exec``: runs a workflow from a file."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from agentnb.cli.command import Command, Outcome, argument, text_of
+from agentnb.cli.hints import in_a_shell
+from agentnb.cli.inputs import find_tools, read_inputs, read_prompt
+from agentnb.cli.kinds import refuse_plan
+from agentnb.cli.progress import Progress
+from agentnb.cli.stored_runs import path_of
+from agentnb.cli.streams import complain, tell
+from agentnb.cli.workflow_options import APPROVE, BUDGET, FILE, MODEL, STRICT, TOOLS, options_again
+from agentnb.cli.workflow_runs import awaited, chosen_model, outcome_of
+from agentnb.errors import WorkflowProblems
+from agentnb.runtime.live import LiveRun
+from agentnb.runtime.run_options import RunOptions
+from agentnb.session.places import default_store
+from agentnb.workflow.files import file_text
+from agentnb.workflow.workflow import Workflow
+
+
+def execute(given: Namespace) -> Outcome:
+    """Run a workflow from a file. Its result goes to standard output, progress and the step context to standard error."""
+    workflow = read_file(path_of(given.file), find_tools(given.tools), strict=given.strict)
+    settings: dict[str, Any] = {"inputs": read_inputs(given.inputs), "budget": given.budget}
+    prompt = read_prompt(given.prompt)
+    for warning in workflow.warnings:
+        tell(in_a_shell(str(warning)))
+    settings["model"] = chosen_model(workflow, given.model)
+    store, note = default_store()
+    if note:
+        complain(note)
+
+    def start(options: RunOptions) -> LiveRun:
+        return workflow.start(prompt, options, **settings)
+
+    progress = Progress([step.id for step in workflow.spec.steps if step.kind != "goto"])
+    run = awaited(start, progress, store=store)
+    return outcome_of(run, options_again(given.tools, given.model))
+
+
+def read_file(path: Path, tools: list[Any] | None, *, strict: bool) -> Workflow:
+    """Return the workflow of a file; raise what says all that is wrong. ``tools``: all that there are, if that is known."""
+    try:
+        return Workflow.from_yaml(path, strict=strict, tools=tools)
+    except WorkflowProblems:
+        refuse_plan(file_text(path), str(path))
+        raise
+
+
+EXEC = Command(
+    execute,
+    (
+        FILE,
+        argument("prompt", nargs="?", metavar="PROMPT", help="what the agents work on; - reads it from standard input"),
+        argument("-i", "--inputs", metavar="JSON|FILE", type=text_of, help="inputs by name: JSON, or a JSON or YAML file"),
+        TOOLS,
+        MODEL,
+        BUDGET,
+        APPROVE,
+        STRICT,
+    ),
+    "agentnb exec publish.yaml 'Low water in Brest' -m anthropic:NAME\n"
+    "echo 'Low water in Brest' | agentnb exec publish.yaml - --tools my_tools:fetch\n"
+    'agentnb exec publish.yaml -i \'{"language": "French"}\'\n\n'
+    "exit codes: 0 completed, 1 failed or stopped, 2 invalid: nothing ran, 3 a limit was reached,\n"
+    "4 waiting for a person: the last line says how to answer, 130 cancelled",
+)

@@ -1,0 +1,40 @@
+"""Hints as a notebook or Python has them, in the words of the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from agentnb.settings import KEY_VARIABLES
+
+
+def _export(found: re.Match[str]) -> str:
+    return f"export {KEY_VARIABLES.get(found[1], found[1])}=..."
+
+
+_WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"%agent history lists runs"), "agentnb runs lists them"),
+    (re.compile(r"%agent history lists"), "agentnb runs lists"),
+    (re.compile(r"What can be read of it: load_traces\(\.\.\., strict=False\)"), "What can be read of it: --loose"),
+    (re.compile(r"Load all (?:of them|runs in it) with load_traces\('(.*?)'\)"), r"agentnb runs \1 lists them"),
+    (re.compile(r": \.problems has all"), ""),
+    (re.compile(r" load_traces\(\.\.\.\)\.problems lists all of them"), ""),
+    (re.compile(r"once for all cells: %agent defaults model="), "for all commands: export AGENTNB_MODEL="),
+    (re.compile(r"; %agent models shows the providers|%agent models \S+ lists (?:them; |what there is)"), ""),
+    (re.compile(r"%agent key ([\w-]+)"), _export),
+    (re.compile(r"(?: with|:) %%agent --continue"), ""),
+    (re.compile(r"%%agent -m"), "-m"),
+    (re.compile(r"or run the workflow with model="), "or give -m MODEL"),
+    (
+        re.compile(r"Give the workflow its tools: -t NAME, tools=\[f\]|Pass it to the workflow with tools=\[\.\.\.\]"),
+        "Give it: --tools MODULE:NAME",
+    ),
+)
+"""Parts of hints, and what the command line says instead."""
+
+
+def in_a_shell(text: str) -> str:
+    """Return the text with hints that can be followed in a shell."""
+    for words, instead in _WORDS:
+        text = words.sub(instead, text)
+    return text

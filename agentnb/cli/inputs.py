@@ -1,0 +1,111 @@
+"""What a workflow is given in a shell: its prompt, its inputs and its tools."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from agentnb.cli.stored_runs import path_of
+from agentnb.errors import SettingsError, UnknownTool, near
+from agentnb.tools.function import as_tool
+from agentnb.workflow.files import file_text
+from agentnb.workflow.problems import Problems
+from agentnb.workflow.yaml_source import plain, read_yaml
+
+STDIN = "-"
+"""The prompt that stands for standard input."""
+
+
+def read_prompt(given: str | None) -> str:
+    """Return the prompt, from standard input if it is ``-``; empty without one. Raises `SettingsError` if it is blank."""
+    if given is None:
+        return ""
+    prompt = _standard_input() if given == STDIN else given
+    if not prompt.strip():
+        where = "Standard input is" if given == STDIN else "The prompt is"
+        raise SettingsError(f"{where} blank", "Leave the prompt out to run the workflow without one")
+    return prompt.strip("\n")
+
+
+def _standard_input() -> str:
+    if sys.stdin is None:  # it was closed before the program began
+        raise SettingsError("There is no standard input", 'Write the prompt: agentnb exec FILE "PROMPT"')
+    if hasattr(sys.stdin, "reconfigure"):
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+    return sys.stdin.read()
+
+
+def read_inputs(given: str | None) -> dict[str, Any]:
+    """Return the inputs by name: from JSON that begins with ``{``, or from a file of JSON or YAML."""
+    if given is None:
+        return {}
+    if given.lstrip().startswith("{"):
+        found = _from_json(given, "-i")
+    else:
+        path = path_of(given)
+        text = file_text(path)
+        found = _from_json(text, str(path)) if path.suffix.lower() == ".json" else _from_yaml(text, str(path))
+    if not isinstance(found, dict):
+        raise SettingsError(f"-i {given}: inputs must be a mapping of names", 'Such as -i \'{"subject": "tides"}\'')
+    return found
+
+
+def _from_json(text: str, source: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"{source} is not JSON: {error}", 'Such as -i \'{"subject": "tides"}\'') from error
+
+
+def _from_yaml(text: str, source: str) -> Any:
+    problems = Problems(source)
+    node = read_yaml(text, problems)
+    problems.check()
+    return None if node is None else plain(node)
+
+
+def find_tools(names: Iterable[str]) -> list[Any]:
+    """Return the tools that ``MODULE:NAME`` names; several may be joined with commas, and a list stands for its items.
+
+    Modules are found in the current folder too. Raises `SettingsError` for what cannot be imported or is not a tool.
+    """
+    found: list[Any] = []
+    for name in (part.strip() for group in names for part in group.split(",")):
+        if name:
+            value = _tool(name)
+            several = value if isinstance(value, list | tuple) else [value]
+            found += [one for one in several if one not in found]
+    for one in found:
+        as_tool(one)  # which says what is wrong with it
+    return found
+
+
+def _tool(name: str) -> Any:
+    module, colon, path = name.partition(":")
+    if not (module and colon and path):
+        raise UnknownTool(f"--tools {name}: there is no tool of that name", "Write MODULE:NAME, such as --tools my_tools:fetch")
+    value = _module(module)
+    for part in path.split("."):
+        if not hasattr(value, part):
+            known = [one for one, held in vars(value).items() if callable(held) and not one.startswith("_")]
+            raise UnknownTool(f"--tools {name}: {module} has no {path}", near(part, known))
+        value = getattr(value, part)
+    return value
+
+
+def _module(name: str) -> Any:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return import_module(name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # what a module does when it is imported is its own, an exit included
+        what = f"--tools: the module {name} cannot be imported: {type(error).__name__}: {error}"
+        hint = "Modules are searched for in this folder and among the packages that are installed"
+        raise SettingsError(what, hint if isinstance(error, ModuleNotFoundError) else "") from error

@@ -1,0 +1,33 @@
+"""The kinds of files that can be run or checked, told apart by their top-level keys."""
+
+from __future__ import annotations
+
+from agentnb.errors import SettingsError
+from agentnb.workflow.problems import Problems
+from agentnb.workflow.yaml_source import MappingNode, read_yaml
+
+WORKFLOW, TASKS, PLAN = "workflow", "task file", "plan"
+KINDS = {
+    "workflow": WORKFLOW,
+    "stage": TASKS,
+    "pipeline": TASKS,
+    "steps": PLAN,
+    "intention": PLAN,
+    "elicitation": PLAN,
+}
+"""What a file is that has this key, the first that it has in this order."""
+
+
+def kind_of_text(text: str) -> str:
+    """Return what the text declares; empty if none of the keys is there, or if the text cannot be read."""
+    node = read_yaml(text, Problems())
+    keys = node.entries if isinstance(node, MappingNode) else ()
+    return next((kind for key, kind in KINDS.items() if key in keys), "")
+
+
+def refuse_plan(text: str, name: str) -> None:
+    """Raise `SettingsError` if the text is a plan, which this version does not know yet."""
+    if kind_of_text(text) == PLAN:
+        raise SettingsError(
+            f"{name} is a plan, and plans are not in this version of agentnb yet", "agentnb --help lists what is"
+        )

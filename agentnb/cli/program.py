@@ -1,0 +1,104 @@
+"""The program ``agentnb``: parses the command line, runs the command, and says in one line what went wrong."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+from agentnb.cli.command import BROKEN_PIPE, FAILED, INTERRUPTED, INVALID, Outcome
+from agentnb.cli.commands import COMMANDS
+from agentnb.cli.hints import in_a_shell
+from agentnb.cli.streams import complain, forget_standard_output, tell, warnings_in_a_line, write
+from agentnb.errors import AgentnbError, SettingsError, WorkflowProblems, near
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line with these arguments (by default the process's) and return its exit code."""
+    try:
+        with warnings_in_a_line():
+            return _write_outcome(_done(list(sys.argv[1:] if argv is None else argv)))
+    except BrokenPipeError:  # the reader has what it wanted, as `head`
+        forget_standard_output()
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except WorkflowProblems as error:
+        tell(in_a_shell(str(error)))
+        return INVALID
+    except AgentnbError as error:
+        complain(str(error))
+        return INVALID if isinstance(error, SettingsError) else FAILED
+    except OSError as error:  # such as a full disk behind standard output, or a name that is too long
+        complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        forget_standard_output()
+        return FAILED
+
+
+def _write_outcome(outcome: str | Outcome) -> int:
+    """Write what the command gave, and return the exit code."""
+    found = outcome if isinstance(outcome, Outcome) else Outcome(outcome)
+    if found.text:
+        write(found.text)
+    if found.told:
+        tell(found.told)
+    if found.last:
+        complain(found.last)
+    return found.code
+
+
+def _done(argv: list[str]) -> str | Outcome:
+    """Run the command."""
+    if not argv:
+        raise SettingsError(f"Which command? Commands: {', '.join(COMMANDS)}", "agentnb --help explains them")
+    if argv[0] not in COMMANDS and not argv[0].startswith("-"):
+        raise SettingsError(f"There is no command {argv[0]}", f"{near(argv[0], COMMANDS)} agentnb --help explains them")
+    given = _parser().parse_args(argv)
+    return given.do(given)  # type: ignore[no-any-return]  # a Command's function
+
+
+class _Parser(ArgumentParser):
+    """Reports wrong usage as every other error is reported: in a line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise `SettingsError`."""
+        raise SettingsError(f"{message[:1].upper()}{message[1:]}", f"{self.prog} --help explains it")
+
+
+class _CommandParser(_Parser):
+    """Takes arguments before, between and after options: a prompt may be the last word."""
+
+    _is_inside = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse what a command is given."""
+        if self._is_inside:
+            return super().parse_known_args(args, namespace)
+        self._is_inside = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_inside = False
+
+
+def _version() -> str:
+    # Not imported above: to the linter of imports the package would bring all that it names for type checkers.
+    return str(import_module("agentnb").__version__)
+
+
+def _parser() -> ArgumentParser:
+    parser = _Parser(prog="agentnb", description="Runs workflows of agents, and shows runs that were logged.")
+    parser.add_argument("--version", action="version", version=f"agentnb {_version()}")
+    parsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_CommandParser)
+    for name, command in COMMANDS.items():
+        told = (command.do.__doc__ or "").strip()
+        examples = "examples:\n" + "\n".join(f"  {line}" for line in command.examples.splitlines())
+        one = parsers.add_parser(
+            name, help=told, description=told, epilog=examples, formatter_class=RawDescriptionHelpFormatter
+        )
+        for argument in command.arguments:
+            one.add_argument(*argument.names, **argument.how)
+        one.set_defaults(do=command.do)
+    return parser

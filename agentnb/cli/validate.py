@@ -1,0 +1,44 @@
+"""``agentnb validate``: says all that is wrong in a file, without running it."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable
+
+from agentnb.cli.command import DONE, INVALID, Command, Outcome
+from agentnb.cli.execute import read_file
+from agentnb.cli.hints import in_a_shell
+from agentnb.cli.inputs import find_tools
+from agentnb.cli.kinds import kind_of_text
+from agentnb.cli.stored_runs import path_of
+from agentnb.cli.workflow_options import FILE, STRICT, TOOLS
+from agentnb.core.redaction import redact
+from agentnb.display.labels import counted
+from agentnb.errors import AnyProblem, WorkflowProblems
+from agentnb.workflow.files import file_text
+
+
+def validate(given: Namespace) -> Outcome:
+    """Check a file: all its problems and warnings, each with file and line. Nothing is run."""
+    path = path_of(given.file)
+    kind = kind_of_text(file_text(path))
+    try:
+        tools = find_tools(given.tools) if given.tools else None
+        workflow = read_file(path, tools, strict=given.strict)
+    except WorkflowProblems as error:
+        return Outcome(_lines(error.problems, f"{path}: {counted(len(error.problems), 'problem')}"), INVALID)
+    count = f", {counted(len(workflow.warnings), 'warning')}" if workflow.warnings else ""
+    return Outcome(_lines(workflow.warnings, f"{path}: a valid {kind}{count}"), DONE)
+
+
+def _lines(found: Iterable[AnyProblem], last: str) -> str:
+    lines = [" ".join(in_a_shell(str(one)).split()) for one in found]
+    return redact("\n".join([*lines, last])) + "\n"
+
+
+VALIDATE = Command(
+    validate,
+    (FILE, TOOLS, STRICT),
+    "agentnb validate publish.yaml\nagentnb validate publish.yaml --strict --tools my_tools:fetch\n\n"
+    "exit codes: 0 valid, 2 invalid",
+)

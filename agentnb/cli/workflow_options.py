@@ -1,0 +1,53 @@
+"""The options that the commands for workflows share."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from typing import Any
+
+from agentnb.cli.command import argument, file, text_of
+from agentnb.policies.limits import LIMITS
+
+LATER = {"--approve": "approvals", "--plans": "plans"}
+"""Options that the documentation promises for a later version."""
+AUTO = "auto"
+"""The value of ``--approve`` that changes nothing: what may run does."""
+
+
+def _budget(text: str) -> float:
+    try:
+        return float(LIMITS["budget"].read(text))
+    except ValueError as error:
+        raise ArgumentTypeError(f"{error}, got {text!r}") from None
+
+
+def _later(option: str) -> Any:
+    def refused(text: str) -> str:
+        if text == AUTO:
+            return text
+        raise ArgumentTypeError(f"{option} {text} is not in this version of agentnb yet ({LATER[option]})")
+
+    return refused
+
+
+FILE = argument("file", metavar="FILE", type=file, help="a YAML file with workflow: in it")
+MODEL = argument("-m", "--model", metavar="MODEL", type=text_of, help="the model of agents that name none: provider:model")
+TOOLS = argument(
+    "-t",
+    "--tools",
+    metavar="MODULE:NAME",
+    action="append",
+    default=[],
+    type=text_of,
+    help="functions that agents and tool steps name, joined with commas; modules are searched for in this folder too",
+)
+STRICT = argument("--strict", action="store_true", help="warnings are problems too")
+BUDGET = argument("--budget", metavar="USD", type=_budget, help="what the run may cost, such as 0.5, instead of the file's")
+APPROVE = argument(
+    "--approve", metavar="MODE", type=_later("--approve"), default=AUTO, help="auto (default); others come later"
+)
+
+
+def options_again(tools: list[str], model: str | None) -> list[str]:
+    """Return the options of a command with these tools and this model."""
+    return [*(word for name in tools for word in ("--tools", name)), *(["-m", model] if model else [])]

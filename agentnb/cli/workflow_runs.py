@@ -1,0 +1,112 @@
+"""Runs of workflows in a shell: waited for on the main thread, and what they gave."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout, suppress
+from typing import Any
+
+from agentnb.cli.command import DONE, FAILED, INTERRUPTED, LIMITED, WAITING, Outcome
+from agentnb.cli.progress import Progress
+from agentnb.cli.streams import complain
+from agentnb.core.questions import WaitingOnUser, choice_in_words, choices
+from agentnb.detect.run import Run
+from agentnb.display.labels import clean, first_line
+from agentnb.display.states import chip, why
+from agentnb.errors import SettingsError, sentences
+from agentnb.models.registry import check_model
+from agentnb.runtime.foreground import Foreground, RunInterrupted
+from agentnb.runtime.live import LiveRun
+from agentnb.runtime.run_options import RunOptions
+from agentnb.session.choice import choose_model
+from agentnb.workflow.spec import WorkflowStep
+from agentnb.workflow.step_tree import StepTree
+from agentnb.workflow.workflow import Workflow
+
+HEADING = "--- Step Context ---"
+MAX_OF_A_QUESTION = 200
+"""Characters of a question that the last line repeats."""
+CODES = {"completed": DONE, "limited": LIMITED, "waiting_on_user": WAITING, "cancelled": INTERRUPTED}
+"""Exit codes by the status of the run; of every other, `FAILED`."""
+
+
+def chosen_model(workflow: Workflow, name: str | None) -> str | None:
+    """Return the model of agents that name none, and tell the person if a stand-in takes its place; None if none is needed.
+
+    It is ``name``, else ``AGENTNB_MODEL``, else the simulated model (`choose_model`).
+    """
+    if name:
+        check_model(name)
+        return name
+    if any(one.model is None and not one.replies for one in workflow.spec.agents.values()):
+        chosen, note = choose_model(None)
+        if note:
+            complain(note)
+        return chosen
+    if any(isinstance(one.step, WorkflowStep) for one in StepTree(workflow.spec.steps).all):
+        with suppress(SettingsError):  # perhaps the agents of the other file need none
+            return choose_model(None)[0]
+    return None
+
+
+def awaited(start: Callable[[RunOptions], LiveRun], progress: Progress, **options: Any) -> Run:
+    """Start a run and return it when it has ended: plain tools run on this thread, and an interrupt ends the run.
+
+    What they print goes to standard error. Where the person is asked the run is suspended: nobody is here.
+    """
+    foreground = Foreground()
+    try:
+        with foreground.own_interrupts(), redirect_stdout(progress.prints()):
+            given = {"foreground": foreground, "watch": progress, "can_ask": False, "suspend": True, "show": False, **options}
+            live = start(RunOptions(**given))
+            try:
+                return live.wait_in_foreground()
+            except RunInterrupted:
+                return live.run
+    finally:
+        progress.close()
+
+
+def outcome_of(run: Run, again: Sequence[str] = ()) -> Outcome:
+    """Return what a command gives for this run. ``again``: the options with which its question must be answered."""
+    has_steps = bool(run.step_records) or run.kind != "agent"
+    context = f"{HEADING}\n{json.dumps(run.step_context, indent=2, ensure_ascii=False)}" if has_steps else ""
+    if run.is_suspended and run.waiting:
+        return Outcome("", WAITING, context, _how_to_answer(run, again))
+    if run.status == "completed":
+        return Outcome(f"{run.text}\n" if run.text else "", DONE, context)
+    see = f"All of it: agentnb show {run.id}"
+    if run.status in ("cancelled", "running"):  # it still runs if its tool cannot be interrupted
+        return Outcome("", INTERRUPTED, context, f"The run was stopped. {see}")
+    reason = why(run)
+    what = reason if run.status == "failed" and reason else ": ".join(filter(None, [chip(run), reason]))
+    return Outcome("", CODES.get(run.status, FAILED), context, sentences(what, see))
+
+
+def _how_to_answer(run: Run, again: Sequence[str]) -> str:
+    """Return what is asked, and the command that answers it."""
+    question = run.waiting[0]
+    which = ["--question", question.id] if len(run.waiting) > 1 else []
+    command = shlex.join(["agentnb", "answer", run.id, _example(question), *which, *again])
+    listed = ", ".join(map(choice_in_words, choices(question.schema)))
+    asked = first_line(clean(question.message), MAX_OF_A_QUESTION) + (f" ({first_line(clean(listed), 200)})" if listed else "")
+    more = f" (one of {len(run.waiting)} questions)" if which else ""
+    return f"The run waits for you{more}: {asked} Answer it: {command}"
+
+
+def _example(question: WaitingOnUser) -> str:
+    """Return an answer that fits the question, as it is typed."""
+    found = _value(question.schema)
+    return found if isinstance(found, str) else choice_in_words(found)
+
+
+def _value(schema: dict[str, Any]) -> Any:
+    if found := choices(schema):
+        return found[0]
+    if schema.get("type") == "object":
+        fields = schema.get("properties", {})
+        wanted = schema.get("required", fields)
+        return {name: _value(fields[name]) for name in wanted if isinstance(fields.get(name), dict)}
+    return {"integer": 1, "number": 1, "array": [], "null": None}.get(str(schema.get("type")), "TEXT")

@@ -1,0 +1,23 @@
+"""Commands as a shell calls them."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from shell_calls import Call, Done
+
+from agentnb.cli import main
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Runs a command in this process, in the folder of the test."""
+    monkeypatch.setattr(sys, "path", [*sys.path])  # modules of a folder are found in that folder only
+
+    def call(*argv: str) -> Done:
+        capsys.readouterr()
+        code = main([str(one) for one in argv])
+        return Done(code, *capsys.readouterr())
+
+    return call

@@ -1,0 +1,82 @@
+"""Commands as a shell calls them, in this process."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from agentnb import Run, Store, load_trace
+
+EXAMPLES = Path(__file__).parents[1] / "workflow" / "examples"
+RUNS = Path(".agentnb") / "runs"
+HEADING = "--- Step Context ---\n"
+REPLIES = {
+    "generator": "High water is at 04:12.",
+    "translator": "Pleine mer à 04:12.",
+    "publisher": "<p>Pleine mer à 04:12.</p>",
+}
+_numbers = itertools.count()
+
+
+class Done(NamedTuple):
+    """What a command has written, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def progress(self) -> list[str]:
+        """The lines before the step context."""
+        return self.err.partition(HEADING)[0].splitlines()
+
+    @property
+    def context(self) -> str:
+        """The step context with its heading, and what follows it."""
+        return "".join(self.err.partition(HEADING)[1:])
+
+    @property
+    def last(self) -> str:
+        return self.err.splitlines()[-1]
+
+
+Call = Callable[..., Done]
+
+
+def sequential() -> Path:
+    """The sequential example in this folder, with replies in the file."""
+    text = (EXAMPLES / "sequential.yaml").read_text("utf-8")
+    for name, reply in REPLIES.items():
+        text = text.replace(f"  {name}:\n", f"  {name}:\n    replies: ['{reply}']\n", 1)
+    return written("sequential.yaml", text)
+
+
+def written(name: str, text: str) -> Path:
+    path = Path(name)
+    path.write_text(text, "utf-8")
+    return path
+
+
+def module(text: str) -> str:
+    """The name of a module of this folder with this text, which no other test has."""
+    name = f"shell_tools_{next(_numbers)}"
+    written(f"{name}.py", text)
+    return name
+
+
+def last_run() -> Run:
+    """The newest run of this folder that is nested in no other."""
+    return next(run for run in map(load_trace, sorted(RUNS.glob("*.jsonl"), reverse=True)) if run.parent_id is None)
+
+
+def nested_runs() -> list[Run]:
+    found = [Store(RUNS).load(one) for one in Store(RUNS).ids()]
+    return sorted([run for run in found if run.parent_id is not None], key=lambda run: run.id)
+
+
+def lines_of(done: Done, path: str) -> list[int]:
+    """The lines of a file that problems are about, in the order in which they are told."""
+    return [int(one) for one in re.findall(rf"^{re.escape(path)}:(\d+): ", done.out + done.err, re.MULTILINE)]

@@ -1,0 +1,84 @@
+"""``agentnb answer``: a run that waits for a person, in a shell."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from shell_calls import Call, Done, last_run, module, written
+
+LOOK = "def look(n: int) -> str:\n    '''Looks.'''\n    return f'seen {n}'\n"
+FORM = "{type: object, properties: {n: {type: integer}, why: {type: string}}, required: [n, why]}"
+ASKS = f"""
+workflow:
+  - {{id: look, type: tool, name: look, args: {{n: 2}}}}
+  - {{id: sure, type: human, ask: "Publish {{{{ $steps.look.output }}}}?", confirm: true}}
+  - {{id: when, type: human, ask: "When?", choices: [now, later]}}
+  - {{id: who, type: human, ask: "Who signs?"}}
+  - {{id: why, type: human, ask: "And?", form: {FORM}}}
+  - {{id: last, type: tool, name: look, args: {{n: "{{{{ $steps.why.output.n }}}}"}}}}
+"""
+
+
+def command_of(done: Done) -> list[str]:
+    """The command that the last line names."""
+    program, *argv = shlex.split(done.last.partition("Answer it: ")[2])
+    assert program == "agentnb"
+    return argv
+
+
+@pytest.mark.req("R4.32")
+def test_the_last_line_is_a_command_that_answers_and_goes_on_to_the_end(cli: Call) -> None:
+    tools = module(LOOK)
+    done = cli("exec", written("asks.yaml", ASKS), "--tools", f"{tools}:look", "--budget", "1")
+    for asked in ("Publish seen 2? (yes, no)", "When? (now, later)", "Who signs?", "And?"):
+        assert (done.code, done.out) == (4, "") and f"The run waits for you: {asked} Answer it: " in done.last
+        assert last_run().is_suspended
+        done = cli(*command_of(done))
+        assert "step look began" not in done.err  # it was told before
+    assert (done.code, done.out) == (0, "seen 1\n")
+    run = last_run()
+    outputs = {name: run.steps[name]["output"] for name in ("sure", "when", "who", "why")}
+    assert outputs == {"sure": True, "when": "now", "who": "TEXT", "why": {"n": 1, "why": "TEXT"}}
+
+
+def test_of_several_questions_one_is_named(cli: Call) -> None:
+    both = "workflow:\n  - type: parallel\n    steps: [{id: a, type: human, ask: A?}, {id: b, type: human, ask: B?}]\n"
+    done = cli("exec", written("both.yaml", both))
+    assert done.code == 4 and "(one of 2 questions)" in done.last and "--question" in done.last
+    run = last_run()
+    refused = cli("answer", run.id, "x")
+    assert refused.code == 2 and all(one.id in refused.err for one in run.waiting)
+    done = cli(*command_of(done))
+    assert done.code == 4 and "(one of" not in done.last
+    assert cli(*command_of(done)).code == 0
+
+
+def test_an_answer_that_cannot_be_used_is_refused_and_the_run_still_waits(cli: Call, subtests: pytest.Subtests) -> None:
+    tools = ("--tools", f"{module(LOOK)}:look")
+    cli("exec", written("asks.yaml", ASKS), *tools)
+    run = last_run()
+    for argv, told in {
+        (run.id, "perhaps", *tools): "Please choose one of: yes, no",
+        (run.id, "yes", "--question", "q9", *tools): "has no question q9",
+        (run.id, "yes"): "There is no tool look. Give it: --tools MODULE:NAME",
+        (run.id,): "answer --help",
+    }.items():
+        with subtests.test(argv=argv):
+            done = cli("answer", *argv)
+            assert done.code == 2 and told in done.err and done.err.count("\n") == 1
+            assert last_run().is_suspended
+    assert cli("answer", run.id[-6:], "yes", *tools).code == 4
+    missing = cli("answer", "nowhere", "yes")
+    assert missing.code == 1 and "There is no run 'nowhere'" in missing.err
+
+
+def test_a_run_that_waits_for_nothing_says_so(cli: Call) -> None:
+    cli(
+        "exec",
+        written("one.yaml", "workflow:\n  - {type: tool, name: look, args: {n: 1}}\n"),
+        "--tools",
+        f"{module(LOOK)}:look",
+    )
+    done = cli("answer", last_run().id, "yes")
+    assert done.code == 2 and "waits for no answer" in done.err

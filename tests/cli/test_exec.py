@@ -1,0 +1,235 @@
+"""``agentnb exec``: a workflow in a shell, what it writes where, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from io import BytesIO, StringIO, TextIOWrapper
+
+import pytest
+from shell_calls import EXAMPLES, HEADING, REPLIES, RUNS, Call, last_run, lines_of, module, nested_runs, sequential, written
+
+from agentnb.cli import main
+from agentnb.workflow.prior_outputs import WITHOUT_PROMPT
+
+LONG = 60
+PROGRAM = [sys.executable, "-m", "agentnb"]
+CONTEXT = (EXAMPLES / "sequential.stderr.txt").read_text("utf-8")
+LOOK = '''
+def look(n: int) -> str:
+    """Looks."""
+    print("looked", n)
+    return f"seen {n}"
+'''
+TWO = "workflow:\n  - {id: a, type: tool, name: look, args: {n: 1}}\n  - {id: b, type: tool, name: look, args: {n: 2}}\n"
+
+
+# What it writes
+
+
+@pytest.mark.req("R4.32", "R4.33")
+def test_the_result_goes_to_standard_output_and_the_step_context_follows_the_progress(
+    cli: Call, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    path = sequential()
+    for argv, prompt in {
+        ("Tides",): "Tides",
+        ("-m", "simulated:disciplined", "Tides"): "Tides",
+        ("-",): "Low water\nin Brest",
+        (): WITHOUT_PROMPT,
+    }.items():
+        with subtests.test(argv=argv):
+            monkeypatch.setattr(sys, "stdin", StringIO("Low water\nin Brest\n"))
+            done = cli("exec", path, *argv)
+            assert (done.code, done.out) == (0, f"{REPLIES['publisher']}\n")
+            assert done.context == CONTEXT
+            started = [line for line in done.progress if line.endswith("began")]
+            assert started == [f"step {name} began" for name in REPLIES]
+            assert [line for line in done.progress if " completed in " in line] and "iteration" not in done.err
+            assert nested_runs()[-3].prompt == prompt
+
+
+@pytest.mark.req("R4.32", "R4.33")
+def test_the_program_reads_a_pipe_and_writes_utf_8_whatever_the_locale() -> None:
+    path, environment = sequential(), {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}
+    prompt = "Marées\n".encode()
+    done = subprocess.run(
+        [*PROGRAM, "exec", path, "-"], input=prompt, capture_output=True, env=environment, check=False, timeout=LONG
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.decode() == f"{REPLIES['publisher']}\n"
+    assert "".join(done.stderr.decode().partition(HEADING)[1:]) == CONTEXT
+    assert nested_runs()[0].prompt == "Marées"
+
+
+def test_what_tools_print_and_what_agents_call_is_progress(cli: Call) -> None:
+    tools = module(LOOK)
+    calls = "agents:\n  a: {model: 'simulated:disciplined', tools: [look]}\nworkflow:\n  - {type: agent, name: a}\n"
+    done = cli("exec", written("a.yaml", calls), "- Look with `look(n=7)`", "--tools", f"{tools}:look")
+    assert done.code == 0 and "looked" not in done.out and "looked 7" in done.progress
+    assert [line for line in done.progress if line.startswith("  a: look(n=7)") and line.endswith("seen 7")]
+
+
+def test_a_terminal_gets_a_bar_below_the_lines_and_nothing_that_controls_it(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    tools = module(LOOK.replace('"looked"', '"l\\x1b[2J"').replace('f"seen {n}"', '"s\\x1b[2J"'))
+    path = written("two.yaml", TWO)
+    monkeypatch.setattr(sys, "stderr", Terminal(shown := BytesIO(), encoding="utf-8"))
+    assert main(["exec", str(path), "--tools", f"{tools}:look"]) == 0
+    text = shown.getvalue().decode("utf-8")
+    assert "\r0/2 steps |" in text and "\r1/2 steps |" in text and "a" in text.partition("0/2 steps")[2]
+    assert "step b began\n" in text and text.rstrip().endswith("}")
+    assert "s\x1b" not in text.partition(HEADING)[2]
+
+
+# What it is given
+
+
+def test_inputs_are_json_or_a_file_of_json_or_yaml(cli: Call, subtests: pytest.Subtests) -> None:
+    path = written("i.yaml", "inputs: {n: 1}\n" + TWO.replace("n: 2", "n: '{{ $inputs.n }}'"))
+    tools = module(LOOK)
+    written("n.json", '{"n": 5}')
+    written("n.yml", "n: 5\n")
+    for given in ('{"n": 5}', "n.json", "n.yml"):
+        with subtests.test(given):
+            assert cli("exec", path, "-i", given, "--tools", f"{tools}:look").out == "seen 5\n"
+
+
+def test_a_module_may_name_several_tools_and_a_list_of_them(cli: Call) -> None:
+    tools = module(LOOK + LOOK.replace("look", "watch") + "both = [look, watch]\n")
+    path = written("two.yaml", TWO.replace("name: look, args: {n: 2}", "name: watch, args: {n: 2}"))
+    for given in (f"{tools}:both", f"{tools}:look,{tools}:watch"):
+        assert cli("exec", path, "--tools", given).out == "seen 2\n"
+
+
+def test_agents_without_a_model_get_the_named_one_else_the_variables_else_the_simulated_one(
+    cli: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written("a.yaml", "agents: {a: {instruction: Help.}}\nworkflow:\n  - {type: agent, name: a}\n")
+    done = cli("exec", path)
+    assert done.code == 0 and nested_runs()[-1].model == "simulated:disciplined"
+    assert done.progress[0].startswith("agentnb: Using simulated:disciplined") and "-m anthropic:NAME" in done.progress[0]
+    assert "%" not in done.progress[0]
+    monkeypatch.setenv("AGENTNB_MODEL", "simulated:chatty")
+    assert "Using" not in cli("exec", path).err and nested_runs()[-1].model == "simulated:chatty"
+    assert cli("exec", path, "-m", "simulated:disciplined").code == 0 and nested_runs()[-1].model == "simulated:disciplined"
+
+
+# How it ends
+
+
+@pytest.mark.req("R4.33", "R4.35")
+def test_after_a_failure_there_is_the_step_context_and_the_error_is_the_last_line(cli: Call) -> None:
+    text = (EXAMPLES / "loop-limit.yaml").read_text("utf-8").replace("{instruction: Translate.}", "{replies: [A, B]}")
+    path = written(
+        "loop.yaml",
+        text.replace("    instruction: Judge.\n", "    replies: ['{\"is_approved\": false}', '{\"is_approved\": false}']\n"),
+    )
+    done = cli("exec", path, "Again")
+    assert (done.code, done.out) == (1, "")
+    assert done.last.startswith("agentnb: workflow: max loop iterations exceeded (step: trans, limit: 2)")
+    assert f"agentnb show {last_run().id}" in done.last
+    context, _ = json.JSONDecoder().raw_decode(done.context.removeprefix(HEADING))
+    assert context["order"] == ["trans", "qa", "qa_check"] and context["steps"]["trans"]["output"] == "B"
+    assert "step trans began, iteration 2" in done.progress
+
+
+def test_the_exit_code_says_how_it_ended(cli: Call, subtests: pytest.Subtests) -> None:
+    tools = module(
+        "import asyncio\n"
+        "async def nap() -> str:\n    '''Naps.'''\n    await asyncio.sleep(60)\n    return ''\n"
+        "def bad() -> str:\n    '''Fails.'''\n    raise ValueError('no tide')\n"
+    )
+    for name, (limits, code, told) in {
+        "nap": ("limits: {max_seconds: 0.05}\n", 3, "Limit reached: 0.05 s"),
+        "bad": ("", 1, "agentnb: step a: ValueError: no tide"),
+    }.items():
+        with subtests.test(name):
+            path = written(f"{name}.yaml", f"{limits}workflow:\n  - {{id: a, type: tool, name: {name}}}\n")
+            done = cli("exec", path, "--tools", f"{tools}:{name}")
+            assert (done.code, done.out) == (code, "") and told in done.last
+            assert "Traceback" not in done.err and HEADING in done.err
+
+
+def test_an_interrupt_ends_the_run_and_closes_its_log(subtests: pytest.Subtests) -> None:
+    tools = module(LOOK + "def nap() -> str:\n    '''Naps.'''\n    import time\n    time.sleep(60)\n    return ''\n")
+    path = written("nap.yaml", TWO.replace("name: look, args: {n: 2}", "name: nap"))
+    program = [*PROGRAM, "exec", str(path), "--tools", f"{tools}:look,{tools}:nap"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while "step b began" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=LONG)
+    assert (process.returncode, out) == (130, "") and "Traceback" not in err
+    assert err.splitlines()[-1].startswith("agentnb: The run was stopped.") and '"seen 1"' in err
+    assert last_run().status == "cancelled"
+
+
+# What it refuses
+
+
+def test_what_cannot_run_is_told_with_exit_code_2_and_nothing_ran(cli: Call, subtests: pytest.Subtests) -> None:
+    tools = module(LOOK)
+    broken = module("raise ValueError('no\\nluck')")
+    two, plan = written("two.yaml", TWO), written("plan.yaml", "steps: []\n")
+    written("latin.yaml", "").write_bytes(b"workflow: \xe9\n")
+    given = ("--tools", f"{tools}:look")
+    for argv, told in {
+        (): "exec --help",
+        ("none.yaml",): "There is no file none.yaml",
+        (".",): "There is no file .",
+        ("latin.yaml",): "latin.yaml is not a text in UTF-8",
+        (plan,): "plan.yaml is a plan, and plans are not in this version of agentnb yet",
+        (two, *given, "--approve", "ask"): "--approve ask is not in this version of agentnb yet (approvals)",
+        (two, *given, "--budget", "-1"): "must be a positive amount in US dollars",
+        (two, *given, "-i", '{"x": 1}'): "The workflow has no input x",
+        (two, *given, "-i", '{"x": 1'): "-i is not JSON",
+        (two, *given, "-i", "nowhere.yaml"): "There is no file nowhere.yaml",
+        (two, *given, "-i", "plan.yaml", "--strict"): "The workflow has no input steps",
+        (two, *given, " "): "The prompt is blank",
+        (two, *given, "-m", "nobody:x"): "nobody",
+        (two, "--tools", "look"): "Write MODULE:NAME",
+        (two, "--tools", f"{tools}:lock"): "Did you mean look?",
+        (two, "--tools", "not_there:look"): "the module not_there cannot be imported: ModuleNotFoundError",
+        (two, "--tools", f"{broken}:look"): "cannot be imported: ValueError: no luck",
+    }.items():
+        with subtests.test(argv=argv):
+            done = cli("exec", *argv)
+            assert (done.code, done.out) == (2, "") and told in done.err
+            assert done.err.startswith("agentnb: ") and done.err.count("\n") == 1 and "%" not in done.err
+    assert not RUNS.exists()
+
+
+def test_problems_of_the_file_are_told_each_with_its_line_and_warnings_before_it_runs(cli: Call) -> None:
+    done = cli("exec", written("two.yaml", TWO))
+    assert done.code == 2 and lines_of(done, "two.yaml") == [2, 3] and "Give it: --tools MODULE:NAME" in done.err
+    text = "agents: {a: {replies: ['{\"ok\": true}']}}\nworkflow:\n  - {type: agent, name: a}\n"
+    path = written("w.yaml", text + "  - {type: condition, condition: '{{ $steps.a.output.ok }}', true: {goto: end}}\n")
+    done = cli("exec", path)
+    assert done.code == 0 and lines_of(done, "w.yaml") == [4] and done.progress[0].startswith("w.yaml:4: ")
+    assert cli("exec", path, "--strict").code == 2
+
+
+# Keys
+
+
+def test_no_key_is_shown(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk-ant-planted-0123456789"
+    monkeypatch.setenv("ANTHROPIC_API_KEY", key)
+    tools = module(f"def look() -> str:\n    '''Looks.'''\n    return 'is {key}'\n")
+    broken = module(f"raise ValueError('{key}')")
+    path = written("k.yaml", f"workflow:\n  - {{type: tool, name: look, args: {{}}}}\n  - {{type: {key}}}\n")
+    for done in (
+        cli("exec", written("ok.yaml", "workflow:\n  - {type: tool, name: look}\n"), "--tools", f"{tools}:look"),
+        cli("exec", path, "--tools", f"{broken}:look"),
+        cli("exec", path),
+        cli("validate", path),
+    ):
+        assert key not in done.out + done.err and "[key]" in done.out + done.err

@@ -1,0 +1,52 @@
+"""``agentnb validate``: all that is wrong in a file, and what kind of file it is."""
+
+from __future__ import annotations
+
+import pytest
+from shell_calls import EXAMPLES, RUNS, Call, lines_of, module, written
+
+WARNS = """agents: {judge: {instruction: Judge.}}
+workflow:
+  - {id: qa, type: agent, name: judge}
+  - {type: condition, condition: "{{ $steps.qa.output.ok }}", true: {goto: end}}
+"""
+
+
+def test_a_valid_file_is_said_to_be_and_nothing_runs(cli: Call) -> None:
+    path = str(EXAMPLES / "qa-loop.yaml")
+    assert cli("validate", path)[::2] == (0, "")
+    assert f"{path}: a valid workflow" in cli("validate", path).out
+    assert not RUNS.exists()
+
+
+@pytest.mark.req("R4.4")
+def test_all_problems_are_told_each_with_file_and_line(cli: Call) -> None:
+    text = "agents: {a: {instruction: Go., odd: 1}}\nworkflow:\n  - {type: agent, name: b}\n  - {type: loop}\n"
+    done = cli("validate", written("w.yaml", text))
+    assert (done.code, done.err) == (2, "") and lines_of(done, "w.yaml") == [1, 3, 4]
+    assert done.out.endswith("w.yaml: 3 problems\n")
+
+
+def test_warnings_are_told_and_are_problems_with_strict(cli: Call) -> None:
+    path = written("w.yaml", WARNS)
+    done = cli("validate", path)
+    assert done.code == 0 and lines_of(done, "w.yaml") == [4] and done.out.endswith("w.yaml: a valid workflow, 1 warning\n")
+    done = cli("validate", path, "--strict")
+    assert done.code == 2 and lines_of(done, "w.yaml") == [4] and done.out.endswith("w.yaml: 1 problem\n")
+
+
+def test_tools_are_checked_if_they_are_given(cli: Call) -> None:
+    path = written("t.yaml", "workflow:\n  - {type: tool, name: fetch}\n")
+    assert cli("validate", path).code == 0
+    done = cli("validate", path, "--tools", f"{module('def look() -> str: ...')}:look")
+    assert done.code == 2 and lines_of(done, "t.yaml") == [2] and "tools=" not in done.out
+
+
+def test_plans_are_refused_by_name_and_files_that_are_none_too(cli: Call, subtests: pytest.Subtests) -> None:
+    for key in ("steps", "intention", "elicitation"):
+        with subtests.test(key):
+            done = cli("validate", written("p.yaml", f"{key}: []\n"))
+            assert (done.code, done.out) == (2, "") and "p.yaml is a plan, and plans are not in this version" in done.err
+    assert cli("validate", "nowhere.yaml").code == 2
+    done = cli("validate", written("odd.yaml", "tasks: []\n"))
+    assert done.code == 2 and lines_of(done, "odd.yaml")

@@ -1,0 +1,78 @@
+"""Files that a workflow names, and what it is given in Python: checked before it runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentnb import Workflow
+from agentnb.errors import SettingsError, WorkflowProblems
+
+RUNS = "workflow:\n  - {{id: a, type: workflow, file: {}}}\n"
+
+
+def problems(path: Path, **given: object) -> list[tuple[int, str]]:
+    with pytest.raises(WorkflowProblems) as caught:
+        Workflow.from_yaml(path, **given)  # type: ignore[arg-type]  # what a test gives
+    return [(one.line, one.message) for one in caught.value.problems]
+
+
+def test_a_missing_file_is_a_problem_of_the_line_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "top.yaml"
+    path.write_text("workflow:\n  - id: a\n    type: workflow\n    file: deep/none.yaml\n")
+    ((line, message),) = problems(path)
+    assert line == 4 and "workflow step[0]" in message and f"There is no file {tmp_path / 'deep' / 'none.yaml'}" in message
+
+
+def test_a_file_that_leads_back_to_itself_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    for name, to in {"top.yaml": "sub/inner.yaml", "sub/inner.yaml": "../top.yaml", "self.yaml": "./self.yaml"}.items():
+        (tmp_path / name).write_text(RUNS.format(to))
+    ((line, message),) = problems(tmp_path / "top.yaml")
+    assert line == 2 and "(top.yaml -> inner.yaml -> top.yaml)" in message
+    assert "(self.yaml -> self.yaml)" in problems(tmp_path / "self.yaml")[0][1]
+
+
+def test_what_is_wrong_in_the_other_file_is_told_with_its_line_and_one_file_may_be_run_twice(tmp_path: Path) -> None:
+    inner, top = tmp_path / "inner.yaml", tmp_path / "top.yaml"
+    inner.write_text("workflow:\n  - {type: agent, name: nobody}\n  - {type: loop}\n")
+    top.write_text(RUNS.format("inner.yaml") + "  - {id: b, type: workflow, file: inner.yaml}\n")
+    found = problems(top)
+    assert [line for line, _ in found] == [2, 3]
+    assert all(f'{inner}:2: workflow step[0]: agent "nobody" not found in agents, and 1 more' in one for _, one in found)
+    inner.write_text("agents: {nobody: {replies: [Yes]}}\nworkflow:\n  - {type: agent, name: nobody}\n")
+    assert (
+        Workflow.from_yaml(top).run_sync(show=False).text == "Yes\n\nYes" or Workflow.from_yaml(top).run_sync(show=False).text
+    )
+
+
+def test_tools_that_are_given_are_all_there_are(tmp_path: Path) -> None:
+    def look() -> str:
+        """Looks."""
+        return ""
+
+    path = tmp_path / "t.yaml"
+    path.write_text("agents:\n  a:\n    tools: [lok]\nworkflow:\n  - {type: agent, name: a}\n  - {type: tool, name: luck}\n")
+    assert [line for line, _ in problems(path, tools=[look])] == [3, 6] == [line for line, _ in problems(path, tools=[])]
+    assert Workflow.from_yaml(path).tools == ()
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "latin.yaml").write_bytes(b"workflow: \xe9")
+    for name, told in {"latin.yaml": "is not a text in UTF-8", "none.yaml": "There is no file"}.items():
+        with pytest.raises(SettingsError, match=told):
+            Workflow.from_yaml(tmp_path / name)
+
+
+@pytest.mark.req("R4.34")
+def test_the_classes_of_the_form_know_no_runtime_and_no_session() -> None:
+    rooms = ("runtime", "agent", "session", "models", "notebook", "display", "traces", "policies")
+    code = (
+        "import sys\nimport agentnb.workflow.spec\n"
+        f"print([one for one in sys.modules if one.startswith(tuple(f'agentnb.{{room}}' for room in {rooms}))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\n"
