@@ -20,7 +20,7 @@ WATCH = """([elements, attributes, ours]) => {
     const isElement = new Set(elements), isAttribute = new Set(attributes);
     const tell = text => { if (seen.found.size < 50) seen.found.add(text.slice(0, 300)); };
     const link = /^(https?:|mailto:)/i, picture = /^data:image\\/(png|jpeg|gif|webp);base64,/;
-    const within = /^#agentnb-[A-Za-z0-9]+-\\d+$/; // to a round of the card
+    const within = /^#agentnb(-|%2D)[A-Za-z0-9]+\\1(finding\\1)?\\d+$/; // to a round of the card, or to a finding
     const check = one => {
         const name = one.localName;
         if (!isElement.has(name)) tell(`element ${name}: ${one.outerHTML}`);
@@ -28,7 +28,7 @@ WATCH = """([elements, attributes, ours]) => {
         for (const {name: key, value} of one.attributes) {
             if (key.startsWith('on')) tell(`handler ${key}=${value}`);
             else if (!/^(data|aria)-[a-z-]+$/.test(key) && !isAttribute.has(key)) tell(`attribute ${key} of ${name}: ${value}`);
-            if (key === 'href' && within.test(value) && one.className === 'agentnb-to-round') continue;
+            if (key === 'href' && within.test(value) && /^agentnb-to-(round|finding)$/.test(one.className)) continue;
             if (key === 'href' && !(name === 'a' && link.test(value) && link.test(one.href))) tell(`link ${value}`);
             if (key === 'src' && !picture.test(value)) tell(`picture ${value}`);
             if (key === 'style' && /fixed|sticky|url\\(|expression/i.test(value)) tell(`style ${value}`);
