@@ -26,7 +26,11 @@ workflow:
     steps:
       - {id: left, type: tool, name: work, args: {what: left}}
       - {id: right, type: tool, name: work, args: {what: right}}
-  - {id: each, type: map, over: ["1", "2", "3"], max_concurrency: 1, step: {type: tool, name: work, args: {what: "{{ $item }}"}}}
+  - id: each
+    type: map
+    over: ["1", "2", "3"]
+    max_concurrency: 1
+    step: {type: tool, name: work, args: {what: "{{ $item }}"}}
   - {id: again, type: condition, condition: "{{ len($steps.first.runs) >= 2 }}", false: {goto: first}}
   - {id: last, type: tool, name: work, args: {what: "{{ $steps.each.output[2] }}"}}
 """

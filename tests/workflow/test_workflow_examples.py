@@ -12,7 +12,8 @@ from agentnb import Store, Workflow
 from agentnb.errors import WorkflowProblems
 
 
-@pytest.mark.req("R4.6", "R4.7", "R4.8", "R4.9", "R4.16", "R4.17", "R4.20", "R4.23", "R4.26", "R4.27", "R4.29", "K4.1", "K4.11")
+@pytest.mark.req("R4.6", "R4.7", "R4.8", "R4.9", "R4.16", "R4.17", "R4.20", "R4.21", "R4.23", "R4.26", "R4.27", "R4.29")
+@pytest.mark.req("K4.1", "K4.11")
 def test_every_example_gives_the_step_context_beside_it(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name in RUNS:
         told, store = script(name), Store(tmp_path / name)

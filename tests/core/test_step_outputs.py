@@ -1,0 +1,69 @@
+"""What the steps of a run gave, as a fold over their events."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+
+import pytest
+
+from agentnb.core import work_events as w
+from agentnb.core.step_outputs import StepOutputs
+
+AT = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+def finish(outputs: StepOutputs, step: str, output: str, *, parent: str = "", kind: str = "tool", attempts: int = 1) -> None:
+    event = w.StepFinished(seq=0, at=AT, run_id="r", step=step, output=output, attempts=attempts)
+    outputs.finish(event, kind, parent, "f")
+
+
+def start(outputs: StepOutputs, step: str, order: tuple[str, ...]) -> None:
+    outputs.start(w.StepStarted(seq=0, at=AT, run_id="r", step=step, step_kind="parallel", inputs={"order": list(order)}))
+
+
+@pytest.mark.req("R4.25")
+def test_a_snapshot_may_be_taken_from_any_thread_while_steps_end() -> None:
+    outputs, over = StepOutputs(), threading.Event()
+    wrong: list[object] = []
+
+    def look() -> None:
+        try:
+            while not over.is_set():
+                found = outputs.snapshot()
+                assert [*found["steps"]] == found["order"]
+        except Exception as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=look) for _ in range(3)]
+    for one in threads:
+        one.start()
+    for number in range(3000):
+        finish(outputs, f"s{number}", "x")
+    over.set()
+    for one in threads:
+        one.join()
+    assert wrong == []
+    assert len(outputs.snapshot()["order"]) == 3000
+    outputs.snapshot()["steps"]["s0"]["output"] = "changed"
+    assert outputs.steps["s0"]["output"] == "x"
+
+
+def test_a_block_counts_as_a_whole_and_forgets_what_a_failed_attempt_gave() -> None:
+    outputs = StepOutputs()
+    start(outputs, "b", ("left", "right"))
+    finish(outputs, "b/left", "one", parent="b")
+    assert dict(outputs.steps) == {}
+    start(outputs, "b", ("left", "right"))
+    finish(outputs, "b/right", "two", parent="b")
+    finish(outputs, "b/left", "three", parent="b")
+    finish(outputs, "b", "", kind="parallel", attempts=2)
+    assert outputs.snapshot()["steps"]["b"] == {
+        "outputs": {
+            "left": {"tool": "f", "output": "three", "runs": [{"output": "three", "attempts": 1}]},
+            "right": {"tool": "f", "output": "two", "runs": [{"output": "two", "attempts": 1}]},
+        },
+        "order": ["left", "right"],
+        "attempts": 2,
+    }
+    assert outputs.text == "three\n\ntwo"
