@@ -32,6 +32,8 @@ def _run_started(run: RunState, event: e.RunStarted) -> None:
     run._roles = {tool.name: tool.role or role_of(tool.name) for tool in event.tools}
     run._work.context_type, run._work.entity = event.context_type, event.entity
     run._settings = event.settings
+    if isinstance(variables := event.settings.get("variables"), dict):  # of a task file
+        run._work.variables.update(variables)
     run._continued_from = event.continued_from
     run._inherited = len(event.history)
     run._messages.extend(event.history)

@@ -273,8 +273,8 @@ class RunFacts(WorkFacts):
 
     @property
     def text(self) -> str:
-        """The last text of the model; of a workflow, the output of its last step."""
-        return self._text or self._work.outputs.text
+        """The last text of the model; of a workflow, its answer, or the output of its last step."""
+        return self._text or self._work.text
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
@@ -354,7 +354,7 @@ class RunFacts(WorkFacts):
         in steps has one if it completed and a step gave something.
         """
         if not self._rounds:
-            return self._status == "completed" and bool(self._work.outputs.text)
+            return self._status == "completed" and bool(self._work.text)
         if self._rounds[-1].records:
             return False
         return self._status == "completed" or (

@@ -17,8 +17,12 @@ import msgspec
 from agentnb.core import work_events as w
 
 Entry = dict[str, Any]
-BLOCKS = ("parallel", "map")
+BLOCKS = ("parallel", "map", "emit")
 """The kinds of steps whose children run at the same time: all of them count, or none."""
+WITHOUT_ENTRY = ("call", "on_error")
+"""The kinds of steps that are part of the work of another, or of what is done when it failed."""
+OF_TASKS = ("task", "emit", "await")
+"""The kinds of steps of a task file."""
 
 
 class StepOutputs:
@@ -63,7 +67,7 @@ class StepOutputs:
     def finish(self, event: w.StepFinished, kind: str, parent: str, agent: str) -> None:
         """Take in that a step is over. ``kind``, ``parent`` and ``agent`` are those of its start."""
         block = self._blocks.pop(event.step, None)
-        if event.status != "completed":
+        if event.status != "completed" or kind in WITHOUT_ENTRY:
             return
         own_id = event.step[len(parent) + 1 :] if parent and event.step.startswith(f"{parent}/") else event.step
         around = self._blocks.get(parent) if parent else None
@@ -75,7 +79,9 @@ class StepOutputs:
             self._steps[own_id] = entry
             if block is not None and kind == "parallel":
                 self._keep_runs(event.step, entry)
-            if kind != "condition":
+            if kind in OF_TASKS:
+                self.text = _text_of_task(event.output, self.text)
+            elif kind != "condition":
                 self.text = _text(entry)
 
     def _entry(self, event: w.StepFinished, kind: str, agent: str, block: _Block | None, *, kept: bool) -> Entry:
@@ -83,12 +89,13 @@ class StepOutputs:
             outputs = block.in_order()
             return {"outputs": outputs, "order": list(outputs), "attempts": event.attempts}
         output = event.output
-        if block is not None and not event.error:
+        if block is not None and kind == "map" and not event.error:
             output = [one.get("output", one.get("outputs")) for one in block.in_order().values()]
         run: Entry = {"output": output} if kind == "condition" else {"output": output, "attempts": event.attempts}
         runs = self._history.setdefault(event.step, []) if kept else [*self._history.get(event.step, ())]
         runs.append(run)
-        named = {} if kind in ("condition", "human", "map", "") else {kind: agent}
+        is_nameless = kind in ("condition", "human", "map", "") or (kind in OF_TASKS and not agent)
+        named = {} if is_nameless else {kind: agent}
         return {**named, "output": output, "runs": runs}
 
     def _keep_runs(self, path: str, entry: Entry) -> None:
@@ -130,6 +137,15 @@ def leaves(steps: Mapping[str, Entry], before: str = "") -> Iterator[tuple[str, 
 def _text(entry: Entry) -> str:
     texts = [as_text(one["output"]) for _, one in leaves({"": entry})]
     return "\n\n".join(one for one in texts if one)
+
+
+def _text_of_task(output: Any, before: str) -> str:
+    """Return the result of a task as text: of an object with the results of a plan, the last of these; of none, that before."""
+    results = output.get("results") if isinstance(output, dict) else None
+    if isinstance(results, list):
+        last = results[-1] if results else None
+        return as_text(last.get("result")) if isinstance(last, dict) else before
+    return before if output is None else as_text(output)
 
 
 def as_text(output: Any) -> str:

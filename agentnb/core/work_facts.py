@@ -55,7 +55,7 @@ class WorkFacts(RunState):
 
     @property
     def variables(self) -> Mapping[str, Any]:
-        """The variables that the tasks of a task file have set."""
+        """The variables of a task file: those that it began with, and those that its tasks have set since."""
         return MappingProxyType(self._work.variables)
 
     @property

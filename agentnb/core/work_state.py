@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from agentnb.core.events import Progress
-from agentnb.core.step_outputs import StepOutputs
+from agentnb.core.step_outputs import StepOutputs, as_text
 from agentnb.core.work_events import FindingMade, GuidanceDrawn, ModelCalled, PlanReviewed
 
 
@@ -66,10 +66,15 @@ class WorkState:
     back_edges: dict[str, int] = dataclasses.field(default_factory=dict)
     """How often each way back to an earlier step was taken, as ``from -> to``."""
     variables: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """The variables of a task file that its tasks have set."""
+    """The variables of a task file: those that it began with, and those that its tasks have set since."""
     plans: dict[str, PlanRecord] = dataclasses.field(default_factory=dict)
     model_calls: list[ModelCalled] = dataclasses.field(default_factory=list)
     findings: list[FindingMade] = dataclasses.field(default_factory=list)
     drawn: GuidanceDrawn | None = None
     context_type: str = ""
     entity: str = ""
+
+    @property
+    def text(self) -> str:
+        """The ``answer`` that the tasks of a task file have set, else the output of the last step."""
+        return as_text(self.variables.get("answer")) or self.outputs.text

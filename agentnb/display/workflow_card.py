@@ -15,7 +15,8 @@ from agentnb.display.question import question_html
 from agentnb.display.step_list import has_steps, shown_records, step_html, step_lines, step_pieces
 from agentnb.display.workflow_graph import GraphPicture
 from agentnb.display.workflow_text import graph_lines
-from agentnb.workflow.graph import Graph, graph_of
+from agentnb.workflow.declared_graph import declared_graph
+from agentnb.workflow.graph import Graph
 from agentnb.workflow.logged import logged_workflow
 from agentnb.workflow.node_states import StepProgress, node_states
 
@@ -26,7 +27,7 @@ MAX_PRINTED = 200
 def graph_in(run: Run) -> Graph | None:
     """Return the graph of the workflow that a run is of; None for other runs, or if its log does not hold it."""
     spec = logged_workflow(run.settings) if run.kind == "workflow" else None
-    return None if spec is None else graph_of(spec)
+    return None if spec is None else declared_graph(spec)
 
 
 def workflow_html(run: Run) -> Html:

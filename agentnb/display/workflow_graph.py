@@ -15,9 +15,9 @@ from agentnb.display.markup import NOTHING, Html, joined, tag
 from agentnb.display.states import STEP_STATES
 from agentnb.display.step_labels import MARKS, TONES, about, figures, words_of
 from agentnb.display.style import kept
-from agentnb.workflow.graph import EXIT, Graph, graph_of
+from agentnb.workflow.declared_graph import Declared, declared_graph
+from agentnb.workflow.graph import EXIT, Graph
 from agentnb.workflow.node_states import NodeState
-from agentnb.workflow.spec import WorkflowSpec
 
 LOOK = {  # a frame, and a tint unless other nodes are inside
     "completed": "done",
@@ -73,9 +73,9 @@ class GraphPicture:
         return _placed(x, y, tag("div", "graph-label", words, rest))
 
 
-def graph_html(spec: WorkflowSpec, states: Mapping[str, NodeState] | None = None) -> Html:
+def graph_html(spec: Declared, states: Mapping[str, NodeState] | None = None) -> Html:
     """Return a workflow as the output of a cell: its graph, coloured by the states of the steps (by path), if given."""
-    return kept(tag("div", "run", GraphPicture(graph_of(spec)).html(states)))
+    return kept(tag("div", "run", GraphPicture(declared_graph(spec)).html(states)))
 
 
 def _node(box: Box, state: NodeState) -> Html:

@@ -8,18 +8,18 @@ from agentnb.display.graph_folding import folded
 from agentnb.display.labels import clean, first_line, times
 from agentnb.display.states import STEP_STATES
 from agentnb.display.step_labels import MARKS, figures, words_of
-from agentnb.workflow.graph import EXIT, Edge, Graph, Node, graph_of
+from agentnb.workflow.declared_graph import Declared, declared_graph
+from agentnb.workflow.graph import EXIT, Edge, Graph, Node
 from agentnb.workflow.node_states import NodeState
-from agentnb.workflow.spec import WorkflowSpec
 
 LINE = 110
 """Characters of a line."""
 _UNKNOWN = NodeState()
 
 
-def graph_text(spec: WorkflowSpec, states: Mapping[str, NodeState] | None = None) -> str:
+def graph_text(spec: Declared, states: Mapping[str, NodeState] | None = None) -> str:
     """Return a workflow as an outline, with the states of its steps, by path, if given."""
-    return "\n".join(graph_lines(graph_of(spec), states or {}))
+    return "\n".join(graph_lines(declared_graph(spec), states or {}))
 
 
 def graph_lines(graph: Graph, states: Mapping[str, NodeState]) -> Iterator[str]:

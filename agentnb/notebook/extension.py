@@ -105,8 +105,8 @@ def load(shell: InteractiveShell) -> None:
     formatters["text/plain"].for_type(Replay, lambda found, printer, cycle: printer.text(replay_text(found)))
     formatters["text/html"].for_type(RunDiff, diff_html)
     formatters["text/plain"].for_type(RunDiff, lambda diff, printer, cycle: printer.text(diff_text(diff)))
-    formatters["text/html"].for_type(Workflow, lambda workflow: graph_html(workflow.spec))
-    formatters["text/plain"].for_type(Workflow, lambda workflow, printer, cycle: printer.text(graph_text(workflow.spec)))
+    formatters["text/html"].for_type(Workflow, lambda workflow: graph_html(workflow.declared))
+    formatters["text/plain"].for_type(Workflow, lambda workflow, printer, cycle: printer.text(graph_text(workflow.declared)))
     # A list has a printer of its own, which would win over the bundle.
     formatters["text/plain"].for_type(Runs, lambda runs, printer, cycle: printer.text(repr(Browser(runs))))
     shell.display_formatter.mimebundle_formatter.for_type(Runs, _browsed)  # type: ignore[union-attr]  # likewise

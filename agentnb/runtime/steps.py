@@ -98,7 +98,7 @@ class StepOrchestrator:
         dead process had begun is resumed; one that had ended is loaded. What it asks reaches the person of this run.
         """
         if (record := self._finished(step)) is not None:
-            return self._loaded(record)
+            return self.loaded(record)
         await self._begin(step)
         asker = self._elicitation.asker(step)
         outer = current_call.set(asker)
@@ -258,7 +258,7 @@ class StepOrchestrator:
             self._finish(step, "cancelled")
             raise
 
-    def _loaded(self, record: StepRecord) -> Run:
+    def loaded(self, record: StepRecord) -> Run:
         """Return the nested run of a step; raises `StepFailed` if the step failed before that run began."""
         store = self._store_for(record.nested)
         if record.status == "failed" and not store.has(record.nested):

@@ -22,8 +22,12 @@ class RecordedSteps:
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._left: dict[str, deque[Any]] = {}
+        self._within: dict[str, list[str]] = {}
+        """By path, the steps that are within it."""
         for event in events:
             if isinstance(event, KINDS):
+                if event.step not in self._left:
+                    self._note_around(event.step)
                 self._left.setdefault(event.step, deque()).append(event)
 
     def __bool__(self) -> bool:
@@ -39,17 +43,33 @@ class RecordedSteps:
             del self._left[step]
         return event
 
+    def is_next(self, kind: type[Event], step: str) -> bool:
+        """Return whether the next event of the step is of this kind."""
+        left = self._left.get(step)
+        return bool(left) and type(left[0]) is kind  # type: ignore[index]  # not empty
+
     def pass_over(self, block: str, before: int) -> Counter[str]:
         """Count the events of steps within a block as come to, up to the event of the log with this number.
 
         Returns how often each of these steps was begun there.
         """
         begun: Counter[str] = Counter()
-        for step in [one for one in self._left if one.startswith(f"{block}/")]:
-            left = self._left[step]
-            while left and left[0].seq < before:
-                event = left.popleft()
-                begun[step] += isinstance(event, w.StepStarted) and event.attempt == 1
-            if not left:
-                del self._left[step]
+        for step in self._within.get(block, ()):
+            begun[step] += self.pass_over_step(step, before)
         return begun
+
+    def pass_over_step(self, step: str, before: int) -> int:
+        """Count the events of a step as come to, up to the event with this number; return how often it was begun there."""
+        left, begun = self._left.get(step), 0
+        while left and left[0].seq < before:
+            event = left.popleft()
+            begun += isinstance(event, w.StepStarted) and event.attempt == 1
+        if left is not None and not left:
+            del self._left[step]
+        return begun
+
+    def _note_around(self, step: str) -> None:
+        around = step.rpartition("/")[0]
+        while around:
+            self._within.setdefault(around, []).append(step)
+            around = around.rpartition("/")[0]

@@ -186,12 +186,12 @@ class WorkflowEngine(StepOrchestrator):
         if isinstance(step, s.ConditionStep):
             jump = await self._condition(step, place)
         elif isinstance(step, s.ParallelStep):
-            jump = await self._attempts(step, place, self._parallel(step), inputs={"order": [one.id for one in step.steps]})
+            jump = await self.attempts(step, place, self._parallel(step), inputs={"order": [one.id for one in step.steps]})
         elif isinstance(step, s.MapStep):
-            jump = await self._attempts(step, place, self._map(step))
+            jump = await self.attempts(step, place, self._map(step))
         else:
             work = partial(self._perform[step.kind], step)
-            jump = await self._attempts(step, place, work, agent=_name(step), nests=step.kind in NESTING)
+            jump = await self.attempts(step, place, work, agent=_name(step), nests=step.kind in NESTING)
         return jump or (Jump(s.END, step.id) if step.end else None)
 
     async def _condition(self, step: s.ConditionStep, place: Place) -> Jump | None:
@@ -200,7 +200,7 @@ class WorkflowEngine(StepOrchestrator):
         async def work(attempt: Attempt) -> bool:
             return truth(step.condition, place.scope)
 
-        jump = await self._attempts(step, place, work, done=held.append)
+        jump = await self.attempts(step, place, work, done=held.append)
         if jump is not None:
             return jump
         word = "true" if held[0] else "false"
@@ -232,7 +232,7 @@ class WorkflowEngine(StepOrchestrator):
 
     # One step
 
-    async def _attempts(
+    async def attempts(
         self,
         step: s.StepSpec,
         place: Place,
@@ -293,7 +293,8 @@ class WorkflowEngine(StepOrchestrator):
 
     def _logged_end(self, path: str) -> w.StepFinished | w.StepAttempted | None:
         """Return how an attempt ended in the process that died, if it did; what went on within it is over too."""
-        ended = self._recorded.take(w.StepFinished, path) or self._recorded.take(w.StepAttempted, path)
+        tried = self._recorded.take(w.StepAttempted, path)
+        ended = self._recorded.take(w.StepFinished, path) or tried  # cancelled before the next attempt, if both
         if ended is not None:
             for inner, count in self._recorded.pass_over(path, ended.seq).items():
                 self._iterations[inner] = self._iterations.get(inner, 0) + count
@@ -309,7 +310,7 @@ class WorkflowEngine(StepOrchestrator):
                 return None, plain_data(await work(Attempt(place, limit, nested, is_new)))
         except (StoreError, Suspended, NothingLeft, LoopLimitReached):
             raise
-        except _Failed as error:
+        except FailedStep as error:
             return error.failure, None
         except Exception as error:
             own = step.timeout if isinstance(error, TimeoutError) and limit is not None and limit.expired() else None
@@ -329,7 +330,7 @@ class WorkflowEngine(StepOrchestrator):
         self._finish(path, "failed", error=failure.text, attempts=attempts)
         if handling.goto is not None:
             return Jump(handling.goto, step.id)
-        raise _Failed(path, failure)
+        raise FailedStep(path, failure)
 
     async def _as_finished(self, step: s.StepSpec, event: w.StepFinished, done: Callable[[Any], Any]) -> Jump | None:
         """Do with the logged end of a step what was done with it in the process that died."""
@@ -341,14 +342,14 @@ class WorkflowEngine(StepOrchestrator):
             await asyncio.get_running_loop().create_future()
         if step.on_error.goto is not None:
             return Jump(step.on_error.goto, step.id)
-        raise _Failed(event.step, StepFailure(event.error))
+        raise FailedStep(event.step, StepFailure(event.error))
 
     def record(self, kind: Any, step: str, **fields: Any) -> Any:
         """Log an event of a step, unless the log of a recovered run has it already; return it."""
         return self._recorded.take(kind, step) or self.log.emit(kind, step=step, **fields)
 
 
-class _Failed(StepFailed):
+class FailedStep(StepFailed):
     """A step failed and nothing continues. A block fails with what its child failed with."""
 
     def __init__(self, path: str, failure: StepFailure) -> None:

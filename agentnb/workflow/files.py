@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,8 +12,10 @@ from agentnb.workflow.problems import Problems
 from agentnb.workflow.spec import Step, WorkflowSpec, WorkflowStep
 from agentnb.workflow.step_tree import StepTree
 
-ReadFile: TypeAlias = Callable[[str, Problems, "FileChecks"], object]
-"""Reads the text of a workflow file that another names, notes what is wrong in it, and checks the files that it names."""
+ReadFile: TypeAlias = Callable[[str, Problems, "FileChecks", Collection[str]], object]
+"""Reads the text of a workflow file that another names, notes what is wrong in it, and checks the files that it names. The last
+argument are the names of the inputs that it is passed.
+"""
 
 
 def file_text(path: Path) -> str:
@@ -40,33 +42,34 @@ class FileChecks:
         self._read = read
         self._open = [Path(source).resolve()] if source else []
         """The files that lead to the one that is being read, which is the last."""
-        self._checked: dict[Path, str] = {}
-        """What is wrong with each file that was read; empty if nothing is."""
+        self._checked: dict[tuple[Path, tuple[str, ...]], str] = {}
+        """What is wrong with each file that was read, by its path and the inputs that it is passed; empty if nothing is."""
 
     def check(self, spec: WorkflowSpec, places: Places, problems: Problems) -> None:
         """Note each step whose file is missing, has problems, or leads back to a file that leads to it."""
         for located in StepTree(spec.steps).all:
             step: Step = located.step
-            if isinstance(step, WorkflowStep) and (wrong := self._wrong(path_beside(spec.source, step.file))):
+            if isinstance(step, WorkflowStep) and (wrong := self._wrong(path_beside(spec.source, step.file), step.inputs)):
                 where = places.names.get(step.path, f"step {step.path}")
                 problems.add(places.line(step.path, "file", step.line), f"{where}: {wrong}")
 
-    def _wrong(self, path: Path) -> str:
+    def _wrong(self, path: Path, inputs: Collection[str]) -> str:
         """Return what is wrong with a file, in a sentence; empty if nothing is."""
         found = path.resolve()
         if found in self._open:
             names = [one.name for one in (*self._open[self._open.index(found) :], found)]
             return f"file: {path} runs itself, without end ({' -> '.join(names)})"
-        if found not in self._checked:
+        key = (found, tuple(inputs))
+        if key not in self._checked:
             self._open.append(found)
-            self._checked[found] = self._read_wrong(path)
+            self._checked[key] = self._read_wrong(path, inputs)
             self._open.pop()
-        return self._checked[found]
+        return self._checked[key]
 
-    def _read_wrong(self, path: Path) -> str:
+    def _read_wrong(self, path: Path, inputs: Collection[str]) -> str:
         problems = Problems(str(path))
         try:
-            self._read(file_text(path), problems, self)
+            self._read(file_text(path), problems, self, inputs)
         except SettingsError as error:
             return f"file: {error.what}"
         if not problems.found:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agentnb.workflow.declared_graph import Declared
 from agentnb.workflow.problems import Problems
 from agentnb.workflow.reading import read_with_problems
-from agentnb.workflow.spec import WorkflowSpec
+from agentnb.workflow.tasks.reading import is_task_file, read_tasks_with_problems
+from agentnb.workflow.tasks.spec import TaskFile
 
 MAX_KEPT = 16
 """Workflows that are kept, so that a run that is shown, or many runs of one workflow, do not read it again."""
-_kept: dict[str, WorkflowSpec] = {}
+_kept: dict[str, Declared] = {}
 
 
-def keep_workflow(spec: WorkflowSpec) -> None:
+def keep_workflow(spec: Declared) -> None:
     """Keep a workflow that was read, for the runs of it: to read thousands of steps takes seconds."""
     _kept.pop(spec.text, None)
     _kept[spec.text] = spec
@@ -22,7 +24,7 @@ def keep_workflow(spec: WorkflowSpec) -> None:
         _kept.pop(next(iter(_kept)), None)
 
 
-def logged_workflow(settings: Mapping[str, Any]) -> WorkflowSpec | None:
+def logged_workflow(settings: Mapping[str, Any]) -> Declared | None:
     """Return the workflow in the settings of a run; None if they hold none that this version can read.
 
     It was checked before it ran: agents that were passed in Python are not missed here.
@@ -33,6 +35,13 @@ def logged_workflow(settings: Mapping[str, Any]) -> WorkflowSpec | None:
         return None
     spec = _kept.get(text)
     if spec is None:
-        spec = read_with_problems(text, Problems())
+        spec = _read(text)
         keep_workflow(spec)
-    return spec if spec.steps else None
+    has_steps = spec.tasks if isinstance(spec, TaskFile) else spec.steps
+    return spec if has_steps else None
+
+
+def _read(text: str) -> Declared:
+    if not is_task_file(text):
+        return read_with_problems(text, Problems())
+    return read_tasks_with_problems(text, Problems())

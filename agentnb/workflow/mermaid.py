@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agentnb.workflow.graph import EXIT, Edge, Graph, Node, graph_of
+from agentnb.workflow.declared_graph import Declared, declared_graph
+from agentnb.workflow.graph import EXIT, Edge, Graph, Node
 from agentnb.workflow.node_states import NodeState
-from agentnb.workflow.spec import WorkflowSpec
 
 MAX_WORDS = 60
 """Characters of a condition, a question or a name in a node."""
@@ -25,13 +25,13 @@ _MARKUP = {letter: f"#{ord(letter)};" for letter in '#"<>`\\&%'}
 """Mermaid reads directives (``%%{...}%%``) and formulas (``$$``) wherever they stand, also in a text."""
 
 
-def mermaid(spec: WorkflowSpec, states: Mapping[str, NodeState] | None = None) -> str:
+def mermaid(spec: Declared, states: Mapping[str, NodeState] | None = None) -> str:
     """Return the workflow as a Mermaid flowchart: parallel steps are subgraphs, loops are dotted edges.
 
     ``states``, by the path of the step (`node_states`), colour the nodes and count the loops. No text of a model or a
     person becomes markup.
     """
-    return "\n".join(_Flowchart(graph_of(spec), states or {}).lines()) + "\n"
+    return "\n".join(_Flowchart(declared_graph(spec), states or {}).lines()) + "\n"
 
 
 class _Flowchart:

@@ -14,6 +14,7 @@ from agentnb.workflow.problems import Problems
 from agentnb.workflow.spec import DEFAULT_LOOPS, WorkflowSpec
 from agentnb.workflow.step_ids import named_steps
 from agentnb.workflow.step_reader import StepReader
+from agentnb.workflow.tasks.reading import is_task_file, read_tasks_with_problems
 from agentnb.workflow.yaml_source import ListNode, MappingNode, Node, kind_of, read_yaml
 
 OF_FILES = ("agents", "workflow", "limits", "inputs")
@@ -42,7 +43,9 @@ def read_workflow(
     checked too. Warnings are in ``.warnings`` of what is returned.
     """
 
-    def read(text: str, problems: Problems, files: FileChecks) -> WorkflowSpec:
+    def read(text: str, problems: Problems, files: FileChecks, passed: Collection[str]) -> object:
+        if is_task_file(text):
+            return read_tasks_with_problems(text, problems, passed)
         return read_with_problems(text, problems, agents=agents, tools=tools, files=files)
 
     problems = Problems(source, strict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,17 +23,21 @@ from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
 from agentnb.tools.function import as_tool
 from agentnb.workflow.agents import Replies, WorkflowAgents
+from agentnb.workflow.declared_graph import Declared, declared_graph
 from agentnb.workflow.deferral import deferred
 from agentnb.workflow.engine import WorkflowEngine
 from agentnb.workflow.files import file_text, path_beside
-from agentnb.workflow.graph import graph_of
 from agentnb.workflow.logged import keep_workflow
 from agentnb.workflow.mermaid import mermaid
 from agentnb.workflow.node_states import node_states
-from agentnb.workflow.perform import performers
+from agentnb.workflow.perform import OpenWorkflow, performers
 from agentnb.workflow.problems import Problem
 from agentnb.workflow.reading import read_workflow
 from agentnb.workflow.spec import Step, WorkflowSpec, WorkflowStep
+from agentnb.workflow.tasks.actions import Action
+from agentnb.workflow.tasks.orchestration import task_orchestration
+from agentnb.workflow.tasks.reading import is_task_file, read_task_file
+from agentnb.workflow.tasks.spec import TaskFile
 
 KEPT = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished)
 
@@ -48,6 +52,8 @@ class Workflow:
     spec: WorkflowSpec
     agents: Mapping[str, Agent] | None = None
     tools: tuple[Any, ...] = ()
+    tasks: TaskFile | None = None
+    """What was declared, if it was read from a task file; ``spec`` has no steps then."""
 
     @classmethod
     def from_yaml(
@@ -57,17 +63,21 @@ class Workflow:
         strict: bool = False,
         agents: Mapping[str, Agent] | None = None,
         tools: Iterable[Any] | None = None,
+        inputs: Collection[str] = (),
     ) -> Workflow:
-        """Read a workflow from YAML, or from a file of it.
+        """Read a workflow from YAML, or from a file of it: one with ``workflow:``, or a task file, with ``stage:``.
 
-        ``agents``: agents of Python by name, beside those of the file or instead of them; ``tools``: functions that its agents
-        and tool steps name, all of them; without it they are looked for when it is run. ``strict``: warnings are problems too.
-        Raises `WorkflowProblems` with all that is wrong, each with its line.
+        ``agents``: agents of Python by name, beside those of the file or instead of them; ``tools``: functions that its agents,
+        tool steps and tasks name, all of them; without it they are looked for when it is run. ``inputs``: names of what a task
+        file will be passed besides the variables that it declares; ``strict``: warnings are problems too. Raises
+        `WorkflowProblems` with all that is wrong, each with its line.
         """
         given, path = tuple(tools or ()), _path(text_or_path)
         text = str(text_or_path) if path is None else file_text(path)
-        names = None if tools is None else tuple([as_tool(one).spec.name for one in given])
         source = "" if path is None else str(path)
+        if is_task_file(text):
+            return cls._of_tasks(read_task_file(text, source, strict=strict, inputs=inputs), agents, given)
+        names = None if tools is None else tuple([as_tool(one).spec.name for one in given])
         spec = read_workflow(text, source, strict=strict, agents=tuple(agents or ()), tools=names, with_files=True)
         return cls(spec, agents, given)
 
@@ -80,12 +90,25 @@ class Workflow:
         logged = run.settings.get("workflow")
         if not isinstance(logged, dict) or not isinstance(logged.get("text"), str):
             raise SettingsError(f"Run {run.id} did not run a workflow from YAML", "%agent history lists runs")
-        spec = read_workflow(logged["text"], str(logged.get("source") or ""), agents=tuple(agents or ()))
+        text, source = logged["text"], str(logged.get("source") or "")
+        if is_task_file(text):
+            return cls._of_tasks(read_task_file(text, source, inputs=run.settings.get("inputs") or ()), agents, tuple(tools))
+        spec = read_workflow(text, source, agents=tuple(agents or ()))
         return cls(spec, agents, tuple(tools))
+
+    @classmethod
+    def _of_tasks(cls, file: TaskFile, agents: Mapping[str, Agent] | None, tools: tuple[Any, ...]) -> Workflow:
+        spec = WorkflowSpec(steps=(), limits=file.limits, source=file.source, text=file.text, warnings=file.warnings)
+        return cls(spec, agents, tools, file)
 
     def mermaid(self, run: Run | None = None) -> str:
         """Return it as a Mermaid flowchart; with a run of it, coloured by how its steps stand, and with its loops counted."""
-        return mermaid(self.spec, None if run is None else node_states(graph_of(self.spec), run))
+        return mermaid(self.declared, None if run is None else node_states(declared_graph(self.declared), run))
+
+    @property
+    def declared(self) -> Declared:
+        """What was declared, in either form."""
+        return self.spec if self.tasks is None else self.tasks
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
@@ -104,6 +127,7 @@ class Workflow:
         inputs: Mapping[str, Any] | None = None,
         rerun_from: str | None = None,
         of: Run | None = None,
+        actions: Mapping[str, Action] | None = None,
         store: RunStore | None = None,
         watch: Watcher | None = None,
         approve: Approve | None = None,
@@ -114,13 +138,22 @@ class Workflow:
         """Run it to its end, on the running event loop; plain tools run in threads.
 
         ``model``: of agents that name none; ``replies``: scripted replies by the path of a step or the name of an agent,
-        instead of models; ``inputs``: what its templates read as ``$inputs.name``. ``rerun_from`` and ``of``: begin at the step
-        with this id, with what the steps before it gave in that run. ``suspend``: where the person is asked and nobody is
-        here, end as ``waiting_on_user``, to be resumed with the answer (`recover`). The other keywords are as for `Agent.run`.
-        Raises `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
+        instead of models; ``inputs``: what its templates read as ``$inputs.name``, or the variables of a task file, whose
+        ``query`` is the prompt; ``actions``: what its tasks may call by name, besides tools. ``rerun_from`` and ``of``: begin
+        at the step with this id, with what the steps before it gave in that run. ``suspend``: where the person is asked and
+        nobody is here, end as ``waiting_on_user``, to be resumed with the answer (`recover`). The other keywords are as for
+        `Agent.run`. Raises `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
         """
+        prompt = self._prompt(prompt, inputs)
         what = self.orchestration(
-            agents=agents, tools=tools, model=model, replies=replies, inputs=inputs, rerun_from=rerun_from, of=of
+            agents=agents,
+            tools=tools,
+            model=model,
+            replies=replies,
+            inputs=inputs,
+            rerun_from=rerun_from,
+            of=of,
+            actions=actions,
         )
         given: dict[str, Any] = {"store": store, "watch": watch, "approve": approve, "answer": answer}
         given = {name: value for name, value in given.items() if value is not None}
@@ -129,6 +162,7 @@ class Workflow:
 
     def start(self, prompt: str = "", options: RunOptions | None = None, **settings: Any) -> LiveRun:
         """Start a run in the background and return a handle on it at once; ``settings`` are those of `orchestration`."""
+        prompt = self._prompt(prompt, settings.get("inputs"))
         return self.orchestration(**settings).start(prompt, options or RunOptions(can_ask=True))
 
     def run_sync(
@@ -169,6 +203,7 @@ class Workflow:
         inputs: Mapping[str, Any] | None = None,
         rerun_from: str | None = None,
         of: Run | None = None,
+        actions: Mapping[str, Action] | None = None,
         budget: float | None = None,
         agent_settings: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -178,6 +213,13 @@ class Workflow:
         ``budget``: in US dollars, instead of that of the file; ``agent_settings``: of all agents that the file declares, such
         as ``gates``; ``settings``: plain data for the log. Raises `SettingsError` for what cannot work.
         """
+        earlier, limits = self._earlier(rerun_from, of), self._limits(budget)
+        keep_workflow(self.declared)
+        models = {"model": model, "replies": replies, "agent_settings": agent_settings}
+        if self.tasks is not None:
+            return task_orchestration(
+                self.tasks, inputs or {}, [*self.tools, *tools], actions, models=models, limits=limits, settings=settings
+            )
         known = {**(self.agents or {}), **(agents or {})}
         made = WorkflowAgents(
             self.spec.agents, known, [*self.tools, *tools], model=model, replies=replies, settings=agent_settings
@@ -185,11 +227,8 @@ class Workflow:
         for step in _tool_names(self.spec.steps):
             made.tool(step)
         values, waits = self._inputs(inputs or {}), deferred(self.spec.steps)
-        earlier = () if rerun_from is None else self._earlier(rerun_from, of)
 
-        def opened(step: WorkflowStep, given: Mapping[str, Any]) -> Orchestration:
-            nested = Workflow.from_yaml(path_beside(self.spec.source, step.file), agents=known, tools=[*self.tools, *tools])
-            return nested.orchestration(model=model, replies=replies, inputs=given, agent_settings=agent_settings)
+        opened = self._opener(known, [*self.tools, *tools], {**models, "actions": actions})
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> WorkflowEngine:
             return WorkflowEngine(
@@ -197,10 +236,24 @@ class Workflow:
             )
 
         name = Path(self.spec.source).stem if self.spec.source else "workflow"
-        keep_workflow(self.spec)
         logged = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": values, **(settings or {})}
-        limits = {**self.spec.limits, **({} if budget is None else {"budget": budget})}
         return Orchestration(make=make, name=name, settings=logged, **limits)
+
+    def _opener(self, agents: Mapping[str, Agent], tools: Iterable[Any], settings: dict[str, Any]) -> OpenWorkflow:
+        """Return what opens the workflow of another file, with these settings of `orchestration`."""
+
+        def opened(step: WorkflowStep, given: Mapping[str, Any]) -> Orchestration:
+            nested = Workflow.from_yaml(path_beside(self.spec.source, step.file), agents=agents, tools=tools, inputs=given)
+            return nested.orchestration(inputs=given, **settings)
+
+        return opened
+
+    def _prompt(self, prompt: str, inputs: Mapping[str, Any] | None) -> str:
+        """Return the prompt of a run: that of a task file is its input ``query``."""
+        query = None if self.tasks is None or inputs is None else inputs.get("query")
+        if prompt and query is not None:
+            raise SettingsError("The prompt of a task file is its input query, and both are given", "Leave one of them out")
+        return query if isinstance(query, str) else prompt
 
     def _inputs(self, given: Mapping[str, Any]) -> dict[str, Any]:
         for name in given:
@@ -209,8 +262,15 @@ class Workflow:
                 raise SettingsError(f"The workflow has no input {name}", known)
         return {**self.spec.inputs, **given}
 
-    def _earlier(self, first: str, of: Run | None) -> tuple[w.StepStarted | Any, ...]:
-        """Return the events of a run that say what the steps before this one gave."""
+    def _limits(self, budget: float | None) -> dict[str, Any]:
+        return {**self.spec.limits, **({} if budget is None else {"budget": budget})}
+
+    def _earlier(self, first: str | None, of: Run | None) -> tuple[w.StepStarted | Any, ...]:
+        """Return the events of a run that say what the steps before this one gave; none if the workflow begins at its first."""
+        if first is None:
+            return ()
+        if self.tasks is not None:
+            raise SettingsError("rerun_from has no meaning for a task file", "Pass its variables: inputs={...}")
         ids = [step.id for step in self.spec.steps]
         if first not in ids:
             raise SettingsError(f"There is no step {first!r} in the top-level list", near(first, ids))

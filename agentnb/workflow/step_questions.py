@@ -1,0 +1,50 @@
+"""Questions of steps to the person, which may wait for days: the answer may come when the run has been resumed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentnb.core import work_events as w
+from agentnb.core.events import QuestionAsked
+from agentnb.core.questions import AskedQuestion, QuestionKind
+from agentnb.errors import NobodyToAsk
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.run_end import Suspended
+from agentnb.workflow.engine import Attempt, WorkflowEngine
+from agentnb.workflow.nested import NestedRuns
+
+
+class StepQuestions:
+    """Asks the person for the steps of one run."""
+
+    def __init__(self, engine: WorkflowEngine, runs: NestedRuns) -> None:
+        self._engine = engine
+        self._runs = runs
+
+    async def ask(self, attempt: Attempt, question: str, schema: dict[str, Any], kind: QuestionKind = "human_step") -> Any:
+        """Return the answer, also one that the process that died had taken; raise `Declined` if there is none.
+
+        Where nobody is here to answer, the run is suspended with the question open, if it can be; else raises `NobodyToAsk`.
+        """
+        earlier = None if attempt.is_new else asked_before(self._engine.log, attempt.place.path, kind)
+        if earlier is not None and earlier.outcome == "answered":
+            return earlier.answer
+        asked_as = earlier.question.id if earlier is not None and earlier.outcome == "open" else ""
+        with self._runs.asks(attempt) as asker:
+            try:
+                return await asker.ask_before(question, schema, None, asked_as, kind)
+            except NobodyToAsk:
+                if not self._engine.elicitation.suspends:
+                    raise
+                asker.leave_open(question, schema, asked_as, kind)
+                raise Suspended("nobody_here") from None
+
+
+def asked_before(log: EventLog, path: str, kind: QuestionKind) -> AskedQuestion | None:
+    """Return what the last attempt at a step asked, in a process that died or was suspended; not what those before it did."""
+    for event in reversed(log.run.events):
+        if isinstance(event, w.StepStarted) and event.step == path:
+            break
+        if isinstance(event, QuestionAsked) and event.question.call_id == path and event.question.kind == kind:
+            return next(one for one in log.run.questions if one.question.id == event.question.id)
+    return None

@@ -1,0 +1,100 @@
+"""What a task calls: an action of agentnb, by its name in a table, or a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from agentnb.detect.run import Run
+from agentnb.errors import near
+from agentnb.tools.tool import Tool
+from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.problems import Problems
+from agentnb.workflow.tasks.spec import EmitStep, TaskFile, TaskStep, tool_name
+
+
+class ToolAnswer(NamedTuple):
+    """What a tool gave that an action called."""
+
+    result: Any
+    """Plain data, else the text that a model would read; None if the tool failed."""
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionCall:
+    """One attempt at the action of a task: its input, and what the action may do.
+
+    After a kill, an action that had not ended is called again. What it called through this is not done a second time if it had
+    ended: give each a key that is the same again.
+    """
+
+    input: Mapping[str, Any]
+    """With its ``${...}`` replaced."""
+    path: str
+    """That of the task."""
+    tools: Toolbox
+    settings: Mapping[str, Any]
+    """What the run was given for its models: ``model`` and ``replies``."""
+    call_tool: Callable[..., Awaitable[ToolAnswer]]
+    """``await call.call_tool(key, name, arguments, retries=0)``: call a tool as a step of its own, tried again on an error."""
+    run: Callable[..., Awaitable[Run]]
+    """``await call.run(key, what, prompt)``: run an agent as a nested run, and return that, however it ended."""
+    ask: Callable[..., Awaitable[dict[str, Any]]]
+    """``await call.ask(key, message, schema=None)``: ask the person; returns ``{"action": "accept", "content": ANSWER}``, or
+    ``decline`` without content. Where nobody is here to answer, the run is suspended, if it can be; else raises."""
+    failed: Callable[[str, str], Awaitable[bool]]
+    """``await call.failed(name, error)``: do what ``onError`` says, once for each execution of the task. If it returns True the
+    action stops and returns what it has, which ``post`` still sees: then the run ends."""
+
+
+Action: TypeAlias = Callable[[ActionCall], Awaitable[Any]]
+"""Does the work of a task and returns its result as plain data."""
+ACTIONS: dict[str, Action] = {}
+"""The actions of agentnb by name, such as ``llm/core:plan``. Rooms above this one add theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionTable:
+    """The actions and tools of one run."""
+
+    tools: Toolbox
+    actions: Mapping[str, Action] = field(default_factory=lambda: ACTIONS)
+
+    def action(self, name: str) -> Action | None:
+        """Return the action of this name; None if it is a tool."""
+        return self.actions.get(name)
+
+    def tool(self, name: str) -> Tool | None:
+        """Return the tool of this name, as a task file or a plan may write it; None if there is none."""
+        return self.tools.get(name) or self.tools.get(tool_name(name))
+
+    def label(self, name: str) -> str:
+        """Return what a log calls it: the action, or the tool by its own name."""
+        return name if self.action(name) is not None else tool_name(name)
+
+    def check(self, file: TaskFile) -> None:
+        """Raise `WorkflowProblems` with all actions of a file that are neither in the table nor a tool."""
+        problems = Problems(file.source)
+        for task in file.tasks:
+            for one in (task, task.task) if isinstance(task, EmitStep) else (task,):
+                self._check_task(one, problems)
+        for name in sorted(file.approval.allow | file.approval.block):
+            if self.tools.get(name) is None:
+                problems.add(file.approval.line, f"approval: there is no tool {name}", self._hint(name))
+        problems.check()
+
+    def _check_task(self, task: TaskStep, problems: Problems) -> None:
+        named = [(task.action, task.line)]
+        if task.handler is not None:
+            named.append((task.handler.action, task.handler.line))
+        for name, line in named:
+            if name is None or name in self.actions or self.tool(name) is not None:
+                continue
+            what = f"task {task.path}: there is no action {name}, and no tool {tool_name(name)}"
+            problems.add(line, what, self._hint(name))
+
+    def _hint(self, name: str) -> str:
+        known = [*self.actions, *(one.spec.name for one in self.tools)]
+        return near(name, known) if known else f"Give it a tool {tool_name(name)}: tools=[f]"

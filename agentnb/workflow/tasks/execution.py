@@ -1,0 +1,38 @@
+"""One execution of a task, with all its attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentnb.workflow.engine import Place
+from agentnb.workflow.step_failures import StepFailure
+from agentnb.workflow.tasks.spec import TaskStep
+
+
+class Aborted(Exception):
+    """A task with ``abort`` has failed: the run ends with that."""
+
+    def __init__(self, failure: StepFailure) -> None:
+        super().__init__(failure.text)
+        self.failure = failure
+
+
+@dataclass(slots=True)
+class Execution:
+    """A task that is being done."""
+
+    task: TaskStep
+    place: Place
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Names that its expressions know as well as the variables, such as the item of an ``emit``."""
+    problem: Exception | None = None
+    """What makes it fail before its action is called."""
+    is_handled: bool = False
+    """Whether its ``onError`` has been done."""
+    handler_failure: Exception | None = None
+    """Why that failed."""
+    has_failed: bool = False
+    aborts_with: str = ""
+    """The failure that its action has stopped at, because of ``abort``."""

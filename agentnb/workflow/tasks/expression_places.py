@@ -1,0 +1,59 @@
+"""The expressions of a task file with their lines, and whether the names in them are known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from agentnb.core.expressions import expressions_in, names_in
+from agentnb.errors import ExpressionError, near
+from agentnb.workflow.problems import Problems
+from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskStep
+from agentnb.workflow.yaml_source import Node, texts_in
+
+
+class _Place(NamedTuple):
+    expression: str
+    line: int
+    where: str
+    extra: tuple[str, ...]
+    """Names that are known here only."""
+    sees_result: bool
+    """Whether it may read the fields of a result, whose names nobody knows before it runs."""
+
+
+class ExpressionPlaces:
+    """Collects the expressions while a file is read; they are checked when all its variables are known."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._places: list[_Place] = []
+
+    def add(self, expression: str, line: int, where: str, extra: Iterable[str] = ()) -> None:
+        """Note an expression that stands by itself."""
+        self._places.append(_Place(expression, line, where, tuple(extra), False))
+
+    def add_texts(self, node: Node | None, where: str, extra: Iterable[str] = (), *, sees_result: bool = False) -> None:
+        """Note each ``${expression}`` in the texts of a node."""
+        for text in () if node is None else texts_in(node):
+            begin = 0
+            try:
+                for expression in expressions_in(text.text):
+                    begin = max(text.text.find(expression, begin), 0)
+                    self._places.append(_Place(expression, text.line_of(begin), where, tuple(extra), sees_result))
+            except ExpressionError as error:
+                self._problems.add(text.line, f"{where}: {error.what}", error.hint)
+
+    def check(self, declared: Collection[str], tasks: Iterable[TaskStep]) -> None:
+        """Note what cannot be evaluated, and every name that no variable has."""
+        known = [*declared, *(name for task in tasks for name in task.post), *ALWAYS_KNOWN]
+        for place in self._places:
+            try:
+                names = names_in(place.expression)
+            except ExpressionError as error:
+                self._problems.add(place.line, f"{place.where}: {error.what}", error.hint)
+                continue
+            for name in () if place.sees_result else names:
+                if name not in known and name not in place.extra:
+                    hint = near(name, dict.fromkeys([*place.extra, *known]))
+                    self._problems.add(place.line, f"{place.where}: {place.expression[:80]}: there is no {name}", hint)

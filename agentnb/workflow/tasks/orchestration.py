@@ -1,0 +1,59 @@
+"""Runs of a task file: what they begin with, and who does their work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agentnb.core.json_schema import plain_data
+from agentnb.errors import SettingsError, near
+from agentnb.runtime.elicitation import Elicitation
+from agentnb.runtime.lifecycle import Lifecycle
+from agentnb.runtime.orchestration import Orchestration
+from agentnb.tools.function import as_tool
+from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.tasks.actions import ACTIONS, Action, ActionTable
+from agentnb.workflow.tasks.engine import TaskEngine
+from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskFile
+
+
+def task_orchestration(
+    file: TaskFile,
+    inputs: Mapping[str, Any],
+    tools: Iterable[Any] = (),
+    actions: Mapping[str, Action] | None = None,
+    *,
+    models: Mapping[str, Any] | None = None,
+    limits: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Orchestration:
+    """Return the runs of a task file with these inputs: what can be started, nested in another run, limited and resumed.
+
+    ``actions``: besides those of agentnb, or instead of them; ``models``: what actions are told about models;
+    ``limits``: of the run, instead of those of the file; ``settings``: plain data for the log. Raises `SettingsError` for an
+    input that the file does not name, and `WorkflowProblems` for actions that are neither in the table nor a tool.
+    """
+    values = _values(file, inputs)
+    table = ActionTable(Toolbox([as_tool(one) for one in tools]), {**ACTIONS, **(actions or {})})
+    table.check(file)
+
+    def make(lifecycle: Lifecycle, elicitation: Elicitation) -> TaskEngine:
+        return TaskEngine(lifecycle, elicitation, file, table, values, models or {})
+
+    name = Path(file.source).stem if file.source else "tasks"
+    logged = {
+        "workflow": {"text": file.text, "source": file.source},
+        "inputs": plain_data(dict(inputs), "The inputs"),
+        "variables": values,
+        **(settings or {}),
+    }
+    return Orchestration(make=make, name=name, settings=logged, **(file.limits if limits is None else limits))
+
+
+def _values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    known = dict.fromkeys([*file.variables, *file.inputs, *ALWAYS_KNOWN])
+    for name in inputs:
+        if name not in known:
+            raise SettingsError(f"The task file has no input {name}", near(name, known))
+    return dict(plain_data({**file.variables, **inputs}, "The inputs"))

@@ -1,0 +1,163 @@
+"""Reads a task file, and checks it: what is wrong is found before anything runs, all of it at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+from agentnb.workflow.agent_reader import OF_WORKFLOWS, read_limits
+from agentnb.workflow.fields import Fields
+from agentnb.workflow.problems import Problems
+from agentnb.workflow.spec import DEFAULT_LOOPS
+from agentnb.workflow.tasks.checks import check_file
+from agentnb.workflow.tasks.expression_places import ExpressionPlaces
+from agentnb.workflow.tasks.spec import ApprovalMode, ApprovalRules, TaskFile, TaskStep, tool_name
+from agentnb.workflow.tasks.task_reader import TASK_KEYS, TaskReader
+from agentnb.workflow.yaml_source import MappingNode, ScalarNode, kind_of, plain, read_yaml
+
+OF_FILES = ("init", "vars", "stage", "pipeline", "max_loop_iterations", "limits", "approval")
+"""The keys of a file."""
+MODES = ("ask", "auto", "deny")
+STAGES = ("stage", "pipeline")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+VARIABLE = re.compile(r"[^\W\d]\w*")
+_TOP_KEY = re.compile(r"""^(?P<quote>["']?)(?P<key>stage|pipeline|workflow)(?P=quote)\s*:""", re.MULTILINE)
+_EXAMPLE = "Such as stage: {main: {fetch: {action: tides:fetch}}}"
+
+
+def is_task_file(text: str) -> bool:
+    """Return whether a YAML text is a task file: it has ``stage`` or ``pipeline`` at its top level, and no ``workflow``."""
+    if text.lstrip().startswith("{"):
+        node = read_yaml(text, Problems())
+        keys = set(node.entries) if isinstance(node, MappingNode) else set()
+    else:
+        keys = {found["key"] for found in _TOP_KEY.finditer(text)}
+    return "workflow" not in keys and not keys.isdisjoint(STAGES)
+
+
+def read_task_file(text: str, source: str = "", *, strict: bool = False, inputs: Collection[str] = ()) -> TaskFile:
+    """Return the task file that a YAML text declares; raise `WorkflowProblems` with all that is wrong in it.
+
+    ``source`` is the file, for messages. ``strict``: what would be a warning is a problem. ``inputs``: names of what is passed
+    besides the variables that the file declares. Warnings are in ``.warnings`` of what is returned.
+    """
+    problems = Problems(source, strict)
+    spec = read_tasks_with_problems(text, problems, inputs)
+    problems.check()
+    return replace(spec, warnings=tuple(sorted(problems.warnings, key=lambda problem: problem.line)))
+
+
+def read_tasks_with_problems(text: str, problems: Problems, inputs: Collection[str] = ()) -> TaskFile:
+    """Return what can be read of a task file, and note in ``problems`` what is wrong; see `read_task_file`."""
+    empty = TaskFile(source=problems.source, text=text)
+    node = read_yaml(text, problems)
+    if node is None:
+        return empty
+    if not isinstance(node, MappingNode):
+        problems.add(node.line, f"A task file must be a mapping, not {kind_of(node)}", _EXAMPLE)
+        return empty
+    file = Fields(node, "task file", problems)
+    file.refuse_unknown(OF_FILES)
+    key = next((one for one in STAGES if one in file), "stage")
+    if all(one in file for one in STAGES):
+        problems.add(file.line_of("pipeline"), "task file: stage and pipeline are the same", "Keep one of them")
+    places = ExpressionPlaces(problems)
+    stage = _Stage(places, problems)
+    tasks = stage.read(file, key)
+    declared = {**_variables(file, "init", problems), **_variables(file, "vars", problems), **stage.variables}
+    spec = replace(
+        empty,
+        tasks=tasks,
+        blocks=stage.blocks,
+        variables=declared,
+        inputs=tuple(inputs),
+        max_loop_iterations=file.whole("max_loop_iterations", 1) or DEFAULT_LOOPS,
+        limits=read_limits(file.fields("limits", "limits of the task file"), OF_WORKFLOWS),
+        approval=_approval(file),
+    )
+    check_file(spec, problems)
+    places.check({*declared, *inputs}, tasks)
+    return spec
+
+
+class _Stage:
+    """The blocks of a file, and their tasks one after the other."""
+
+    def __init__(self, places: ExpressionPlaces, problems: Problems) -> None:
+        self.blocks: dict[str, range] = {}
+        self.variables: dict[str, Any] = {}
+        """Those that are declared beside the tasks of a block."""
+        self._tasks: list[TaskStep] = []
+        self._lines: dict[str, int] = {}
+        """Where each name of a task or block was given first."""
+        self._reader = TaskReader(places, problems, self._take_name)
+        self._problems = problems
+
+    def read(self, file: Fields, key: str) -> tuple[TaskStep, ...]:
+        stage = file.fields(key, key)
+        if stage is not None:
+            self._read(stage, "")
+        if not self._tasks and not self._problems.found:
+            self._problems.add(file.line_of(key), f"{key}: there are no tasks", _EXAMPLE)
+        return tuple(self._tasks)
+
+    def _read(self, block: Fields, path: str) -> None:
+        self.variables.update(_variables(block, "vars", self._problems))
+        for name, line, fields in self._children(block, path):
+            self._take_name(name, line)
+            where = f"{path}/{name}" if path else name
+            if any(key in TASK_KEYS for key in fields):
+                self._tasks.append(self._reader.task(fields, name, where))
+                continue
+            first = len(self._tasks)
+            self._read(fields, where)
+            self.blocks[name] = range(first, len(self._tasks))
+            if first == len(self._tasks) and not fields.node.entries:
+                hint = f"A task has one of {', '.join(TASK_KEYS)}"
+                self._problems.add(line, f"{name}: this is neither a task nor a block with tasks", hint)
+
+    def _children(self, block: Fields, path: str) -> Iterator[tuple[str, int, Fields]]:
+        for name, entry in block.node.entries.items():
+            where = f"{path}/{name}" if path else name
+            if name == "vars":
+                continue
+            if isinstance(entry.value, MappingNode):
+                yield name, entry.line, Fields(entry.value, f"task {where}", self._problems)
+            elif name in TASK_KEYS or not isinstance(entry.value, ScalarNode) or entry.value.value is not None:
+                what = f"{where}: a block holds tasks and blocks, each a mapping, not {kind_of(entry.value)}"
+                self._problems.add(entry.line, what, _EXAMPLE)
+            else:
+                self._problems.add(entry.line, f"{where}: this is neither a task nor a block with tasks", _EXAMPLE)
+
+    def _take_name(self, name: str, line: int) -> None:
+        if not NAME.fullmatch(name):
+            self._problems.add(line, f'"{name}" is not a name of a task or block', "Use letters, digits, - and _")
+        elif name in self._lines:
+            what = f'The name "{name}" is given twice, first in line {self._lines[name]}'
+            self._problems.add(line, what, "Give each task and each block of a file a name of its own")
+        self._lines.setdefault(name, line)
+
+
+def _approval(file: Fields) -> ApprovalRules:
+    node, line = file.given("approval"), file.line_of("approval")
+    if node is None:
+        return ApprovalRules()
+    if isinstance(node, ScalarNode):
+        return ApprovalRules(mode=cast(ApprovalMode, file.choice("approval", MODES) or "auto"), line=line)
+    found = file.fields("approval", "approval")
+    if found is None:
+        return ApprovalRules()
+    found.refuse_unknown(("mode", "allow", "block"))
+    named = {key: frozenset(tool_name(one) for one in found.texts(key) or ()) for key in ("allow", "block")}
+    return ApprovalRules(mode=cast(ApprovalMode, found.choice("mode", MODES) or "auto"), **named, line=line)
+
+
+def _variables(fields: Fields, key: str, problems: Problems) -> dict[str, Any]:
+    found = fields.fields(key, key)
+    entries = found.node.entries if found is not None else {}
+    for name, entry in entries.items():
+        if not VARIABLE.fullmatch(name):
+            problems.add(entry.line, f'{key}: "{name}" is not a name of a variable', "Use letters, digits and _")
+    return {name: plain(entry.value) for name, entry in entries.items()}

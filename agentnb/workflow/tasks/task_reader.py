@@ -1,0 +1,256 @@
+"""Reads one task: its keys are the fields of `agentnb.workflow.tasks.spec`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Literal, cast
+
+from agentnb.workflow.fields import Fields
+from agentnb.workflow.problems import Problems
+from agentnb.workflow.spec import Retry
+from agentnb.workflow.tasks.expression_places import ExpressionPlaces
+from agentnb.workflow.tasks.spec import Await, AwaitStep, EmitStep, Goto, OnErrorStep, TaskStep
+from agentnb.workflow.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, plain
+
+TASK_KEYS = (
+    "action",
+    "input",
+    "when",
+    "post",
+    "goto",
+    "onError",
+    "abort",
+    "dependsOn",
+    "async",
+    "retry",
+    "emit",
+    "await",
+)
+"""The keys of a task: a mapping with any of them is one."""
+OF_RETRIES = ("type", "maxRetries", "delay", "multiplier", "maxDelay")
+ITEM_KEYS = ("action", "input", "when", "onError", "abort", "retry")
+"""The keys of the task of an ``emit``: many of it run at the same time, so it sets no variables and goes nowhere."""
+_ACTION = re.compile(r"[A-Za-z_][\w./-]*(?::[\w./-]+)?")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_VARIABLE = re.compile(r"[^\W\d]\w*")
+
+
+class TaskReader:
+    """Reads the tasks of a file."""
+
+    def __init__(self, places: ExpressionPlaces, problems: Problems, take_name: Callable[[str, int], None]) -> None:
+        """``take_name`` notes the name of a task that is within another."""
+        self._places = places
+        self._problems = problems
+        self._take_name = take_name
+
+    def task(self, fields: Fields, name: str, path: str) -> TaskStep:
+        """Return the task of a mapping; what is wrong in it is noted."""
+        fields.refuse_unknown(TASK_KEYS)
+        common = self._common(fields, name, path)
+        common |= {
+            "post": self._post(fields),
+            "goto": self._gotos(fields),
+            "depends_on": fields.texts("dependsOn") or (),
+            "in_background": bool(fields.flag("async")),
+        }
+        if "emit" in fields:
+            return self._emit_task(fields, common)
+        if "await" in fields:
+            return self._await_task(fields, common)
+        return TaskStep(**common)
+
+    def _common(self, fields: Fields, name: str, path: str, extra: tuple[str, ...] = ()) -> dict[str, Any]:
+        return {
+            "id": name,
+            "path": path,
+            "line": fields.line,
+            "action": self._action(fields),
+            "input": self._input(fields, extra),
+            "when": self._expression(fields, "when", extra),
+            "retry": self._retry(fields),
+            "handler": self._handler(fields, path, extra),
+            "abort": bool(fields.flag("abort")),
+        }
+
+    # What tasks of several kinds have
+
+    def _action(self, fields: Fields) -> str | None:
+        action = fields.text("action")
+        if action is not None and not _ACTION.fullmatch(action):
+            hint = "Write service:method, such as tides:fetch for the tool tides_fetch"
+            self._problems.add(fields.line_of("action"), f'{fields.where}: "{action}" is not an action', hint)
+        return action
+
+    def _input(self, fields: Fields, extra: tuple[str, ...]) -> dict[str, Any]:
+        self._places.add_texts(fields.given("input"), f"{fields.where}: input", extra)
+        return fields.mapping("input") or {}
+
+    def _expression(self, fields: Fields, key: str, extra: tuple[str, ...] = ()) -> str | None:
+        text = fields.text(key)
+        if text is None:
+            return None
+        if text.startswith("${") and text.endswith("}"):
+            text = text[2:-1].strip()
+        self._places.add(text, fields.line_of(key), f"{fields.where}: {key}", extra)
+        return text
+
+    def _post(self, fields: Fields) -> dict[str, Any]:
+        post = fields.fields("post")
+        if post is None:
+            return {}
+        has_result = any(key in fields for key in ("action", "emit", "await"))
+        for name, entry in post.node.entries.items():
+            if not _VARIABLE.fullmatch(name) or name == "result":
+                self._problems.add(
+                    entry.line, f'{post.where}: "{name}" is not a name of a variable', "Use letters, digits and _"
+                )
+            self._places.add_texts(entry.value, post.where, ("result",), sees_result=has_result)
+        return {name: plain(entry.value) for name, entry in post.node.entries.items()}
+
+    def _gotos(self, fields: Fields) -> tuple[Goto, ...]:
+        node = fields.given("goto")
+        nodes = node.items if isinstance(node, ListNode) else () if node is None else (node,)
+        found = [self._goto(one, f"{fields.where}: goto") for one in nodes]
+        return tuple(one for one in found if one is not None)
+
+    def _goto(self, node: Node, where: str) -> Goto | None:
+        if not isinstance(node, MappingNode):
+            self._problems.add(node.line, f"{where} must be a mapping, not {kind_of(node)}", "Write goto: {task: NAME}")
+            return None
+        fields = Fields(node, where, self._problems)
+        fields.refuse_unknown(("task", "when"))
+        task = fields.text("task")
+        if task is None:
+            self._problems.add(node.line, f"{where} names no task", "Write goto: {task: NAME}")
+            return None
+        return Goto(task=task, when=self._expression(fields, "when"), line=fields.line_of("task"))
+
+    def _handler(self, fields: Fields, path: str, extra: tuple[str, ...]) -> OnErrorStep | None:
+        found = fields.fields("onError")
+        if found is None:
+            return None
+        found.refuse_unknown(("action", "input"))
+        action = self._action(found)
+        given = self._input(found, (*extra, "step", "error"))
+        if action is None:
+            self._problems.add(found.line, f"{found.where} has no action", "Write onError: {action: service:method}")
+            return None
+        # Beside the path of the task, not under it: it may come after the task has ended.
+        return OnErrorStep(id=f"{path}.onError", path=f"{path}.onError", line=found.line, action=action, input=given)
+
+    def _retry(self, fields: Fields) -> Retry:
+        retry = fields.fields("retry")
+        if retry is None:
+            return Retry()
+        retry.refuse_unknown(OF_RETRIES)
+        kind = retry.choice("type", ("fixed", "exponential", "none")) or "fixed"
+        times = retry.whole("maxRetries")
+        delay, longest = self._duration(retry, "delay"), self._duration(retry, "maxDelay")
+        multiplier = retry.number("multiplier", 1)
+        if times is None and kind != "none" and retry.given("maxRetries") is None:
+            self._problems.add(retry.line, f"{retry.where} does not say how often", "Write maxRetries: 2")
+        return Retry(
+            max_attempts=0 if kind == "none" or times is None else times,
+            backoff="exponential" if kind == "exponential" else "fixed",
+            initial_delay_seconds=1.0 if delay is None else delay,
+            max_delay_seconds=longest,
+            multiplier=2.0 if multiplier is None else multiplier,
+        )
+
+    def _duration(self, fields: Fields, key: str) -> float | None:
+        node = fields.given(key)
+        if node is None:
+            return None
+        if isinstance(node, ScalarNode):
+            if type(node.value) in (int, float) and cast(float, node.value) >= 0:
+                return float(cast(float, node.value))
+            if found := _DURATION.fullmatch(node.text.strip()):
+                return float(found[1]) * _SECONDS[found[2]]
+        self._problems.add(node.line, f"{fields.where}: {key} is not a duration: {kind_of(node)}", "Write 500ms, 1s, 5m or 1h")
+        return None
+
+    # Tasks that work with others
+
+    def _emit_task(self, fields: Fields, common: dict[str, Any]) -> TaskStep:
+        for key in ("action", "input", "retry"):
+            if key in fields:
+                what = f"{fields.where}: {key} is of the task in emit, not of the one around it"
+                self._problems.add(fields.line_of(key), what, "Move it into emit: task")
+        emit = fields.fields("emit")
+        wait = self._await(fields)
+        if emit is None:
+            return TaskStep(**common)
+        emit.refuse_unknown(("forEach", "as", "task"))
+        for key in ("forEach", "as", "task"):
+            if key not in emit:
+                self._problems.add(
+                    emit.line, f"{emit.where} has no {key}", "Write emit: {forEach: ${LIST}, as: NAME, task: {...}}"
+                )
+        name = emit.text("as") or ""
+        if name and not _VARIABLE.fullmatch(name):
+            self._problems.add(emit.line_of("as"), f'{emit.where}: "{name}" is not a name of a variable')
+        self._places.add_texts(emit.given("forEach"), f"{emit.where}: forEach")
+        task = self._item_task(emit, common["path"], name)
+        if task is None:
+            return TaskStep(**common)
+        timeout = self._timeout(fields)
+        common["in_background"] = common["in_background"] or wait is None
+        return EmitStep(**common, each=emit.data("forEach"), item_name=name, task=task, wait=wait or Await(), timeout=timeout)
+
+    def _item_task(self, emit: Fields, path: str, name: str) -> TaskStep | None:
+        tasks = emit.fields("task")
+        if tasks is None:
+            return None
+        if len(tasks.node.entries) != 1:
+            found = len(tasks.node.entries)
+            self._problems.add(tasks.line, f"{tasks.where}: exactly one task, keyed by its name, not {found}")
+            return None
+        ((key, entry),) = tasks.node.entries.items()
+        self._take_name(key, entry.line)
+        if not isinstance(entry.value, MappingNode):
+            self._problems.add(entry.line, f"{tasks.where}: {key} must be a mapping, not {kind_of(entry.value)}")
+            return None
+        fields = Fields(entry.value, f"task {path}/{key}", self._problems)
+        for other in fields:
+            if other in TASK_KEYS and other not in ITEM_KEYS:
+                what = f"{fields.where}: {other} has no meaning in emit, where many of this task run at the same time"
+                self._problems.add(fields.line_of(other), what, "Write it in the task around emit, which sees all results")
+        fields.refuse_unknown(TASK_KEYS)
+        if "action" not in fields:
+            self._problems.add(fields.line, f"{fields.where} has no action", "Write action: service:method")
+        return TaskStep(**self._common(fields, key, f"{path}/{key}", (name,)))
+
+    def _await_task(self, fields: Fields, common: dict[str, Any]) -> TaskStep:
+        wait = self._await(fields)
+        if wait is None:
+            return TaskStep(**common)
+        for key in ("action", "input", "async", "retry"):
+            if key in fields:
+                what = f"{fields.where}: {key} has no meaning beside await, which is of emit, or of tasks in the background"
+                self._problems.add(fields.line_of(key), what, "Write dependsOn, or a task of its own that awaits")
+        return AwaitStep(**common, wait=wait, timeout=self._timeout(fields))
+
+    def _await(self, fields: Fields) -> Await | None:
+        node = fields.given("await")
+        if node is None or isinstance(node, ScalarNode):
+            return Await() if fields.flag("await") else None
+        found = fields.fields("await")
+        if found is None:
+            return None
+        found.refuse_unknown(("mode", "on", "timeout", "merge"))
+        on = found.texts("on") or ()
+        if on and "emit" in fields:
+            hint = "Leave it out: the tasks of the emit are awaited"
+            self._problems.add(found.line_of("on"), f"{found.where}: on is for tasks in the background", hint)
+        mode = cast(Literal["all", "first", "anyError"], found.choice("mode", ("all", "first", "anyError")) or "all")
+        merge = cast(Literal["append", "replace"], found.choice("merge", ("append", "replace")) or "append")
+        return Await(mode=mode, on=on, merge=merge)
+
+    def _timeout(self, fields: Fields) -> float | None:
+        if not isinstance(fields.given("await"), MappingNode):
+            return None
+        found = fields.fields("await")
+        return None if found is None else self._duration(found, "timeout")

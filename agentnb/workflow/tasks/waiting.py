@@ -1,0 +1,63 @@
+"""Waiting for several tasks at once, until all have ended or as soon as it is decided."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from agentnb.errors import StepFailed
+from agentnb.runtime.run_end import Suspended
+from agentnb.workflow.tasks.spec import Mode
+
+Running = asyncio.Task[Any]
+
+
+async def wait_for(tasks: Iterable[Running], mode: Mode) -> None:
+    """Wait as the mode says, and cancel and await what is then still running.
+
+    ``all``: until all have ended; raises the first failure, in the order of the tasks. ``anyError``: raises a failure at once.
+    ``first``: until one has ended, well or not. What is no failure of a step is raised at once, in every mode; a run that is
+    being suspended waits for the others, as their work would be lost.
+    """
+    known = tuple(tasks)
+    left: set[Running] = set(known)
+    try:
+        while left:
+            done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                _raise_at_once(task, mode)
+            if mode == "first" and any(has_ended(task) for task in done):
+                return
+    finally:
+        await cancel(left)
+    for task in known:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            raise error
+
+
+async def cancel(tasks: Iterable[Running]) -> None:
+    """Cancel tasks, and wait until they have ended."""
+    known = tuple(tasks)
+    for task in known:
+        task.cancel()
+    await asyncio.gather(*known, return_exceptions=True)
+
+
+def has_ended(task: Running) -> bool:
+    """Return whether a task has ended by itself, well or not."""
+    return task.done() and not task.cancelled() and not isinstance(task.exception(), Suspended)
+
+
+def result_of(task: Running) -> Any:
+    """Return the result of a task; None of one that failed or was cancelled."""
+    return None if task.cancelled() or task.exception() is not None else task.result()
+
+
+def _raise_at_once(task: Running, mode: Mode) -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is None or isinstance(error, Suspended):
+        return
+    if mode == "anyError" or not isinstance(error, StepFailed):
+        raise error

@@ -1,0 +1,132 @@
+"""The example task files, the tools and the planner that their scripts describe, and how they are run."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from virtual_time import VirtualTimeLoop
+
+from agentnb import Run, Store, Workflow
+from agentnb.core.messages import Text
+from agentnb.core.request import ToolSpec
+from agentnb.core.work_events import StepStarted
+from agentnb.errors import WorkflowError
+from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
+from agentnb.workflow.json_in_text import json_values
+from agentnb.workflow.tasks.actions import Action, ActionCall
+from agentnb.workflow.tasks.spec import tool_name
+
+HERE = Path(__file__).parents[1] / "examples" / "tasks"
+NO_STEPS = {"intention": None, "steps": [], "elicitation": None}
+_REFERENCE = re.compile(r"\$step\[(\d+)\]\.output\.(\w+)")
+
+
+def loaded(name: str) -> Any:
+    """What a file beside the examples says."""
+    return YAML(typ="safe", pure=True).load((HERE / name).read_text(encoding="utf-8"))
+
+
+def script(name: str) -> dict[str, Any]:
+    """One scripted run of an example, as its file says it."""
+    return dict(loaded(name))
+
+
+class ScriptedTools:
+    """Tools that answer as a script says, each call by its arguments; they note what was called, in its order."""
+
+    def __init__(self, answers: Mapping[str, list[dict[str, Any]]]) -> None:
+        self.called: list[tuple[str, dict[str, Any]]] = []
+        self.tools = [_ScriptedTool(name, list(lines), self.called) for name, lines in answers.items()]
+
+
+class _ScriptedTool:
+    effects: frozenset[Effect] | None = frozenset({"read"})
+    parallel_safe: bool | None = True
+    blocking = False
+    timeout: float | None = None
+
+    def __init__(self, name: str, answers: list[dict[str, Any]], called: list[tuple[str, dict[str, Any]]]) -> None:
+        self.spec = ToolSpec(name, f"Answers as the script says of {name}.", {"type": "object"})
+        self._answers = answers
+        self._called = called
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        self._called.append((self.spec.name, arguments))
+        found = next((one for one in self._answers if one["args"] == arguments), None)
+        if found is None:
+            return failure("tool_error", f"no such call in the script: {arguments}")
+        self._answers.remove(found)
+        if "error" in found:
+            return failure("tool_error", found["error"])
+        return ToolOutcome(True, (Text(found["result"]),), found["result"])
+
+
+class ScriptedPlanner:
+    """The two actions of the planner, with replies instead of a model."""
+
+    def __init__(self, replies: list[str]) -> None:
+        self.saw: list[list[str]] = []
+        """The names in the results that it was shown, each time."""
+        self.plans: list[dict[str, Any]] = []
+        self._replies = list(replies)
+        self.actions: dict[str, Action] = {"llm/core:plan": self._plan, "llm/exec:run_plan": self._run_plan}
+
+    async def _plan(self, call: ActionCall) -> dict[str, Any]:
+        self.saw.append([one["name"] for one in call.input["results"] or []])
+        reply = self._replies.pop(0)
+        found = next((one for one in json_values(reply) if "steps" in one), None)
+        plan = {**NO_STEPS, **(found or {})}
+        self.plans.append(plan)
+        answer = None if found else reply
+        return {"plan": plan, "answer": answer, "results": call.input["results"], "transcript": None}
+
+    async def _run_plan(self, call: ActionCall) -> dict[str, Any]:
+        results, own = list(call.input["results"] or []), []
+        for number, step in enumerate(call.input["plan"]["steps"]):
+            name, arguments = tool_name(step["name"]), resolved(step["args"], own)
+            given = await call.call_tool(str(number), name, arguments, step.get("retries", 0))
+            own.append({"name": name, "args": arguments, "result": given.result, "error": given.error})
+            if given.error is not None and await call.failed(name, given.error):
+                break
+        return {"results": results + own, "elicitation": None, "transcript": None}
+
+
+def resolved(arguments: dict[str, Any], results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Arguments with ``$step[N].output.FIELD`` replaced."""
+    found = {}
+    for key, value in arguments.items():
+        match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+        found[key] = json_values(results[int(match[1])]["result"])[0][match[2]] if match else value
+    return found
+
+
+def on_virtual_time(make: Callable[[], Any]) -> Any:
+    """What the coroutine returns, on a loop whose time passes at once."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(make())
+
+
+def played(text: str | Path, inputs: Mapping[str, Any] | None = None, store: Store | None = None, **settings: Any) -> Run:
+    """The run of a task file, also if it failed."""
+    workflow = Workflow.from_yaml(text, inputs=tuple(inputs or ()))
+
+    async def run() -> Run:
+        try:
+            return await workflow.run(inputs=inputs, store=store, show=False, **settings)
+        except WorkflowError as error:
+            assert isinstance(error.run, Run)
+            return error.run
+
+    return on_virtual_time(run)
+
+
+def tasks_of(run: Run) -> list[str]:
+    """The names of the tasks that began, in their order; attempts, items and calls are not counted."""
+    kinds = ("task", "emit", "await")
+    starts = [event for event in run.events if isinstance(event, StepStarted) and event.attempt == 1]
+    return [one.step.rpartition("/")[2] for one in starts if one.step_kind in kinds and not one.step[-1].isdecimal()]

@@ -1,0 +1,137 @@
+"""Which tools a task file may call: all, none, or those that the person allows."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from task_examples import on_virtual_time, played
+
+from agentnb import Run, Store, Workflow
+from agentnb.core.messages import ToolCall
+from agentnb.core.work_events import StepStarted
+from agentnb.errors import WorkflowProblems
+from agentnb.session.recovery import recover
+from agentnb.workflow.tasks.actions import ActionCall
+from agentnb.workflow.tasks.reading import read_task_file
+
+TASKS = """
+stage:
+  read: {action: file:read, input: {path: a.txt}}
+  send:
+    action: mail:send
+    input: {to: ann}
+    goto: {when: "times < TIMES", task: send}
+    post: {times: "${times + 1}"}
+vars: {times: 0}
+"""
+
+
+class Tools:
+    """Two tools that note how they were called."""
+
+    def __init__(self) -> None:
+        self.called: list[str] = []
+
+        async def file_read(path: str) -> str:
+            self.called.append(f"read {path}")
+            return "text"
+
+        async def mail_send(to: str) -> str:
+            self.called.append(f"send {to}")
+            return f"sent to {to}"
+
+        self.tools = [file_read, mail_send]
+
+
+def asked_about(times: int = 1, approval: str = "{mode: ask, allow: [file.read]}") -> str:
+    return f"approval: {approval}\n{TASKS}".replace("TIMES", str(times))
+
+
+@pytest.mark.req("R1.10")
+def test_a_tool_is_called_as_the_mode_and_the_lists_say(subtests: pytest.Subtests) -> None:
+    both, first = ["read a.txt", "send ann"], ["read a.txt"]
+    cases: list[tuple[str, Any, list[str], str]] = [
+        ("auto", None, both, "completed"),
+        ("{mode: auto, block: ['mail:send']}", None, first, "failed"),
+        ("deny", None, [], "failed"),
+        ("{mode: deny, allow: [file/read, mail_send]}", None, both, "completed"),
+        ("{mode: deny, allow: [file_read, mail_send], block: [mail_send]}", None, first, "failed"),
+        ("{mode: ask, allow: [file_read]}", True, both, "completed"),
+        ("{mode: ask, allow: [file_read]}", "not to her", first, "failed"),
+        ("{mode: ask, allow: [file_read]}", {"to": "bob"}, ["read a.txt", "send bob"], "completed"),
+        ("ask", None, [], "failed"),
+    ]
+    for approval, decided, called, status in cases:
+        with subtests.test(f"{approval} {decided}"):
+            tools = Tools()
+
+            def approve(call: ToolCall, run: Run, decided: Any = decided) -> Any:
+                return decided
+
+            settings = {} if decided is None else {"approve": approve}
+            run = played(asked_about(approval=approval), tools=tools.tools, **settings)
+            assert (tools.called, run.status) == (called, status)
+            if isinstance(decided, str):
+                assert run.error is not None and decided in run.error.message
+
+
+@pytest.mark.req("R1.10")
+def test_what_nobody_is_here_to_allow_waits_and_is_asked_for_each_execution(tmp_path: Path) -> None:
+    tools, store = Tools(), Store(tmp_path)
+    workflow = Workflow.from_yaml(asked_about(times=2), tools=tools.tools)
+    run = on_virtual_time(lambda: workflow.run(store=store, show=False, suspend=True))
+    for number in (1, 2):
+        assert run.status == "waiting_on_user"
+        assert tools.called == ["read a.txt", *(["send ann"] * (number - 1))]
+        (question,) = run.waiting
+        assert (question.kind, question.call_id) == ("approval", "send")
+        assert "mail_send" in question.message and "ann" in question.message
+        answers = {question.id: "approve"}
+        run = asyncio.run(recover(run.id, store=store, tools=tools.tools, answers=answers, suspend=True))
+    assert (run.status, run.text) == ("completed", "sent to ann")
+    assert tools.called == ["read a.txt", "send ann", "send ann"]
+
+
+def test_wrong_rules_are_problems() -> None:
+    for approval, word in (("always", "deny"), ("{mode: ask, alow: []}", "allow"), ("[ask]", "mapping")):
+        with pytest.raises(WorkflowProblems, match=word):
+            read_task_file(asked_about(approval=approval))
+    with pytest.raises(WorkflowProblems, match="mail_sent"):
+        Workflow.from_yaml(asked_about(approval="{block: [mail_sent]}"), tools=Tools().tools).orchestration()
+
+
+@pytest.mark.req("R1.10")
+def test_a_permission_holds_for_the_execution_that_it_was_given_for(tmp_path: Path) -> None:
+    tools, store = Tools(), Store(tmp_path)
+    workflow = Workflow.from_yaml(asked_about(times=2), tools=tools.tools)
+    run = on_virtual_time(lambda: workflow.run(store=store, show=False, approve=lambda call, run: True))
+    starts = [place for place, event in enumerate(run.events) if isinstance(event, StepStarted) and event.step == "send"]
+    log = store.path(run.id)
+    lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
+    log.write_text("".join(lines[: starts[1] + 1]), encoding="utf-8")  # killed before it was asked again
+    tools.called.clear()
+    again = asyncio.run(recover(run.id, store=store, tools=tools.tools, suspend=True))
+    assert (again.status, len(again.waiting), tools.called) == ("waiting_on_user", 1, [])
+
+
+@pytest.mark.req("R1.10")
+def test_an_action_may_ask_the_person_who_answers_when_the_run_is_resumed(tmp_path: Path) -> None:
+    store, seen = Store(tmp_path), []
+
+    async def ask(call: ActionCall) -> Any:
+        seen.append(call.input)
+        return await call.ask("0", "How deep?", {"type": "integer"})
+
+    text = "stage:\n  one: {action: person:ask, post: {depth: '${content}'}}\n"
+    workflow = Workflow.from_yaml(text)
+    run = on_virtual_time(lambda: workflow.run(store=store, show=False, suspend=True, actions={"person:ask": ask}))
+    (question,) = run.waiting
+    assert (question.kind, question.message, question.call_id) == ("elicitation", "How deep?", "one/0")
+    agent = workflow.orchestration(actions={"person:ask": ask})
+    run = asyncio.run(recover(run.id, store=store, agent=agent, answers={question.id: 7}))
+    assert (run.status, run.variables, len(seen)) == ("completed", {"depth": 7}, 2)
+    declined = on_virtual_time(lambda: workflow.run(show=False, actions={"person:ask": ask}, answer=lambda question: None))
+    assert declined.step_context["steps"]["one"]["output"] == {"action": "decline", "content": None}

@@ -1,0 +1,56 @@
+"""The graph of a task file: its tasks in their order, and the ways that a goto takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from task_examples import HERE, ScriptedPlanner, ScriptedTools, played, script
+
+from agentnb import Store, Workflow
+from agentnb.display.workflow_card import workflow_html, workflow_lines
+from agentnb.display.workflow_text import graph_text
+from agentnb.workflow.declared_graph import declared_graph
+
+TEXT = """
+stage:
+  first: {action: a:b}
+  main:
+    each: {emit: {forEach: [1], as: n, task: {one: {action: c:d}}}, await: true}
+    choose: {goto: [{when: "query == 1", task: main}, {task: last}]}
+    never: {action: e:f}
+    last: {when: query, action: g:h, goto: {task: end}}
+"""
+
+
+def test_a_goto_is_a_way_and_what_follows_one_that_is_always_taken_is_not() -> None:
+    graph = declared_graph(Workflow.from_yaml(TEXT).declared)
+    assert [(node.path, node.kind, node.words, node.is_map) for node in graph.nodes] == [
+        ("first", "task", "a:b", False),
+        ("main/each", "emit", "c:d", True),
+        ("main/choose", "task", "", False),
+        ("main/never", "task", "e:f", False),
+        ("main/last", "task", "g:h", False),
+    ]
+    assert [(edge.source, edge.target, edge.labels, edge.is_back) for edge in graph.edges] == [
+        ("first", "main/each", (), False),
+        ("main/each", "main/choose", (), False),
+        ("main/choose", "main/each", ("when",), True),
+        ("main/choose", "main/last", (), False),
+        ("main/never", "main/last", (), False),
+        ("main/last", "", (), False),
+    ]
+
+
+def test_the_graph_of_a_run_from_its_log_counts_its_loops(tmp_path: Path) -> None:
+    told, store = script("loop-three.run.yaml"), Store(tmp_path)
+    settings = {"tools": ScriptedTools(told["tools"]).tools, "actions": ScriptedPlanner(told["replies"]).actions}
+    run = store.load(played(HERE / told["file"], told["inputs"], store, **settings).id)
+    assert [*workflow_lines(run)] == [
+        "  ✓ plan  task llm/core:plan  3 times",
+        "  ✓ exec  task llm/exec:run_plan  3 times",
+        "      when ↑ back to plan, twice",
+    ]
+    assert "leads to plan, followed twice" in str(workflow_html(run))
+    workflow = Workflow.of_run(run)
+    assert graph_text(workflow.declared).splitlines()[-1].strip() == "when ↑ back to plan"
+    assert 'n1 -.->|"when (2x)"| n0' in workflow.mermaid(run)

@@ -1,0 +1,205 @@
+"""What is wrong in a task file is found before anything runs, all of it at once, each with its line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from property_settings import examples
+from task_examples import HERE, loaded
+
+from agentnb import Workflow
+from agentnb.errors import SettingsError, WorkflowProblems
+from agentnb.workflow.tasks.reading import is_task_file, read_task_file
+
+TASK = "stage:\n  main:\n    fetch:\n      action: tides:fetch\n"
+REST = "    after:\n      action: tides:report\n"
+
+
+def problems_of(text: str, **settings: bool) -> list[tuple[int, str]]:
+    with pytest.raises(WorkflowProblems) as caught:
+        read_task_file(text, **settings)
+    return [(one.line, f"{one.message} {getattr(one, 'hint', '')}") for one in caught.value.problems]
+
+
+@pytest.mark.req("R1.2", "R1.8", "R1.9")
+def test_the_task_files_that_the_documents_reject_are_rejected_as_they_say(subtests: pytest.Subtests) -> None:
+    cases = [one for one in loaded("problems.yaml") if "text" in one]
+    assert len(cases) == 2
+    for case in cases:
+        with subtests.test(case["name"]):
+            found = problems_of(case["text"])
+            assert [line for line, _ in found] == [one["line"] for one in case["problems"]]
+            for (_, text), told in zip(found, case["problems"], strict=True):
+                assert all(word in text for word in told["says"]), text
+
+
+def test_an_input_that_the_file_does_not_name_is_refused_with_the_one_that_is_meant() -> None:
+    case = next(one for one in loaded("problems.yaml") if "inputs" in one)
+    with pytest.raises(SettingsError) as caught:
+        Workflow.from_yaml(HERE / case["file"]).orchestration(inputs=case["inputs"], actions={"llm/core:plan": None})
+    assert all(word in str(caught.value) for word in case["problems"][0]["says"])
+
+
+@pytest.mark.req("R1.2", "R1.8", "R1.10")
+def test_what_cannot_work_is_a_problem_at_its_line(subtests: pytest.Subtests) -> None:
+    cases = {
+        "an unknown key of the file": (f"steps: []\n{TASK}", 1, ["steps"]),
+        "both names of the stage": (f"{TASK}pipeline: {{}}\n", 5, ["pipeline", "Keep one"]),
+        "no tasks": ("stage: {}\n", 1, ["no tasks"]),
+        "an empty block": ("stage:\n  main: {}\n", 2, ["neither a task nor a block"]),
+        "a task that is a text": ("stage:\n  main: tides:fetch\n", 2, ["mapping", "tides:fetch"]),
+        "a name twice": (f"{TASK}    main:\n      action: a:b\n", 5, ["given twice", "line 2"]),
+        "a name of other letters": ("stage:\n  'a b':\n    action: a:b\n", 2, ["a b"]),
+        "an action that is none": ("stage:\n  one:\n    action: 'a b'\n", 3, ["service:method"]),
+        "a variable of other letters": (f"init: {{a-b: 1}}\n{TASK}", 1, ["a-b"]),
+        "post of a bad name": (f"{TASK}      post: {{result: 1}}\n", 5, ["result"]),
+        "an expression that is none": (f"{TASK}      input: {{a: '${{1 +}}'}}\n", 5, ["1 +"]),
+        "an expression that does not end": (f"{TASK}      input: {{a: '${{b'}}\n", 5, ["does not end"]),
+        "a name that no variable has": (
+            f"init: {{station: 1}}\n{TASK}      input: {{a: '${{statoin}}'}}\n",
+            6,
+            ["statoin", "station"],
+        ),
+        "an item outside of its emit": (f"{TASK}      input: {{a: '${{item}}'}}\n", 5, ["item"]),
+        "step outside of onError": (f"{TASK}      input: {{a: '${{step.name}}'}}\n", 5, ["step"]),
+        "a goto that is a text": (f"{TASK}      goto: fetch\n", 5, ["goto: {task: NAME}"]),
+        "a goto without a task": (f"{TASK}      goto: {{when: true}}\n", 5, ["names no task"]),
+        "onError without an action": (f"{TASK}      onError: {{input: {{}}}}\n", 5, ["no action"]),
+        "onError with post": (f"{TASK}      onError: {{action: a:b, post: {{}}}}\n", 5, ["post"]),
+        "dependsOn something unknown": (f"{TASK}{REST}      dependsOn: fetsch\n", 6, ["fetsch", "fetch"]),
+        "dependsOn a later task": (f"{TASK}      dependsOn: [after]\n{REST}", 4, ["after", "does not come before"]),
+        "dependsOn the block around it": (f"{TASK}      dependsOn: main\n", 4, ["main", "does not come before"]),
+        "a goto in the background": (f"{TASK}      async: true\n      goto: {{task: main}}\n", 6, ["background"]),
+        "a retry without a number": (f"{TASK}      retry: {{type: fixed}}\n", 5, ["maxRetries"]),
+        "a retry of another type": (f"{TASK}      retry: {{type: linear, maxRetries: 1}}\n", 5, ["exponential"]),
+        "a duration that is none": (f"{TASK}      retry: {{maxRetries: 1, delay: soon}}\n", 5, ["soon", "5m"]),
+        "await beside an action": (f"{TASK}      await: true\n", 4, ["action", "await"]),
+        "await of what is not there": ("stage:\n  one: {await: {on: [two]}}\n", 2, ["two", "background"]),
+        "await in another mode": ("stage:\n  one: {await: {mode: any}}\n", 2, ["anyError"]),
+        "emit without a list": ("stage:\n  one: {emit: {as: x, task: {two: {action: a:b}}}}\n", 2, ["forEach"]),
+        "emit of two tasks": (
+            "stage:\n  one: {emit: {forEach: [], as: x, task: {two: {action: a:b}, three: {action: a:b}}}}\n",
+            2,
+            ["exactly one"],
+        ),
+        "emit of a task with post": (
+            "stage:\n  one: {emit: {forEach: [], as: x, task: {two: {action: a:b, post: {c: 1}}}}}\n",
+            2,
+            ["post", "around emit"],
+        ),
+        "emit beside an action": (
+            "stage:\n  one: {action: a:b, emit: {forEach: [], as: x, task: {two: {action: a:b}}}}\n",
+            2,
+            ["action"],
+        ),
+        "limits that are none": (f"limits: {{max_seconds: soon}}\n{TASK}", 1, ["max_seconds"]),
+        "loops below one": (f"max_loop_iterations: 0\n{TASK}", 1, ["max_loop_iterations"]),
+    }
+    for name, (text, line, says) in cases.items():
+        with subtests.test(name):
+            found = problems_of(text)
+            assert any(at == line and all(word in told for word in says) for at, told in found), found
+
+
+@pytest.mark.req("R1.10")
+def test_durations_are_read_with_their_units(subtests: pytest.Subtests) -> None:
+    cases = {
+        "250ms": 0.25,
+        "1s": 1,
+        "1.5s": 1.5,
+        "5m": 300,
+        "2h": 7200,
+        "3": 3,
+        "0.5": 0.5,
+        "'4'": None,
+        "1d": None,
+        "-1s": None,
+    }
+    for written, seconds in cases.items():
+        with subtests.test(written):
+            text = f"{TASK}      retry: {{maxRetries: 1, delay: {written}}}\n"
+            if seconds is None:
+                assert [line for line, _ in problems_of(text)] == [5]
+            else:
+                assert read_task_file(text).tasks[0].retry.initial_delay_seconds == seconds
+
+
+def test_all_problems_are_told_at_once() -> None:
+    text = f"{TASK}      inputs: 1\n      when: nothing\n      goto: {{task: nowhere}}\n      retry: {{type: odd}}\n"
+    assert [line for line, _ in problems_of(text)] == [5, 6, 7, 8, 8]
+
+
+def test_a_file_is_a_task_file_by_its_top_level_keys(subtests: pytest.Subtests) -> None:
+    cases = {
+        TASK: True,
+        TASK.replace("stage", "pipeline"): True,
+        '{"stage": {"one": {"action": "a:b"}}}': True,
+        '"stage":\n  one: {action: a:b}\n': True,
+        "workflow:\n  - {type: agent, name: a}\n": False,
+        "workflow: []\nstage: {}\n": False,
+        "init: {}\n": False,
+        "agents:\n  stage: {}\n": False,
+    }
+    for text, is_one in cases.items():
+        with subtests.test(text):
+            assert is_task_file(text) is is_one
+
+
+def test_the_other_way_to_write_a_reference_is_text_in_a_task_file() -> None:
+    spec = read_task_file(f"{TASK}      input: {{a: '{{{{ $steps.one.output }}}}'}}\n")
+    assert spec.tasks[0].input == {"a": "{{ $steps.one.output }}"}
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["a:b", "${x}", "${", "one", "all", "1s", "x > 1"]),
+        lambda inner: (
+            st.lists(inner, max_size=2)
+            | st.dictionaries(
+                st.sampled_from(
+                    [
+                        "one",
+                        "two",
+                        "vars",
+                        "init",
+                        "stage",
+                        "pipeline",
+                        "action",
+                        "input",
+                        "when",
+                        "post",
+                        "goto",
+                        "task",
+                        "emit",
+                        "forEach",
+                        "as",
+                        "await",
+                        "mode",
+                        "on",
+                        "retry",
+                        "maxRetries",
+                        "delay",
+                        "onError",
+                        "dependsOn",
+                        "async",
+                    ]
+                ),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    )
+)
+@examples(150)
+def test_whatever_is_written_is_read_or_refused_as_a_problem(data: object) -> None:
+    text = json.dumps({"stage": data})
+    try:
+        spec = read_task_file(text)
+    except WorkflowProblems as error:
+        assert error.problems
+    else:
+        assert spec.tasks

@@ -1,0 +1,174 @@
+"""A task file whose process dies goes on where it was: what has finished is not done again, and it takes the same way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from task_examples import HERE, ScriptedPlanner, ScriptedTools, on_virtual_time, script
+
+from agentnb import Run, Store, Workflow
+from agentnb.core.work_events import BranchTaken, StepFinished, StepSkipped
+from agentnb.errors import WorkflowError
+from agentnb.runtime.run_options import RunOptions
+
+BACKGROUND = """
+init: {items: [1, 2, 3], seen: null, slow: null, wrong: null}
+vars: {times: 0, flag: false}
+stage:
+  round:
+    slow: {action: count:slow, async: true, post: {slow: "${result}"}}
+    quick: {action: count:quick, async: true}
+    either: {await: {mode: first, on: [slow, quick]}, post: {first: "${result}"}}
+    each:
+      emit: {forEach: "${items}", as: item, task: {one: {action: count:one, when: item != 2, input: {n: "${item}"}}}}
+      await: {mode: all, merge: replace}
+      post: {seen: "${result}"}
+    bad: {action: count:wrong, onError: {action: count:quick}}
+    tries: {action: count:wrong, async: true, retry: {maxRetries: 3, delay: 9s}, post: {wrong: true}}
+    one_second: {action: count:one, async: true, input: {n: 1}}
+    sooner: {await: {mode: first, on: [tries, one_second]}}
+    late: {action: count:late, async: true, post: {flag: "${true}"}}
+    soon: {action: count:quick, async: true}
+    gap: {dependsOn: soon, post: {gap: 1}}
+    maybe: {when: flag, action: count:quick}
+    join: {dependsOn: late, goto: {when: "!flag", task: end}}
+    again:
+      when: seen == 1
+      post: {times: "${times + 1}"}
+      goto: [{when: times < 2, task: round}, {when: false, task: round}]
+"""
+
+
+def cut(source: Store, run: Run, lines: int, into: Path) -> Store:
+    """A store with the log of a run, of which only the first lines were written."""
+    store = Store(into)
+    into.mkdir()
+    text = source.path(run.id).read_text(encoding="utf-8").splitlines(keepends=True)
+    (into / f"{run.id}.jsonl").write_text("".join(text[:lines]), encoding="utf-8")
+    return store
+
+
+def decisions(run: Run) -> list[Any]:
+    """What the run has decided: the ends of its steps, and where it went."""
+    told = []
+    for event in run.events:
+        if isinstance(event, StepFinished):
+            told.append((event.step, event.status, event.output, event.sets))
+        elif isinstance(event, StepSkipped):
+            told.append((event.step, event.reason))
+        elif isinstance(event, BranchTaken):
+            told.append((event.step, event.to, event.count))
+    return sorted(told, key=repr)
+
+
+def run_of(workflow: Workflow, inputs: Mapping[str, Any], store: Store, **settings: Any) -> Run:
+    async def run() -> Run:
+        try:
+            return await workflow.run(inputs=inputs, store=store, show=False, **settings)
+        except WorkflowError as error:
+            assert isinstance(error.run, Run)
+            return error.run
+
+    return on_virtual_time(run)
+
+
+def resumed(workflow: Workflow, inputs: Mapping[str, Any], store: Store, run_id: str, **settings: Any) -> Run:
+    async def run() -> Run:
+        writer, found = store.reopen(run_id)
+        what = workflow.orchestration(inputs=inputs, **settings)
+        return await what.resume_here(found, writer, RunOptions(store=store, show=False))
+
+    return on_virtual_time(run)
+
+
+class Case(NamedTuple):
+    """A task file and what it is run with, made anew for each run."""
+
+    workflow: Workflow
+    inputs: Mapping[str, Any]
+    settings: Callable[[int], tuple[dict[str, Any], Callable[[], int]]]
+    """Of how many plans were made before, and what counts the calls of tools."""
+
+
+def example(name: str) -> Case:
+    told = script(f"{name}.run.yaml")
+
+    def settings(planned: int) -> tuple[dict[str, Any], Callable[[], int]]:
+        tools, planner = ScriptedTools(told["tools"]), ScriptedPlanner(told.get("replies", [])[planned:])
+        return {"tools": tools.tools, "actions": planner.actions}, lambda: len(tools.called)
+
+    return Case(Workflow.from_yaml(HERE / told["file"]), told["inputs"], settings)
+
+
+def counting() -> Case:
+    def settings(planned: int) -> tuple[dict[str, Any], Callable[[], int]]:
+        calls: list[str] = []
+
+        async def count_slow() -> str:
+            calls.append("slow")
+            await asyncio.sleep(5)
+            return "slow"
+
+        async def count_late() -> str:
+            calls.append("late")
+            await asyncio.sleep(5)
+            return "late"
+
+        async def count_quick() -> str:
+            calls.append("quick")
+            return "quick"
+
+        async def count_one(n: int) -> int:
+            calls.append(f"one {n}")
+            await asyncio.sleep(1 / n)
+            return n
+
+        async def count_wrong() -> int:
+            calls.append("wrong")
+            raise ValueError("it is wrong")
+
+        return {"tools": [count_slow, count_late, count_quick, count_one, count_wrong]}, lambda: len(calls)
+
+    return Case(Workflow.from_yaml(BACKGROUND), {}, settings)
+
+
+@pytest.mark.slow("each run is killed after every event")
+@pytest.mark.req("R1.7", "R1.8", "R1.10", "K1.7")
+def test_a_killed_run_ends_as_it_would_have(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    names = ("fan-out", "loop-three", "on-error-abort", "planner")
+    for name, case in [("counting", counting()), *((name, example(name)) for name in names)]:
+        store = Store(tmp_path / name)
+        settings, called = case.settings(0)
+        whole = run_of(case.workflow, case.inputs, store, **settings)
+        for lines in range(1, len(whole.events)):
+            with subtests.test(f"{name} {lines}"):
+                ends = [one for one in whole.events[:lines] if isinstance(one, StepFinished) and one.status == "completed"]
+                settings, called_again = case.settings(sum(one.step.endswith("/plan") for one in ends))
+                cut_store = cut(store, whole, lines, tmp_path / f"{name}-{lines}")
+                run = resumed(case.workflow, case.inputs, cut_store, whole.id, **settings)
+                assert (run.status, run.stop_reason, run.text) == (whole.status, whole.stop_reason, whole.text)
+                assert run.variables == whole.variables
+                assert decisions(run) == decisions(whole)
+                done = [whole.step_records[one.step] for one in ends]
+                done_calls = [one for one in done if one.kind != "emit" and one.agent and ":" not in one.agent]
+                assert called_again() <= called() - len(done_calls)
+
+
+def test_a_long_run_of_tasks_in_the_background_decides_as_told(tmp_path: Path) -> None:
+    case = counting()
+    run = run_of(case.workflow, case.inputs, Store(tmp_path), **case.settings(0)[0])
+    assert run.status == "completed", run.error
+    assert run.variables == {
+        "items": [1, 2, 3],
+        "seen": 1,
+        "times": 2,
+        "flag": True,
+        "gap": 1,
+        "slow": None,
+        "first": ["quick"],
+        "wrong": None,
+    }
