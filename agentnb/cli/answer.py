@@ -9,7 +9,7 @@ from agentnb.cli.command import Command, Outcome, argument, text_of
 from agentnb.cli.inputs import find_tools
 from agentnb.cli.progress import Progress
 from agentnb.cli.workflow_options import MODEL, TOOLS, options_again
-from agentnb.cli.workflow_runs import awaited, chosen_model, outcome_of
+from agentnb.cli.workflow_runs import awaited, chosen_model, outcome_of, top_steps
 from agentnb.core.approvals import answerable_later
 from agentnb.core.questions import WaitingOnUser, answer_in_words
 from agentnb.detect.run import Run
@@ -33,7 +33,7 @@ def answer(given: Namespace) -> Outcome:
     if "workflow" in run.settings:
         workflow = Workflow.of_run(run, tools=tools)
         model = chosen_model(workflow, model)
-        steps = [step.id for step in workflow.spec.steps if step.kind != "goto"]
+        steps = top_steps(workflow)
     start = partial(begin_recovery, run.id, tools=tools, model=model, store=store)
     ended = awaited(start, Progress(steps, after=len(run.events)), answers=answers)
     return outcome_of(ended, options_again(given.tools, given.model))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from agentnb.cli.kinds import refuse_plan
 from agentnb.cli.progress import Progress
 from agentnb.cli.stored_runs import path_of
 from agentnb.cli.streams import complain, tell
-from agentnb.cli.workflow_options import APPROVE, BUDGET, FILE, MODEL, STRICT, TOOLS, options_again
-from agentnb.cli.workflow_runs import awaited, chosen_model, outcome_of
+from agentnb.cli.workflow_options import APPROVE, BUDGET, FILE, INPUTS, MODEL, STRICT, TOOLS, options_again
+from agentnb.cli.workflow_runs import awaited, chosen_model, outcome_of, top_steps
 from agentnb.errors import WorkflowProblems
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
@@ -25,8 +26,11 @@ from agentnb.workflow.workflow import Workflow
 
 def execute(given: Namespace) -> Outcome:
     """Run a workflow from a file. Its result goes to standard output, progress and the step context to standard error."""
-    workflow = read_file(path_of(given.file), find_tools(given.tools), strict=given.strict)
-    settings: dict[str, Any] = {"inputs": read_inputs(given.inputs), "budget": given.budget}
+    inputs = read_inputs(given.inputs)
+    if given.prompt_template is not None:
+        inputs["promptTemplate"] = file_text(path_of(given.prompt_template))
+    workflow = read_file(path_of(given.file), find_tools(given.tools), strict=given.strict, inputs=inputs)
+    settings: dict[str, Any] = {"inputs": inputs, "budget": given.budget}
     prompt = read_prompt(given.prompt)
     for warning in workflow.warnings:
         tell(in_a_shell(str(warning)))
@@ -38,15 +42,15 @@ def execute(given: Namespace) -> Outcome:
     def start(options: RunOptions) -> LiveRun:
         return workflow.start(prompt, options, **settings)
 
-    progress = Progress([step.id for step in workflow.spec.steps if step.kind != "goto"])
+    progress = Progress(top_steps(workflow))
     run = awaited(start, progress, store=store)
     return outcome_of(run, options_again(given.tools, given.model))
 
 
-def read_file(path: Path, tools: list[Any] | None, *, strict: bool) -> Workflow:
+def read_file(path: Path, tools: list[Any] | None, *, strict: bool, inputs: Collection[str] = ()) -> Workflow:
     """Return the workflow of a file; raise what says all that is wrong. ``tools``: all that there are, if that is known."""
     try:
-        return Workflow.from_yaml(path, strict=strict, tools=tools)
+        return Workflow.from_yaml(path, strict=strict, tools=tools, inputs=inputs)
     except WorkflowProblems:
         refuse_plan(file_text(path), str(path))
         raise
@@ -57,7 +61,10 @@ EXEC = Command(
     (
         FILE,
         argument("prompt", nargs="?", metavar="PROMPT", help="what the agents work on; - reads it from standard input"),
-        argument("-i", "--inputs", metavar="JSON|FILE", type=text_of, help="inputs by name: JSON, or a JSON or YAML file"),
+        INPUTS,
+        argument(
+            "--prompt-template", metavar="FILE", type=text_of, help="the input promptTemplate of a task file, from a file"
+        ),
         TOOLS,
         MODEL,
         BUDGET,

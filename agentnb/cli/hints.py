@@ -25,10 +25,7 @@ _WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (re.compile(r"(?: with|:) %%agent --continue"), ""),
     (re.compile(r"%%agent -m"), "-m"),
     (re.compile(r"or run the workflow with model="), "or give -m MODEL"),
-    (
-        re.compile(r"Give the workflow its tools: -t NAME, tools=\[f\]|Pass it to the workflow with tools=\[\.\.\.\]"),
-        "Give it: --tools MODULE:NAME",
-    ),
+    (re.compile(r"Give the workflow its tools: -t NAME, tools=\[f\]"), "Give it: --tools MODULE:NAME"),
 )
 """Parts of hints, and what the command line says instead."""
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from agentnb.cli.command import DONE, INVALID, Command, Outcome
 from agentnb.cli.execute import read_file
 from agentnb.cli.hints import in_a_shell
-from agentnb.cli.inputs import find_tools
+from agentnb.cli.inputs import find_tools, read_inputs
 from agentnb.cli.kinds import kind_of_text
 from agentnb.cli.stored_runs import path_of
-from agentnb.cli.workflow_options import FILE, STRICT, TOOLS
+from agentnb.cli.workflow_options import FILE, INPUTS, STRICT, TOOLS
 from agentnb.core.redaction import redact
 from agentnb.display.labels import counted
 from agentnb.errors import AnyProblem, WorkflowProblems
@@ -24,7 +24,7 @@ def validate(given: Namespace) -> Outcome:
     kind = kind_of_text(file_text(path))
     try:
         tools = find_tools(given.tools) if given.tools else None
-        workflow = read_file(path, tools, strict=given.strict)
+        workflow = read_file(path, tools, strict=given.strict, inputs=read_inputs(given.inputs))
     except WorkflowProblems as error:
         return Outcome(_lines(error.problems, f"{path}: {counted(len(error.problems), 'problem')}"), INVALID)
     count = f", {counted(len(workflow.warnings), 'warning')}" if workflow.warnings else ""
@@ -38,7 +38,7 @@ def _lines(found: Iterable[AnyProblem], last: str) -> str:
 
 VALIDATE = Command(
     validate,
-    (FILE, TOOLS, STRICT),
+    (FILE, INPUTS, TOOLS, STRICT),
     "agentnb validate publish.yaml\nagentnb validate publish.yaml --strict --tools my_tools:fetch\n\n"
     "exit codes: 0 valid, 2 invalid",
 )

@@ -30,7 +30,8 @@ def _later(option: str) -> Any:
     return refused
 
 
-FILE = argument("file", metavar="FILE", type=file, help="a YAML file with workflow: in it")
+FILE = argument("file", metavar="FILE", type=file, help="a YAML file with workflow: in it, or a task file, with stage:")
+INPUTS = argument("-i", "--inputs", metavar="JSON|FILE", type=text_of, help="inputs by name: JSON, or a JSON or YAML file")
 MODEL = argument("-m", "--model", metavar="MODEL", type=text_of, help="the model of agents that name none: provider:model")
 TOOLS = argument(
     "-t",

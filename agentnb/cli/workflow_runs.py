@@ -45,10 +45,17 @@ def chosen_model(workflow: Workflow, name: str | None) -> str | None:
         if note:
             complain(note)
         return chosen
-    if any(isinstance(one.step, WorkflowStep) for one in StepTree(workflow.spec.steps).all):
-        with suppress(SettingsError):  # perhaps the agents of the other file need none
+    if workflow.tasks is not None or any(isinstance(one.step, WorkflowStep) for one in StepTree(workflow.spec.steps).all):
+        with suppress(SettingsError):  # perhaps its actions, or the agents of the other file, need none
             return choose_model(None)[0]
     return None
+
+
+def top_steps(workflow: Workflow) -> list[str]:
+    """Return the paths of the steps, or tasks, that one comes after the other."""
+    if workflow.tasks is not None:
+        return [task.path for task in workflow.tasks.tasks]
+    return [step.id for step in workflow.spec.steps if step.kind != "goto"]
 
 
 def awaited(start: Callable[[RunOptions], LiveRun], progress: Progress, **options: Any) -> Run:

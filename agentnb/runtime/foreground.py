@@ -187,7 +187,9 @@ class Foreground:
         self._signalled, self._echoes = False, 0
 
     def _in_tool(self, function: Callable[[], Any]) -> Any:
-        # Its own frame: an interrupt is raised only here and in calls made from here.
+        # Its own frame: an interrupt is raised only here and in calls made from here. One that came just before is noted.
+        if self._interrupted:
+            raise KeyboardInterrupt
         worker = worker_call()
         if worker is None:
             return function()

@@ -69,7 +69,7 @@ def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, 
 
 
 def _known_tools(tool: str, tools: Collection[str] | None) -> str:
-    return near(tool, tools or ()) or "Pass it to the workflow with tools=[...]"
+    return near(tool, tools or ()) or "Give the workflow its tools: -t NAME, tools=[f]"
 
 
 def _checked(fields: Fields, key: str, check: Callable[[str], Any]) -> str | None:

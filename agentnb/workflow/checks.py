@@ -55,5 +55,5 @@ def _check_names(
                 line = places.line(step.path, "context", step.line)
                 problems.add(line, f'{where}: context: there is no step "{wanted}"', near(wanted, ids))
     elif isinstance(step, ToolStep) and tools is not None and step.tool not in tools:
-        hint = near(step.tool, tools) or "Pass it to the workflow with tools=[...]"
+        hint = near(step.tool, tools) or "Give the workflow its tools: -t NAME, tools=[f]"
         problems.add(places.line(step.path, "name", step.line), f'{where}: there is no tool "{step.tool}"', hint)

@@ -13,8 +13,9 @@ from agentnb.workflow.spec import Step, WorkflowSpec, WorkflowStep
 from agentnb.workflow.step_tree import StepTree
 
 ReadFile: TypeAlias = Callable[[str, Problems, "FileChecks", Collection[str]], object]
-"""Reads the text of a file that a workflow names, notes what is wrong in it, and checks the files that it names. The last
-parameter are the names of the inputs that it is given."""
+"""Reads the text of a workflow file that another names, notes what is wrong in it, and checks the files that it names. The last
+argument are the names of the inputs that it is passed.
+"""
 
 
 def file_text(path: Path) -> str:
@@ -41,16 +42,14 @@ class FileChecks:
         self._read = read
         self._open = [Path(source).resolve()] if source else []
         """The files that lead to the one that is being read, which is the last."""
-        self._checked: dict[Path, str] = {}
-        """What is wrong with each file that was read; empty if nothing is."""
+        self._checked: dict[tuple[Path, tuple[str, ...]], str] = {}
+        """What is wrong with each file that was read, by its path and the inputs that it is passed; empty if nothing is."""
 
     def check(self, spec: WorkflowSpec, places: Places, problems: Problems) -> None:
         """Note each step whose file is missing, has problems, or leads back to a file that leads to it."""
         for located in StepTree(spec.steps).all:
             step: Step = located.step
-            if not isinstance(step, WorkflowStep):
-                continue
-            if wrong := self._wrong(path_beside(spec.source, step.file), tuple(step.inputs)):
+            if isinstance(step, WorkflowStep) and (wrong := self._wrong(path_beside(spec.source, step.file), step.inputs)):
                 where = places.names.get(step.path, f"step {step.path}")
                 problems.add(places.line(step.path, "file", step.line), f"{where}: {wrong}")
 
@@ -60,11 +59,12 @@ class FileChecks:
         if found in self._open:
             names = [one.name for one in (*self._open[self._open.index(found) :], found)]
             return f"file: {path} runs itself, without end ({' -> '.join(names)})"
-        if found not in self._checked:
+        key = (found, tuple(inputs))
+        if key not in self._checked:
             self._open.append(found)
-            self._checked[found] = self._read_wrong(path, inputs)
+            self._checked[key] = self._read_wrong(path, inputs)
             self._open.pop()
-        return self._checked[found]
+        return self._checked[key]
 
     def _read_wrong(self, path: Path, inputs: Collection[str]) -> str:
         problems = Problems(str(path))

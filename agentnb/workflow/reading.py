@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
-from typing import TypeAlias
 
 from agentnb.workflow.agent_reader import OF_WORKFLOWS, read_agents, read_limits
 from agentnb.workflow.checks import check_workflow
@@ -15,6 +14,7 @@ from agentnb.workflow.problems import Problems
 from agentnb.workflow.spec import DEFAULT_LOOPS, WorkflowSpec
 from agentnb.workflow.step_ids import named_steps
 from agentnb.workflow.step_reader import StepReader
+from agentnb.workflow.tasks.reading import is_task_file, read_tasks_with_problems
 from agentnb.workflow.yaml_source import ListNode, MappingNode, Node, kind_of, read_yaml
 
 OF_FILES = ("agents", "workflow", "limits", "inputs")
@@ -25,10 +25,6 @@ NO_STEPS = "workflow: no steps configured"
 _EXAMPLE = "Such as: workflow: [{type: agent, name: writer}]"
 
 
-ReadOther: TypeAlias = Callable[[str, Problems, Collection[str]], bool]
-"""Reads a text of another form with inputs of these names and notes what is wrong in it; returns whether it has that form."""
-
-
 def read_workflow(
     text: str,
     source: str = "",
@@ -37,22 +33,23 @@ def read_workflow(
     agents: Collection[str] = (),
     tools: Collection[str] | None = None,
     inputs: Collection[str] | None = None,
-    read_other: ReadOther | None = None,
+    with_files: bool = False,
 ) -> WorkflowSpec:
     """Return the workflow that a YAML text declares; raise `WorkflowProblems` with all that is wrong in it.
 
     ``source`` is the file, for messages. ``strict``: what would be a warning is a problem. ``agents``: names of agents that are
     passed in Python, and replace those of the file. ``tools``: the names of all tools, and ``inputs``: those of what is passed
-    besides the declared inputs; by default these are not checked. ``read_other``: with it the files that it runs are
-    checked too, and it reads those that are no workflow. Warnings are in ``.warnings`` of what is returned.
+    besides the declared inputs; by default these are not checked. ``with_files``: the workflows of other files that it runs are
+    checked too. Warnings are in ``.warnings`` of what is returned.
     """
 
-    def read(text: str, problems: Problems, files: FileChecks, inputs: Collection[str]) -> None:
-        if read_other is None or not read_other(text, problems, inputs):
-            read_with_problems(text, problems, agents=agents, tools=tools, files=files)
+    def read(text: str, problems: Problems, files: FileChecks, passed: Collection[str]) -> object:
+        if is_task_file(text):
+            return read_tasks_with_problems(text, problems, passed)
+        return read_with_problems(text, problems, agents=agents, tools=tools, files=files)
 
     problems = Problems(source, strict)
-    files = None if read_other is None else FileChecks(read, source)
+    files = FileChecks(read, source) if with_files else None
     spec = read_with_problems(text, problems, agents=agents, tools=tools, inputs=inputs, files=files)
     problems.check()
     return replace(spec, warnings=tuple(sorted(problems.warnings, key=lambda problem: problem.line)))

@@ -36,7 +36,7 @@ from agentnb.workflow.reading import read_workflow
 from agentnb.workflow.spec import Step, WorkflowSpec, WorkflowStep
 from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.tasks.orchestration import task_orchestration
-from agentnb.workflow.tasks.reading import check_task_file, is_task_file, read_task_file
+from agentnb.workflow.tasks.reading import is_task_file, read_task_file
 from agentnb.workflow.tasks.spec import TaskFile
 
 KEPT = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished)
@@ -78,7 +78,7 @@ class Workflow:
         if is_task_file(text):
             return cls._of_tasks(read_task_file(text, source, strict=strict, inputs=inputs), agents, given)
         names = None if tools is None else tuple([as_tool(one).spec.name for one in given])
-        spec = read_workflow(text, source, strict=strict, agents=tuple(agents or ()), tools=names, read_other=check_task_file)
+        spec = read_workflow(text, source, strict=strict, agents=tuple(agents or ()), tools=names, with_files=True)
         return cls(spec, agents, given)
 
     @classmethod
@@ -243,8 +243,7 @@ class Workflow:
         """Return what opens the workflow of another file, with these settings of `orchestration`."""
 
         def opened(step: WorkflowStep, given: Mapping[str, Any]) -> Orchestration:
-            path = path_beside(self.spec.source, step.file)
-            nested = Workflow.from_yaml(path, agents=agents, tools=tools, inputs=given)
+            nested = Workflow.from_yaml(path_beside(self.spec.source, step.file), agents=agents, tools=tools, inputs=given)
             return nested.orchestration(inputs=given, **settings)
 
         return opened

@@ -7,6 +7,9 @@ import shlex
 import pytest
 from shell_calls import Call, Done, last_run, module, written
 
+from agentnb.runtime.orchestration import Orchestration
+from agentnb.session.recovery import _made_again
+
 LOOK = "def look(n: int) -> str:\n    '''Looks.'''\n    return f'seen {n}'\n"
 FORM = "{type: object, properties: {n: {type: integer}, why: {type: string}}, required: [n, why]}"
 ASKS = f"""
@@ -82,3 +85,11 @@ def test_a_run_that_waits_for_nothing_says_so(cli: Call) -> None:
     )
     done = cli("answer", last_run().id, "yes")
     assert done.code == 2 and "waits for no answer" in done.err
+
+
+def test_the_budget_that_it_was_given_holds_after_the_answer_too(cli: Call) -> None:
+    path = written("ask.yaml", "limits: {budget: 5}\nworkflow:\n  - {type: human, ask: Who?}\n")
+    for given, budget in {(): 5, ("--budget", "0.25"): 0.25}.items():
+        cli("exec", path, *given)
+        made = _made_again(last_run(), tools=(), gates=(), model=None)
+        assert isinstance(made, Orchestration) and made.budget == budget

@@ -286,3 +286,22 @@ def test_an_interrupt_that_python_would_throw_away_while_a_run_is_prepared_ends_
     with pytest.raises(KeyboardInterrupt), foreground.own_interrupts():
         del old
     assert kept() is None
+
+
+def test_an_interrupt_just_before_a_tool_begins_keeps_it_from_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    attempt = foreground_module.attempt
+
+    def interrupted_first(function: Callable[[], Any]) -> Any:
+        signal.raise_signal(signal.SIGINT)  # the tool may begin, and has not
+        return attempt(function)
+
+    def work() -> str:
+        """Works."""
+        ran.append("work")
+        return "done"
+
+    monkeypatch.setattr(foreground_module, "attempt", interrupted_first)
+    with pytest.raises(RunInterrupted):
+        Agent(ScriptedModel([ToolCall("work", {}), "Done."]), tools=[work]).run_sync("go")
+    assert ran == []

@@ -49,14 +49,6 @@ def read_task_file(text: str, source: str = "", *, strict: bool = False, inputs:
     return replace(spec, warnings=tuple(sorted(problems.warnings, key=lambda problem: problem.line)))
 
 
-def check_task_file(text: str, problems: Problems, inputs: Collection[str]) -> bool:
-    """Note what is wrong in a task file that is given inputs of these names; return whether the text is one."""
-    if not is_task_file(text):
-        return False
-    read_tasks_with_problems(text, problems, inputs)
-    return True
-
-
 def read_tasks_with_problems(text: str, problems: Problems, inputs: Collection[str] = ()) -> TaskFile:
     """Return what can be read of a task file, and note in ``problems`` what is wrong; see `read_task_file`."""
     empty = TaskFile(source=problems.source, text=text)
