@@ -88,7 +88,7 @@ class StepOutputs:
         run: Entry = {"output": output} if kind == "condition" else {"output": output, "attempts": event.attempts}
         runs = self._history.setdefault(event.step, []) if kept else [*self._history.get(event.step, ())]
         runs.append(run)
-        named = {} if kind in ("condition", "human", "map", "") else {kind: agent}
+        named = {kind: agent} if agent and kind in ("agent", "tool", "workflow") else {}
         return {**named, "output": output, "runs": runs}
 
     def _keep_runs(self, path: str, entry: Entry) -> None:

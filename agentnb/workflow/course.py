@@ -7,7 +7,7 @@ finished is not run again, and a failed attempt is not waited for again.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from agentnb.core import work_events as w
@@ -53,3 +53,25 @@ class RecordedSteps:
             if not left:
                 del self._left[step]
         return begun
+
+
+def was_given_up(events: Sequence[Event], block: str, before: int) -> bool:
+    """Return whether a child of this block, or of one around it, had failed before the event of the log with this number.
+
+    The block fails with it, and its other children are cancelled.
+    """
+    blocks = {block[:end] for end, character in enumerate(block) if character == "/"} | ({block} if block else set())
+    children: dict[str, set[str]] = {}
+    for event in events[:before]:
+        if isinstance(event, w.StepStarted):
+            children.setdefault(event.parent, set()).add(event.step)
+    for event in reversed(events[:before]):
+        if isinstance(event, w.StepStarted):
+            blocks.discard(event.step)  # what failed before was another attempt at it
+        elif (
+            isinstance(event, w.StepFinished)
+            and event.status == "failed"
+            and any(event.step in children.get(one, ()) for one in blocks)
+        ):
+            return True
+    return False

@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from agentnb.core.events import QuestionAsked
 from agentnb.core.json_schema import plain_data
 from agentnb.core.questions import TEXT, AskedQuestion
+from agentnb.core.work_events import StepStarted
 from agentnb.detect.run import Run
 from agentnb.errors import NobodyToAsk
 from agentnb.runtime.elicitation import CallElicitor, current_call
@@ -82,9 +84,14 @@ class _Performers:
                 raise Suspended("nobody_here") from None
 
     def _asked(self, path: str) -> AskedQuestion | None:
-        """Return what this step asked last, in a process that died or was not waited for."""
-        asked = self._engine.log.run.questions
-        return next((one for one in reversed(asked) if one.question.call_id == path), None)
+        """Return what this attempt at the step asked last, in a process that died or was not waited for."""
+        run = self._engine.log.run
+        for event in reversed(run.events):
+            if isinstance(event, StepStarted) and event.step == path:
+                return None  # what was asked before was another attempt, or another time round a loop
+            if isinstance(event, QuestionAsked) and event.question.call_id == path:
+                return next((one for one in run.questions if one.question.id == event.question.id), None)
+        return None
 
     async def _nested(self, attempt: Attempt, what: Runnable, prompt: str) -> Run:
         """Return the nested run that has completed."""

@@ -41,7 +41,8 @@ class ToolSteps:
         if not outcome.ok:
             code = outcome.error_code or "tool_error"
             words = frozenset({code, "tool_error", "failed", "error"})
-            raise StepEndedBadly(StepFailure(outcome.text, words, is_final=code == "cancelled"))
+            told = outcome.text.rpartition(f"\n{tool.spec.name} did not finish. ")[0]  # the rest is advice for a model
+            raise StepEndedBadly(StepFailure(told or outcome.text, words, is_final=code == "cancelled"))
         return _output(outcome)
 
 

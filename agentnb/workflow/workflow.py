@@ -24,6 +24,7 @@ from agentnb.runtime.run_options import RunOptions
 from agentnb.workflow.agents import Replies, WorkflowAgents
 from agentnb.workflow.deferral import deferred
 from agentnb.workflow.engine import WorkflowEngine
+from agentnb.workflow.failed_together import failed_together
 from agentnb.workflow.graph import graph_of
 from agentnb.workflow.logged import keep_workflow
 from agentnb.workflow.mermaid import mermaid
@@ -225,7 +226,9 @@ def checked(run: Run) -> Run:
     """Return the run; raise `WorkflowError` if it failed."""
     if run.status != "failed" or run.error is None:
         return run
-    raise WorkflowError(run.error.message, run.error.hint, run=run)
+    error = WorkflowError(run.error.message, run.error.hint, run=run)
+    error.others = failed_together(run)[1:]
+    raise error
 
 
 def _path(text_or_path: str | Path) -> Path | None:

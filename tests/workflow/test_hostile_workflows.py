@@ -1,0 +1,145 @@
+"""What goes wrong at the same time, late, or in a way that nobody wrote the step for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from virtual_time import VirtualTimeLoop
+from workflow_examples import played
+
+from agentnb import Run, Workflow
+from agentnb.core.work_events import StepFinished
+from agentnb.errors import WorkflowError, WorkflowProblems
+
+CALLS: Counter[str] = Counter()
+
+
+async def bad(after: float = 1) -> str:
+    """Fail."""
+    CALLS["bad"] += 1
+    await asyncio.sleep(after)
+    raise ValueError(f"bad after {after:g} s")
+
+
+async def ok() -> str:
+    """Do it."""
+    CALLS["ok"] += 1
+    return "ok"
+
+
+async def goes_on() -> str:
+    """Swallow a cancellation."""
+    CALLS["goes_on"] += 1
+    try:
+        await asyncio.sleep(100)
+    except asyncio.CancelledError:
+        await asyncio.sleep(3)
+    return "done all the same"
+
+
+async def fails_when_cancelled() -> str:
+    """Fail instead of ending."""
+    CALLS["fails_when_cancelled"] += 1
+    try:
+        await asyncio.sleep(100)
+    except asyncio.CancelledError:
+        raise ValueError("not now") from None
+    return "done"
+
+
+def steps(text: str, *tools: Callable[..., Any]) -> Workflow:
+    return Workflow.from_yaml(f"workflow:\n{text}\n", tools=tools or (bad, ok, goes_on, fails_when_cancelled))
+
+
+def raised(workflow: Workflow, **settings: Any) -> WorkflowError:
+    with pytest.raises(WorkflowError) as caught, asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(workflow.run(show=False, **settings))
+    return caught.value
+
+
+def statuses(run: Run) -> dict[str, str]:
+    return {name: one.status for name, one in run.step_records.items()}
+
+
+@pytest.mark.req("R4.22", "K4.8")
+def test_the_first_failure_is_raised_and_has_the_others_that_failed_with_it() -> None:
+    block = """
+  - id: p
+    type: parallel
+    retry: {max_attempts: ATTEMPTS, initial_delay_seconds: 0}
+    steps:
+      - {id: x, type: tool, name: bad}
+      - {id: inner, type: parallel, steps: [{id: y, type: tool, name: bad, args: {after: 1.0}}, {id: o, type: tool, name: ok}]}
+      - {id: late, type: tool, name: bad, args: {after: 9}}
+"""
+    for attempts in ("0", "1"):
+        error = raised(steps(block.replace("ATTEMPTS", attempts)))
+        assert isinstance(error.run, Run)
+        failed = [event.step for event in error.run.events if isinstance(event, StepFinished) and event.status == "failed"]
+        first, *others = [one for one in failed if one in ("p/x", "p/inner/y")][-2:]
+        assert error.what == f"step {first}: ValueError: bad after 1 s"
+        assert [(one.id, one.error) for one in error.others] == [(others[0], "ValueError: bad after 1 s")]
+        assert statuses(error.run)["p/late"] == "cancelled"
+    alone = raised(steps("  - {id: e, type: tool, name: bad, on_error: {continue: 1}}\n  - {id: x, type: tool, name: bad}"))
+    assert alone.others == ()
+
+
+def test_nothing_follows_a_step_that_swallowed_the_cancellation_of_its_block(subtests: pytest.Subtests) -> None:
+    for child, call, status in [
+        ("{id: y, type: tool, name: goes_on}", "goes_on", "completed"),
+        ("{id: y, type: tool, name: fails_when_cancelled, retry: {max_attempts: 3}}", "fails_when_cancelled", "cancelled"),
+        (
+            '{type: condition, condition: "true", true: [{id: y, type: tool, name: goes_on}, {id: z, type: tool, name: ok}]}',
+            "goes_on",
+            "completed",
+        ),
+    ]:
+        with subtests.test(child):
+            CALLS.clear()
+            run = played(steps(f"  - {{id: p, type: parallel, steps: [{{id: x, type: tool, name: bad}}, {child}]}}"), "", {})
+            assert run.error is not None and run.error.message == "step p/x: ValueError: bad after 1 s"
+            assert {"bad": 1, call: 1} == CALLS
+            assert statuses(run)["p/y"] == status
+
+
+def test_a_step_that_waits_for_its_next_attempt_is_cancelled_with_its_block() -> None:
+    run = played(
+        steps("""
+  - id: p
+    type: parallel
+    steps:
+      - {id: x, type: tool, name: bad, args: {after: 3}}
+      - {id: y, type: tool, name: bad, retry: {max_attempts: 3, initial_delay_seconds: 50}}
+"""),
+        "",
+        {},
+    )
+    assert statuses(run) == {"p": "failed", "p/x": "failed", "p/y": "cancelled"}
+
+
+def test_a_block_that_failed_continues_with_a_value() -> None:
+    run = played(
+        steps("""
+  - {id: p, type: parallel, on_error: {continue: none}, steps: [{id: x, type: tool, name: bad}, {id: y, type: tool, name: ok}]}
+  - {id: m, type: map, over: [1, 2], on_error: {continue: [7]}, step: {type: tool, name: bad}}
+  - {id: z, type: tool, name: ok}
+"""),
+        "",
+        {},
+    )
+    assert run.steps["p"] == {"output": "none", "runs": [{"output": "none", "attempts": 1}]}
+    assert run.steps["m"]["output"] == [7] and run.text == "ok"
+
+
+def test_the_step_of_a_map_is_no_condition() -> None:
+    both = "{type: condition, condition: '{{ $item > 1 }}', true: [{id: a, type: tool, name: ok}]}"
+    with pytest.raises(WorkflowProblems, match="the step of a map cannot be a condition"):
+        steps(f"  - {{id: m, type: map, over: [1, 2], step: {both}}}")
+    block = f"{{type: parallel, steps: [{both}]}}"
+    run = played(steps(f"  - {{id: m, type: map, over: [1, 2], step: {block}}}"), "", {})
+    first, second = run.steps["m"]["output"]
+    assert list(first) == ["condition_1"] and list(second) == ["condition_1", "a"]
