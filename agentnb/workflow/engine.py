@@ -28,7 +28,7 @@ from agentnb.workflow import spec as s
 from agentnb.workflow.course import RecordedSteps, was_given_up
 from agentnb.workflow.json_in_text import json_values
 from agentnb.workflow.loops import LoopCounters, LoopLimitReached
-from agentnb.workflow.step_failures import StepFailure, of_error
+from agentnb.workflow.step_failures import StepFailure, failure_of_logged, of_error
 from agentnb.workflow.templates import Scope, rendered, truth
 
 JITTER = 0.1
@@ -347,7 +347,7 @@ class WorkflowEngine(StepOrchestrator):
             self._finish(path, "completed", output=handling.continue_with, error=failure.text, attempts=attempts)
             done(handling.continue_with)
             return None
-        self._finish(path, "failed", error=failure.text, attempts=attempts)
+        self._finish(path, "failed", error=failure.text, attempts=attempts, words=failure.logged_words)
         if handling.goto is not None:
             return Jump(handling.goto, step.id)
         raise _Failed(path, failure)
@@ -366,7 +366,7 @@ class WorkflowEngine(StepOrchestrator):
             await asyncio.get_running_loop().create_future()
         if step.on_error.goto is not None:
             return Jump(step.on_error.goto, step.id)
-        raise _Failed(event.step, StepFailure(event.error))
+        raise _Failed(event.step, failure_of_logged(event.error, event.words))
 
     def record(self, kind: Any, step: str, **fields: Any) -> Any:
         """Log an event of a step, unless the log of a recovered run has it already; return it."""

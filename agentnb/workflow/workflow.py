@@ -9,6 +9,7 @@ from typing import Any
 
 from agentnb.agent.agent import Agent
 from agentnb.core import work_events as w
+from agentnb.core.json_schema import plain_data
 from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, WorkflowError, near
@@ -205,7 +206,7 @@ class Workflow:
             if name not in self.spec.inputs:
                 known = near(name, self.spec.inputs) or "It declares none: add inputs: to it"
                 raise SettingsError(f"The workflow has no input {name}", known)
-        return {**self.spec.inputs, **given}
+        return dict(plain_data({**self.spec.inputs, **given}, "The inputs"))  # as the log has them
 
     def _earlier(self, first: str, of: Run | None) -> tuple[w.StepStarted | Any, ...]:
         """Return the events of a run that say what the steps before this one gave."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from virtual_time import VirtualTimeLoop
 from workflow_examples import played
 
-from agentnb import Run, Workflow
+from agentnb import Agent, Run, ToolCall, Workflow
 from agentnb.core.work_events import StepFinished
-from agentnb.errors import WorkflowError, WorkflowProblems
+from agentnb.errors import SettingsError, WorkflowError, WorkflowProblems
+from agentnb.models import ScriptedModel
 
 CALLS: Counter[str] = Counter()
 
@@ -143,3 +147,50 @@ def test_the_step_of_a_map_is_no_condition() -> None:
     run = played(steps(f"  - {{id: m, type: map, over: [1, 2], step: {block}}}"), "", {})
     first, second = run.steps["m"]["output"]
     assert list(first) == ["condition_1"] and list(second) == ["condition_1", "a"]
+
+
+def test_plain_functions_take_turns_on_the_thread_that_waits() -> None:
+    threads: list[str] = []
+    busy = threading.Lock()
+
+    def look() -> str:
+        """Look."""
+        assert busy.acquire(blocking=False), "another function is still at work"
+        threads.append(threading.current_thread().name)
+        time.sleep(0.01)
+        busy.release()
+        return "seen"
+
+    agents = {name: Agent(ScriptedModel([ToolCall("look", {}), "Done."]), tools=[look], name=name) for name in ("a", "b")}
+    text = """
+workflow:
+  - id: p
+    type: parallel
+    steps: [{id: x, type: tool, name: look}, {id: y, type: agent, name: a}, {id: z, type: agent, name: b}]
+"""
+    run = Workflow.from_yaml(text, tools=[look], agents=agents).run_sync(show=False)
+    assert run.status == "completed" and threads == [threading.current_thread().name] * 3
+
+
+def test_half_characters_and_odd_values_stay_data() -> None:
+    async def half() -> dict[str, Any]:
+        """Half a character."""
+        return {"a": "half \ud83d", "n": [1]}
+
+    async def echo(x: Any) -> Any:
+        """Return it."""
+        return x
+
+    text = """
+inputs: {when: null}
+workflow:
+  - {id: h, type: tool, name: half}
+  - {id: e, type: tool, name: echo, args: {x: "{{ $steps.h.output.n[0] }}"}}
+  - {id: i, type: tool, name: echo, args: {x: "{{ $inputs.when }}"}}
+"""
+    workflow = Workflow.from_yaml(text, tools=[half, echo])
+    run = played(workflow, "", {}, inputs={"when": datetime(2026, 1, 2, tzinfo=UTC)})
+    assert (run.steps["h"]["output"], run.steps["e"]["output"]) == ({"a": "half \ufffd", "n": [1]}, 1)
+    assert run.steps["i"]["output"] == "2026-01-02T00:00:00Z" == run.settings["inputs"]["when"]
+    with pytest.raises(SettingsError, match="The inputs cannot be written as JSON"):
+        played(workflow, "", {}, inputs={"when": object()})

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from virtual_time import VirtualTimeLoop
 
-from agentnb import Run, Store, Workflow, recover
+from agentnb import Agent, Run, Store, Workflow, recover
 from agentnb.core.events import AnyEvent
 from agentnb.core.work_events import StepAttempted, StepFinished
 from agentnb.errors import WorkflowError
+from agentnb.models import ScriptedModel
 from agentnb.traces.run_file import RunFile
 
 TEXT = """
@@ -135,3 +136,95 @@ def test_a_step_of_the_person_waits_without_a_process_and_the_answer_resumes_the
 def test_without_anybody_and_without_a_store_the_step_fails_and_says_so() -> None:
     with pytest.raises(WorkflowError, match="step both/h: There is nobody to ask"):
         by_itself(Workflow.from_yaml(ASKS, tools=[Work().work]).run(show=False))
+
+
+ROUND_AGAIN = """
+workflow:
+  - {id: first, type: agent, name: a}
+  - id: both
+    type: parallel
+    retry: {max_attempts: 1, initial_delay_seconds: 0, on: [tool_error]}
+    steps:
+      - {id: left, type: agent, name: a}
+      - {id: right, type: tool, name: work, args: {what: right}}
+  - {id: asked, type: human, ask: "Which?"}
+  - {id: again, type: condition, condition: "{{ len($steps.first.runs) >= 2 }}", false: {goto: first}}
+  - {id: lost, type: tool, name: work, args: {what: lost}, on_error: {goto: last}}
+  - {id: never, type: tool, name: work, args: {what: never}}
+  - {id: last, type: agent, name: a, context: none}
+"""
+
+
+@pytest.mark.slow("it dies after each of 80 events")
+def test_agents_questions_and_failures_stand_as_they_were_when_the_process_died(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    class Person:
+        def __init__(self, said: int) -> None:
+            self.said = said
+
+        def __call__(self, question: Any) -> str:
+            self.said += 1
+            return f"answer {self.said}"
+
+    def workflow(*failing: str) -> Workflow:
+        agent = Agent(ScriptedModel(["Said."] * 9), name="a")
+        return Workflow.from_yaml(ROUND_AGAIN, agents={"a": agent}, tools=[Work(*failing).work])
+
+    store = Snapshots(tmp_path / "whole")
+    whole = by_itself(workflow("right", "lost").run(store=store, show=False, answer=Person(0)))
+    assert whole.status == "completed" and whole.back_edges == {"again -> first": 1}
+    for folder in store.kept[:-1]:
+        here = Store(folder)
+        before = here.load(whole.id)
+        with subtests.test(f"{folder.name}: {type(before.events[-1]).__name__}"):
+            failed = {event.step for event in before.events if isinstance(event, StepFinished) and event.status == "failed"}
+            failing = [one for one in ("right", "lost") if {one, f"both/{one}"}.isdisjoint(failed)]
+            person = Person(sum(1 for one in before.questions if one.outcome == "answered"))
+            again = workflow(*failing).orchestration()
+            run = by_itself(recover(whole.id, agent=again, store=here, answer=person))
+            assert run.step_context == whole.step_context, run.error
+            assert (finished(run), run.back_edges) == (finished(whole), whole.back_edges)
+            assert [one.answer for one in run.questions if one.outcome == "answered"] == ["answer 1", "answer 2"]
+            assert len(here.ids()) == len(store.ids())  # nested runs were resumed, and none was run again
+
+
+def test_what_was_cancelled_with_its_run_or_its_block_is_run_again_if_the_process_died_before_their_end(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    text = """
+workflow:
+  - {id: t, type: parallel, TIMEOUT steps: [{id: x, type: tool, name: slow}, {id: y, type: tool, name: slow}]}
+"""
+    going: list[asyncio.Event] = []
+
+    async def slow() -> str:
+        """Wait for ever."""
+        going[0].set()
+        await asyncio.Event().wait()
+        return "never"
+
+    async def fast() -> str:
+        """Do it."""
+        return "done"
+
+    fast.__name__ = "slow"
+
+    async def stopped(workflow: Workflow, store: Store) -> None:
+        going[:] = [asyncio.Event()]
+        task = asyncio.ensure_future(workflow.run(store=store, show=False))
+        await going[0].wait()
+        await asyncio.sleep(1)
+        task.cancel()
+        await asyncio.wait([task])
+
+    for timeout in ("", "timeout: 0.5,"):
+        store = Snapshots(tmp_path / f"whole-{timeout[:1]}" / "runs")
+        by_itself(stopped(Workflow.from_yaml(text.replace("TIMEOUT", timeout), tools=[slow]), store))
+        ended = [folder for folder in store.kept if Store(folder).load(store.ids()[0]).status == "interrupted"]
+        for folder in ended:
+            with subtests.test(f"{timeout} {folder.name}"):
+                before = Store(folder).load(store.ids()[0])
+                run = by_itself(asyncio.wait_for(recover(before.id, tools=[fast], store=Store(folder)), 1000))
+                is_given_up = before.step_records.get("t") is not None and before.step_records["t"].status != "running"
+                assert run.status == ("failed" if is_given_up and timeout else "completed"), run.error
