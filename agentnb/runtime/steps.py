@@ -218,6 +218,10 @@ class StepOrchestrator:
         finally:
             writer.close()  # also if it was refused: nobody else could resume it
 
+    def nested_log(self, run_id: str) -> Run | None:
+        """Return a nested run as a process that died left it; None if it has no log."""
+        return self._store_for(run_id).load(run_id) if self._has_log(run_id) else None
+
     def _finish(
         self,
         step: str,

@@ -74,7 +74,9 @@ def _made_again(run: Run, *, tools: Iterable[Any], gates: Iterable[Gate], model:
         return agent_of(run, tools=tools, gates=gates, model=model)
     settings = {"gates": tuple(gates)} if gates else None
     inputs = run.settings.get("inputs")
-    return Workflow.of_run(run, tools=tools).orchestration(model=model, inputs=inputs, agent_settings=settings)
+    return Workflow.of_run(run, tools=tools).orchestration(
+        model=model, inputs=inputs, agent_settings=settings, checks_files=False
+    )
 
 
 def _check_agent(agent: object) -> None:

@@ -88,12 +88,12 @@ class WorkflowEngine(StepOrchestrator):
         performers: Performers,
         inputs: Mapping[str, Any],
         deferred: Mapping[str, int],
-        earlier: tuple[Any, ...] = (),
         first: str | None = None,
+        earlier: tuple[Any, ...] = (),
     ) -> None:
         """``performers``: what does the work; ``deferred``: by the path of a condition, how many of the steps after it in its
-        list run before it; ``earlier``: events of another run, whose outputs this one begins with; ``first``: the id of the
-        step that it begins at.
+        list run before it; ``first``: the id of the step that it begins at; ``earlier``: events of another run, whose outputs
+        it begins with.
         """
         super().__init__(lifecycle, elicitation)
         self.elicitation = elicitation

@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from agentnb.agent.agent import Agent
 from agentnb.core.events import QuestionAsked
 from agentnb.core.json_schema import plain_data
 from agentnb.core.questions import TEXT, AskedQuestion
 from agentnb.core.work_events import StepStarted
 from agentnb.detect.run import Run
 from agentnb.errors import NobodyToAsk
-from agentnb.runtime.elicitation import CallElicitor, current_call
+from agentnb.runtime.elicitation import CallElicitor, Elicitation, current_call
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.steps import Runnable
@@ -24,8 +25,8 @@ from agentnb.workflow.step_failures import StepEndedBadly, of_run
 from agentnb.workflow.templates import rendered, rendered_text
 from agentnb.workflow.tool_steps import ToolSteps
 
-OpenWorkflow = Callable[[s.WorkflowStep, Mapping[str, Any]], Runnable]
-"""Returns the workflow of another file with these inputs, ready to run."""
+OpenWorkflow = Callable[[s.WorkflowStep, Mapping[str, Any], Run | None], Runnable]
+"""Returns the workflow of another file with these inputs, ready to run; or that of a run, ready to be resumed."""
 
 
 def performers(agents: WorkflowAgents, opened: OpenWorkflow) -> Performers:
@@ -66,7 +67,9 @@ class _Performers:
     async def _workflow(self, step: s.WorkflowStep, attempt: Attempt) -> str:
         scope = attempt.place.scope
         prompt = scope.prompt if step.prompt is None else rendered_text(step.prompt, scope)
-        return (await self._nested(attempt, self._opened(step, rendered(dict(step.inputs), scope)), prompt)).text
+        before = None if attempt.is_new else self._engine.nested_log(attempt.run_id)
+        what = self._opened(step, rendered(dict(step.inputs), scope), before)
+        return (await self._nested(attempt, what, prompt)).text
 
     async def _human(self, step: s.HumanStep, attempt: Attempt) -> Any:
         question, schema = rendered_text(step.ask, attempt.place.scope), _schema(step)
@@ -78,8 +81,8 @@ class _Performers:
             try:
                 return await asker.ask_before(question, schema, None, asked_as, "human_step")
             except NobodyToAsk:
-                if not self._engine.elicitation.suspends:
-                    raise
+                if not self._engine.elicitation.suspends and not asked_as:
+                    raise  # a run that waited for this answer goes on waiting
                 asker.leave_open(question, schema, asked_as, "human_step")
                 raise Suspended("nobody_here") from None
 
@@ -95,10 +98,10 @@ class _Performers:
 
     async def _nested(self, attempt: Attempt, what: Runnable, prompt: str) -> Run:
         """Return the nested run that has completed."""
-        elicitation, options = self._engine.elicitation, None
-        if elicitation.suspends or not attempt.is_new:
-            answers = None if attempt.is_new else elicitation.given or None
-            options = RunOptions(suspend=elicitation.suspends, answers=answers)
+        elicitation = self._engine.elicitation
+        options = RunOptions(suspend=True) if elicitation.suspends else None
+        if not attempt.is_new and (before := self._engine.nested_log(attempt.run_id)) is not None:
+            options = _answers_for(before, what, elicitation)
         with self._asks(attempt):
             run = await self._engine.nested_run(attempt.run_id, what, prompt, options, is_new=attempt.is_new)
         if run.is_suspended:
@@ -124,6 +127,13 @@ class _Performers:
             with suppress(ValueError):  # a run that was not awaited is closed from another context
                 current_call.reset(outer)
             asker.close()
+
+
+def _answers_for(run: Run, what: Runnable, elicitation: Elicitation) -> RunOptions:
+    """Return the options with which a nested run is resumed: an agent takes only the answers to its own questions."""
+    open_ids = {question.id for question in run.waiting}
+    answers = {name: value for name, value in elicitation.given.items() if name in open_ids or not isinstance(what, Agent)}
+    return RunOptions(suspend=elicitation.suspends or run.is_suspended, answers=answers or None)
 
 
 def _schema(step: s.HumanStep) -> dict[str, Any]:

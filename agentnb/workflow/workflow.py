@@ -29,6 +29,7 @@ from agentnb.workflow.failed_together import failed_together
 from agentnb.workflow.graph import graph_of
 from agentnb.workflow.logged import keep_workflow
 from agentnb.workflow.mermaid import mermaid
+from agentnb.workflow.nested_files import NestedFiles
 from agentnb.workflow.node_states import node_states
 from agentnb.workflow.perform import performers
 from agentnb.workflow.problems import Problem
@@ -170,38 +171,45 @@ class Workflow:
         budget: float | None = None,
         agent_settings: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
+        files: NestedFiles | None = None,
+        checks_files: bool = True,
     ) -> Orchestration:
         """Return the runs of it with these settings: what can be started, nested in another run, limited and resumed.
 
         ``budget``: in US dollars, instead of that of the file; ``agent_settings``: of all agents that the file declares, such
-        as ``gates``; ``settings``: plain data for the log. Raises `SettingsError` for what cannot work.
+        as ``gates``; ``settings``: plain data for the log; ``files``: those of nested workflows that were read;
+        ``checks_files``: read all others now, as for a new run, rather than when their steps begin. Raises `SettingsError` for
+        what cannot work.
         """
         known = {**(self.agents or {}), **(agents or {})}
-        made = WorkflowAgents(
-            self.spec.agents, known, [*self.tools, *tools], model=model, replies=replies, settings=agent_settings
-        )
-        for step in _tool_names(self.spec.steps):
-            made.tool(step)
-        values, waits = self._inputs(inputs or {}), deferred(self.spec.steps)
+        all_tools = (*self.tools, *tools)
+        made = WorkflowAgents(self.spec.agents, known, all_tools, model=model, replies=replies, settings=agent_settings)
+        made.check_tools(_tool_names(self.spec.steps))
+        values, waits = self._inputs(inputs), deferred(self.spec.steps)
         earlier = () if rerun_from is None else self._earlier(rerun_from, of)
-
-        def opened(step: WorkflowStep, given: Mapping[str, Any]) -> Orchestration:
-            path = Path(self.spec.source or ".").parent / step.file
-            nested = Workflow.from_yaml(path, agents=known, tools=[*self.tools, *tools])
-            return nested.orchestration(model=model, replies=replies, inputs=given, agent_settings=agent_settings)
+        nested = {"model": model, "replies": replies, "agent_settings": agent_settings}
+        opened = _NestedWorkflows(self.spec, known, all_tools, nested, files or NestedFiles(known))
+        if checks_files:
+            opened.check()
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> WorkflowEngine:
-            return WorkflowEngine(
-                lifecycle, elicitation, self.spec, performers(made, opened), values, waits, earlier, rerun_from
-            )
+            run = lifecycle.log.run
+            begins = rerun_of(run) if run.events else (rerun_from, earlier)
+            return WorkflowEngine(lifecycle, elicitation, self.spec, performers(made, opened), values, waits, *begins)
 
-        name = Path(self.spec.source).stem if self.spec.source else "workflow"
         keep_workflow(self.spec)
-        logged = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": values, **(settings or {})}
+        logged: dict[str, Any] = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": values}
+        if of is not None and rerun_from is not None:
+            logged["rerun"] = {"step": rerun_from, "of": of.id, "events": len(earlier)}
         limits = {**self.spec.limits, **({} if budget is None else {"budget": budget})}
-        return Orchestration(make=make, name=name, settings=logged, **limits)
+        return Orchestration(make=make, name=self._name, settings={**logged, **(settings or {})}, **limits)
 
-    def _inputs(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    @property
+    def _name(self) -> str:
+        return Path(self.spec.source).stem if self.spec.source else "workflow"
+
+    def _inputs(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
+        given = given or {}
         for name in given:
             if name not in self.spec.inputs:
                 known = near(name, self.spec.inputs) or "It declares none: add inputs: to it"
@@ -217,10 +225,49 @@ class Workflow:
             raise SettingsError(f"rerun_from={first!r} needs the run with the earlier outputs", "Give it: of=run")
         before = self.spec.steps[: ids.index(first)]
         missing = [step.id for step in before if step.kind not in ("goto", "condition") and step.id not in of.steps]
-        if missing:
+        if missing and first not in of.step_records:  # a run that came so far may have gone past some
             raise SettingsError(f"Run {of.id} has no output of {missing[0]}", f"Begin there: rerun_from={missing[0]!r}")
         roots = {step.id for one in before for step in _with_branches(one)}
         return tuple([one for one in of.events if isinstance(one, KEPT) and one.step.partition("/")[0] in roots])
+
+
+@dataclass(frozen=True, slots=True)
+class _NestedWorkflows:
+    """The workflows that the steps of one run as files."""
+
+    spec: WorkflowSpec
+    agents: Mapping[str, Agent]
+    tools: tuple[Any, ...]
+    settings: Mapping[str, Any]
+    files: NestedFiles
+
+    def __call__(self, step: WorkflowStep, inputs: Mapping[str, Any], before: Run | None) -> Orchestration:
+        """Return the workflow of a step; of a run that is resumed, the one in its log."""
+        return self._opened(step, inputs, before, checks_files=False)
+
+    def check(self) -> None:
+        """Find what cannot work in the files, and in those that they name, before anything runs."""
+        for step in self.files.unread(self.spec.steps, self.spec.source):
+            self._opened(step, step.inputs, None, checks_files=True)
+
+    def _opened(
+        self, step: WorkflowStep, inputs: Mapping[str, Any], before: Run | None, *, checks_files: bool
+    ) -> Orchestration:
+        spec = self.files.spec_of(step, self.spec.source, before)
+        nested = Workflow(spec, self.agents, self.tools)
+        return nested.orchestration(**self.settings, inputs=inputs, files=self.files, checks_files=checks_files)
+
+
+def rerun_of(run: Run) -> tuple[str | None, tuple[Any, ...]]:
+    """Return the step that a run began at and the events that it took from another; None and no events if at the first."""
+    rerun = run.settings.get("rerun")
+    if not isinstance(rerun, dict):
+        return None, ()
+    earlier = tuple([event for event in run.events if isinstance(event, KEPT)][: rerun["events"]])
+    if len(earlier) < rerun["events"]:
+        hint = f"Begin it again: wf.run(rerun_from={rerun['step']!r}, of=run)"
+        raise SettingsError(f"The process of run {run.id} died before it had the outputs of run {rerun['of']}", hint)
+    return rerun["step"], earlier
 
 
 def checked(run: Run) -> Run:

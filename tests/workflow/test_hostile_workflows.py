@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -194,3 +195,31 @@ workflow:
     assert run.steps["i"]["output"] == "2026-01-02T00:00:00Z" == run.settings["inputs"]["when"]
     with pytest.raises(SettingsError, match="The inputs cannot be written as JSON"):
         played(workflow, "", {}, inputs={"when": object()})
+
+
+def test_files_of_nested_workflows_are_checked_before_anything_runs(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    (tmp_path / "good.yaml").write_text("inputs: {n: 1}\nworkflow: [{id: g, type: tool, name: ok}]\n")
+    (tmp_path / "bad.yaml").write_text("workflow:\n  - {id: x, type: nope}\n")
+    (tmp_path / "deep.yaml").write_text("workflow:\n  - {id: y, type: workflow, file: bad.yaml}\n")
+    (tmp_path / "round.yaml").write_text("workflow:\n  - {id: z, type: workflow, file: outer.yaml}\n")
+    outer = tmp_path / "outer.yaml"
+    for file, wrong in [
+        ("nowhere.yaml", "step n: there is no file .*nowhere.yaml"),
+        ("bad.yaml", "unknown type"),
+        ("deep.yaml", "bad.yaml:2: workflow step.* unknown type"),
+        ("good.yaml, inputs: {m: 2}", "no input m"),
+        ("round.yaml", "nested 20 levels deep"),
+        ("good.yaml", ""),
+    ]:
+        with subtests.test(file):
+            CALLS.clear()
+            outer.write_text(
+                f"workflow:\n  - {{type: tool, name: ok}}\n  - {{id: n, type: workflow, file: {file}}}\n", encoding="utf-8"
+            )
+            workflow = Workflow.from_yaml(outer, tools=[ok])
+            if not wrong:
+                assert played(workflow, "", {}).status == "completed"
+                continue
+            with pytest.raises((SettingsError, WorkflowError), match=wrong):
+                workflow.run_sync(show=False)
+            assert CALLS["ok"] == (10 if file == "round.yaml" else 0)

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from virtual_time import VirtualTimeLoop
 
-from agentnb import Agent, Run, Store, Workflow, recover
+from agentnb import Agent, Run, Store, ToolCall, Workflow, recover
 from agentnb.core.events import AnyEvent
 from agentnb.core.work_events import StepAttempted, StepFinished
-from agentnb.errors import WorkflowError
+from agentnb.errors import SettingsError, WorkflowError
 from agentnb.models import ScriptedModel
+from agentnb.policies.gates import Ask
 from agentnb.traces.run_file import RunFile
 
 TEXT = """
@@ -228,3 +229,88 @@ workflow:
                 run = by_itself(asyncio.wait_for(recover(before.id, tools=[fast], store=Store(folder)), 1000))
                 is_given_up = before.step_records.get("t") is not None and before.step_records["t"].status != "running"
                 assert run.status == ("failed" if is_given_up and timeout else "completed"), run.error
+
+
+def test_what_the_log_says_counts_whatever_the_files_have_become(tmp_path: Path) -> None:
+    inner, outer, store = tmp_path / "inner.yaml", tmp_path / "outer.yaml", Snapshots(tmp_path / "whole")
+    inner.write_text(
+        "workflow: [{id: i, type: tool, name: work, args: {what: i}}, {id: j, type: tool, name: work, args: {what: j}}]"
+    )
+    outer.write_text("workflow:\n  - {id: n, type: workflow, file: inner.yaml}\n")
+    whole = by_itself(Workflow.from_yaml(outer, tools=[Work().work]).run(store=store, show=False))
+    inner.write_text("workflow: [{id: renamed, type: tool, name: gone, args: {what: other}}]")
+    outer.write_text("workflow:\n  - {id: other, type: tool, name: work, args: {what: other}}\n")
+    done: Counter[str] = Counter()
+    for folder in store.kept[:-1]:
+        here, work = Store(folder), Work()
+        before = here.load(whole.id)
+        with pytest.raises(SettingsError, match="another workflow"):
+            by_itself(recover(whole.id, agent=Workflow.from_yaml(outer, tools=[work.work]).orchestration(), store=here))
+        if not before.step_records or not here.has(before.step_records["n"].nested):
+            continue  # the nested run had not begun: it is the file as it is now
+        run = by_itself(recover(whole.id, tools=[work.work], store=here))
+        assert (run.status, run.text) == ("completed", "j done")
+        done += work.done
+    assert set(done) == {"i", "j"}
+
+
+GATED = """
+workflow:
+  - id: p
+    type: parallel
+    steps: [{id: x, type: agent, name: a}, {id: y, type: agent, name: b}, {id: h, type: human, ask: "Which?"}]
+"""
+
+
+def test_agents_that_ask_wait_without_a_process_too_and_each_gets_the_answers_to_its_own_questions(tmp_path: Path) -> None:
+    paid: list[int] = []
+
+    def pay(euros: int) -> str:
+        """Pay."""
+        paid.append(euros)
+        return "paid"
+
+    def ask(call: Any, run: Run) -> Ask:
+        return Ask("May it?")
+
+    def saying(*replies: Any) -> Workflow:
+        agents = {name: Agent(ScriptedModel(replies), tools=[pay], gates=[ask], name=name) for name in "ab"}
+        return Workflow.from_yaml(GATED, agents=agents)
+
+    store = Store(tmp_path)
+    asking = saying(ToolCall("pay", {"euros": 1}))
+    waiting = by_itself(asking.run(store=store, suspend=True, show=False))
+    asked = {question.id: question for run_id in store.ids() for question in store.load(run_id).waiting}
+    assert waiting.is_suspended and [one.kind for one in asked.values()].count("approval") == 2 and len(asked) == 3
+    (human,) = waiting.waiting
+    left = by_itself(recover(waiting.id, agent=saying().orchestration(), store=store, answers={human.id: "red"}))
+    assert left.is_suspended and paid == [], "what was not answered is waited for further, and fails nothing"
+    answers = {one: True for one in asked if one != human.id}
+    run = by_itself(recover(waiting.id, agent=saying("Done.").orchestration(), store=store, answers=answers))
+    assert (run.status, paid, run.steps["p"]["outputs"]["h"]["output"]) == ("completed", [1, 1], "red")
+
+
+def test_a_run_that_began_at_a_later_step_begins_there_again(tmp_path: Path) -> None:
+    text = """
+workflow:
+  - {id: a, type: tool, name: work, args: {what: a}}
+  - {id: c, type: condition, condition: "{{ len($steps.a.runs) >= 2 }}", false: {goto: a}}
+  - {id: past, type: condition, condition: "{{ $steps.a.output == 'a done' }}", true: {goto: d}}
+  - {id: skipped, type: tool, name: work, args: {what: skipped}}
+  - {id: d, type: tool, name: work, args: {what: d}}
+  - {id: e, type: tool, name: work, args: {what: e}}
+  - {id: c2, type: condition, condition: "{{ len($steps.e.runs) >= 2 }}", false: {goto: d}}
+"""
+    first = by_itself(Workflow.from_yaml(text, tools=[Work().work]).run(show=False))
+    assert first.status == "completed" and first.step_context["order"] == ["a", "c", "past", "d", "e", "c2"]
+    store, work = Snapshots(tmp_path / "whole"), Work()
+    whole = by_itself(Workflow.from_yaml(text, tools=[work.work]).run(store=store, show=False, rerun_from="e", of=first))
+    assert work.done == {"e": 2, "d": 1} and [len(whole.steps[one]["runs"]) for one in "ade"] == [2, 3, 2]
+    for number, folder in enumerate(store.kept[:-1]):
+        here, work = Store(folder), Work()
+        if number < whole.settings["rerun"]["events"]:
+            with pytest.raises(SettingsError, match="died before it had the outputs"):
+                by_itself(recover(whole.id, tools=[work.work], store=here))
+            continue
+        run = by_itself(recover(whole.id, tools=[work.work], store=here))
+        assert run.step_context == whole.step_context and set(work.done) <= {"d", "e"}
