@@ -6,6 +6,7 @@ Importing agentnb loads nothing else: each name is imported on first use.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -121,12 +122,22 @@ def __getattr__(name: str) -> Any:
         if value is None:
             value = import_module(f"{home}.{name}")
         globals()[name] = value
+        _let_recorded_models_read_runs()
         return value
     if name in _LATER:
         from agentnb.errors import NotAvailable
 
         raise NotAvailable(f"agentnb.{name} is not in agentnb {__version__} yet", "The CHANGELOG says what is")
     raise AttributeError(f"module 'agentnb' has no attribute {name!r}")
+
+
+def _let_recorded_models_read_runs() -> None:
+    """Register what reads recorded runs, so that ``Agent("recorded:PATH")`` works; it is loaded when the first run is read."""
+    loaded = sys.modules
+    if "agentnb.models.recorded" in loaded and "agentnb.rerun" not in loaded:  # which registers itself
+        loaded["agentnb.models.recorded"].read_with(
+            lambda source: import_module("agentnb.rerun.recordings").recordings_of(source)
+        )
 
 
 def __dir__() -> list[str]:

@@ -220,6 +220,10 @@ class ExpectationFailed(AgentnbError, AssertionError):
     def __str__(self) -> str:
         return f"{self.what}\n{self.hint}" if "\n" in self.what and self.hint else super().__str__()
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows: what does not hold. The line that expects it is in the cell above."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class RunLimited(AgentnbError, RuntimeError):
     """A run reached a limit with ``on_limit="raise"``; ``.run`` keeps all it did."""

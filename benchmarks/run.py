@@ -237,14 +237,18 @@ def of_many_at_once(base: float, store: Store, rounds: list[int]) -> Rows:
 
 
 def of_replay(base: float, store: Store, rounds: list[int]) -> Rows:
-    memory = median(loop_of(500), 3) / 500
+    """Of each the fastest time, as of the detectors below."""
+    memory = median(loop_of(500), 12, min) / 500
     run = asyncio.run(loop_of(500)())
 
     async def replayed(detect: str | None) -> None:
         replay(run, detect=detect)
 
     return [
-        (f"replay of a round{name}, over a round in memory", median(lambda detect=detect: replayed(detect), 3) / 500 / memory)
+        (
+            f"replay of a round{name}, over a round in memory",
+            median(lambda detect=detect: replayed(detect), 12, min) / 500 / memory,
+        )
         for name, detect in (("", None), (" with the detectors `default`", "default"))
     ]
 

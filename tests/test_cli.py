@@ -251,6 +251,8 @@ def test_what_cannot_be_read_or_written_is_told_in_a_line_with_exit_code_1(subte
     for argv, told in {
         ("show", "unknown"): "There is no run 'unknown'",
         ("show", "missing.jsonl"): "agentnb runs lists the runs",
+        ("show", "missing.json"): "There is no file missing.json",
+        ("table", "runs", "traces/missing"): "There is no file traces/missing",
         ("show", "broken.jsonl"): "broken.jsonl",
         ("show", "x" * 300): "File name too long",
         ("show", run.id, "-o", "."): "The run cannot be saved as .",

@@ -23,6 +23,9 @@ from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions, refuse_former_keywords
 from agentnb.tools.todos.board import Board
 
+_USUAL = RunOptions()
+"""The options of a run that is given none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Agent(AgentSettings):
@@ -201,8 +204,7 @@ class Agent(AgentSettings):
 def _with(options: RunOptions | None, **keywords: Any) -> RunOptions:
     """Return the options with each keyword that is given in place of its option."""
     given = {name: value for name, value in keywords.items() if value is not None}
-    if options is None:
-        return RunOptions(**given)
+    options = options or _USUAL
     return replace(options, **given) if given else options
 
 

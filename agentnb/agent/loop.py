@@ -21,9 +21,8 @@ from agentnb.errors import AgentnbError, ContextOverflow, ModelError
 from agentnb.guidance.prompts import prompt
 from agentnb.models.model import Model
 from agentnb.policies.bundle import PolicyBundle
-from agentnb.policies.direct import called_directly
 from agentnb.policies.ending import ASKED_FOR_TOOLS
-from agentnb.policies.verdict import Continue, Stop, Verdict, after_calls, decide
+from agentnb.policies.verdict import Continue, Stop, Verdict, decide
 from agentnb.runtime.asked_detectors import AskedDetectors
 from agentnb.runtime.compactor import Compactor
 from agentnb.runtime.dispatch import Dispatch
@@ -56,8 +55,8 @@ class Loop:
         self._request_builder = request_builder
         self._dispatch = dispatch
         self._policies = bundle.policies
-        self._after_calls = called_directly(after_calls(bundle.policies))
-        self._guides = called_directly(bundle.guides)
+        self._after_calls = bundle.after_calls
+        self._guides = bundle.direct_guides
         self._note, self._has_detectors = bundle.note, bool(bundle.detectors)
         self._todos = todos or TodoSync(None, log)
         self._calls = ModelCalls(model, log, bundle, self._budget, is_cancelled=lifecycle.is_cancelled)
@@ -138,8 +137,12 @@ class Loop:
         self._round_started = perf_counter()
         last = run.last_finished_round
         nothing_new = last is not None and not last.records and not run.pending
+        seq, at, run_id, parent_id = log.head()
         started = e.RoundStarted(
-            *log.head(),
+            seq,
+            at,
+            run_id,
+            parent_id,
             index=0 if last is None else last.index + 1,
             reason=why.reason,
             before=why.round_status,
@@ -197,7 +200,8 @@ class Loop:
             if found is not None:
                 guidance.append(found)
         for one in guidance[given:]:
-            log.append(e.GuidanceGiven(*log.head(), guidance=one))
+            seq, at, run_id, parent_id = log.head()
+            log.append(e.GuidanceGiven(seq, at, run_id, parent_id, guidance=one))
 
     def _status_of_reply(self, has_calls: bool) -> e.RoundStatus:
         if has_calls:
@@ -209,6 +213,8 @@ class Loop:
     def _finish_round(self, status: e.RoundStatus) -> None:
         log, seconds = self._log, perf_counter() - self._round_started
         index, inside = log.run.last_round.index, self._lifecycle.spent_inside() if self._budget.spent else 0.0
-        log.append(e.RoundFinished(*log.head(), index=index, status=status, seconds=seconds, spent_inside=inside))
+        seq, at, run_id, parent_id = log.head()
+        finished = e.RoundFinished(seq, at, run_id, parent_id, index=index, status=status, seconds=seconds, spent_inside=inside)
+        log.append(finished)
         if self._has_detectors:
             log_findings(log)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_option
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,9 @@ class PendingRun:
         if launch.budget.may_run_out():
             bundle = bundle._replace(policies=(*bundle.policies, WithinBudget(launch.budget)))
         suspension = {"suspends": options.suspend and self._is_kept, "can_suspend": self._is_kept}
-        dispatch = Dispatch(toolbox, log, folder, call_sync, bundle.gates, todos, elicitation, self._start_nested, **suspension)
+        dispatch = Dispatch(
+            toolbox, log, folder, call_sync, bundle.direct_gates, todos, elicitation, self._start_nested, **suspension
+        )
         lifecycle = Lifecycle(
             log,
             launch.inbox,
@@ -215,7 +218,9 @@ class PendingRun:
         given = self.launch.options.work_dir
         chosen = self.agent.work_dir if given is None else given
         try:
-            return Path.cwd() if chosen is None else Path(chosen).expanduser().resolve()
+            if chosen is None:
+                return _path(os.getcwd())  # noqa: PTH109  # `Path.cwd` makes a new path each time
+            return Path(chosen).expanduser().resolve()
         except FileNotFoundError as error:
             raise SettingsError("The current folder is not there any more", "Change to one that is: %cd ~") from error
 
@@ -255,6 +260,12 @@ class PendingRun:
             return todos_at_first(self.carried_board)
         before = self.launch.options.continue_from
         return before.conversation_todos if before is not None and self.board is None else ()
+
+
+@lru_cache(maxsize=16)
+def _path(folder: str) -> Path:
+    # Kept: most runs start in the same folder, and a path takes long to make.
+    return Path(folder)
 
 
 async def _opened_with(log: EventLog) -> Writer:
@@ -347,5 +358,7 @@ def as_prompt(prompt: str | Message) -> Message:
         raise SettingsError(f"A prompt is a message of the user, not of the {message.role}")
     if not message.text.strip():
         raise SettingsError("The prompt is blank", "Write what the agent should do")
+    if message is not prompt:
+        return message
     parts = tuple(Text(encodable(part.text)) if isinstance(part, Text) else part for part in message.parts)
     return bounded(replace(message, parts=parts))

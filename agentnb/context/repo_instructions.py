@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 FILES = ("CLAUDE.md", "AGENT.md", "AGENTS.md")
@@ -55,14 +56,19 @@ def repo_root(folder: Path) -> Path:
 
 
 def _root(folder: Path) -> str:
-    here = found = str(folder)  # as a string: paths take ten times as long
-    # `os.access` raises nothing: neither without permission nor for circular links.
-    while not os.access(f"{found}/.git", os.F_OK):
-        above, _ = os.path.split(found)
-        if above == found:
-            return here
-        found = above
-    return found
+    here = str(folder)
+    for found in _upward(here):
+        # `os.access` raises nothing: neither without permission nor for circular links.
+        if os.access(f"{found}/.git", os.F_OK):
+            return found
+    return here
+
+
+@lru_cache(maxsize=64)
+def _upward(folder: str) -> tuple[str, ...]:
+    """Return the folder and all above it, the nearest first."""
+    # Kept, and as strings: this is needed at the beginning of every run, and paths take long to make.
+    return (folder, *map(str, Path(folder).parents))
 
 
 def _text(root: str, file: str) -> str:

@@ -271,8 +271,9 @@ class RequestBuilder:
         self._failed = [index for index in self._failed if index >= compacted.kept]
         self._take_again(run, 0, compacted.first)
         if compacted.text:
-            after = run.messages[compacted.kept].role if compacted.kept < len(run.messages) else "user"
-            self._put(compacted.first, Message("user" if after == "assistant" else "assistant", (Text(compacted.text),)))
+            after = run.messages[compacted.kept].role if compacted.kept < len(run.messages) else "assistant"
+            by_model = bool(self._messages) and after != "assistant"  # a conversation begins and ends with the user
+            self._put(compacted.first, Message("assistant" if by_model else "user", (Text(compacted.text),)))
         self._take_again(run, compacted.kept, taken)
 
     def _take_again(self, run: Run, start: int, stop: int) -> None:

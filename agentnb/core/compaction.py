@@ -8,9 +8,9 @@ import msgspec
 
 from agentnb.core.usage import NOTHING_USED, Usage
 
-WhyCompacted: TypeAlias = Literal["share", "messages", "overflow"]
+WhyCompacted: TypeAlias = Literal["share", "messages", "overflow", "recorded"]
 """Why a conversation was compacted: it filled its share of the context window, it had too many messages, or the provider
-refused it as too long.
+refused it as too long; ``recorded``: another product did so, and its trace was read.
 """
 
 

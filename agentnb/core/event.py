@@ -32,7 +32,7 @@ ROUND_STATUSES = frozenset(
 )
 
 
-class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
+class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, gc=False):
     """The fields that all events carry. ``seq`` counts from 0 without a gap.
 
     ``at`` is UTC, or None where a foreign trace does not say when it happened.

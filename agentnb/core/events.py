@@ -355,6 +355,18 @@ class ErrorRaised(Event, frozen=True, kw_only=True, tag="error_raised", gc=False
     where: str
 
 
+class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What the events before the end of a stored run add up to, for a list of runs: it then reads no line between.
+
+    They hold as long as the log is as it was written, ``size`` bytes before its last line; nothing else is made of them.
+    """
+
+    size: int
+    rounds: int
+    usage: Usage
+    recovered: int = 0
+
+
 class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False):
     """The last event of a run. ``last_round``: the status of its last round, if the reason to stop changes it."""
 
@@ -362,6 +374,8 @@ class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False
     stop_reason: str
     last_round: RoundStatus = ""
     seconds: float | None = 0.0
+    totals: Totals | None = None
+    """None if no store kept the run, and in logs of earlier versions."""
 
 
 AnyEvent: TypeAlias = (

@@ -159,8 +159,18 @@ def _tool_finished(run: RunState, event: e.ToolFinished) -> None:
     records = [*current.records]
     for place, one in enumerate(records):
         if one.call.id == call_id:
-            how = event.seconds, event.traceback, event.display, one.rule, event.progress, one.role
-            records[place] = CallRecord(one.call, result, *how, one.inner, False, event.printed)
+            records[place] = CallRecord(
+                one.call,
+                result,
+                event.seconds,
+                event.traceback,
+                event.display,
+                one.rule,
+                event.progress,
+                one.role,
+                one.inner,
+                printed=event.printed,
+            )
             run._rounds[-1] = replace(current, records=tuple(records))
             break
     run._results[call_id] = result

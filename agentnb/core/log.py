@@ -12,7 +12,10 @@ Watcher: TypeAlias = Callable[[AnyEvent | Delta], Any]
 
 
 class Writer(Protocol):
-    """Storage for the events of one run."""
+    """Storage for the events of one run.
+
+    If it has a ``size``, the bytes of the log so far, the run ends with a `Totals` for lists of runs.
+    """
 
     def append(self, event: AnyEvent) -> None:
         """Store the event durably before returning; raise OSError if that fails."""

@@ -61,7 +61,7 @@ class ToolResult(Part, tag="tool_result", frozen=True, gc=False):
     @property
     def text(self) -> str:
         """The text of the result."""
-        return "\n".join(part.text for part in self.parts if type(part) is Text)
+        return "\n".join([part.text for part in self.parts if type(part) is Text])
 
 
 AnyPart: TypeAlias = Text | Thinking | Image | ToolCall | ToolResult

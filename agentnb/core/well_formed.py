@@ -12,24 +12,25 @@ from typing import Any
 from agentnb.core import events as e
 from agentnb.core import work_events as w
 from agentnb.core.compaction import Compacted
-from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
-from agentnb.core.nesting import is_too_deep
-from agentnb.core.todos import Todo
-from agentnb.core.usage import Usage
+from agentnb.core.messages import Image, Text, ToolCall, ToolResult
+from agentnb.core.usage import UNKNOWN
+from agentnb.core.well_formed_values import (
+    LARGEST,
+    Wrong,
+    check_depth,
+    check_extensions,
+    check_message,
+    check_number,
+    check_todos,
+    check_tools,
+    check_usage,
+)
 from agentnb.errors import TraceError
 
-LARGEST = 2**63 - 1
-"""The largest whole number that a table can hold."""
-MAX_DEPTH = 300
-"""Levels of data that can be shown and written again in any place; what agentnb writes now has at most 100."""
 YEARS = range(1900, 9000)
 """The years in which times can be shown in any place."""
 ENDS = frozenset({"completed", "limited", "stopped", "cancelled", "failed"})
 """The statuses with which a run can end."""
-
-
-class _Wrong(Exception):
-    """Why an event cannot stand where it stands."""
 
 
 def check_events(events: Sequence[e.AnyEvent], source: str) -> None:
@@ -41,19 +42,19 @@ def check_events(events: Sequence[e.AnyEvent], source: str) -> None:
         else:
             for event in events:
                 reading.take(event)
-    except _Wrong as wrong:
+    except Wrong as wrong:
         raise reading.error(source, wrong) from None
 
 
 def _heads_are_sound(events: Sequence[e.AnyEvent]) -> bool:
     """Return whether what all kinds have in common is sound. All events at once: one by one, it took most of the time."""
-    kinds = [*map(type, events)]
+    if not events or type(events[0]) is not e.RunStarted:
+        return False
     times = [event.at for event in events if event.at is not None]
     return (
         [event.seq for event in events] == [*range(len(events))]
-        and kinds.count(e.RunStarted) == 1
-        and kinds[0] is e.RunStarted
-        and e.RunFinished not in kinds[:-1]
+        and e.RunStarted not in {*map(type, events[1:])}
+        and e.RunFinished not in {*map(type, events[:-1])}
         and len({event.run_id for event in events}) == len({event.parent_id for event in events}) == 1
         and {at.tzinfo for at in times} <= {UTC}
         and (not times or (min(times).year in YEARS and max(times).year in YEARS))
@@ -67,7 +68,7 @@ def checker(source: str) -> Callable[[e.AnyEvent], None]:
     def check(event: e.AnyEvent) -> None:
         try:
             reading.take(event)
-        except _Wrong as wrong:
+        except Wrong as wrong:
             raise reading.error(source, wrong) from None
 
     return check
@@ -94,32 +95,33 @@ class _Reading:
         self.questions: set[str] = set()
 
     def take(self, event: e.AnyEvent) -> None:
-        """Check the event against all before it. Raises `_Wrong`."""
+        """Check the event against all before it. Raises `Wrong`."""
         if event.seq != self.seq:
-            raise _Wrong(f"Event {event.seq} of run {event.run_id} came where {self.seq} was due")
+            raise Wrong(f"Event {event.seq} of run {event.run_id} came where {self.seq} was due")
         if self.over:
-            raise _Wrong(f"{_kind(event)} comes after the end of the run")
+            raise Wrong(f"{_kind(event)} comes after the end of the run")
         kind = type(event)
         if self.seq == 0:
             self.run_id, self.parent_id = event.run_id, event.parent_id
         elif event.run_id != self.run_id or event.parent_id != self.parent_id:
-            raise _Wrong(f"{_kind(event)} is of another run, {event.run_id!r}")
+            raise Wrong(f"{_kind(event)} is of another run, {event.run_id!r}")
         if (kind is e.RunStarted) != (self.seq == 0):
-            raise _Wrong("a log begins with run_started, which stands there once")
+            raise Wrong("a log begins with run_started, which stands there once")
         at = event.at
         if at is not None and (at.tzinfo is None or at.year not in YEARS):
-            raise _Wrong(f"the time {at.isoformat()} has no time zone, or cannot be shown")
+            raise Wrong(f"the time {at.isoformat()} has no time zone, or cannot be shown")
         self.take_sound((event,))
 
     def take_sound(self, events: Iterable[e.AnyEvent]) -> None:
-        """Check what is particular to the kinds of these events. Raises `_Wrong`."""
-        for event in events:
-            check = _CHECKS.get(type(event))
+        """Check what is particular to the kinds of these events. Raises `Wrong`."""
+        check_of, first = _CHECKS.get, self.seq
+        for self.seq, event in enumerate(events, first):
+            check = check_of(type(event))
             if check is not None:
                 check(self, event)
-            self.seq += 1
+        self.seq += 1
 
-    def error(self, source: str, wrong: _Wrong) -> TraceError:
+    def error(self, source: str, wrong: Wrong) -> TraceError:
         """Return the error for the event that was wrong: it is one line in the log, as all before it."""
         return TraceError(
             f"{source}, line {self.seq + 1}: {wrong}", "The log was changed or is damaged; the lines before it are sound"
@@ -130,65 +132,64 @@ class _Reading:
     def in_round(self, event: e.Event) -> None:
         """Check that a round is open."""
         if not self.is_open:
-            raise _Wrong(f"{_kind(event)} comes while no round is open")
+            raise Wrong(f"{_kind(event)} comes while no round is open")
 
     def before_reply(self, event: e.Event) -> None:
         """Check that the open round has no reply yet."""
         if not self.is_open or self.replied:
             self.in_round(event)
-            raise _Wrong(f"{_kind(event)} comes after the reply of its round")
+            raise Wrong(f"{_kind(event)} comes after the reply of its round")
 
     def call_is_open(self, event: e.Event, call_id: str) -> None:
         """Check that the open round has a call of this id without a result."""
         if not self.is_open or call_id not in self.unanswered:
             self.in_round(event)
             why = "has its result already" if call_id in self.calls else "was never made"
-            raise _Wrong(f"{_kind(event)} is about the call {call_id!r}, which {why}")
+            raise Wrong(f"{_kind(event)} is about the call {call_id!r}, which {why}")
 
     def check_compacted(self, compacted: Compacted) -> None:
         """Check that a summary stands for messages that there are."""
         if not 0 <= compacted.first <= compacted.kept <= self.messages or not 0 <= compacted.count <= LARGEST:
             told = f"{compacted.first} to {compacted.kept} of {self.messages}"
-            raise _Wrong(f"the summary stands for messages that there are not: {told}")
+            raise Wrong(f"the summary stands for messages that there are not: {told}")
 
     # The kinds
 
     def run_started(self, event: e.RunStarted) -> None:
         """Check what a run begins with."""
         if not event.run_id:
-            raise _Wrong("the run has no id")
+            raise Wrong("the run has no id")
         if not 1 <= event.schema <= e.SCHEMA:
-            raise _Wrong(f"there is no schema {event.schema}")
+            raise Wrong(f"there is no schema {event.schema}")
         if event.prompt.role != "user":
-            raise _Wrong(f"the prompt is a message of the {event.prompt.role}, not of the user")
+            raise Wrong(f"the prompt is a message of the {event.prompt.role}, not of the user")
         # A workflow may be run without one.
         says = any(isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in event.prompt.parts)
         if event.run_kind == "agent" and not says:
-            raise _Wrong("the prompt is blank")
+            raise Wrong("the prompt is blank")
         for name in ("guidance", "policy", "history"):
             if not isinstance(event.settings.get(name, {}), dict):
-                raise _Wrong(f"settings.{name} is not an object")
-        _check_extensions(event.settings.get("extensions", []))
-        _check_depth("settings", event.settings)
-        for tool in event.tools:
-            _check_depth(f"the schema of {tool.name}", tool.input_schema)
+                raise Wrong(f"settings.{name} is not an object")
+        check_extensions(event.settings.get("extensions", []))
+        check_depth("settings", event.settings)
+        check_tools(event.tools)
         for message in (*event.history, event.prompt):
-            _check_message(message)
-        _check_todos((*event.todos, *event.carried_todos))
+            check_message(message)
+        check_todos((*event.todos, *event.carried_todos))
         self.messages = len(event.history) + 1
         if event.compacted is not None:
             self.check_compacted(event.compacted)
         if event.forked_from is not None:
-            _check_number("forked_from.round", event.forked_from.round)
+            check_number("forked_from.round", event.forked_from.round)
 
     def round_started(self, event: e.RoundStarted) -> None:
         """Check that it is the next round."""
         if self.is_open:
-            raise _Wrong(f"round {event.index} begins before round {self.rounds - 1} has ended")
+            raise Wrong(f"round {event.index} begins before round {self.rounds - 1} has ended")
         if event.index != self.rounds:
-            raise _Wrong(f"round {event.index} begins where round {self.rounds} was due")
+            raise Wrong(f"round {event.index} begins where round {self.rounds} was due")
         if event.before == "running":
-            raise _Wrong("the round before it cannot be running")
+            raise Wrong("the round before it cannot be running")
         self.rounds += 1
         self.is_open, self.replied = True, False
         self.messages += self.pending + bool(event.continuation)
@@ -197,35 +198,38 @@ class _Reading:
     def retry_scheduled(self, event: e.RetryScheduled) -> None:
         """Check an attempt of the open round."""
         self.in_round(event)
-        _check_number("attempt", event.attempt)
-        _check_number("status", event.status or 0)
+        check_number("attempt", event.attempt)
+        check_number("status", event.status or 0)
 
     def guidance_given(self, event: e.GuidanceGiven) -> None:
         """Check guidance of the open round."""
         self.before_reply(event)
-        _check_number("guidance.level", event.guidance.level)
+        check_number("guidance.level", event.guidance.level)
 
     def context_compacted(self, event: e.ContextCompacted) -> None:
         """Check a compaction before the reply of the open round."""
         self.before_reply(event)
         self.check_compacted(event.compacted)
-        _check_usage(event.usage)
+        check_usage(event.usage)
 
     def model_replied(self, event: e.ModelReplied) -> None:
         """Check the one reply of the open round, and that its calls are new."""
-        self.before_reply(event)
+        if not self.is_open or self.replied:
+            self.before_reply(event)
         message = event.message
         if message.role != "assistant":
-            raise _Wrong(f"the reply is a message of the {message.role}, not of the assistant")
-        _check_message(message)
-        _check_depth("metadata", event.metadata)
-        _check_usage(event.usage)
+            raise Wrong(f"the reply is a message of the {message.role}, not of the assistant")
+        check_message(message)
+        if event.metadata:
+            check_depth("metadata", event.metadata)
+        if event.usage is not UNKNOWN:
+            check_usage(event.usage)
         for part in message.parts:
-            if isinstance(part, ToolResult):
-                raise _Wrong("the reply holds the result of a tool")
-            if isinstance(part, ToolCall):
+            if type(part) is ToolResult:
+                raise Wrong("the reply holds the result of a tool")
+            if type(part) is ToolCall:
                 if part.id in self.calls:
-                    raise _Wrong(f"the call {part.id!r} was made before")
+                    raise Wrong(f"the call {part.id!r} was made before")
                 self.calls.add(part.id)
                 self.unanswered[part.id] = None
         self.replied, self.has_calls = True, bool(self.unanswered)
@@ -234,7 +238,7 @@ class _Reading:
     def tool_admitted(self, event: e.ToolAdmitted) -> None:
         """Check that the call is open."""
         self.call_is_open(event, event.call.id)
-        _check_depth("its arguments", event.call.arguments)
+        check_depth("its arguments", event.call.arguments)
 
     def tool_started(self, event: e.ToolStarted) -> None:
         """Check that the call is open, and begins once in this process."""
@@ -245,22 +249,22 @@ class _Reading:
         call_id = event.call.id
         self.call_is_open(event, call_id)
         if call_id in self.begun:
-            raise _Wrong(f"the call {call_id!r} begins twice")
-        _check_depth("its arguments", event.call.arguments)
+            raise Wrong(f"the call {call_id!r} begins twice")
+        check_depth("its arguments", event.call.arguments)
         self.begun.add(call_id)
 
     def tool_finished(self, event: e.ToolFinished) -> None:
         """Check that it is the one result of an open call."""
         if event.parent_call:
             if event.result.call_id not in self.inner:
-                raise _Wrong(f"the result of the inner call {event.result.call_id!r} has no call")
+                raise Wrong(f"the result of the inner call {event.result.call_id!r} has no call")
             self.inner.discard(event.result.call_id)
             return
         self.call_is_open(event, event.result.call_id)
         del self.unanswered[event.result.call_id]
         if (table := event.display) is not None:
             for name in ("row_count", "column_count", "gap"):
-                _check_number(f"display.{name}", getattr(table, name))
+                check_number(f"display.{name}", getattr(table, name))
 
     def call_blocked(self, event: e.CallBlocked) -> None:
         """Check that it answers an open call that has not begun."""
@@ -269,25 +273,25 @@ class _Reading:
             return
         self.call_is_open(event, event.call.id)
         if event.call.id in self.begun:
-            raise _Wrong(f"the call {event.call.id!r} is blocked although it has begun")
+            raise Wrong(f"the call {event.call.id!r} is blocked although it has begun")
         if event.result.call_id != event.call.id:
-            raise _Wrong(f"the result of the blocked call {event.call.id!r} is of another call, {event.result.call_id!r}")
+            raise Wrong(f"the result of the blocked call {event.call.id!r} is of another call, {event.result.call_id!r}")
         del self.unanswered[event.call.id]
 
     def inner_begins(self, parent: str) -> None:
         """Check that the call whose tool makes another is running."""
         if parent not in self.begun and parent not in self.inner:
-            raise _Wrong(f"a call was made by the tool of {parent!r}, which is not running")
+            raise Wrong(f"a call was made by the tool of {parent!r}, which is not running")
 
     def round_finished(self, event: e.RoundFinished) -> None:
         """Check that the open round ends, with a result for every call."""
         self.in_round(event)
         if event.index != self.rounds - 1:
-            raise _Wrong(f"round {event.index} ends while round {self.rounds - 1} is open")
+            raise Wrong(f"round {event.index} ends while round {self.rounds - 1} is open")
         if event.status in ("running", ""):
-            raise _Wrong(f"a round cannot end as {event.status!r}")
+            raise Wrong(f"a round cannot end as {event.status!r}")
         if self.unanswered:
-            raise _Wrong(f"the call {next(iter(self.unanswered))!r} has no result at the end of its round")
+            raise Wrong(f"the call {next(iter(self.unanswered))!r} has no result at the end of its round")
         self.messages += self.has_calls
         self.is_open = self.has_calls = False
         self.begun.clear()
@@ -295,34 +299,34 @@ class _Reading:
 
     def todos_changed(self, event: e.TodosChanged) -> None:
         """Check the list."""
-        _check_todos(event.todos)
+        check_todos(event.todos)
 
     def question_asked(self, event: e.QuestionAsked) -> None:
         """Check that no open question has its id."""
         if event.question.id in self.questions:
-            raise _Wrong(f"the question {event.question.id!r} is asked twice")
-        _check_depth("the schema of its answer", event.question.schema)
+            raise Wrong(f"the question {event.question.id!r} is asked twice")
+        check_depth("the schema of its answer", event.question.schema)
         self.questions.add(event.question.id)
 
     def question_answered(self, event: e.QuestionAnswered) -> None:
         """Check that the question is open."""
         if event.question_id not in self.questions:
-            raise _Wrong(f"the question {event.question_id!r} is not open")
-        _check_depth("the answer", event.answer)
+            raise Wrong(f"the question {event.question_id!r} is not open")
+        check_depth("the answer", event.answer)
         self.questions.remove(event.question_id)
 
     def rounds_named(self, event: e.LoopDetected | w.FindingMade) -> None:
         """Check that the rounds are in order."""
         if not 0 <= event.first <= event.last <= LARGEST:
-            raise _Wrong(f"{_kind(event)} names the rounds {event.first} to {event.last}")
-        _check_depth("evidence", getattr(event, "evidence", None))
+            raise Wrong(f"{_kind(event)} names the rounds {event.first} to {event.last}")
+        check_depth("evidence", getattr(event, "evidence", None))
 
     def command_received(self, event: e.CommandReceived) -> None:
         """Count what the person says."""
         if event.message is not None:
             if event.message.role != "user":
-                raise _Wrong(f"what was said is a message of the {event.message.role}, not of the user")
-            _check_message(event.message)
+                raise Wrong(f"what was said is a message of the {event.message.role}, not of the user")
+            check_message(event.message)
         self.pending += event.command == "say"
 
     def run_suspended(self, event: e.RunSuspended) -> None:
@@ -332,7 +336,7 @@ class _Reading:
     def run_recovered(self, event: e.RunRecovered) -> None:
         """Check the version; nobody waits for questions of a process that died, and its calls may begin anew."""
         if not 1 <= event.schema <= e.SCHEMA:
-            raise _Wrong(f"there is no schema {event.schema}")
+            raise Wrong(f"there is no schema {event.schema}")
         if not self.suspended:
             self.questions.clear()
         self.suspended = False
@@ -342,78 +346,39 @@ class _Reading:
     def run_finished(self, event: e.RunFinished) -> None:
         """Check that all rounds have ended, and the run with them."""
         if self.is_open:
-            raise _Wrong(f"the run ends before round {self.rounds - 1} has ended")
+            raise Wrong(f"the run ends before round {self.rounds - 1} has ended")
         if event.status not in ENDS:
-            raise _Wrong(f"a run cannot end as {event.status!r}")
+            raise Wrong(f"a run cannot end as {event.status!r}")
         if event.last_round == "running":
-            raise _Wrong("the last round cannot be running at the end of the run")
+            raise Wrong("the last round cannot be running at the end of the run")
+        if event.totals is not None:
+            check_usage(event.totals.usage)
+            for name in ("size", "rounds", "recovered"):
+                check_number(f"totals.{name}", getattr(event.totals, name))
         self.over = True
 
     def used(self, event: e.ExtraUsage | w.ModelCalled) -> None:
         """Check counts of tokens."""
-        _check_usage(event.usage)
+        check_usage(event.usage)
 
     def plain_data(self, event: e.Event) -> None:
         """Check the depth of data of any shape, and the size of whole numbers."""
         for name in event.__struct_fields__[_IN_EVERY_EVENT:]:
             value = getattr(event, name)
-            _check_depth(name, value)
+            check_depth(name, value)
             if isinstance(value, int):
-                _check_number(name, value)
+                check_number(name, value)
 
     def tools_changed(self, event: w.ToolsChanged) -> None:
         """Check the schemas of the tools."""
-        for tool in event.tools:
-            _check_depth(f"the schema of {tool.name}", tool.input_schema)
+        check_tools(event.tools)
 
 
-_NOTHING_COUNTED = Usage()
 _IN_EVERY_EVENT = len(e.Event.__struct_fields__)
 
 
 def _kind(event: e.Event) -> str:
     return str(event.__struct_config__.tag)
-
-
-def _check_number(name: str, value: int) -> None:
-    if not 0 <= value <= LARGEST:
-        raise _Wrong(f"{name} cannot be {value if abs(value) <= LARGEST else 'so large'}")
-
-
-def _check_depth(name: str, value: Any) -> None:
-    if value and is_too_deep(value, MAX_DEPTH):
-        raise _Wrong(f"{name} is nested too deep to be read")
-
-
-def _check_extensions(extensions: Any) -> None:
-    wanted = {"name": str, "tools": list, "settings": dict}
-    for one in extensions if isinstance(extensions, list) else [None]:
-        if not isinstance(one, dict) or "name" not in one:
-            raise _Wrong("settings.extensions is not a list of objects with names")
-        for name, kind in wanted.items():
-            if not isinstance(one.get(name, kind()), kind):
-                raise _Wrong(f"{name} of an extension cannot be {one[name]!r}")
-
-
-def _check_usage(usage: Usage) -> None:
-    if usage == _NOTHING_COUNTED:
-        return
-    for name in ("input", "output", "cache_read", "cache_write", "reasoning"):
-        _check_number(name, getattr(usage, name) or 0)
-
-
-def _check_todos(todos: Iterable[Todo]) -> None:
-    for todo in todos:
-        if abs(todo.id) > LARGEST:
-            raise _Wrong("the id of a todo cannot be so large")
-
-
-def _check_message(message: Message) -> None:
-    for part in message.parts:
-        if isinstance(part, ToolCall):
-            _check_depth(f"the arguments of {part.name}", part.arguments)
-        if isinstance(part, (Text, ToolCall, Thinking)) and part.provider_metadata is not None:
-            _check_depth("provider_metadata", part.provider_metadata)
 
 
 _CHECKS: dict[type[e.Event], Callable[[_Reading, Any], None]] = {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Awaitable, Callable, Iterable
+from operator import attrgetter
 from typing import Any, TypeVar, get_args, overload
 
 from agentnb.core.events import AnyEvent, RoundFinished
@@ -27,6 +29,7 @@ class FunctionDetector:
         self.asks_model = inspect.iscoroutinefunction(function)
         """Whether it is async and asks a model: it runs between rounds of a live run, and a replay reads what it found."""
         self.__name__, self.__doc__ = name, function.__doc__
+        self.__module__, self.__qualname__ = function.__module__, function.__qualname__
 
     def __call__(self, run: RunFacts | None = None, *more: Any) -> Any:
         """Make a detector; with a run, return what the function says of it."""
@@ -36,6 +39,18 @@ class FunctionDetector:
 
     def __repr__(self) -> str:
         return f"<detector {self.name}>"
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Go to another process by name if it stands in place of its function, as after ``@detector``, and can be imported."""
+        home = sys.modules.get(self.__module__)
+        can_be_imported = self.__module__ != "__main__" or hasattr(home, "__file__")  # not what a notebook holds
+        try:
+            found = attrgetter(self.__qualname__)(home)
+        except AttributeError:
+            found = None
+        if found is self and can_be_imported:
+            return str(self.__qualname__)
+        return FunctionDetector, (self.function, self.name, self.family, self.severity)
 
 
 class _OfFunction:

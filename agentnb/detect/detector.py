@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 from agentnb.core.events import AnyEvent
 from agentnb.core.json_schema import plain_data
 from agentnb.core.run import RunFacts
-from agentnb.core.well_formed import LARGEST
+from agentnb.core.well_formed_values import LARGEST
 from agentnb.core.work_events import Severity
 from agentnb.errors import SettingsError
 

@@ -1,15 +1,19 @@
-"""Intervals of shares, for the quality of detectors."""
+"""Intervals of shares and means, for the quality of detectors."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 Z95 = 1.959963984540054
 """Standard deviations of a normal distribution on either side that hold 95 per cent of it."""
 
 
+RESAMPLES = 2_000
+
+
 class Share(NamedTuple):
-    """A share with its 95 per cent interval; all None where there is nothing to take a share of."""
+    """A share or a mean with its 95 per cent interval; all None where there is nothing to take it of."""
 
     value: float | None
     low: float | None
@@ -35,6 +39,27 @@ def f1_interval(hits: int, misses: int, false: int) -> Share:
     """Return F1 with an interval: that of the Jaccard index J, a share of its own, as F1 = 2 J / (1 + J)."""
     jaccard = wilson(hits, hits + misses + false)
     return Share(*[None if one is None else 2 * one / (1 + one) for one in jaccard])
+
+
+def mean_interval(values: Sequence[float]) -> Share:
+    """Return the mean with the percentile interval of 2,000 resamples, always the same ones; one value has no interval.
+
+    Sound for skewed values, such as rounds and tokens of runs, although too narrow for a few. Source: Efron (1979).
+    """
+    if not values:
+        return Share(None, None, None)
+    mean = sum(values) / len(values)
+    if len(values) == 1:
+        return Share(mean, None, None)
+    import numpy as np
+
+    rng, known = np.random.default_rng(0), np.asarray(values, dtype=float)
+    step = max(1, 1_000_000 // len(known))  # resamples at a time: they are held in memory
+    means = [
+        known[rng.integers(0, len(known), (min(step, left), len(known)))].mean(axis=1) for left in range(RESAMPLES, 0, -step)
+    ]
+    low, high = np.percentile(np.concatenate(means), (2.5, 97.5))
+    return Share(mean, float(low), float(high))
 
 
 def auc(values: list[tuple[float, bool]]) -> float | None:

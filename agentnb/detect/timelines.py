@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from agentnb.core.events import AnyEvent
 from agentnb.core.run import RunFacts
 from agentnb.core.work_events import Severity
 from agentnb.detect.detector import Finding
-from agentnb.detect.finding import Detectors, detect_name, findings
+from agentnb.detect.finding import Detectors, detect_name, detectors_of
 from agentnb.detect.presets.registry import DEFAULT
+from agentnb.detect.run import Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,15 +45,60 @@ COLUMNS = {
 }
 
 
-def detections(run: RunFacts, presets: Iterable[Detectors] = (DEFAULT,)) -> list[Detection]:
+Presets: TypeAlias = "Detectors | Iterable[Detectors]"
+"""Detectors that are told apart: presets by their names, or detectors of your own."""
+
+
+class WatchedRun(Run):
+    """A run in which several detectors look for findings, each for itself, while it is folded once."""
+
+    __slots__ = ("_watches",)
+
+    def __init__(self, presets: Presets = (DEFAULT,)) -> None:
+        self._watches = [_Watch(one) for one in listed(presets)]
+        super().__init__([lambda watch=watch: watch for watch in self._watches])  # type: ignore[misc]  # of each its own
+
+    def detections(self) -> list[Detection]:
+        """Return what was found, in the order in which it was found. What a detector raised is raised."""
+        for _, error in self.take_failures():
+            raise error
+        return sorted([one for watch in self._watches for one in _merged(watch.name, watch.found)], key=lambda one: one.made)
+
+
+class _Watch:
+    """The detectors of one preset as one, which keeps what they find."""
+
+    def __init__(self, preset: Detectors) -> None:
+        self.name = detect_name(preset)
+        self.found: list[Finding] = []
+        self._takes = [make().take for make in detectors_of(preset)]
+
+    def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
+        """Let each look at the event."""
+        for take in self._takes:
+            if found := take(event, run):
+                self.found += found
+        return ()
+
+
+def listed(presets: Presets) -> list[Detectors]:
+    """Return the detectors that are told apart, each by itself."""
+    return [presets] if isinstance(presets, str) or callable(presets) else [*presets]
+
+
+def watched(events: Iterable[AnyEvent], presets: Presets = (DEFAULT,)) -> WatchedRun:
+    """Return the run of these events with what each of these detectors finds in it."""
+    run = WatchedRun(presets)
+    run.extend(events)
+    return run
+
+
+def detections(run: RunFacts, presets: Presets = (DEFAULT,)) -> list[Detection]:
     """Return what each of these detectors finds, in the order in which it is found."""
-    found: list[Detection] = []
-    for one in [presets] if isinstance(presets, str) or callable(presets) else presets:
-        found += _merged(detect_name(one), findings(run, one))
-    return sorted(found, key=lambda one: one.made)
+    return watched(run.events, presets).detections()
 
 
-def timeline(run: RunFacts, presets: Iterable[Detectors] = (DEFAULT,)) -> pd.DataFrame:
+def timeline(run: RunFacts, presets: Presets = (DEFAULT,)) -> pd.DataFrame:
     """Return one row per finding of these detectors, in the order in which they are found; rounds count from 1.
 
     ``round`` is the round after which it was first found, ``first`` and ``last`` the rounds that it is about; ``times`` says

@@ -29,7 +29,7 @@ MAX_OF_A_PROMPT = 160
 MAX_OF_A_TITLE = 600
 MAX_READ = 10_000
 """Characters of a prompt that are searched for its first words."""
-_OPEN = {"rounds": True}
+_OPEN = {"rounds": True, "findings": True}
 
 
 def key_class(key: str) -> str:
@@ -92,7 +92,7 @@ def opened_html(run: Run, variable: str) -> Html:
 
     ``variable``: the Python expression that is the run.
     """
-    return kept(plain_html(run, Form(findings=True, folds=_OPEN, variable=variable), prompt=True))
+    return kept(plain_html(run, Form(folds=_OPEN, variable=variable), prompt=True))
 
 
 def runs_told(formats: Iterable[str]) -> str:

@@ -40,8 +40,6 @@ class Form(NamedTuple):
 
     foreign: bool = False
     """Another product recorded the run: the messages in it are not yours."""
-    findings: bool = False
-    """With the findings above the transcript, linked with their rounds."""
     marks: Mapping[int, Html] = MappingProxyType({})
     """What leads from a round back to its findings, by the index of the round."""
     details: bool = False

@@ -144,8 +144,9 @@ class _Level:
         if self._has_exit:
             self._index[EXIT] = len(graph.nodes) + 1
         shown = [edge for edge in graph.edges if edge.target in self._index]
-        self._loops = [edge for edge in shown if edge.is_back]
-        self._forward = [edge for edge in shown if not edge.is_back]
+        # Whatever the edges say of themselves: an edge from a node to itself makes the library end the process.
+        self._loops = [edge for edge in shown if self._index[edge.target] <= self._index[edge.source]]
+        self._forward = [edge for edge in shown if self._index[edge.target] > self._index[edge.source]]
         self._chains: dict[tuple[int, int], list[int]] = {}
         self._vertices = self._placed()
         self._layers = max((one.layer for one in self._vertices.values()), default=-1) + 1
@@ -173,7 +174,6 @@ class _Level:
 
     def _placed(self) -> dict[int, _Vertex]:
         """Return the vertices by their number: those of the nodes, and those that the library put where edges pass."""
-        # Without loops: what the library does with an edge from a node to itself ends the process.
         ends = list(dict.fromkeys((self._index[edge.source], self._index[edge.target]) for edge in self._forward))
         reached = {target for _, target in ends}
         ends += [(_ROOT, one) for one in self._index.values() if one not in reached]

@@ -56,9 +56,8 @@ def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
     """Return the HTML of `run_html` without inline styles, for a page with a style sheet."""
     totals, pictured = Totals(as_left(run)), pictured_calls(run)
     above = frozenset([record.call.id for record in pictured])
-    marks = finding_marks(run) if form.findings else {}
     form = form._replace(
-        marks=marks,
+        marks=finding_marks(run),
         foreign=is_foreign(run),
         effects=effects_of(run.tools),
         settings=run.settings,
@@ -75,7 +74,7 @@ def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
         expectations_html(run),
         figures_html(pictured),
         _also(without_rounds(run), form),
-        findings_html(run) if form.findings else NOTHING,
+        findings_html(run, form),
         foot_html(run, totals, form, transcript(run, form)),
     )
 

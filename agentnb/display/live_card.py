@@ -40,6 +40,7 @@ from agentnb.detect.run import Run
 from agentnb.display.bookkeeping import compactions_html, retries_html
 from agentnb.display.elapsed import Elapsed
 from agentnb.display.event_lines import AlsoHappened
+from agentnb.display.finding_links import LiveFindings
 from agentnb.display.form import Form, effects_of
 from agentnb.display.head import chip_html, meta_html, model_html, totals_html
 from agentnb.display.html import notes_html
@@ -72,7 +73,8 @@ class LiveCard:
         self._controls = controls
         self.nested = NestedRuns()
         """The runs that its calls began."""
-        self._form = Form(live=controls, nested=self.nested.html)
+        self._findings = LiveFindings()
+        self._form = Form(live=controls, nested=self.nested.html, marks=self._findings.marks)
         self._totals = Totals()
         self._user_messages = UserMessages()
         self._also = AlsoHappened()
@@ -152,6 +154,7 @@ class LiveCard:
         if self._steps is None or not isinstance(event, STEP_EVENTS):
             self._also.take(event)
         self._elapsed.take(event)
+        self._stale.update(self._findings.take(event, self.run))
         self._stale.add(len(self.run.rounds) - 1)
 
     def _was_read(self, event: CommandReceived) -> None:
@@ -215,6 +218,7 @@ class LiveCard:
             "controls": self._controls_html(),
             "todos": todos_html(run.todos if todos is None else todos, live=self._controls),
             "totals": totals_html(run, totals),
+            "findings": self._findings.html,
             "trouble": joined(*trouble_links(totals.wrong, run.id)),
             "notes": notes_html(run, () if run.rounds else self._also.during(0)),
             "asked": self._asked_html(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 
 from agentnb.core.events import AnyEvent, Delta, Event, RunFinished
@@ -16,6 +17,8 @@ from agentnb.runtime.host import Beginning
 
 MAX_CARDS = 4
 """Runs of one call that are shown one by one; of more, only a line is."""
+MAX_KEPT = 200
+"""Runs nested in one run that are kept whole; of more, as of the steps of a long workflow, the oldest are a line."""
 MAX_DEPTH = 3
 """Levels of nested runs that are shown within one another."""
 
@@ -65,6 +68,7 @@ class NestedRuns:
         self._few: dict[str, list[NestedRun]] = {}
         self._many: dict[str, ManyRuns] = {}
         self._changes: dict[str, int] = {}
+        self._kept: deque[tuple[str, NestedRun]] = deque()
 
     def add(self, beginning: Beginning, changed: Callable[[], None]) -> NestedRun | None:
         """Return the watcher of a run that begins; ``changed`` is called, from any thread, when it has changed."""
@@ -83,13 +87,24 @@ class NestedRuns:
         few = self._few.setdefault(call_id, [])
         if self._many[call_id].count <= MAX_CARDS:
             few.append(made)
+            self._kept.append((call_id, made))
+            self._let_go()
         else:
             few.clear()
         return made
 
+    def _let_go(self) -> None:
+        """Let go of the oldest run that is over, if there are too many."""
+        if len(self._kept) > MAX_KEPT:
+            oldest = next((one for one in self._kept if one[1].is_over), None)
+            if oldest is not None:
+                self._kept.remove(oldest)
+                call_id, run = oldest
+                self._few[call_id] = [one for one in self._few[call_id] if one is not run]
+
     def share(self, other: NestedRuns) -> None:
         """Hold what ``other`` holds, and what is added to either from now on."""
-        self._few, self._many, self._changes = other._few, other._many, other._changes
+        self._few, self._many, self._changes, self._kept = other._few, other._many, other._changes, other._kept
 
     @property
     def calls(self) -> list[str]:
@@ -106,4 +121,5 @@ class NestedRuns:
         if many is None:
             return NOTHING
         few = self._few.get(call_id, [])
-        return inlined(joined(*[one.html(folds) for one in few]) if few else tag("div", "nested", many.html()))
+        are_kept = few and len(few) == many.count
+        return inlined(joined(*[one.html(folds) for one in few]) if are_kept else tag("div", "nested", many.html()))

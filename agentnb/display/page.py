@@ -14,6 +14,7 @@ from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.question import MAX_OF_A_QUESTION
 from agentnb.display.results import as_json, given
 from agentnb.display.rounds import MAX_OF_A_TEXT, MAX_OF_THINKING
+from agentnb.display.step_list import MAX_WHOLE
 from agentnb.display.style import style_sheet
 from agentnb.traces.page_log import ELEMENT, packed_log
 
@@ -65,5 +66,8 @@ def _lengths(run: Run) -> Iterator[tuple[int, int]]:
             for part in record.result.parts if record.result else ():
                 yield len(part.text) if isinstance(part, Text) else 0, MAX_OF_ALL
             yield len(record.traceback), MAX_OF_ALL
+    for step in run.step_records.values():
+        yield len(step.error), MAX_WHOLE
+        yield len(step.output) if isinstance(step.output, str) else 0, MAX_WHOLE
     for question in run.questions:
         yield len(question.question.message), MAX_OF_A_QUESTION

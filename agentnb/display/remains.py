@@ -27,18 +27,9 @@ def remains_html(*, stored: bool) -> Html:
     note = tag("div", f"note {kind}", with_commands(RECOVER if stored else NOT_STORED))
     rounds = tag("div", "rounds", tag("div", "", data_rounds=True), tag("div", "list", data_slot="totals"))
     did = tag("details", "", tag("summary", "summary", "Transcript"), rounds, open=True)
-    return inlined(
-        tag(
-            "div",
-            "run",
-            head,
-            note,
-            tag("div", "", data_slot="graph"),
-            tag("div", "list", data_slot="todos"),
-            did,
-            tag("div", "", data_slot="notes"),
-        )
-    )
+    graph = tag("div", "", data_slot="graph")
+    todos, found = (tag("div", "list", data_slot=name) for name in ("todos", "findings"))
+    return inlined(tag("div", "run", head, note, graph, todos, found, did, tag("div", "", data_slot="notes")))
 
 
 @cache

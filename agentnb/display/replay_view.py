@@ -81,7 +81,7 @@ def _notes(replay: Replay, one: ReplayedRound) -> list[str]:
 def replay_html(replay: Replay) -> Html:
     """Return the replay as a table: a row for each round, greyed behind the first divergence, with the guidance to unfold."""
     shown = rows(replay)
-    heads = tag("tr", "", *[tag("th", "replay-cell replay-heading", name) for name in HEADINGS])
+    heads = tag("tr", "", *[tag("th", "replay-cell replay-heading", name) for name in HEADINGS if name])
     body = [_row_html(replay, one, row) for one, row in zip(replay.rounds, shown, strict=False)]
     left = len(replay.rounds) - len(shown)
     parts = (
@@ -100,9 +100,8 @@ def _row_html(replay: Replay, one: ReplayedRound, row: Row) -> Html:
     cells = (
         tag("b", "", str(row.number)),
         joined(words(row.recorded), tag("div", "replay-line", line)),
-        words(row.would_be),
+        joined(words(row.would_be), *[tag("div", "replay-note", note) for note in row.notes]),
         _guidance_html(row.told, one.next_guidance),
-        joined(*[tag("div", "replay-note", note) for note in row.notes]),
     )
     title = HYPOTHETICAL if one.hypothetical else None
     shown = [tag("td", f"replay-cell{kind}", cell, title=title) for cell in cells]

@@ -79,6 +79,8 @@ def _why_compacted(one: Compaction, settings: Mapping[str, Any]) -> str:
     logged = history if isinstance(history, dict) else {}
     if one.why == "overflow":
         return "the provider refused the conversation as too long"
+    if one.why == "recorded":
+        return "the product that was recorded did so"
     if one.why == "messages":
         above = amount(logged.get("compact_above"))
         return f"the conversation had {f'more than {above:,g}' if above else 'too many'} messages"

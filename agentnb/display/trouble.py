@@ -42,7 +42,7 @@ def trouble_of(one: WorkflowRound) -> dict[str, int]:
         "interrupted": states.count("interrupted"),
         "ignored": len(ignored_guidance(one)),
         "retried": one.failed_attempts,
-        "found": len(round_warnings(one)),
+        "found": len(round_warnings(one)) - (one.said_before is not None),  # which is among the findings
     }
 
 
@@ -72,8 +72,17 @@ def round_anchor(run_id: str, index: int) -> str:
     return f"agentnb-{name}-{index + 1}" if name else ""
 
 
+def address_of(anchor: str) -> str:
+    """Return the address of an element of the same card.
+
+    Its hyphens are encoded: JupyterLab would scroll to an element whose id it finds as written, and open no fold around it.
+    Of an address that it does not understand it leaves the link to the browser, which opens what the element is folded in.
+    """
+    return f"#{anchor.replace('-', '%2D')}"
+
+
 def round_link(run_id: str, index: int) -> Html:
     """Return the number of a round as a link to it."""
     anchor = round_anchor(run_id, index)
     label = words(str(index + 1))
-    return tag("a", "to-round", label, href=f"#{anchor}") if anchor else label
+    return tag("a", "to-round", label, href=address_of(anchor)) if anchor else label

@@ -99,7 +99,7 @@ def _node(box: Box, state: NodeState) -> Html:
         filter(None, [first_line(clean(node.id), 100), about(node), state.error and first_line(clean(state.error), 300)])
     )
     look = f"graph-frame-{LOOK[state.status]}" if state.status in LOOK else ""
-    tint = f"graph-{LOOK[state.status]}" if look and not node.children else ""
+    tint = f"graph-{LOOK[state.status]}" if look and not node.children and state.status != "skipped" else ""
     kinds = " ".join(filter(None, (kind, look, tint)))
     return _placed(box.left, box.top, tag("div", kinds, inner, title=title), box.width, box.height)
 

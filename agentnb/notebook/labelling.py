@@ -9,6 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+from uuid import uuid4
 
 from IPython.core.getipython import get_ipython
 from traitlets import Int, List, Unicode
@@ -126,16 +127,23 @@ class Labeller:
 
     # The widget
 
+    @property
+    def _saved(self) -> str:
+        """What stays in the notebook without a kernel: true whenever it is read, so without a count that grows."""
+        path, runs = str(self.path), counted(len(self.runs), "run")
+        return f"{runs} to judge by hand. What was judged is in {path}: agentnb.labels({path!r}) reads it. {AGAIN}"
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         plain = {"text/plain": repr(self)}
         kernel = getattr(get_ipython(), "kernel", None)
         if kernel is None or not is_attended(kernel):
             return plain
         if self._widget is None:
-            self._widget = heard_while_busy(_widget_class()(words=[*self.labels]))
+            key, remains = uuid4().hex, tag("p", "", self._saved)
+            self._widget = heard_while_busy(_widget_class()(words=[*self.labels], model_id=key, key=key, remains=remains))
             self._widget.on_msg(self._hear)
             self._show()
-        return view_bundle(self._widget) | plain | {"text/html": tag("p", "", f"{self.told}. {AGAIN}")}
+        return view_bundle(self._widget) | {"text/plain": self._saved, "text/html": tag("p", "", self._saved)}
 
     def close(self) -> None:
         """Remove the widget from the kernel and from all pages."""
@@ -190,11 +198,15 @@ def _widget_class() -> Any:
     class LabelWidget(anywidget.AnyWidget):
         """Shows one run, the labels and how far it is. All HTML comes from the kernel."""
 
-        _esm = script("label.js")
+        _esm = script("document.js", "label.js")
         _css = style_sheet() + (STATIC / "label.css").read_text("utf-8")
         html = Unicode().tag(sync=True)
         told = Unicode().tag(sync=True)
         error = Unicode().tag(sync=True)
+        key = Unicode().tag(sync=True)
+        """The id of the model, by which the page finds it in the notebook."""
+        remains = Unicode().tag(sync=True)
+        """What the page puts in its place if its kernel has gone."""
         words = List(Unicode()).tag(sync=True)
         place = Int().tag(sync=True)
         chosen = Int().tag(sync=True)

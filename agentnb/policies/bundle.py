@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 from agentnb.detect.custom import FunctionDetector
 from agentnb.detect.detector import DetectorMaker
 from agentnb.detect.so_far import RunSoFar
 from agentnb.guidance.guides import Guide
+from agentnb.policies.direct import called_directly
 from agentnb.policies.gates.verdicts import Gate
-from agentnb.policies.verdict import Policy
+from agentnb.policies.verdict import Policy, after_calls
 
 
 def _nothing(run: RunSoFar) -> str:
     return ""
 
 
-class PolicyBundle(NamedTuple):
-    """The functions of the run so far that the loop calls; each tuple is in calling order."""
-
+class _BundleFields(NamedTuple):
     policies: tuple[Policy, ...] = ()
     guides: tuple[Guide, ...] = ()
     gates: tuple[Gate, ...] = ()
@@ -31,3 +31,24 @@ class PolicyBundle(NamedTuple):
     """Detectors that ask the model between rounds."""
     note: Callable[[RunSoFar], str] = _nothing
     """Returns the status line that is sent with every request: where the run stands."""
+
+
+class PolicyBundle(_BundleFields):
+    """The functions of the run so far that the loop calls; each tuple is in calling order."""
+
+    # Each is made once, for all runs of an agent, which has one bundle.
+
+    @cached_property
+    def after_calls(self) -> tuple[Policy, ...]:
+        """The policies to ask after a reply with tool calls, as `called_directly` returns them."""
+        return called_directly(after_calls(self.policies))
+
+    @cached_property
+    def direct_guides(self) -> tuple[Guide, ...]:
+        """The guides, as `called_directly` returns them."""
+        return called_directly(self.guides)
+
+    @cached_property
+    def direct_gates(self) -> tuple[Gate, ...]:
+        """The gates, as `called_directly` returns them."""
+        return called_directly(self.gates)

@@ -37,8 +37,7 @@ _OF_ARGUMENTS = ("arguments", "parameters", "input", "args")
 
 def claimed_call(text: str, tool_names: Collection[str]) -> str | None:
     """Return the tool that the text calls, or None. Takes time linear in the length of the text, whatever it holds."""
-    text = text.strip()
-    if not tool_names or not text:
+    if not tool_names or not (text := text.strip()):
         return None
     whole = _whole(text, tool_names) if len(text) <= MAX_CHARACTERS else None
     return whole or next((name for name in _tagged(text[:MAX_CHARACTERS]) if name in tool_names), None)

@@ -6,7 +6,8 @@ limit of a kind, usually once, holds for the whole row, whatever other kinds com
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
+from typing import TypeAlias
 
 from agentnb.core.messages import Text, Thinking
 from agentnb.core.rounds import BY_SCHEMA, WorkflowRound
@@ -16,6 +17,9 @@ from agentnb.guidance.prompts import prompt
 from agentnb.policies.announced_calls import announced_call
 from agentnb.policies.claimed_calls import claimed_call
 from agentnb.policies.verdict import Continue, Stop
+
+FindCall: TypeAlias = Callable[[str, Collection[str]], "str | None"]
+"""Returns which of the named tools a text speaks of as if it called it."""
 
 CUT = frozenset({"max_tokens", "length", "max_output_tokens"})
 """Providers' stop reasons for a reply that was cut off by a token limit."""
@@ -149,16 +153,17 @@ def two_empty_answers(run: RunSoFar) -> Stop | None:
 
 def call_in_words(run: RunSoFar) -> Continue | None:
     """Tell the model, once, that the call it wrote as text was not run. After that, such a text is an answer."""
-    return _told_once(run, CLAIMED_CALL, _claimed(run))
+    return _told_once(run, CLAIMED_CALL, claimed_call)
 
 
 def call_announced(run: RunSoFar) -> Continue | None:
     """Tell the model, once, that it announced a call and made none. After that, such a text is an answer."""
-    return _told_once(run, ANNOUNCED_CALL, _announced(run))
+    return _told_once(run, ANNOUNCED_CALL, announced_call)
 
 
-def _told_once(run: RunSoFar, reason: str, tool: str | None) -> Continue | None:
+def _told_once(run: RunSoFar, reason: str, find: FindCall) -> Continue | None:
     """Continue for this reason, once, with the prompt of that name, if the reply has no call of a tool that it speaks of."""
+    tool = _spoken_of(run, find)
     if tool is None or _tried(run, reason):
         return None
     return Continue(reason, prompt(reason).replace("{{ tool }}", tool), round_status="narration_without_tool_call")
@@ -187,28 +192,28 @@ def _was_empty_before(run: RunSoFar) -> bool:
     return (before is not None and _is_empty(before)) or bool(_tried(run, EMPTY_ANSWER))
 
 
-def _claimed(run: RunSoFar) -> str | None:
-    return claimed_call(run.last_round.text, {tool.name for tool in run.tools}) if _is_free_text(run) else None
+def _spoken_of(run: RunSoFar, find: FindCall) -> str | None:
+    """Return the tool of which the reply speaks as if it called it, in the way that ``find`` finds; None if there is none.
 
-
-def _announced(run: RunSoFar) -> str | None:
-    return announced_call(run.last_round.text, {tool.name for tool in run.tools}) if _is_free_text(run) else None
-
-
-def _is_free_text(run: RunSoFar) -> bool:
-    """Return whether the reply is text alone; an answer that follows a JSON Schema may well have the form of a call."""
+    Only text alone is searched; and no answer that follows a JSON Schema, which may well have the form of a call.
+    """
     last = run.last_round
-    return not last.records and not last.metadata.get(BY_SCHEMA) and run.output_schema is None
+    if last.records or last.metadata.get(BY_SCHEMA) or run.output_schema is not None:
+        return None
+    text = last.text
+    has_escapes = "\\" in text  # JSON may write a name with escapes
+    named = {tool.name for tool in run.tools if has_escapes or tool.name in text}
+    return find(text, named) if named else None
 
 
 def _oddities(run: RunSoFar) -> Iterator[str]:
     """Yield what the person should know about the answer."""
     why = run.last_round.stop_reason
-    if why not in WHOLE | ASKED_FOR_TOOLS:
+    if why not in WHOLE and why not in ASKED_FOR_TOOLS:
         yield f"The reply ended for a reason that is not known: {why[:80]!r}"
-    name = _claimed(run)
+    name = _spoken_of(run, claimed_call)
     if name is not None:
         yield f"The answer holds a call of {name} written as text, which was not run"
-    name = _announced(run)
+    name = _spoken_of(run, announced_call)
     if name is not None:
         yield f"The answer announces a call of {name}, which was not made"

@@ -68,6 +68,7 @@ def expect(source: RunSource, *expectations: Expectation) -> Run | Runs:
     An expectation is an expression such as ``"loops == 0"`` over the names of docs/expect.md, or a function of the run. An
     unknown value, such as the cost of a model without a price, fails it. Unknown names raise `ExpressionError`.
     """
+    __tracebackhide__ = True  # pytest and IPython show the line that expects, not ours
     check_expectations(expectations)
     runs = Runs([source]) if isinstance(source, Run) else load_traces(source)
     if not runs:

@@ -131,7 +131,7 @@ def pending_of(
 ) -> PendingRun:
     """Return the fork, about to start; ``changes`` as for `variant_of`. ``is_fork``: whether it says what it is a fork of."""
     before = _before(run, at_round)
-    variant = variant_of(run, **changes)
+    variant = variant_of(run, **changes, is_live=is_fork)
     todos = Run.from_events(before).todos
     logged = run.settings if is_own(run) else {}
     keeps_todos = bool(logged.get("todos", todos or any(tool.name == TODO_TOOL for tool in run.tools)))

@@ -20,11 +20,10 @@ from agentnb.detect.run import Run
 from agentnb.detect.walk import RoundEvents, ShadowRun, walk_rounds
 from agentnb.guidance.prompts import prompt
 from agentnb.guidance.sets import GuidanceSet
-from agentnb.policies.direct import called_directly
 from agentnb.policies.gates import Block, judge
 from agentnb.policies.marker_text import without_markers
 from agentnb.policies.named import PolicySet
-from agentnb.policies.verdict import Continue, Stop, Verdict, after_calls, decide
+from agentnb.policies.verdict import Continue, Stop, Verdict, decide
 from agentnb.rerun.recorded_course import RecordedCourse
 from agentnb.rerun.replayed import Decision, JudgedCall, Replay, ReplayedRound, differ
 from agentnb.rerun.variant import Variant, variant_of
@@ -89,8 +88,8 @@ class _Walk:
         self.shadow = ShadowRun(variant.bundle.detectors, variant.begun)
         self._run, self._variant, self._found = run, variant, found
         bundle = variant.bundle
-        self._policies, self._after_calls = bundle.policies, after_calls(bundle.policies)
-        self._guides, self._gates = called_directly(bundle.guides), called_directly(bundle.gates)
+        self._policies, self._after_calls = bundle.policies, bundle.after_calls
+        self._guides, self._gates = bundle.direct_guides, bundle.direct_gates
         self._course = RecordedCourse(run)
         self._judged: list[JudgedCall] = []
 

@@ -9,11 +9,13 @@ from typing import Any, Literal
 import msgspec
 from msgspec import structs
 
+from agentnb.agent.from_log import missing_gates, names_of_gates
 from agentnb.agent.start import PendingRun
 from agentnb.core.events import CommandReceived, RoundFinished
 from agentnb.core.inbox import Inbox
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import Todo
+from agentnb.detect.finding import Detectors
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, ReplayDiverged, SettingsError
 from agentnb.models.recorded import RecordedModel
@@ -25,6 +27,7 @@ from agentnb.runtime.run_options import RunOptions
 
 BY_OTHERS = ("cancelled", "interrupted", "running", "waiting_on_user")
 """Statuses of runs that did not end by themselves."""
+COMPARE = "diff(run, error.run) compares them"
 _NO_TIMES: dict[str, Any] = {name: None for name in Todo.__struct_fields__ if name.endswith("_at")}
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -34,15 +37,18 @@ async def reproduce(
     *,
     tools: Literal["recorded"] | Iterable[Any] = RECORDED,
     gates: Iterable[Gate] = (),
+    detect: Detectors | None = None,
     options: RunOptions | None = None,
 ) -> Run:
     """Make a recorded run of agentnb again, with its replies and results; return the new run, the same but for ids and times.
 
     It shows that this version of agentnb, and these ``tools`` if some are given, still do what the log says. What the person
-    said is said again after the same round. Raises `ReplayDiverged`, with the first message of a request that differs and a
-    diff, or with what else differs; `SettingsError` for a run that another product made, or that was ended from outside.
+    said is said again after the same round. ``gates``: those of your own that the run had. ``detect``: its detectors of your
+    own; without them, what they found is read from the log, as it always is of detectors that ask a model. Raises
+    `ReplayDiverged`, with the first message of a request that differs and a diff, or with what else differs; `SettingsError`
+    for a run that another product made, or that was ended from outside.
     """
-    pending, model = _pending(run, tools, gates, options)
+    pending, model = _pending(run, tools, gates, detect, options)
     try:
         found = await pending.run_here()
     except AgentnbError as error:
@@ -55,12 +61,13 @@ def reproduce_sync(
     *,
     tools: Literal["recorded"] | Iterable[Any] = RECORDED,
     gates: Iterable[Gate] = (),
+    detect: Detectors | None = None,
     options: RunOptions | None = None,
 ) -> Run:
     """Like `reproduce`, for scripts and for code that cannot await."""
     foreground = Foreground()
     with foreground.own_interrupts():
-        pending, model = _pending(run, tools, gates, replace(options or RunOptions(), foreground=foreground))
+        pending, model = _pending(run, tools, gates, detect, replace(options or RunOptions(), foreground=foreground))
         try:
             found = pending.start().wait_in_foreground()
         except AgentnbError as error:
@@ -69,7 +76,11 @@ def reproduce_sync(
 
 
 def _pending(
-    run: Run, tools: Literal["recorded"] | Iterable[Any], gates: Iterable[Gate], options: RunOptions | None
+    run: Run,
+    tools: Literal["recorded"] | Iterable[Any],
+    gates: Iterable[Gate],
+    detect: Detectors | None,
+    options: RunOptions | None,
 ) -> tuple[PendingRun, RecordedModel]:
     if not is_own(run):
         raise SettingsError(f"Run {run.id} was made by another product", "Replay it, or fork it: fork(run, at_round)")
@@ -78,7 +89,8 @@ def _pending(
     model = RecordedModel(run, in_order=True, name=run.model)
     options = options or RunOptions()
     says = _Says(run, options.watch)
-    pending = pending_of(run, 1, model=model, tools=tools, gates=gates, options=replace(options, watch=says), is_fork=False)
+    options = replace(options, watch=says)
+    pending = pending_of(run, 1, model=model, tools=tools, gates=gates, detect=detect, options=options, is_fork=False)
     says.inbox = pending.launch.inbox
     return pending, model
 
@@ -113,11 +125,13 @@ def _failed(run: Run, pending: PendingRun, model: RecordedModel, error: AgentnbE
 
 
 def _checked(run: Run, found: Run, model: RecordedModel) -> Run:
+    had = missing_gates(run, names_of_gates(found))
+    gates = f"Pass the gates that it had: reproduce(run, gates=[{', '.join(had)}])" if had else ""
     if model.diverged is not None:
-        raise ReplayDiverged(model.diverged.what, model.diverged.hint, run=found)
+        raise ReplayDiverged(model.diverged.what, gates or model.diverged.hint, run=found)
     for (what, recorded), (_, now) in zip(_course(run), _course(found), strict=False):
         if recorded != now:
-            raise ReplayDiverged(f"{what} was {recorded} and is {now} now", "diff(run, error.run) compares them", run=found)
+            raise ReplayDiverged(f"{what} was {recorded} and is {now} now", gates or COMPARE, run=found)
     return found
 
 

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import msgspec
 
 from agentnb.core.events import RoundStarted
+from agentnb.core.expressions import evaluate, names_in, paths_in
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import open_todos
+from agentnb.detect import presets
 from agentnb.detect.run import Run
+from agentnb.detect.timelines import Detection, detections
 from agentnb.errors import ExpressionError, near, nearest
 from agentnb.traces.tables.columns import counted, success_of
 from agentnb.traces.tables.loops import LOOP, STALL, Row, found
 
-FAMILIES = (LOOP, STALL, "discipline", "failure")
+FAMILIES = (LOOP, STALL, "discipline", "failure", "limit")
 """Families of findings that are known although nothing was found."""
+ANY = "all"
+"""The name of the count of all that a preset finds."""
+DETECTED = "detected"
 
 
 class CountsByName(dict[str, int]):
@@ -30,12 +37,36 @@ class CountsByName(dict[str, int]):
         return 0
 
 
+class Detected(dict[str, dict[str, int]]):
+    """What presets find in a run up to a round, by preset; then by family, by rule, and in all."""
+
+    def __init__(self, found: Callable[[str], Iterable[Detection]], rounds: int) -> None:
+        super().__init__()
+        self._found, self._rounds = found, rounds
+
+    def __contains__(self, name: object) -> bool:
+        return name in presets.names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(presets.names())
+
+    def __missing__(self, name: str) -> dict[str, int]:
+        counts = dict.fromkeys((ANY, *FAMILIES, *presets.describe(name).rule_names), 0)
+        for one in self._found(name):
+            if one.made < self._rounds:
+                for key in dict.fromkeys((ANY, one.family, one.rule)):
+                    counts[key] = counts.get(key, 0) + 1
+        return counts
+
+
 class RunAfterRound:
     """A run as it stood after some round, with the counts that grow from round to round."""
 
-    def __init__(self, run: Run, findings: Iterable[Row]) -> None:
-        """``findings``: those of the whole run; each counts from its last round on."""
+    def __init__(self, run: Run, whole: Run) -> None:
+        """``whole``: the run as it went on. What was found in it counts from its round on."""
         self.run = run
+        self.detected: Callable[[str], list[Detection]] = cache(partial(_detections, whole))
+        """What a preset finds in the whole run."""
         self.rounds = self.tool_calls = self.tool_errors = self.calls_blocked = self.todo_violations = 0
         self.guidance_given = self.guidance_judged = self.guidance_followed = 0
         self.max_consecutive_assistant = 0
@@ -45,7 +76,7 @@ class RunAfterRound:
         self._consecutive = 0
         self._messages = 0
         self._found_in: dict[int, list[Row]] = defaultdict(list)
-        for row in findings:
+        for row in found(whole):
             self._found_in[row.last].append(row)
 
     def catch_up(self) -> None:
@@ -80,19 +111,23 @@ class RunAfterRound:
 
 def at_the_end(run: Run) -> RunAfterRound:
     """Return the run as it stands now, counted."""
-    whole = RunAfterRound(run, found(run))
+    whole = RunAfterRound(run, run)
     whole.catch_up()
     return whole
 
 
 def after_each_round(run: Run) -> Iterator[RunAfterRound]:
     """Yield the run before its first round, and after each round but the last, in one walk: one object, which grows."""
-    growing = RunAfterRound(Run(), found(run))
+    growing = RunAfterRound(Run(), run)
     for event in run.events:
         if isinstance(event, RoundStarted) and event.index == len(growing.run.rounds):
             growing.catch_up()
             yield growing
         growing.run.apply(event)
+
+
+def _detections(run: Run, preset: str) -> list[Detection]:
+    return detections(run, preset)
 
 
 class Name(NamedTuple):
@@ -148,6 +183,11 @@ NAMES: Mapping[str, Name] = {
     "findings": Name(
         'findings by family and by rule: `findings.stall`, `findings["already_said"]`, 0 for what was not found',
         lambda at: CountsByName(dict.fromkeys(FAMILIES, 0) | at.found),
+    ),
+    DETECTED: Name(
+        "findings of a preset of [detectors](detect.md), whether or not it looked on while the run went, by family, by rule "
+        'and `all`: `detected.default.loop`, `detected.openhands.all`, `detected.qwen["same_tool"]`',
+        lambda at: Detected(at.detected, at.rounds),
     ),
     "todos": Name("todos in its list", lambda at: counted(at.run, len(at.run.todos)), NOT_RECORDED),
     "todos_open": Name("todos that are not completed, blocked ones included", lambda at: len(open_todos(at.run.todos))),
@@ -216,7 +256,10 @@ class RunValues(Mapping[str, Any]):
 
 
 def check_names(expression: str, names: Iterable[str]) -> None:
-    """Raise `ExpressionError` for the first of these names that expectations do not know."""
+    """Raise `ExpressionError` for the first of these names that expectations do not know, or preset that there is not."""
     for name in names:
         if name not in NAMES:
             raise ExpressionError(f"{expression}: there is no {name}", near(name, NAMES, most=4))
+    for path in paths_in(expression):
+        if names_in(path) == (DETECTED,):
+            evaluate(path, {DETECTED: Detected(lambda _: (), 0)})  # of a run in which nothing is found

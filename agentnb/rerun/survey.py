@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from agentnb.detect.finding import Detectors, detect_name
-from agentnb.detect.intervals import wilson
+from agentnb.detect.intervals import Share, mean_interval, wilson
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.policies.named import PolicySet
+from agentnb.rerun.expect import Expectation, check_expectations, outcomes_of
 from agentnb.rerun.replay import replay
 from agentnb.rerun.replayed import Replay
 from agentnb.traces.files import iter_traces
@@ -20,8 +21,9 @@ from agentnb.traces.files import iter_traces
 if TYPE_CHECKING:
     import pandas as pd
 
-Failed: TypeAlias = "Callable[[Run], bool | None] | Mapping[str, bool | None] | None"
-"""Which runs failed: a function of the run, or by its id; None of a run: it is left out. Without it: which did not complete."""
+Failed: TypeAlias = "Callable[[Run], bool | None] | Mapping[str, bool | None] | str | Iterable[str] | None"
+"""Which runs failed: a function of the run, or by its id (None of a run: it is left out), or texts for `expect`, which hold for
+healthy runs. Without it: those that did not complete."""
 OWN = "its own"
 """What a column says where a variant changes nothing."""
 
@@ -49,15 +51,19 @@ def survey(
     """Return one row per combination of these: how many failed runs it would have caught, and healthy ones disturbed.
 
     ``runs``: runs, or a path of any traces, which are read one after the other. A run is caught, or disturbed, if anything in
-    its replay would have: a block, another end, an intervention, a finding (`Replay.caught_at`). ``caught_share`` and
-    ``disturbed_share`` come with their 95 per cent Wilson intervals, ``_low`` and ``_high``, by run. ``rounds_saved`` and
+    its replay would have: a block, another end, an intervention, a finding (`Replay.caught_at`). ``rounds_saved`` and
     ``tokens_saved`` are those of failed runs behind their would-be end (``tokens_unknown``: runs whose tokens are not known),
-    ``rounds_cut`` those of healthy runs. Raises `SettingsError` for settings that cannot be, or if there is no run.
+    ``rounds_cut`` those of healthy runs; ``_mean``: of one run. Shares and means come with their 95 per cent intervals by run,
+    ``_low`` and ``_high``: of Wilson, and of resampled runs. ``failed``: a function of the run or its labels by ``run.id``
+    (None leaves a run out), or what `expect` takes: ``failed="loops == 0"`` says that a run with loops has failed; without it,
+    runs that did not complete. `plots.survey` draws the table. Raises `SettingsError` for settings that cannot be, or if there
+    is no run.
     """
+    has_failed_by = _judge(failed)
     variants = [*product(_listed(guidance), _listed(policy), _listed(detect), limits)]
     tried: list[list[Tried]] = [[] for _ in variants]
     for run in iter_traces(runs) if isinstance(runs, str | Path) else runs:
-        has_failed = _has_failed(run, failed)
+        has_failed = has_failed_by(run)
         if has_failed is None:
             continue
         for (words, chosen, detectors, amounts), results in zip(variants, tried, strict=True):
@@ -73,10 +79,17 @@ def _listed(given: Any) -> Any:
     return (given,) if isinstance(given, str) or callable(given) or not isinstance(given, Iterable) else given
 
 
-def _has_failed(run: Run, failed: Failed) -> bool | None:
+def _judge(failed: Failed) -> Callable[[Run], bool | None]:
+    """Return what says of a run whether it failed. Raises `SettingsError` for an expectation that no run can be held to."""
     if failed is None:
-        return run.status != "completed"
-    return failed(run) if callable(failed) else failed.get(run.id)
+        return lambda run: run.status != "completed"
+    if callable(failed):
+        return failed
+    if isinstance(failed, Mapping):
+        return lambda run: failed.get(run.id)
+    texts: list[Expectation] = [failed] if isinstance(failed, str) else [*failed]
+    check_expectations(texts)
+    return lambda run: not all(one.holds for one in outcomes_of(run, texts))
 
 
 def _tried(found: Replay, has_failed: bool) -> Tried:
@@ -88,6 +101,7 @@ def _row(variant: tuple[Any, ...], results: list[Tried]) -> dict[str, Any]:
     failures = [one for one in results if one.has_failed]
     healthy = [one for one in results if not one.has_failed]
     caught, disturbed = (sum(one.is_caught for one in some) for some in (failures, healthy))
+    tokens = [one.tokens_saved for one in failures if one.tokens_saved is not None]
     at = sorted(one.caught_at for one in failures if one.caught_at is not None)
     return {
         "guidance": _name(words),
@@ -97,15 +111,18 @@ def _row(variant: tuple[Any, ...], results: list[Tried]) -> dict[str, Any]:
         "runs": len(results),
         "failures": len(failures),
         "caught": caught,
-        **_shares("caught_share", caught, len(failures)),
+        **_columns("caught_share", wilson(caught, len(failures))),
         "caught_at_median": at[len(at) // 2] if at else None,
         "healthy": len(healthy),
         "disturbed": disturbed,
-        **_shares("disturbed_share", disturbed, len(healthy)),
+        **_columns("disturbed_share", wilson(disturbed, len(healthy))),
         "rounds_saved": sum(one.rounds_saved for one in failures),
-        "tokens_saved": sum(one.tokens_saved or 0 for one in failures),
-        "tokens_unknown": sum(one.tokens_saved is None for one in failures),
+        **_columns("rounds_saved_mean", mean_interval([one.rounds_saved for one in failures])),
+        "tokens_saved": sum(tokens),
+        **_columns("tokens_saved_mean", mean_interval(tokens)),
+        "tokens_unknown": len(failures) - len(tokens),
         "rounds_cut": sum(one.rounds_saved for one in healthy),
+        **_columns("rounds_cut_mean", mean_interval([one.rounds_saved for one in healthy])),
     }
 
 
@@ -113,8 +130,7 @@ def _name(given: Any) -> str:
     return OWN if given is None else given if isinstance(given, str) else str(given.name)
 
 
-def _shares(name: str, part: int, whole: int) -> dict[str, float | None]:
-    share = wilson(part, whole)
+def _columns(name: str, share: Share) -> dict[str, float | None]:
     return {name: share.value, f"{name}_low": share.low, f"{name}_high": share.high}
 
 
@@ -122,5 +138,7 @@ def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
     texts = ("guidance", "policy", "detect", "limits")
-    kinds = {name: "str" if name in texts else "float64" if "_share" in name else "Int64" for name in rows[0]}
+    kinds = {
+        name: "str" if name in texts else "float64" if "_share" in name or "_mean" in name else "Int64" for name in rows[0]
+    }
     return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in kinds.items()})

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import Literal
 
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
+from agentnb.examples import find
 from agentnb.rerun.expect import check_expectations, outcomes_of
 from agentnb.traces.files import load_traces
 from agentnb.traces.store import FOLDER
@@ -25,6 +27,8 @@ HEALTHY = (
 )
 """What a healthy run keeps, as far as its trace records it."""
 FORMS = ("cell", "pytest")
+MAX_ASKED = 80
+"""Characters of what a run was asked, in a comment."""
 MAX_NAME = 40
 """Characters of a run's id in the name of a test."""
 
@@ -44,11 +48,11 @@ def to_test(run: Run | str | Path, *expectations: str, path: str | Path = "", fo
     if expectations:
         check_expectations(expectations)
     texts = expectations or _broken(run)
-    calls = [f"    {text!r}," for text in texts]
+    calls = [f"    {_quoted(text)}," for text in texts]
     load = (
-        f"run = load_trace({place!r})"
+        f"run = load_trace({_quoted(place)})"
         if alone
-        else f"run = next(run for run in load_traces({place!r}) if run.id == {run.id!r})"
+        else f"run = next(run for run in load_traces({_quoted(place)}) if run.id == {_quoted(run.id)})"
     )
     body = [load, "expect(", "    run,", *calls, ")"]
     uses = f"from agentnb import expect, {'load_trace' if alone else 'load_traces'}"
@@ -76,7 +80,7 @@ def _is_alone(run: Run, path: str | Path) -> bool:
 def _origin_of(run: Run) -> tuple[str, bool]:
     """Return the file of a run: its log here, or what it was read from; and whether that holds no other run."""
     file = run.origin.file if run.origin is not None else (FOLDER / f"{run.id}.jsonl").as_posix()
-    if not file or not Path(file).exists():
+    if not file or not (Path(file).exists() or find(file)):
         how = 'save_trace(run, "failure.jsonl"), then to_test(run, path="failure.jsonl")'
         raise SettingsError(f"The run {run.id} is in no file that it knows of", f"Save it: {how}")
     return file, _is_alone(run, file)
@@ -95,9 +99,14 @@ def _broken(run: Run) -> Sequence[str]:
 def _about(run: Run, texts: Sequence[str]) -> list[str]:
     """Return comments: what the run was asked, and what is wrong with it."""
     wrong = [one for one in outcomes_of(run, texts) if not one.holds]
-    asked = one_line(run.prompt)[:80]
+    asked = shorten(one_line(run.prompt), MAX_ASKED, placeholder=" …")
     lines = [*([f"# {asked}"] if asked else []), *[f"# {one_line(one.sentence)}" for one in wrong]]
     return [*lines, "# It fails while the file holds this failure: save a new run there."] if wrong else lines
+
+
+def _quoted(text: str) -> str:
+    """Return a text as formatters write it: between double quotation marks, unless it has some."""
+    return repr(text) if set(text) & {'"', "\\"} or not text.isprintable() else f'"{text}"'
 
 
 def _name(run: Run) -> str:

@@ -15,7 +15,7 @@ from agentnb.agent.extension import Extension, extended, logged_extensions
 from agentnb.agent.from_log import logged_guidance, logged_policy, names_of_gates
 from agentnb.agent.output import Output
 from agentnb.core.events import RunStarted
-from agentnb.detect.finding import Detectors
+from agentnb.detect.finding import Detectors, detect_name
 from agentnb.detect.presets import names
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
@@ -23,6 +23,7 @@ from agentnb.guidance.sets import MATRIX, GuidanceSet, find_set
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.limits import LIMITS, Limits, MaxRounds
 from agentnb.policies.named import OWN_POLICY, Matrix, PolicySet, find_policy, in_workflow_mode, settings_of
+from agentnb.rerun.recorded_findings import recorded_findings, without_asking
 
 NOT_COUNTED = ("max_seconds", "budget")
 """Limits of what a replay cannot count: time and money are those of the record, and other words would have cost others."""
@@ -74,10 +75,13 @@ def variant_of(
     workflow_mode: bool | None = None,
     detect: Detectors | None = None,
     repeatable: Iterable[str] = (),
+    is_live: bool = False,
 ) -> Variant:
     """Return the variant: what is not given is as the run's log has it, and ``matrix`` where that has nothing.
 
-    A run of another product has no limits but those that are given. Raises `SettingsError` for settings that cannot be.
+    A run of another product has no limits but those that are given. ``is_live``: its rounds will be new ones, in which
+    detectors may ask a model; for recorded rounds, what such detectors found is read from the log, and so is what detectors
+    found that the log does not hold. Raises `SettingsError` for settings that cannot be.
     """
     words = find_set(guidance) if guidance is not None else _logged_words(run)
     chosen = find_policy(policy) if policy is not None else _logged_policy(run)
@@ -86,7 +90,7 @@ def variant_of(
     counted = Limits(**{"max_rounds": settings.MAX_ITERATIONS, **_counted(amounts)})
     policies = [one for one in counted.policies() if "max_rounds" in amounts or not isinstance(one, MaxRounds)]
     bundle = counted.guard(chosen.rules(words, *policies, repeatable=tuple(repeatable)))
-    extensions = () if (chosen_detectors := _detectors(run, detect)) is None else (detection(chosen_detectors),)
+    extensions = _detection(run, detect, is_live=is_live)
     bundle = extended(bundle, extensions)
     form = Output.logged(run.settings) if is_own(run) else None
     if form is not None:
@@ -107,12 +111,18 @@ def _logged_policy(run: Run) -> PolicySet:
     return logged_policy(run)
 
 
-def _detectors(run: Run, detect: Detectors | None) -> Detectors | None:
-    """Return the detectors: those given, else the preset that looked on when the run was made."""
-    if detect is not None or not is_own(run):
-        return detect
-    preset = logged_extensions(run).get(DETECTION, {}).get("settings", {}).get("preset")
-    return preset if preset in names() else None
+def _detection(run: Run, detect: Detectors | None, *, is_live: bool) -> tuple[Extension, ...]:
+    """Return what acts on the detectors: those given, else those that looked on when the run was made."""
+    preset = logged_extensions(run).get(DETECTION, {}).get("settings", {}).get("preset") if is_own(run) else None
+    if detect is None and preset in names():
+        detect = str(preset)
+    if detect is not None:
+        return (_named(detect if is_live else without_asking(detect, run), detect_name(detect)),)
+    return () if is_live or not preset else (_named(recorded_findings(run), str(preset)),)
+
+
+def _named(detectors: Detectors, preset: str) -> Extension:
+    return replace(detection(detectors), settings={"preset": preset})
 
 
 def is_own(run: Run) -> bool:

@@ -18,7 +18,6 @@ from agentnb.core.inner_calls import with_inner
 from agentnb.core.messages import Text, ToolCall, encodable
 from agentnb.core.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL, headed_or_none
-from agentnb.policies.direct import called_directly
 from agentnb.policies.gates import Block, Gate, denied, judge
 from agentnb.runtime import tool_errors
 from agentnb.runtime.approval import Approval, Permission, logged_permissions
@@ -83,7 +82,7 @@ class Dispatch:
         """
         self._toolbox = toolbox
         self._log = log
-        self._gates = called_directly(gates)
+        self._gates = gates
         self._todos = todos or TodoSync(None, log)
         elicitation = elicitation or Elicitation(log, can_ask=False)
         self._unanswered: set[str] = set()
@@ -283,8 +282,9 @@ class Dispatch:
         if permission is not None:
             return self._run_if_approved(call, tool, permission), True
         # A tool gets the arguments as logged, redacted.
-        log, parent = self._log, self._parent_of(call) if self._inner else ""
-        call = log.append(ToolStarted(*log.head(), call=call, parent_call=parent)).call
+        parent_call = self._parent_of(call) if self._inner else ""
+        seq, at, run_id, parent_id = self._log.head()
+        call = self._log.append(ToolStarted(seq, at, run_id, parent_id, call=call, parent_call=parent_call)).call
         if (refusal := self._refusal(call, tool)) is not None:
             self._finish(call, Ran(refusal))
             return None, False
@@ -353,8 +353,12 @@ class Dispatch:
             parent = self._ended_inside(call, outcome)
         result = outcome.as_result(call_id, call.name)
         display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
+        seq, at, run_id, parent_id = self._log.head()
         finished = ToolFinished(
-            *self._log.head(),
+            seq,
+            at,
+            run_id,
+            parent_id,
             result=result,
             seconds=ran.seconds,
             traceback=ran.traceback,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
@@ -36,7 +36,7 @@ MAX_LEVELS = 20
 def new_run_id() -> str:
     """Return a new run id: the time (UTC) to the millisecond, so that ids sort by age, and eight random hex digits."""
     seconds, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
-    return time.strftime("%Y%m%d-%H%M%S-", time.gmtime(seconds)) + f"{milliseconds:03d}{secrets.token_hex(4)}"
+    return time.strftime("%Y%m%d-%H%M%S-", time.gmtime(seconds)) + f"{milliseconds:03d}{os.urandom(4).hex()}"
 
 
 def check_resumable(run: Run, options: RunOptions) -> None:

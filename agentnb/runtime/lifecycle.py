@@ -95,8 +95,6 @@ class Lifecycle:
         open_log: Callable[[], Awaitable[Writer]] | None = None,
     ) -> Run:
         """Like `run`, but leave behind a tool that ignores its cancellation once the run is stopped or out of time."""
-        for event in self.log.run.events:
-            self.log.tell(event)  # a watcher sees a recovered run from its beginning
         run = asyncio.ensure_future(self.run(orchestrator, first, open_log))
         abandoned = asyncio.ensure_future(self._abandoned.wait())
         await asyncio.wait((run, abandoned), return_when=asyncio.FIRST_COMPLETED)
@@ -120,6 +118,8 @@ class Lifecycle:
         """
         self._orchestrator, self._started = orchestrator, perf_counter()
         self._listen()
+        for event in self.log.run.events:
+            self.log.tell(event)  # a watcher sees a recovered run, or a fork, from its beginning
         outer_budget, outer_levels = current_budget.set(self.budget), nested_levels.set(nested_levels.get() + 1)
         try:
             await self._run_closed(orchestrator, first, open_log)
@@ -355,4 +355,5 @@ class Lifecycle:
         self._log_late_commands()
         self.budget.settle(self.log.run.spent)
         seconds = perf_counter() - self._started + self._seconds_before
-        self.log.emit(e.RunFinished, status=status, stop_reason=stop_reason, last_round=last_round, seconds=seconds)
+        how = {"status": status, "stop_reason": stop_reason, "last_round": last_round}
+        self.log.emit(e.RunFinished, **how, seconds=seconds, totals=self.log.totals())

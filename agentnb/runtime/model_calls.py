@@ -99,8 +99,12 @@ class ModelCalls:
         if self._usage_check.is_needed:
             reply = self._usage_check.complete(request, reply)
         message, signals = without_markers(reply.message) if self._markers else (reply.message, ())
+        seq, at, run_id, parent_id = self._log.head()
         replied = e.ModelReplied(
-            *self._log.head(),
+            seq,
+            at,
+            run_id,
+            parent_id,
             message=message,
             signals=signals,
             usage=reply.usage,

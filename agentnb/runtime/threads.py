@@ -169,9 +169,10 @@ class AwakeForInterrupts:
     """Wakes the main thread's event loop ten times a second: ipykernel's interrupt does not wake a sleeping loop."""
 
     def __enter__(self) -> None:
-        self._handle: asyncio.TimerHandle | None = None
+        self._handle: asyncio.Handle | None = None
         if threading.current_thread() is threading.main_thread():
-            self._tick()
+            # When the loop next runs, and not at once: many runs end before, and a timer takes long to make.
+            self._handle = asyncio.get_running_loop().call_soon(self._tick)
 
     def _tick(self) -> None:
         self._handle = asyncio.get_running_loop().call_later(TICK, self._tick)

@@ -95,14 +95,22 @@ def each_run(source: RunSource, problems: list[Problem], fold: Fold[AnyRun], *, 
 
     ``fold``: makes the run of a log of agentnb from its events, as `Run.from_events` does; other runs are always whole.
     """
+    for part in parts_of(source):
+        if isinstance(part, Run):
+            yield part
+        else:
+            yield from part.runs(problems, fold, strict=strict)
+
+
+def parts_of(source: RunSource) -> Iterator[Run | SourceFile]:
+    """Yield the runs of a source that are in memory, and its files, in order. Raises `TraceError` for what holds no runs."""
     if isinstance(source, Run):
         yield source
     elif isinstance(source, Store | str | Path):
-        for file in files_of(source):
-            yield from file.runs(problems, fold, strict=strict)
+        yield from files_of(source)
     elif isinstance(source, Iterable):
         for one in source:
-            yield from each_run(one, problems, fold, strict=strict)
+            yield from parts_of(one)
     else:
         raise TraceError(f"{source!r} is not a run", "Give a Run, several, a path, a folder, a glob or a Store")
 
@@ -123,7 +131,10 @@ class SourceFile(NamedTuple):
 
 
 def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
-    """Yield the files of a store, a folder, a glob or a path, in order of their names. Raises `StoreError` if there is none."""
+    """Yield the files of a store, a folder, a glob or a path, in order of their names. Raises `StoreError` if there is none.
+
+    Of a folder that a glob matches they are those in it, as of one that is named, unless its name ends like that of a file.
+    """
     if isinstance(source, Store):
         yield from (SourceFile(path, is_log=True) for path in sorted(source.folder.glob("*.jsonl")))
         return
@@ -136,7 +147,18 @@ def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
         found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
         if not found:
             raise StoreError(f"No file matches {source}")
-        yield from map(SourceFile, found)
+        folders = [one for one in found if one.suffix.lower() not in ENDINGS and one.is_dir()]
+        yield from map(SourceFile, _with_files_in(found, folders) if folders else found)
+
+
+def _with_files_in(found: list[Path], folders: list[Path]) -> list[Path]:
+    """Return what a glob found, with the files in folders for these; each once, by whichever ways it is reached."""
+    within = {folder: _files_in(folder) for folder in folders}
+    files: dict[Path, Path] = {}
+    for one in found:
+        for file in within.get(one, [one]):
+            files.setdefault(file.resolve(), file)
+    return [*files.values()]
 
 
 def folder_of(source: Store | str | Path) -> Path | None:

@@ -71,6 +71,11 @@ class NestedFile:
         with _open_files.lock:
             _open_files.put(self, descriptor)
 
+    @property
+    def size(self) -> int:
+        """Bytes of the log so far."""
+        return self._size if self._own is None else self._own.size
+
     def append(self, event: AnyEvent) -> None:
         """Write the event. If that fails, the file ends with the previous event, and OSError is raised."""
         if not self._open:

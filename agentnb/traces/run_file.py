@@ -131,6 +131,11 @@ class RunFile:
             os.close(descriptor)
             raise
 
+    @property
+    def size(self) -> int:
+        """Bytes of the log so far."""
+        return self._size
+
     def append(self, event: AnyEvent) -> None:
         """Write the event. If that fails, the file ends with the previous event, and OSError is raised."""
         if not self._open:  # its descriptor may belong to another file by now

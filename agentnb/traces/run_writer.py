@@ -6,10 +6,9 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -26,6 +25,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, TraceError
 from agentnb.traces.filled import FILLED, LOST, NO_PROMPT, NO_RESULT, Gap, sentences_of
 from agentnb.traces.todo_lists import FollowedTodos
+from agentnb.traces.trace_items import Fact, MessageCount, RecordedCall, RecordedRound, Summary, as_message
 
 Content: TypeAlias = str | Sequence[AnyPart] | None
 """What a message holds: a text, or parts; None and blank texts are nothing."""
@@ -40,41 +40,10 @@ _WRITTEN_HERE = (
     e.CommandReceived,
     e.RunFinished,
 )
-_BEFORE_REPLY = (e.GuidanceGiven, e.RetryScheduled)
+_BEFORE_REPLY = (e.GuidanceGiven, e.RetryScheduled, e.ContextCompacted)
 """Events that stand within a round, before its reply."""
 _NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError)
 """What encoding a value raises that no log can hold."""
-
-
-@dataclass(slots=True)
-class _Call:
-    """A call as it is in the run, and its result once there is one."""
-
-    recorded_id: str
-    call: ToolCall
-    result: ToolResult | None = None
-    at: datetime | None = None
-    seconds: float | None = None
-    todos: list[_Fact] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Round:
-    """A reply with its calls."""
-
-    parts: list[AnyPart]
-    author: str
-    at: datetime | None
-    fields: dict[str, Any]
-    calls: list[_Call] = field(default_factory=list)
-
-
-class _Fact(NamedTuple):
-    """An event that is not written yet."""
-
-    kind: type[e.Event]
-    fields: dict[str, Any]
-    at: datetime | None = None
 
 
 class RunWriter:
@@ -106,10 +75,10 @@ class RunWriter:
         """
         self._origin, self._run_id, self._parent_id, self._about = origin, run_id, parent_id, about
         self._model, self._system, self._tools = self._text("model", model), "", tuple(tools)
-        self._items: list[_Round | _Fact] = []
-        self._rounds: list[_Round] = []
-        self._open: list[_Call] = []
-        self._answered: dict[str, _Call] = {}
+        self._items: list[RecordedRound | Fact | Summary] = []
+        self._rounds: list[RecordedRound] = []
+        self._open: list[RecordedCall] = []
+        self._answered: dict[str, RecordedCall] = {}
         self._ids: set[str] = set()
         self._gaps: Counter[Gap] = Counter()
         self._todos = FollowedTodos(about.get("todos", ()))
@@ -135,7 +104,7 @@ class RunWriter:
             return
         message = bounded(Message("user", tuple(parts), self._text("author", author)))
         fields = {"command": "say", "text": message.text, "message": message}
-        self._items.append(_Fact(e.CommandReceived, fields, self._time(at)))
+        self._items.append(Fact(e.CommandReceived, fields, self._time(at)))
 
     def reply(
         self,
@@ -158,7 +127,7 @@ class RunWriter:
             "metadata": bounded_metadata(encodable_data(metadata or {})),
             "signals": tuple([self._text("signal", one) for one in signals]),
         }
-        now = _Round(self._parts(content), self._text("author", author), self._time(at), fields)
+        now = RecordedRound(self._parts(content), self._text("author", author), self._time(at), fields)
         self._items.append(now)
         self._rounds.append(now)
         for call in calls:
@@ -201,9 +170,20 @@ class RunWriter:
         if kind in _WRITTEN_HERE:
             raise SettingsError(f"{kind.__name__} is written by the RunWriter itself", "Call its say, reply, result or finish")
         self._todos.is_told |= kind is e.TodosChanged
-        fact = _Fact(kind, fields, self._time(at))
+        fact = Fact(kind, fields, self._time(at))
         call = self._call_named(fields.get("call_id")) if kind is e.TodosChanged else None
         (self._items if call is None else call.todos).append(fact)
+
+    def compact(self, summary: str, *, first: int = 0, rounds: int = 0, at: datetime | None = None) -> None:
+        """Take a summary that the model is sent from its next reply on, in the place of all that was taken before.
+
+        ``first``, ``rounds``: how many messages at the start, and how many of the last rounds, it is still sent.
+        """
+        text = self._text("summary", summary)
+        if text.strip():
+            self._items.append(Summary(text, first, rounds, self._time(at)))
+        else:
+            self._gaps["blank message"] += 1
 
     def finish(
         self,
@@ -223,9 +203,9 @@ class RunWriter:
         if status is not None:
             last = STATUS_AT_END.get(stop_reason, "")  # the status that its policy would have given the last round
             ended = {"status": status, "stop_reason": stop_reason, "last_round": last, "seconds": seconds}
-            facts.append(_Fact(e.RunFinished, ended, self._time(at)))
+            facts.append(Fact(e.RunFinished, ended, self._time(at)))
         if self._gaps:
-            facts.insert(0, _Fact(e.Warned, {"message": f"{FILLED} {' '.join(self.filled)}"}, prompt.at))
+            facts.insert(0, Fact(e.Warned, {"message": f"{FILLED} {' '.join(self.filled)}"}, prompt.at))
         events = [self._as_read(lambda: started)]
         for seq, fact in enumerate(facts, 1):
             about: dict[str, Any] = {"seq": seq, "at": fact.at, "run_id": started.run_id, "parent_id": self._parent_id}
@@ -240,21 +220,21 @@ class RunWriter:
 
         It is completed if the agent had the last word and called no tool in it; else it broke off, and is interrupted.
         """
-        told = [item for item in self._items if isinstance(item, _Round) or item.kind is e.CommandReceived]
+        told = [item for item in self._items if isinstance(item, RecordedRound) or item.kind is e.CommandReceived]
         last = told[-1] if told else None
-        answered = isinstance(last, _Round) and not last.calls and bool(last.parts)
+        answered = isinstance(last, RecordedRound) and not last.calls and bool(last.parts)
         return self.finish("completed" if answered else None, stop_reason, at=at, seconds=seconds)
 
     # Calls
 
-    def _add_call(self, now: _Round, call: ToolCall) -> _Call:
+    def _add_call(self, now: RecordedRound, call: ToolCall) -> RecordedCall:
         recorded = self._text("id of a call", call.id)
         if not recorded or recorded in self._ids:
             self._gaps["repeated id" if recorded else "missing id"] += 1
         name = self._text("name of a tool", call.name) or UNNAMED
         self._gaps["name"] += not call.name
         made = replace(call, name=name, id=self._fresh(recorded), arguments=self._arguments(call.arguments))
-        added = _Call(recorded, made)
+        added = RecordedCall(recorded, made)
         now.calls.append(added)
         self._open.append(added)
         return added
@@ -277,41 +257,41 @@ class RunWriter:
             return {} if given is None else encodable_data(given)
         return encodable_data(given)
 
-    def _call_of(self, call_id: str, name: str) -> _Call | None:
+    def _call_of(self, call_id: str, name: str) -> RecordedCall | None:
         """Return the open call that this is the result of."""
         if call_id:
             return next((one for one in self._open if one.recorded_id == call_id), None)
         of_tool = (one for one in self._open if one.call.name == name)
         return next(of_tool, None) if name else next(iter(self._open), None)
 
-    def _call_named(self, call_id: Any) -> _Call | None:
+    def _call_named(self, call_id: Any) -> RecordedCall | None:
         """Return the call of the last round with this id."""
         last = self._rounds[-1].calls if call_id and self._rounds else []
         return next((one for one in last if one.recorded_id == call_id), None)
 
-    def _call_for(self, call_id: str, name: str) -> _Call:
+    def _call_for(self, call_id: str, name: str) -> RecordedCall:
         """Return a call for a result that has none, in the last round."""
         if not self._rounds:
             self.reply()
         self._gaps["no call"] += 1
-        added = _Call(call_id, ToolCall(name or UNNAMED, {}, self._fresh(call_id)))
+        added = RecordedCall(call_id, ToolCall(name or UNNAMED, {}, self._fresh(call_id)))
         self._rounds[-1].calls.append(added)
         self._open.append(added)
         return added
 
     # Events
 
-    def _take_prompt(self) -> _Fact:
+    def _take_prompt(self) -> Fact:
         """Take the first message of the person out of what follows it; make one if the model spoke first."""
         for place, item in enumerate(self._items):
-            if isinstance(item, _Round):
+            if isinstance(item, RecordedRound):
                 break
             if item.kind is e.CommandReceived:
                 return self._items.pop(place)  # type: ignore[return-value]  # it is this item
         self._gaps["prompt"] += 1
-        return _Fact(e.CommandReceived, {"message": Message("user", (Text(NO_PROMPT),))})
+        return Fact(e.CommandReceived, {"message": Message("user", (Text(NO_PROMPT),))})
 
-    def _started(self, prompt: _Fact) -> e.RunStarted:
+    def _started(self, prompt: Fact) -> e.RunStarted:
         named = {tool.name for tool in self._tools}
         called = dict.fromkeys(one.call.name for each in self._rounds for one in each.calls)
         missing = [ToolSpec(name) for name in called if name not in named]
@@ -342,14 +322,14 @@ class RunWriter:
             yield [part.text for part in one.parts if isinstance(part, Text)]
             yield [(each.call.name, each.call.arguments, each.result and each.result.text) for each in one.calls]
 
-    def _facts(self) -> Iterator[_Fact]:
+    def _facts(self) -> Iterator[Fact]:
         index, reason, author = 0, "prompt", ""
-        before: list[_Fact] = []
-        for item in self._items:
-            if isinstance(item, _Fact) and item.kind in _BEFORE_REPLY:
+        before: list[Fact] = []
+        for item in self._with_compactions():
+            if isinstance(item, Fact) and item.kind in _BEFORE_REPLY:
                 before.append(item)
                 continue
-            if isinstance(item, _Fact):
+            if isinstance(item, Fact):
                 yield item
                 reason = "said" if item.kind is e.CommandReceived and index else reason
                 continue
@@ -360,24 +340,39 @@ class RunWriter:
             reason = "tool_results" if item.calls else "continued"
         yield from before  # of a round that there is not: it is refused
 
-    def _round(self, one: _Round, index: int, reason: str, before: Iterable[_Fact]) -> Iterator[_Fact]:
+    def _with_compactions(self) -> Iterator[RecordedRound | Fact]:
+        """Yield the items with summaries as compactions; one without a reply before and after it as a message."""
+        replies = [place for place, item in enumerate(self._items) if isinstance(item, RecordedRound)]
+        count = MessageCount(len(self._about.get("history", ())) + 1)
+        for place, item in enumerate(self._items):
+            if isinstance(item, RecordedRound):
+                count.add_round(with_calls=bool(item.calls))
+                yield item
+                continue
+            is_between = bool(replies) and replies[0] < place < replies[-1]
+            fact = item if isinstance(item, Fact) else count.compacted(item) if is_between else as_message(item)
+            if fact.kind is e.CommandReceived:
+                count.add_message()
+            yield fact
+
+    def _round(self, one: RecordedRound, index: int, reason: str, before: Iterable[Fact]) -> Iterator[Fact]:
         message = bounded(Message("assistant", (*one.parts, *[each.call for each in one.calls]), one.author))
-        yield _Fact(e.RoundStarted, {"index": index, "reason": reason})
+        yield Fact(e.RoundStarted, {"index": index, "reason": reason})
         yield from before
-        yield _Fact(e.ModelReplied, {"message": message, **one.fields}, one.at)
+        yield Fact(e.ModelReplied, {"message": message, **one.fields}, one.at)
         for call, each in zip(message.calls, one.calls, strict=True):
             result = each.result
             if result is None:
                 self._gaps["no result"] += 1
                 result = ToolResult(call.id, call.name, (Text(NO_RESULT),), is_error=True, error_code=LOST)
-            yield _Fact(e.ToolStarted, {"call": call})
+            yield Fact(e.ToolStarted, {"call": call})
             yield from each.todos
-            yield _Fact(e.ToolFinished, {"result": result, "seconds": each.seconds}, each.at)
+            yield Fact(e.ToolFinished, {"result": result, "seconds": each.seconds}, each.at)
             todos = self._todos.after(call, result, each.at)
             if todos is not None:
-                yield _Fact(e.TodosChanged, {"todos": todos, "by": "model", "call_id": call.id}, each.at)
+                yield Fact(e.TodosChanged, {"todos": todos, "by": "model", "call_id": call.id}, each.at)
         ended = next((each.at for each in reversed(one.calls) if each.at is not None), one.at)
-        yield _Fact(e.RoundFinished, {"index": index, "status": "success", "seconds": None}, ended)
+        yield Fact(e.RoundFinished, {"index": index, "status": "success", "seconds": None}, ended)
 
     # What a trace has in a place
 

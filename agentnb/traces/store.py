@@ -24,7 +24,7 @@ from agentnb.traces.known_summaries import KnownSummaries
 from agentnb.traces.nested_file import Holders, NestedFile
 from agentnb.traces.reading import MAX_STREAMED, check_file, opened
 from agentnb.traces.run_file import RunFile, is_being_written
-from agentnb.traces.summaries import RunSummary, summary
+from agentnb.traces.summaries import RunSummary, log_summary
 
 FOLDER = Path(".agentnb") / "runs"
 """Where the runs of a notebook are stored, from the folder in which it runs."""
@@ -164,7 +164,9 @@ class Store:
         ids, bare = self.ids(), bare_id(part)
         found = [bare] if bare in ids else [one for one in ids if bare and (one.startswith(bare) or one.endswith(bare))]
         if len(found) != 1:
-            what = f"{len(found)} runs match {part!r}" if found else f"There is no run {part!r} in {self.shown_folder}"
+            is_path = bool(Path(part).suffix) or len(Path(part).parts) > 1
+            missing = f"There is no file {part}" if is_path else f"There is no run {part!r} in {self.shown_folder}"
+            what = f"{len(found)} runs match {part!r}" if found else missing
             raise StoreError(what, near(part, found or ids[::-1]) or "%agent history lists the runs")
         return found[0]
 
@@ -189,11 +191,12 @@ class Store:
         holders, known, ids = Holders(), KnownSummaries(self.folder), self.ids()
         try:
             for run_id in reversed(ids):
-                stamp = stamp_of(f"{self._prefix}{run_id}.jsonl")  # before it is read: a log may grow meanwhile
+                path = f"{self._prefix}{run_id}.jsonl"
+                stamp = stamp_of(path)  # before it is read: a log may grow meanwhile
                 found = known.get(run_id, stamp)
                 if found is None:
                     try:
-                        found = _summary_now(self.path(run_id), holders)
+                        found = _summary_now(self._path(run_id), holders)
                     except (TraceError, OSError):
                         if left_out is not None:
                             left_out.append(f"{run_id}.jsonl")
@@ -237,18 +240,17 @@ def _checked_folder(folder: str | Path) -> Path:
     return found
 
 
-def _summary(path: Path) -> RunSummary:
+def _summary(path: str | Path) -> RunSummary:
     with opened(path) as file:
-        without_end = "running" if is_being_written(file) else "interrupted"  # before it is read, as below
-        return summary(file, without_end)
+        return log_summary(file, is_being_written)
 
 
-def _summary_now(path: Path, holders: Holders) -> RunSummary:
+def _summary_now(path: str, holders: Holders) -> RunSummary:
     """Return the summary of a log, also of a nested one that a live run holds."""
     found = _summary(path)
     if not _is_torn(found):
         return found
-    held = holders.hold(path, found.parent_id, found.started_at)
+    held = holders.hold(Path(path), found.parent_id, found.started_at)
     return found._replace(status="running", stop_reason="running") if held else _summary(path)
 
 

@@ -1,16 +1,22 @@
-"""Summaries for the list of runs, read from their logs without folding them."""
+"""Summaries for the list of runs, read from their logs without folding them.
+
+A run that a store kept says at its end what its events add up to: of such a log only the first and the last line are read,
+unless it was changed since. All others are read as a whole.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+import os
+from collections.abc import Callable, Container, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import msgspec
 
-from agentnb.core.events import RunFinished, RunStarted
-from agentnb.core.usage import NOTHING_USED, Usage, counts
+from agentnb.core.events import Origin, RunFinished
+from agentnb.core.messages import Message
+from agentnb.core.usage import NOTHING_USED, UNKNOWN, Usage, counts
 from agentnb.core.wire import TooDeep, decode
 from agentnb.errors import TraceError
 
@@ -55,10 +61,25 @@ class RunSummary(NamedTuple):
         return self.status == "waiting_on_user" and not self.foreign
 
 
-class _Reply(msgspec.Struct, gc=False):
-    """The part of a `ModelReplied` event needed here; the rest of its line is skipped."""
+class _Started(msgspec.Struct, tag="run_started", tag_field="kind", gc=False):
+    """The part of a `RunStarted` event needed here; the rest of its line, which is most of it, is skipped."""
 
-    usage: Usage = Usage()
+    seq: int
+    at: datetime | None
+    run_id: str
+    schema: int
+    prompt: Message
+    model: str
+    parent_id: str | None = None
+    tags: tuple[str, ...] = ()
+    notebook: str = ""
+    origin: Origin | None = None
+
+
+class _Reply(msgspec.Struct, gc=False):
+    """The part of a `ModelReplied` event needed here."""
+
+    usage: Usage = UNKNOWN
 
 
 class _Summary(msgspec.Struct, gc=False):
@@ -77,10 +98,11 @@ class _Besides(msgspec.Struct, gc=False):
 class _Called(msgspec.Struct, gc=False):
     """The part of a `ModelCalled` event needed here."""
 
-    usage: Usage = Usage()
+    usage: Usage = UNKNOWN
     error: str = ""
 
 
+_started = msgspec.json.Decoder(_Started)
 _DECODERS: dict[bytes, msgspec.json.Decoder[Any]] = {
     b'{"kind":"model_replied"': msgspec.json.Decoder(_Reply),
     b'{"kind":"context_compacted"': msgspec.json.Decoder(_Summary),
@@ -88,8 +110,12 @@ _DECODERS: dict[bytes, msgspec.json.Decoder[Any]] = {
     b'{"kind":"model_called"': msgspec.json.Decoder(_Called),
 }
 """How to read the usage of a model call, by the beginnings of the lines that hold one."""
-_PREFIXES = tuple(_DECODERS)
 _ROUND, _RECOVERED = b'{"kind":"round_started"', b'{"kind":"run_recovered"'
+_WIDTH = len(b'{"kind":"model_rep')
+_COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _RECOVERED)}
+"""The beginnings of the lines that are counted, by their first bytes: one look-up tells that most lines are not."""
+_TAIL = 4_096
+"""Bytes in which the last line of a log is, if it is the end of its run."""
 SECONDS = len("20260504-120000")
 """Characters of an id that tell the second in which the run began."""
 NEVER = datetime.min.replace(tzinfo=UTC)
@@ -98,27 +124,63 @@ _SUSPENDED = b'{"kind":"run_suspended"'
 """Prefix of the last line of a run that waits for an answer without a process."""
 
 
+def log_summary(file: BinaryIO, is_being_written: Callable[[BinaryIO], bool]) -> RunSummary:
+    """Return the summary of a log: from its first line and its last, if that says what all of them add up to.
+
+    ``is_being_written``: whether a run writes the file. Raises `TraceError` if it is not a run log.
+    """
+    found = _summary_of_ends(file)
+    if found is None:
+        file.seek(0)
+        without_end = "running" if is_being_written(file) else "interrupted"  # before it is read: it may end meanwhile
+        found = summary(file, without_end)
+    return found
+
+
+def _summary_of_ends(file: BinaryIO) -> RunSummary | None:
+    """Return the summary of a log that is as its run wrote it; None if all of it must be read, to see what it adds up to."""
+    first = file.readline()
+    size = file.seek(0, os.SEEK_END)
+    begin = file.seek(max(len(first), size - _TAIL))
+    last = file.read()
+    begin += last.rfind(b"\n", 0, -1) + 1
+    finished = _end(last[begin - size :]) if begin < size else None
+    totals = finished.totals if finished is not None else None
+    if finished is None or totals is None or totals.size != begin:
+        return None
+    return _summary(_start(first), finished, totals.rounds, totals.usage, totals.recovered)
+
+
 def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
     """Return the summary of a whole log; ``without_end``: status if it has no end and the run is not suspended.
 
     Holds one line at a time: a log may be as large as memory. Raises `TraceError` if it is not a run log.
     """
     rest = iter(lines)
-    started = decode(next(rest, b"").rstrip(b"\n"))
-    if not isinstance(started, RunStarted):
-        raise TraceError("no run_started event")
+    started = _start(next(rest, b""))
     used: Usage | None = None
     last, rounds, recovered = b"", 0, 0
+    counted = _COUNTED.get
     for line in rest:
-        last = line if line != b"\n" else last
-        rounds += line.startswith(_ROUND)
-        recovered += line.startswith(_RECOVERED)
-        if line.startswith(_PREFIXES) and (found := _usage(line)) is not None:
+        beginning = counted(line[:_WIDTH])
+        if line != b"\n":
+            last = line
+        if beginning is None or not line.startswith(beginning):
+            continue
+        if beginning is _ROUND:
+            rounds += 1
+        elif beginning is _RECOVERED:
+            recovered += 1
+        elif (found := _usage(beginning, line)) is not None:
             used = found if used is None else used + found
-    used = NOTHING_USED if used is None else used
-    finished = _end(last)
     if last.startswith(_SUSPENDED) and last.endswith(b"\n"):
         without_end = "waiting_on_user"
+    return _summary(started, _end(last), rounds, NOTHING_USED if used is None else used, recovered, without_end)
+
+
+def _summary(
+    started: _Started, finished: RunFinished | None, rounds: int, used: Usage, recovered: int, without_end: str = ""
+) -> RunSummary:
     return RunSummary(
         started.run_id,
         started.at,
@@ -158,6 +220,15 @@ def _family(one: RunSummary, nested: dict[str, list[RunSummary]], depth: int = 0
     return [one._replace(nested=len(within), depth=depth), *within]
 
 
+def _start(line: bytes) -> _Started:
+    try:
+        return _started.decode(line)
+    except RecursionError as error:
+        raise TooDeep from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise TraceError(f"no run_started event: {error}") from error
+
+
 def _end(last: bytes) -> RunFinished | None:
     if not last.startswith(b'{"kind":"run_finished"'):
         return None
@@ -168,14 +239,13 @@ def _end(last: bytes) -> RunFinished | None:
     return end if isinstance(end, RunFinished) else None
 
 
-def _usage(line: bytes) -> Usage | None:
+def _usage(beginning: bytes, line: bytes) -> Usage | None:
     """Return the usage of a model call, to be added in log order, as the fold adds them; None if it counts nothing."""
     try:
-        found = _DECODERS[line[: line.index(b'"', len(b'{"kind":"')) + 1]].decode(line)
+        found = _DECODERS[beginning].decode(line)
     except RecursionError as error:
         raise TooDeep from error
     except (msgspec.DecodeError, UnicodeDecodeError):
-        if not line.endswith(b"\n"):  # a torn line: the run is read without it
-            return None
-        found = _Reply()
-    return found.usage if not isinstance(found, _Besides | _Called) or counts(found.usage, found.error) else None
+        return UNKNOWN if line.endswith(b"\n") else None  # without a torn line, the run is read
+    kind, used = type(found), cast("Usage", found.usage)
+    return used if kind is _Reply or kind is _Summary or counts(used, found.error) else None

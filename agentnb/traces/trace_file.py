@@ -17,6 +17,7 @@ import msgspec
 from agentnb.core.events import Origin
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
+from agentnb.traces.json_parts import Malformed, Part, TooLarge, parts_of
 from agentnb.traces.run_writer import RunWriter
 
 Kind: TypeAlias = Literal["json", "lines", "zip", "sqlite", "parquet", "html", "text", "empty"]
@@ -25,6 +26,10 @@ MAX_RECORD = 100_000_000
 """Bytes of the longest line of JSON Lines that is read."""
 MAX_DOCUMENT = 1_000_000_000
 """Bytes of the largest document that is read as a whole."""
+LARGE = 100_000_000
+"""Bytes of a document above which formats are recognized by its `outline`, and those that can read it in parts."""
+OUTLINED = 50
+"""Items of each list that an `outline` holds; of large ones two."""
 START = 65_536
 """Bytes at the beginning of a file by which its kind is recognized."""
 _MAGIC: tuple[tuple[bytes, Kind], ...] = (
@@ -111,10 +116,40 @@ class TraceFile:
 
     @cached_property
     def first(self) -> Any:
-        """The document, or the first record of JSON Lines; None for other kinds, and for what is no JSON."""
+        """The document, or the first record of JSON Lines; None for other kinds, and for what is no JSON.
+
+        Of a large document it is the `outline`.
+        """
         if self.kind == "lines":
             return next((record for _, record in self.records()), None)
-        return self._json if self.kind == "json" else None
+        if self.kind != "json":
+            return None
+        return self.outline if self.is_large else self._json
+
+    @cached_property
+    def is_large(self) -> bool:
+        """Whether it has more than `LARGE` bytes."""
+        with self.open() as file:
+            left = LARGE
+            while left >= 0 and (block := file.read(min(START, left + 1))):
+                left -= len(block)
+        return left < 0
+
+    @cached_property
+    def outline(self) -> Any:
+        """The document with the first items of its lists, and of its other members the smaller ones; None if it is no JSON."""
+        members: dict[str, Any] = {}
+        left = LARGE // 10
+        try:
+            for part in self.parts():
+                if part.place is None:
+                    members[part.key] = decoded(part.data) if len(part.data) <= LARGE // 10 else {}
+                elif part.place in (0, 1) or (part.place < OUTLINED and left > 0):
+                    members.setdefault(part.key, []).append(decoded(part.data))
+                    left -= len(part.data)
+        except TraceError:
+            return None
+        return members[""] if members.keys() == {""} else members
 
     def lacks(self, *keys: str, kind: Kind | None = None) -> str:
         """Return which of these keys the first JSON object of the file lacks, as a sentence's end; empty if none.
@@ -150,6 +185,31 @@ class TraceFile:
         if len(data) > MAX_DOCUMENT:
             raise self.wrong(f"It has more than {MAX_DOCUMENT / 1e9:.0f} GB, which is as much as is read at once")
         return data.removeprefix(b"\xef\xbb\xbf")
+
+    def items(self, key: str = "") -> Iterator[tuple[str, Any]]:
+        """Yield the items of a list with their positions, which are empty if there is one: of this member, or of the document.
+
+        A document that is an object is its only item. Of a large document one item is held at a time.
+        """
+        listed = self.first[key] if key else self.first
+        if not isinstance(listed, list):
+            yield "", self.document
+        elif not self.is_large:
+            yield from ((str(index) if len(listed) > 1 else "", one) for index, one in enumerate(listed))
+        else:
+            for part in self.parts():
+                if part.key == key and part.place is not None:
+                    yield str(part.place) if len(listed) > 1 else "", decoded(part.data)
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the parts of a JSON document: members of an object, and items of lists. Raises `TraceError` if it is none."""
+        try:
+            with self.open() as file:
+                yield from parts_of(file, MAX_RECORD, decoded)
+        except Malformed as error:
+            raise self.wrong(f"It is not JSON: {error}") from error
+        except TooLarge as error:
+            raise self.wrong(str(error).capitalize()) from error
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the lines that are not blank, with their numbers from 1. Raises `TraceError` for one that is too long."""

@@ -75,6 +75,19 @@ def test_no_module_of_our_own_is_imported_inside_a_function() -> None:
     assert inside == set()
 
 
+def test_no_room_imports_another_by_a_text_which_the_linter_of_imports_does_not_see() -> None:
+    """``agentnb/__init__.py``, which imports each public name on first use, is above all rooms."""
+    by_text = {
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path, tree in TREES.items()
+        if path != ROOT / "agentnb" / "__init__.py"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__"))
+        if node.args and "'agentnb." in ast.unparse(node.args[0])
+    }
+    assert by_text == set()
+
+
 def test_no_room_is_a_lumber_room() -> None:
     lumber = {"utils", "helpers", "common", "config", "managers"}
     assert [path for path in FILES if lumber & {path.stem, path.parent.name}] == []

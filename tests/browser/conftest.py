@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,18 @@ from servers import serving
 
 HERE = Path(__file__).parent
 OPEN = OpenBrowser()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """Add to the report of a failure what the page shows."""
+    report = yield
+    if report.failed and call.when == "call":
+        for page in getattr(item, "funcargs", {}).values():
+            if isinstance(page, Lab):
+                with suppress(Exception):  # the page may have crashed
+                    report.sections.append(("The page", page.state()))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,16 @@ CLOSE_ALL = """() => {
     cancelAnimationFrame(window.__looking);
 }"""
 """Close what is open, and ask nobody whether to save it."""
+STATE = f"""() => {{
+    const shown = [...window.jupyterapp?.shell.widgets('main') ?? []].map(it => it.context?.path ?? it.id);
+    const cells = {CURRENT}?.content.model.sharedModel.cells ?? [];
+    const kinds = one => Object.keys(one.data ?? {{}}).join(' ') || one.output_type;
+    const outputs = cells.map(cell => (cell.toJSON().outputs ?? []).map(kinds));
+    const status = {KERNEL}?.status;
+    const nodes = [...document.querySelectorAll('.jp-Cell-outputWrapper')].map(it => it.textContent.trim().slice(0, 200));
+    return JSON.stringify({{address: location.href, shown, status, outputs, nodes}}, null, 1);
+}}"""
+"""What a person would report of a page that does not show what it should."""
 SETTLED = """async () => {
     const {shell, commands, serviceManager} = window.jupyterapp;
     if (shell.leftCollapsed) await commands.execute('application:toggle-left-area');
@@ -56,6 +66,8 @@ class Lab:
         self.url = url
         self.folder = folder
         self.said: list[str] = []
+        self.notebook = ""
+        """The one that was opened last."""
         self.stays = False
         """Whether the page goes from test to test: then a notebook is opened in it, and the page is not loaded again."""
         self._theme = "Light"
@@ -74,6 +86,7 @@ class Lab:
 
     def open(self, notebook: str, kernel: str | None = None, wait: bool = True) -> None:
         """Open a notebook, with another kernel than it names if one is given, and wait until the kernel is there."""
+        self.notebook = notebook
         if kernel is not None:
             self._store(notebook, self.stored(notebook), kernel)
         if self.stays and self.page.url.startswith(self.url):
@@ -104,8 +117,12 @@ class Lab:
         self.command_done("docmanager:save")
 
     def reload(self, wait: bool = True) -> None:
-        """Load the page again; the kernel goes on. A kernel that is busy answers no fresh page: then do not wait."""
-        self.page.reload()
+        """Load the page again; the kernel goes on. A kernel that is busy answers no fresh page: then do not wait.
+
+        By its address, as a person who opens it in a new tab: what the server remembers of views that earlier tests opened,
+        which it writes some time later, is not opened with it.
+        """
+        self.page.goto(self.ADDRESS.format(url=self.url, notebook=self.notebook))
         self._wait_for_cells()
         if wait:
             self.wait_idle()
@@ -276,6 +293,10 @@ class Lab:
     def complaints(self) -> list[str]:
         """The errors in the browser's console and those that nothing caught, but for the application's own."""
         return [text for text in self.said if not any(re.search(pattern, text) for pattern in self.NOT_OURS)]
+
+    def state(self) -> str:
+        """What is open, and what its cells hold and show, as text."""
+        return "\n".join([str(self.page.evaluate(STATE)), *self.said])
 
     # How it looks
 

@@ -12,6 +12,7 @@ from finished_runs import finished_runs
 from nbconvert import HTMLExporter
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
+from agentnb import load_trace
 from agentnb.display.html import run_html
 from agentnb.display.markdown import markdown_html
 from agentnb.display.page import page_html
@@ -21,6 +22,10 @@ MOST = 700
 """Pixels of a finished card without figures and with a short answer."""
 GROUNDS = {"light": ("#fff", "rgba(0, 0, 0, .87)"), "dark": ("#111", "rgba(255, 255, 255, .87)")}
 """The ground of outputs and the colour of text, as JupyterLab has them."""
+IN_SIGHT = """one => {
+    const { top, bottom } = one.getBoundingClientRect();
+    return one.checkVisibility() && bottom > 0 && top < innerHeight;
+}"""
 OPEN = "() => document.querySelectorAll('details').forEach(one => { one.open = true; })"
 MIXED = re.compile(r"color:color-mix\([^;]*;")
 """What JupyterLab drops from a notebook that is not trusted."""
@@ -130,3 +135,20 @@ def test_a_link_to_what_went_wrong_opens_the_transcript_at_its_round(browser: An
     page.locator("[data-round='3']").wait_for()
     assert "✗ failed" in page.locator("[data-round='3']").inner_text()
     page.context.close()
+
+
+def test_a_finding_leads_to_its_round_and_back_in_a_card_and_in_a_page(
+    browser: Any, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """Without a script, also where the list of findings is folded."""
+    run = load_trace("complex-fails")
+    for name, html in (("card", run_html(run)), ("page", page_html(run))):
+        with subtests.test(name):
+            page = shown(browser, html, tmp_path)
+            page.set_viewport_size({"width": 700, "height": 200})
+            page.locator(".agentnb-finding").nth(3).get_by_role("link", name="6").click()
+            there = page.locator("[data-round='5']")
+            assert there.evaluate(IN_SIGHT) and "repeated the answer" in there.inner_text()
+            there.get_by_role("link", name="↑ finding 3").click()
+            assert page.locator(".agentnb-finding").nth(2).evaluate(IN_SIGHT) and not there.evaluate(IN_SIGHT)
+            page.context.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -37,3 +39,26 @@ def test_keys_judge_one_run_after_the_other_and_do_nothing_to_the_notebook(lab: 
     told.filter(has_text="Run 2 of 3, 1 judged").wait_for()
     assert [one.label for one in read_labels(path)] == [1]
     assert bench.count() == 1 and lab.errors() == [] and lab.complaints() == []
+
+
+def test_when_its_kernel_has_gone_the_notebook_keeps_where_the_labels_are(lab: Any, tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    lab.open(lab.write("gone.ipynb", [SHOW.format(str(path))]))
+    lab.run_all()
+    bench = lab.page.get_by_role("region", name="Judge runs")
+    bench.get_by_role("status").filter(has_text="Run 1 of 3, 0 judged").wait_for()
+    bench.get_by_role("button", name="2 failed").click()
+    bench.get_by_role("status").filter(has_text="Run 2 of 3, 1 judged").wait_for()
+    told = f"3 runs to judge by hand. What was judged is in {path}: agentnb.labels({str(path)!r}) reads it."
+    lab.save()
+    (output,) = lab.stored("gone.ipynb")["cells"][0]["outputs"]
+    assert told in "".join(output["data"]["text/plain"]), "also in a notebook that is saved while it is used"
+    os.kill(int(lab.value("__import__('os').getpid()")), signal.SIGKILL)
+    lab.page.locator(".jp-Dialog button", has_text="Ok").click()
+    bench.wait_for(state="detached")
+    assert told in lab.output(0).inner_text() and "Run this cell again to continue." in lab.output(0).inner_text()
+    lab.wait_idle()
+    lab.save()
+    (output,) = lab.stored("gone.ipynb")["cells"][0]["outputs"]
+    assert (output["output_type"], set(output["data"])) == ("execute_result", {"text/html", "text/plain"})
+    assert [one.label for one in read_labels(path)] == [1] and lab.complaints() == []

@@ -51,6 +51,40 @@ def test_a_running_card_leads_to_its_failures_and_finds_words(lab: Any) -> None:
     assert lab.complaints() == []
 
 
+FOUND = """
+from agentnb import Agent, detect, load_trace
+@detect.detector(severity="notice")
+def dug(run):
+    return "Dug again" if len(run.rounds) > 1 else None
+calls = [[f"Part {n}.", ToolCall("compare", {"column": f"bill{n}"})] for n in range(3)]
+agent = Agent(Slow([*calls, ToolCall("nap", {"seconds": 600})]), [compare, nap], detect=dug)
+"""
+
+
+def test_a_finding_leads_to_its_round_and_back_without_our_script_and_in_a_running_card(lab: Any) -> None:
+    index = opened(lab, "found", FAILING.replace("THEN", NAP) + FOUND, "load_trace('complex-fails')", "await agent.run('Dig.')")
+    lab.run(index - 1)
+    saved = lab.cell(index - 1).locator(".agentnb-run")
+    saved.get_by_role("link", name="6").first.click()  # no live card has brought the script yet
+    saved.locator("[data-round='5']").wait_for()
+    saved.get_by_role("link", name="↑ finding 3").click()
+    assert saved.locator(".agentnb-finding").nth(2).is_visible()
+    lab.start(index)
+    chip(lab, index, "Running nap")
+    live = card(lab, index)
+    assert live.locator("[data-slot=findings]").inner_text().split("\n")[1:] == [
+        "▲ 2. Dug again · round 3",
+        "▲ 1. Dug again · round 2",
+    ]
+    live.locator(".agentnb-finding").last.get_by_role("link").click()
+    live.locator(".agentnb-round.agentnb-here", has_text="Part 1.").wait_for()
+    live.get_by_role("link", name="↑ finding 1").click()
+    live.locator(".agentnb-finding.agentnb-here", has_text="1. Dug").wait_for()
+    live.get_by_role("button", name="Stop").click()
+    ended(lab, index, "Stopped by you")
+    assert lab.complaints() == []
+
+
 def test_a_saved_card_gets_its_buttons_when_the_pointer_comes(lab: Any) -> None:
     lab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     index = opened(lab, "copying", FAILING.replace("THEN", "'**All** is compared.'"), GO)

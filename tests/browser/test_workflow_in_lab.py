@@ -1,12 +1,22 @@
-"""A workflow in a real JupyterLab: its graph while it runs, its question, and what is left of it in a notebook that is not trusted."""
+"""A workflow in a real JupyterLab: its graph while it runs, its question, and what is left where nothing is trusted."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
+from contrast import COLOURS, faint
+from drawn_workflows import BRANCH, NESTED, finished, spec_of, started, workflow_run
 from test_card_in_lab import card, opened
+from test_finished_card import GROUNDS, MIXED, OPEN, shown
+
+from agentnb.display.html import run_html
+from agentnb.display.states import STEP_STATES
+from agentnb.display.workflow_graph import graph_html
+from agentnb.workflow.graph import graph_of
+from agentnb.workflow.node_states import NodeState
 
 pytestmark = pytest.mark.browser
 WORKFLOW = '''
@@ -61,3 +71,22 @@ def test_a_workflow_is_a_graph_while_it_runs_and_where_it_is_saved(lab: Any) -> 
     again.wait_for()
     shot(lab, "workflow-untrusted")
     assert again.locator(".agentnb-graph").evaluate(PLACES) == places
+
+
+def test_every_word_of_a_graph_can_be_read_on_light_and_dark_ground(
+    browser: Any, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    spec = spec_of(BRANCH)
+    paths = [node.path for node in graph_of(spec).all_nodes]
+    states = {path: NodeState(status, 2, 2) for path, status in zip(paths, [*STEP_STATES], strict=False)}
+    failed = [started("outer", "parallel"), started("outer/generator"), finished("outer/generator", "failed", error="No model")]
+    forms = {"graph": graph_html(spec, states), "card": run_html(workflow_run(NESTED, failed, "failed"))}
+    for name, html in forms.items():
+        for ground in GROUNDS:
+            for trust, form in {"trusted": html, "not trusted": MIXED.sub("", html)}.items():
+                with subtests.test(name, ground=ground, trust=trust):
+                    page = shown(browser, form, tmp_path, ground)
+                    page.evaluate(OPEN)
+                    found = page.locator(".agentnb-run").evaluate(COLOURS)
+                    assert len(found) >= 5 and faint(found) == []
+                    page.context.close()

@@ -55,6 +55,10 @@ def summed_up(first: int, kept: int) -> Fact:
     return e.ContextCompacted, {"why": "share", "compacted": Compacted(first, kept, 1)}
 
 
+def ended_with(totals: e.Totals) -> Fact:
+    return OVER[0], {**OVER[1], "totals": totals}
+
+
 def warned(**fields: Any) -> Fact:
     return e.Warned, {"message": "x", **fields}
 
@@ -114,6 +118,9 @@ WRONG: dict[str, tuple[list[Fact], str]] = {
     "an end within a round": ([*begun(0), OVER], "the run ends before round 0 has ended"),
     "an end that is none": ([(e.RunFinished, {"status": "running", "stop_reason": "x"})], "cannot end as 'running'"),
     "an event after the end": ([OVER, warned()], "warned comes after the end"),
+    "totals too large": ([ended_with(e.Totals(LARGE, 1, Usage()))], "totals.size cannot be so large"),
+    "totals below nothing": ([ended_with(e.Totals(9, -1, Usage()))], "totals.rounds cannot be -1"),
+    "totals of too many tokens": ([ended_with(e.Totals(9, 1, Usage(output=LARGE)))], "output cannot be so large"),
     "a second end": ([OVER, OVER], "run_finished comes after the end"),
     "an answer to nothing": ([ANSWERED], "the question 'q1' is not open"),
     "a second answer": ([ASKED, ANSWERED, ANSWERED], "the question 'q1' is not open"),
@@ -190,6 +197,17 @@ def test_what_no_run_begins_with_is_refused(subtests: pytest.Subtests) -> None:
             check_events([replace(first, **fields)], "run.jsonl")  # type: ignore[list-item]
     with pytest.raises(TraceError, match="a log begins with run_started"):
         check_events([e.Warned(seq=0, at=START, run_id="r-1", message="x")], "run.jsonl")
+
+
+def test_the_tools_of_each_log_are_checked_whatever_those_before_it_had() -> None:
+    sound, too_deep = (ToolSpec("look", "", {"x": deep(levels)}) for levels in (298, 300))
+    for tools in ((sound,), (too_deep,), (too_deep,), (sound,), (sound, too_deep)):
+        events = [replace(RunBuilder().run.events[0], tools=tools)]
+        if too_deep in tools:
+            with pytest.raises(TraceError, match="line 1: the schema of look is nested too deep"):
+                check_events(events, "run.jsonl")  # type: ignore[arg-type]
+        else:
+            check_events(events, "run.jsonl")  # type: ignore[arg-type]
 
 
 RIGHT: dict[str, list[Fact]] = {

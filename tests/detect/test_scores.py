@@ -8,7 +8,7 @@ from detected_runs import Calls
 from agentnb.core.run import RunFacts
 from agentnb.detect import Run, detector, score, sweep
 from agentnb.detect.blocks import RepeatedCall
-from agentnb.detect.intervals import auc, f1_interval, wilson
+from agentnb.detect.intervals import auc, f1_interval, mean_interval, wilson
 from agentnb.errors import SettingsError
 
 
@@ -22,6 +22,18 @@ def run_of(name: str, letters: str) -> Run:
 LETTERS = {"loop": "AAAA", "turns": "ABABABAB", "long": "ABCDEFGHIJ", "short": "AB", "missed": "ABC", "disputed": "XXX"}
 LABELS = {"loop": 1, "turns": True, "long": 0, "short": 0, "missed": 1, "disputed": 0}
 RUNS = [run_of(name, letters) for name, letters in LETTERS.items()]
+
+
+def test_the_interval_of_a_mean_is_near_that_of_the_textbook_and_always_the_same() -> None:
+    values = [float(number % 10) for number in range(400)]
+    error = (sum((one - 4.5) ** 2 for one in values) / len(values)) ** 0.5 / len(values) ** 0.5
+    found = mean_interval(values)
+    assert found.value == 4.5 and found == mean_interval(values)
+    assert found.low == pytest.approx(4.5 - 1.96 * error, abs=0.03) and found.high == pytest.approx(
+        4.5 + 1.96 * error, abs=0.03
+    )
+    assert mean_interval([]) == (None, None, None) and mean_interval([3]) == (3, None, None)
+    assert mean_interval([2, 2, 2]) == (2, 2, 2)
 
 
 def test_wilson_intervals_are_those_of_the_textbook() -> None:
@@ -52,6 +64,11 @@ def test_a_score_counts_hits_false_alarms_and_misses_beside_the_baselines() -> N
     assert (ours["negative_rounds"], ours["false_per_100_rounds"]) == (15, pytest.approx(100 / 15))
     naive = table.set_index("detector").loc["naive_turns"]
     assert (naive["hits"], naive["false"], naive["misses"]) == (1, 0, 2)
+
+
+def test_each_round_of_a_healthy_run_in_which_something_is_found_is_a_false_alarm() -> None:
+    row = score([run_of("a", "AAAAAA"), run_of("b", "ABCD")], [0, 0], [RepeatedCall], baselines=False).iloc[0]
+    assert (row["false"], row["negative_rounds"]) == (1, 10) and row["false_per_100_rounds"] == pytest.approx(40)
 
 
 def test_the_run_length_stands_beside_it_with_its_best_threshold() -> None:

@@ -10,6 +10,7 @@ from functools import cache
 from html import unescape
 from html.parser import HTMLParser
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from agentnb.display.style import NO_FORMULAS, inlined
 
@@ -41,8 +42,8 @@ ATTRIBUTES = _words(
 """All that we make of attributes, besides ``data-`` and ``aria-``."""
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Terminal escapes, marks that turn the direction of text, halves of characters."""
-_ANCHOR = re.compile(r"agentnb-[A-Za-z0-9]+-\d+")
-"""The id of a round, to which links of the card lead."""
+_ANCHOR = re.compile(r"agentnb-[A-Za-z0-9]+-(finding-)?\d+")
+"""The id of a round or a finding, to which links of the card lead."""
 _OWN_CLASS = re.compile(r"agentnb-[\w-]+( agentnb-[\w-]+)*")
 _LINK = re.compile(r"(https?://|mailto:)[^\s<>\"]+", re.IGNORECASE)
 _PICTURE = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
@@ -153,7 +154,7 @@ def _check_attribute(tag: str, name: str, value: str, classes: str) -> None:
         "class": lambda: _OWN_CLASS.fullmatch(value) or value == NO_FORMULAS,
         "id": lambda: _ANCHOR.fullmatch(value),
         "style": lambda: _is_style_of(classes, value),
-        "href": lambda: tag == "a" and (_LINK.fullmatch(value) or (value[:1] == "#" and _ANCHOR.fullmatch(value[1:]))),
+        "href": lambda: tag == "a" and (_LINK.fullmatch(value) or (value[:1] == "#" and _ANCHOR.fullmatch(unquote(value[1:])))),
         "src": lambda: tag == "img" and _PICTURE.fullmatch(value),
         "target": lambda: value == "_blank",
         "rel": lambda: "noopener" in value.split(),

@@ -111,9 +111,10 @@ def test_the_branch_that_is_declared_first_is_on_the_left() -> None:
 
 
 def test_a_step_may_lead_to_itself() -> None:
-    plan = laid_out(Graph((Node("a", "a", "agent"),), (Edge("a", "a", ("again",), is_back=True),)))
-    assert [box.node.path for box in plan.boxes] == ["a"] and plan.width > WIDTH
-    assert plan.wires[0].corners[0][1] > plan.wires[0].corners[-1][1]
+    for is_back in (True, False):  # the library would end the process
+        plan = laid_out(Graph((Node("a", "a", "agent"),), (Edge("a", "a", ("again",), is_back),)))
+        assert [box.node.path for box in plan.boxes] == ["a"] and plan.width > WIDTH
+        assert plan.wires[0].corners[0][1] > plan.wires[0].corners[-1][1]
 
 
 def test_a_workflow_without_steps_is_an_empty_plan() -> None:

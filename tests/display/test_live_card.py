@@ -14,6 +14,7 @@ from agentnb.core.events import AnyEvent, CommandReceived, Delta, Event, ToolSta
 from agentnb.core.messages import ToolCall
 from agentnb.core.todos import Todo
 from agentnb.display import live_card
+from agentnb.display.finding_links import LiveFindings
 from agentnb.display.form import Form, effects_of
 from agentnb.display.live_card import LiveCard
 from agentnb.display.rounds import round_pieces
@@ -276,13 +277,14 @@ AGAIN = items_of(*[[ToolCall("add", {"a": 1})] for _ in range(4)], "Done.")
 
 @pytest.mark.parametrize("story", [STORY, MANY, AGAIN])
 def test_what_is_kept_is_what_would_be_drawn_anew(story: list[AnyEvent | Delta]) -> None:
-    card, events = LiveCard(), []
+    card, events, findings = LiveCard(), [], LiveFindings()
     for item in story:
         card.take(item)
         if not isinstance(item, Event):
             continue
         events.append(item)
-        form = Form(live=True, effects=effects_of(card.run.tools))
+        findings.take(item, card.run)
+        form = Form(live=True, effects=effects_of(card.run.tools), marks=findings.marks)
         shown = {one["index"]: (one["keys"], one["html"]) for one in card.whole()["rounds"]}
         for one in card.run.rounds:
             anew = round_pieces(one, form, user_messages=UserMessages(events).during(one.index))

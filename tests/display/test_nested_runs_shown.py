@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from run_builder import START, RunBuilder
+
 from agentnb import Agent, Run, ToolCall
 from agentnb.core.events import Event, RunFinished
 from agentnb.display import nested
@@ -154,3 +156,18 @@ def test_the_watcher_of_a_nested_run_counts_events_only() -> None:
     (one,) = watching.card.nested._few["c"]
     assert watching.changes == sum(isinstance(event, Event) for event in one.run.events)
     assert isinstance(one.run.events[-1], RunFinished) and one.is_over and run.status == "completed"
+
+
+def test_of_the_runs_of_very_many_calls_only_the_newest_are_kept_whole() -> None:
+    runs = NestedRuns()
+    for number in range(nested.MAX_KEPT + 50):
+        run = RunBuilder(run_id=f"r-{number}").round("Done.").run
+        beginning = Beginning(run, run.id, "r", f"step-{number}", "helper", True, True, True)
+        watcher = runs.add(beginning, lambda: None)
+        assert watcher is not None
+        fields = {"seq": len(run.events), "at": START, "run_id": run.id}
+        run.apply(end := RunFinished(**fields, status="completed", stop_reason="natural", seconds=1.0))
+        watcher(end)
+    assert len(runs._kept) == nested.MAX_KEPT == sum(len(few) for few in runs._few.values())
+    assert "1 run" in runs.html("step-0", {}) and "nested:" not in runs.html("step-0", {})
+    assert "nested:" in runs.html(f"step-{nested.MAX_KEPT + 49}", {})

@@ -15,7 +15,7 @@ def test_it_says_what_to_type_and_that_the_run_was_interrupted() -> None:
     assert "%agent" not in in_memory and "it was in memory only" in in_memory
     for html in (stored, in_memory):
         assert " Interrupted</span>" in html
-        assert re.findall(r'data-slot="(\w+)"', html) == ["meta", "graph", "todos", "totals", "notes"]
+        assert re.findall(r'data-slot="(\w+)"', html) == ["meta", "graph", "todos", "findings", "totals", "notes"]
         assert html.count("data-rounds") == 1 and "<button" not in html
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 import pytest
 from hypothesis import given
@@ -102,7 +103,7 @@ def test_findings_lead_to_their_rounds_and_the_rounds_back() -> None:
     ids = re.findall(r'id="([^"]+)"', html)
     assert len(ids) == len({*ids})
     links = re.findall(r'class="agentnb-to-(round|finding)"[^>]* href="#([^"]+)"', html)
-    assert {kind for kind, _ in links} == {"round", "finding"} and {where for _, where in links} <= {*ids}
+    assert {kind for kind, _ in links} == {"round", "finding"} and {unquote(where) for _, where in links} <= {*ids}
     assert html.count("agentnb-to-finding") == 4 and "4 findings" in html and "more" not in html.split("Transcript")[0]
 
 

@@ -6,6 +6,7 @@ import asyncio
 import re
 from typing import Any
 
+import pytest
 from drawn_workflows import BRANCH, LOOP, NESTED, ONCE_AROUND, finished, spec_of, started, taken, workflow_run
 from run_builder import run_of
 
@@ -93,6 +94,7 @@ def frames(run: Run) -> tuple[LiveCard, list[dict[str, Any]]]:
     return card, [one for one in found if one]
 
 
+@pytest.mark.req("R4.36")
 def test_a_live_card_colours_the_graph_and_sends_only_the_steps_that_changed() -> None:
     card, sent = frames(workflow_run(LOOP, ONCE_AROUND))
     assert "agentnb-graph-active" not in sent[0]["slots"]["graph"]
@@ -137,7 +139,11 @@ def test_an_open_question_is_in_the_live_card_and_its_answer_stays_at_its_step()
 
 
 def test_runs_nested_in_a_step_are_folded_inside_it() -> None:
-    card = LiveCard()
+    card, drawn = LiveCard(), []
+
+    def changed() -> None:
+        card.nested_changed()
+        drawn.append(card.frame())
 
     class Watching:
         def __call__(self, item: Any) -> None:
@@ -145,7 +151,7 @@ def test_runs_nested_in_a_step_are_folded_inside_it() -> None:
             card.frame()
 
         def nested(self, beginning: Beginning) -> Any:
-            return card.nested.add(beginning, card.nested_changed)
+            return card.nested.add(beginning, changed)
 
     watching = Watching()
     replies = {"outer/generator": ["One."], "outer/inner/researcher": ["Two."], "outer/inner/summarizer": ["Three."]}
@@ -154,6 +160,8 @@ def test_runs_nested_in_a_step_are_folded_inside_it() -> None:
         run = asyncio.run(Workflow(spec_of(text)).run("Go.", replies={**replies, "publisher": ["Four."]}))
     (pieces,) = [one["html"] for one in card.whole()["rounds"]]
     assert re.search(r'data-fold="nested:.*researcher', pieces["step:outer/inner/researcher"])
+    while_it_runs = [one["rounds"][0]["html"].get("step:publisher", "") for one in drawn if one and one["rounds"]]
+    assert any("agentnb-step-state" in html and 'data-fold="nested:' in html for html in while_it_runs)
     html = run_html(run, nested=card.nested.html)
     assert html.count('data-fold="nested:') == 4 and "%agent load" not in html.partition("Details")[0].partition("nested:")[0]
 
@@ -168,3 +176,9 @@ def test_the_state_names_the_open_steps() -> None:
     for count, words in {0: "Starting", 1: "Running outer", 3: "Running a, b", 5: "Running 4 steps"}.items():
         assert run_text(workflow_run(NESTED, facts[:count])).startswith(words)
     assert run_text(workflow_run("", [started("a"), finished("a")])).startswith("Running: 1 step")
+
+
+def test_a_page_says_when_an_output_is_longer_than_it_shows() -> None:
+    for length, is_said in ((100_000, False), (100_001, True)):
+        facts = [started("a"), finished("a", output="x" * length)]
+        assert ("Parts of very long texts are left out" in page_html(workflow_run("", facts, "completed"))) is is_said

@@ -125,6 +125,16 @@ def test_nested_runs_that_begin_at_once_are_shown_too(kernel: Kernel) -> None:
     assert cell.displays[-1]["text/html"].count("agentnb-nested-summary") == 2
 
 
+def test_a_fork_is_shown_with_the_rounds_that_it_repeats(kernel: Kernel) -> None:
+    for code in (
+        "forked = await fork(old, 4, model=ScriptedModel(['Here.']))",
+        "forked = fork_sync(old, 4, model=ScriptedModel(['Here.']))",
+    ):
+        cell = kernel.run(f"from agentnb import fork, fork_sync, load_trace\nold = load_trace('complex-fails')\n{code}")
+        assert cell.status == "ok" and "Error" not in cell.printed, cell.error
+        assert "One point is still open" in cell.displays[-1]["text/html"]
+
+
 def test_without_the_extension_nothing_is_shown(kernel: Kernel) -> None:
     kernel.run("%unload_ext agentnb")
     cell = kernel.run("run = await made('Four.').run('Two and two?')\nprint(run.text)")

@@ -43,6 +43,12 @@ def test_a_cell_checks_its_expectations_before_the_run_and_raises_behind_its_car
     assert kernel.run("print(broken.text, len(calls))").printed.split() == ["Two.", "2"]
 
 
+def test_a_failed_expectation_is_told_without_a_traceback(kernel: Kernel) -> None:
+    told = kernel.run("from agentnb import expect\nexpect('complex-fails', 'loops == 0')").error
+    assert "ExpectationFailed: Run " in told and "loops is 4, broken in round 4" in told and "See round 4" in told
+    assert "Traceback" not in told and "expect.py" not in told
+
+
 def test_texts_keep_the_quotation_marks_within_them(subtests: pytest.Subtests) -> None:
     for line, texts in {
         '--expect "loops == 0" "todos_closed"': ["loops == 0", "todos_closed"],

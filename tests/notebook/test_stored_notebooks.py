@@ -16,7 +16,13 @@ import pytest
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 QUICKSTART = NOTEBOOKS / "01_quickstart.ipynb"
-MOST = {"01_quickstart": 400_000, "02_guidance": 700_000, "03_limits_and_recovery": 700_000, "07_trace_tables": 1_100_000}
+MOST = {
+    "01_quickstart": 400_000,
+    "02_guidance": 700_000,
+    "03_limits_and_recovery": 700_000,
+    "06_failed_trace": 500_000,
+    "07_trace_tables": 1_100_000,
+}
 """Bytes of each file: what a page that shows notebooks still shows, the first of them at once."""
 TOLD_BY_OTHERS = "07_trace_tables"
 """A notebook that shows what other machines recorded, with their folders."""

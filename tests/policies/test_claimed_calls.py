@@ -8,6 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from agentnb.agent.agent import Agent
+from agentnb.models.scripted import ScriptedModel
 from agentnb.policies.claimed_calls import MAX_CHARACTERS, claimed_call
 
 TOOLS = ("add", "load_table", "todo_operations")
@@ -56,6 +58,18 @@ def test_a_call_of_a_tool_there_is_not_is_none(subtests: pytest.Subtests) -> Non
         with subtests.test(text=text):
             assert claimed_call(text, ("other", "ad", "addition")) is None
             assert claimed_call(text, ()) is None
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def test_in_a_run_each_is_found_also_if_json_writes_the_name_with_escapes(subtests: pytest.Subtests) -> None:
+    for text in (*CLAIMS, CALL.replace("add", "\\u0061dd")):
+        with subtests.test(text=text):
+            run = Agent(ScriptedModel([text, "3"]), tools=[add], todos=False, instructions=False).run_sync("Go")
+            assert [one.reason for one in run.rounds] == ["prompt", "claimed_call"]
 
 
 def test_of_several_the_first_that_is_known_is_told() -> None:

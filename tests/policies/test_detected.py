@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from detected_runs import Calls
 
 from agentnb.core import work_events as w
@@ -33,6 +34,7 @@ def done(run: Run) -> list[str]:
     return [name for name, act in acts.items() if act is not None]
 
 
+@pytest.mark.req("R0.79")
 def test_the_worst_finding_begins_with_a_nudge_and_goes_one_step_at_a_time() -> None:
     assert done(story_of("stop").run) == ["nudge"]
     assert done(story_of("stop", "stop").run) == ["nudge", "block"]
@@ -77,6 +79,7 @@ def test_a_block_gives_the_earlier_result() -> None:
     assert found.result.text.endswith("ok")
 
 
+@pytest.mark.req("R0.79")
 def test_a_nudge_says_what_was_found_and_what_comes_next() -> None:
     first, second = nudge(story_of("stop").run), nudge(story_of("stop", "stop").run)
     assert first is not None and first.text.startswith("It repeats itself. Do something") and first.level == 1

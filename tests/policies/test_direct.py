@@ -11,9 +11,10 @@ import pytest
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
+from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.direct import as_given, called_directly
 from agentnb.policies.gates import judge
-from agentnb.policies.verdict import decide
+from agentnb.policies.verdict import OnTextOnly, decide
 
 
 @dataclass(frozen=True)
@@ -61,3 +62,13 @@ def test_errors_name_the_rule_and_not_its_method(subtests: pytest.Subtests) -> N
                 judge([direct], ToolCall("look"), Run())
             assert str(of_policy.value).startswith(f"{rule!r} returned 'odd'")
             assert str(of_gate.value).startswith(f"The gate {rule!r} returned 'odd'")
+
+
+def test_a_bundle_prepares_its_rules_once_and_a_changed_copy_its_own() -> None:
+    one = Odd()
+    bundle = PolicyBundle((one, OnTextOnly(())), (one,), (one,))
+    prepared = (bundle.after_calls, bundle.direct_guides, bundle.direct_gates)
+    assert prepared == ((one.__call__,),) * 3
+    assert bundle.after_calls is prepared[0] and bundle.direct_guides is prepared[1] and bundle.direct_gates is prepared[2]
+    assert bundle._replace(policies=(a_function,), gates=()).after_calls == (a_function,)
+    assert bundle._replace(gates=()).direct_gates == () and bundle._replace(guides=()).direct_guides == ()

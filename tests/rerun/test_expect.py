@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from run_builder import RunBuilder, called, guidance_of
 
-from agentnb import Agent, Run, expect, load_trace, save_trace, tables
+from agentnb import Agent, Run, detect, expect, load_trace, save_trace, tables
 from agentnb.agent.extension import check_extensions
 from agentnb.core import events as e
 from agentnb.core import work_events as w
 from agentnb.core.todos import Todo
+from agentnb.detect import presets
 from agentnb.errors import ExpectationFailed, ExpressionError, SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.rerun.expect import Outcome, check_logged, expectations_extension, logged_outcomes, outcomes_of
@@ -64,6 +65,44 @@ def test_an_error_names_each_failed_expectation_its_value_and_its_round_and_wher
     ]
     assert isinstance(failed.value, AssertionError) and failed.value.run is run
     assert [one.round for one in failed.value.failed[run.id]] == [4, 2]
+
+
+@pytest.mark.req("R0.32", "R0.81")
+def test_what_a_preset_finds_can_be_expected_of_any_run(subtests: pytest.Subtests) -> None:
+    run = load_trace("complex-fails")
+    assert not run.findings
+    cases = {
+        "detected.default.loop == 0": ("detected.default.loop is 3", 5),
+        "detected.default.repeated_text == 0": ("detected.default.repeated_text is 3", 5),
+        "detected.openhands.all == 0": ("detected.openhands.all is 1", 5),
+        "detected.openhands.monologue == 0 && rounds < 99": ("detected.openhands.monologue is 1, rounds is 7", 5),
+        'detected.naive_row["loop"] == 0 && detected.default.stall == 0': ("", None),
+        "detected.langgraph.all + detected.langgraph.limit == 0": ("", None),
+    }
+    for expectation, (value, broke) in cases.items():
+        with subtests.test(expectation):
+            found = outcome(run, expectation)
+            assert (found.holds, found.round) == (broke is None, broke) and (not value or found.found == value)
+    for name in presets.names():
+        rows = detect.timeline(run, name)
+        assert outcome(run, f"detected.{name}.all == {len(rows)}").holds
+        for family, count in rows["family"].value_counts().items():
+            assert outcome(run, f"detected.{name}.{family} == {count}").holds
+        assert {*rows["rule"]} <= {*presets.describe(name).rule_names}
+    assert expect(load_trace("healthy"), "detected.default.loop == 0", "loops == 0")
+
+
+def test_a_preset_or_rule_that_there_is_not_is_an_error_before_any_run_is_read(subtests: pytest.Subtests) -> None:
+    wrong = {
+        "detected.openhand.all == 0": "detected has no openhand. Did you mean openhands",
+        'detected.default["nothing_nwe"] == 0': "has no nothing_nwe. Did you mean nothing_new?",
+        "1 == 2 && detected.qwen.loops == 0": "detected.qwen has no loops. Did you mean loop?",
+        "detected.all.default == 0": "detected has no all",
+    }
+    for expectation, told in wrong.items():
+        with subtests.test(expectation), pytest.raises(ExpressionError) as caught:
+            expect("no/such/folder", expectation)
+        assert told in str(caught.value)
 
 
 def test_the_round_is_the_one_after_which_it_stayed_false(subtests: pytest.Subtests) -> None:

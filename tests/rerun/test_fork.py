@@ -12,7 +12,7 @@ from scripted_runs import do, scripted, think, work
 from todo_calls import complete, start
 
 from agentnb import Agent, Matrix, Run, RunOptions, Store, ToolCall, diff, fork, fork_sync, load_trace
-from agentnb.core.events import ForkedFrom
+from agentnb.core.events import Event, ForkedFrom
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 
@@ -45,6 +45,14 @@ def test_everything_before_the_round_is_as_recorded_and_the_rest_is_live(subtest
                 (request,) = model.requests
                 assert request.messages[0].text.startswith("Write three stories.")
                 assert len(request.messages) == 2 * at_round - 1
+
+
+def test_a_watcher_sees_a_fork_from_its_first_event_awaited_or_not() -> None:
+    run = recorded()
+    for begin in (fork_sync, lambda *args, **given: asyncio.run(fork(*args, **given))):
+        seen: list[Any] = []
+        forked = begin(run, 3, model=ScriptedModel(["I stop here."]), options=RunOptions(watch=seen.append))
+        assert [item for item in seen if isinstance(item, Event)] == [*forked.events]
 
 
 def test_the_diff_says_where_a_fork_parts() -> None:
@@ -88,6 +96,7 @@ def test_a_call_made_twice_gets_its_results_in_their_order() -> None:
     assert [one.results[0].text for one in forked.rounds[:4]] == ["0", "1", "2", "2"]
 
 
+@pytest.mark.req("R0.85")
 def test_a_foreign_failure_is_forked_under_guidance_that_would_have_caught_it() -> None:
     run = load_trace("simple-fail")
     model = ScriptedModel([[start(5), complete(5)], "All five are told."])

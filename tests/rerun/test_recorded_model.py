@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +120,28 @@ def test_in_order_each_request_is_checked() -> None:
 def test_a_foreign_trace_is_a_cassette_too() -> None:
     run = load_trace("healthy")
     assert len(RecordedModel(run).recordings) == len(run.rounds)
+
+
+@pytest.mark.slow("starts interpreters")
+def test_a_script_loads_what_reads_recorded_runs_when_the_first_is_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    run = Agent(ScriptedModel(["First."])).run_sync("Hm?", store=Store(tmp_path))
+    by_name = f"'recorded:{tmp_path.as_posix()}'"
+    begin = "from agentnb.models import RecordedModel, make_model\n"
+    scripts = {
+        "an agent by its name": (f"from agentnb import Agent\nAgent({by_name}).run_sync('Hm?').text", "First. before: False"),
+        "the model": (f"{begin}from agentnb import Agent\nAgent(make_model({by_name})).run_sync('Hm?').text", "First."),
+        "without the package's names": (f"{begin}RecordedModel([]).recordings", "import agentnb.rerun"),
+        "with the room that reads": (f"import agentnb.rerun\n{begin}RecordedModel([]).recordings", "[] before: True"),
+    }
+    for name, (script, expected) in scripts.items():
+        with subtests.test(name):
+            *lines, last = script.split("\n")
+            code = "\n".join(
+                [*lines, "import sys", "before = 'agentnb.rerun' in sys.modules", f"print({last}, 'before:', before)"]
+            )
+            out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+            assert expected in out.stdout + out.stderr
+    assert run.text == "First."
 
 
 def test_what_is_no_recorded_run_is_refused() -> None:

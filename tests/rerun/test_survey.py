@@ -10,11 +10,12 @@ from recorded_runs import LOOK, foreign
 
 from agentnb import Matrix, ToolCall, examples, load_trace, survey
 from agentnb.detect.intervals import wilson
-from agentnb.errors import SettingsError
+from agentnb.errors import ExpressionError, SettingsError
 
 NAMES = ("complex-fails", "simple-fail", "didnt-close-out", "healthy")
 
 
+@pytest.mark.req("R0.32", "R0.82", "R0.85", "R0.86")
 def test_it_counts_failures_caught_and_healthy_runs_disturbed_for_each_variant() -> None:
     runs = [load_trace(name) for name in NAMES]
     table = survey(runs, policy=["matrix", "minimal"], guidance=[None, "off"], failed=lambda run: run is not runs[-1])
@@ -39,6 +40,29 @@ def test_failures_are_told_by_a_predicate_by_labels_or_by_status() -> None:
     by_status = survey(runs)
     assert by_status[["failures", "healthy", "disturbed"]].values.tolist() == [[0, 4, 3]]
     assert by_status["caught_share"].isna().all() and by_status["rounds_cut"].tolist() == [4]
+
+
+@pytest.mark.req("R0.82")
+def test_expectations_tell_failures_from_healthy_runs() -> None:
+    runs = [load_trace(name) for name in NAMES]
+    assert survey(runs, failed="loops == 0")[["failures", "healthy"]].values.tolist() == [[1, 3]]
+    assert survey(runs, failed="todos_closed")[["failures", "healthy"]].values.tolist() == [[2, 2]]
+    several = survey(runs, failed=["loops == 0", "todos_closed", "detected.naive_texts.all == 0"])
+    assert several[["failures", "caught", "healthy"]].values.tolist() == [[3, 3, 1]]
+    with pytest.raises(ExpressionError, match="there is no lops"):
+        survey("no/such/folder", failed="lops == 0")
+    with pytest.raises(SettingsError, match="Nothing is expected"):
+        survey(runs, failed=[])
+
+
+def test_rounds_and_tokens_of_one_run_come_with_intervals_by_run() -> None:
+    runs = [foreign(*[ToolCall("look", {"at": at}) for at in range(count)], "A hat.") for count in (1, 3, 8)]
+    row = survey(runs, limits=[{"max_rounds": 2}], failed=lambda one: True).iloc[0]
+    assert (row.rounds_saved, row.rounds_saved_mean) == (9, 3.0) and row.tokens_saved == pytest.approx(
+        3 * row.tokens_saved_mean
+    )
+    assert 0 <= row.rounds_saved_mean_low < 3 < row.rounds_saved_mean_high <= 7
+    assert row.isna()[["rounds_cut_mean", "rounds_cut_mean_low"]].all(), "there are no healthy runs"
 
 
 def test_what_a_variant_saves_is_counted_in_rounds_and_tokens() -> None:

@@ -20,6 +20,7 @@ def executed(code: str) -> dict[str, Any]:
     return names
 
 
+@pytest.mark.req("R0.32")
 def test_a_failure_becomes_a_cell_that_expects_what_it_breaks_and_passes_when_the_file_is_mended(tmp_path: Path) -> None:
     file = tmp_path / 'it\'s "the" failure.json'
     shutil.copy(examples.path("complex-fails"), file)
@@ -63,8 +64,15 @@ def test_a_run_of_this_notebook_is_found_where_notebooks_store_theirs(tmp_path: 
     run = RunBuilder(run_id="r-1").round("No.").run
     save_trace(run, tmp_path / ".agentnb" / "runs" / "r-1.jsonl")
     code = to_test(run, "rounds == 1")
-    assert "load_trace('.agentnb/runs/r-1.jsonl')" in code
+    assert 'load_trace(".agentnb/runs/r-1.jsonl")' in code
     executed(code)
+
+
+def test_an_example_is_loaded_by_its_name_and_its_question_is_cut_between_words() -> None:
+    code = to_test(load_trace("complex-fails"))
+    assert 'run = load_trace("complex-fails.json")' in code and "tell me what …\n" in code
+    with pytest.raises(ExpectationFailed):
+        executed(code)
 
 
 def test_what_cannot_be_a_test_is_refused() -> None:

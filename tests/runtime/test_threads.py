@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from run_checks import results
+from virtual_time import VirtualTimeLoop
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.run_options import RunOptions
-from agentnb.runtime.threads import LoopThread
+from agentnb.runtime.threads import TICK, AwakeForInterrupts, LoopThread
 from agentnb.runtime.worker_calls import call_in_thread
 from agentnb.tools.function import tool
 
@@ -222,3 +223,30 @@ def test_a_job_given_up_before_its_turn_is_not_run() -> None:
     assert foreground.wait(future, lambda: None) == "given up"
     assert not ran.is_set()
     thread.close()
+
+
+class RecordingTimers(VirtualTimeLoop):
+    """Keeps the delays of its timers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.delays: list[float] = []
+
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+        self.delays.append(delay)
+        return super().call_later(delay, callback, *args, context=context)
+
+
+def test_a_loop_that_waits_wakes_ten_times_a_second_and_one_that_does_not_sets_no_timer(subtests: pytest.Subtests) -> None:
+    async def awake(seconds: float) -> None:
+        with AwakeForInterrupts():
+            if seconds:
+                await asyncio.sleep(seconds)
+        await asyncio.sleep(0)
+
+    for seconds, ticks in ((0.0, 0), (1.05, 11)):
+        loop = RecordingTimers()
+        with subtests.test(seconds=seconds):
+            loop.run_until_complete(awake(seconds))
+            assert loop.delays.count(TICK) == ticks
+        loop.close()

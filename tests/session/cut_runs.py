@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from totals_of_logs import check_totals
 
 from agentnb import Agent, GuidanceSet, History, Matrix, Minimal, Run, Store, ToolCall, load_trace, recover, tool
 from agentnb.core import events as e
@@ -174,6 +175,7 @@ def facts(event: e.AnyEvent) -> tuple[str, bytes]:
     """The event, but for what is another each time."""
     plain = {name: value for name, value in msgspec.to_builtins(decode(encode(event))).items() if name not in BESIDE}
     plain.pop("todos", None)  # their times; the list itself is compared as it is in the end
+    plain.pop("totals", None)  # the size of the log, and how often it was resumed: see `check_totals`
     return type(event).__name__, msgspec.json.encode(plain, order="sorted")
 
 
@@ -208,6 +210,7 @@ def assert_whole(path: Path, run: Run, told: Sequence[e.AnyEvent]) -> None:
         assert set(found.values()) <= {1}, (kind, found)
     assert all(len(one.results) == len(one.calls) for one in run.rounds) and run.open_round is None
     assert isinstance(run.events[-1], e.RunFinished)
+    check_totals(path)
 
 
 ONCE: dict[type[e.Event], Callable[[Any], Any]] = {

@@ -34,16 +34,16 @@ def plain(store: Store) -> list[RunSummary]:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The logs that are read as a whole."""
+    """The logs that are read."""
     found: list[str] = []
-    read: Callable[..., RunSummary] = summaries.summary
+    read: Callable[..., RunSummary] = summaries.log_summary
 
-    def noted(lines: object, without_end: str) -> RunSummary:
-        one = read(lines, without_end)
+    def noted(*given: object) -> RunSummary:
+        one = read(*given)
         found.append(one.id)
         return one
 
-    monkeypatch.setattr("agentnb.traces.store.summary", noted)
+    monkeypatch.setattr("agentnb.traces.store.log_summary", noted)
     monkeypatch.setattr(known_summaries, "MANY", 3)
     return found
 

@@ -161,3 +161,14 @@ def test_what_python_writes_as_json_is_read_also_half_characters_and_what_is_no_
         '{"score": NaN, "messages": [{"role": "user", "content": "a \\ud83d"}, {"role": "assistant", "content": "b"}]}'
     )
     assert load_trace(path).prompt == "a \ufffd"
+
+
+def test_a_glob_that_matches_folders_reads_what_is_in_them_once(tmp_path: Path) -> None:
+    for name in ("one/a.json", "one/deep/b.json", "two/c.json", "d.json"):
+        chat_file(tmp_path / name, [SAID[0], {"role": "assistant", "content": name}])
+    for pattern in ("*", "**", "**/*"):
+        found = load_traces(str(tmp_path / pattern))
+        assert sorted(said(found)) == ["d.json", "one/a.json", "one/deep/b.json", "two/c.json"] and found.problems == []
+    assert said(load_traces(str(tmp_path / "t*"))) == ["two/c.json"]
+    (tmp_path / "linked").symlink_to(tmp_path / "two")
+    assert sorted(said(load_traces(str(tmp_path / "*")))) == ["d.json", "one/a.json", "one/deep/b.json", "two/c.json"]

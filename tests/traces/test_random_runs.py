@@ -11,6 +11,7 @@ import pytest
 from generated_runs import BY_HAND, Plan, plans, really_run
 from hypothesis import given
 from property_settings import examples
+from totals_of_logs import check_totals
 from usage_sums import check_sums
 
 from agentnb import Run, Store, load_trace, load_traces, save_trace, tables
@@ -95,6 +96,7 @@ def check_summaries(runs: list[Run], store: Store) -> None:
         assert (one.status, one.stop_reason, one.rounds) == (run.status, run.stop_reason, len(run.rounds))
         known = [count for count in (used.input, used.output) if count is not None]
         assert (one.tokens, one.cost) == (sum(known) if known else None, run.cost)
+        check_totals(store.path(run.id))
 
 
 def check_tables(runs: list[Run], store: Store) -> None:

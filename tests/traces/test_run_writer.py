@@ -15,6 +15,7 @@ from property_settings import examples
 from some_events import json_values, words
 
 from agentnb import Agent, Run, ToolCall, load_trace, save_trace, tables
+from agentnb.context.request_history import sent_requests
 from agentnb.core import events as e
 from agentnb.core import work_events as w
 from agentnb.core.guidance import Guidance
@@ -269,11 +270,13 @@ some_ids = st.sampled_from(["", "c1", "c2", "\ud83d"])
 some_calls = st.lists(st.builds(ToolCall, st.sampled_from(["look", ""]), json_values | json_texts, some_ids), max_size=3)
 some_times = st.none() | st.datetimes() | st.datetimes(timezones=st.just(UTC))
 texts = st.none() | words | st.just("half \ud83d")
+few = st.integers(0, 3)
 steps = st.one_of(
     st.tuples(st.just("say"), st.tuples(texts), st.fixed_dictionaries({"author": words, "at": some_times})),
     st.tuples(st.just("system"), st.tuples(words), st.just({})),
     st.tuples(st.just("reply"), st.tuples(texts, some_calls), st.fixed_dictionaries({"author": words, "at": some_times})),
     st.tuples(st.just("result"), st.tuples(some_ids, texts), st.fixed_dictionaries({"name": words, "at": some_times})),
+    st.tuples(st.just("compact"), st.tuples(words), st.fixed_dictionaries({"first": few, "rounds": few, "at": some_times})),
 )
 
 
@@ -287,8 +290,36 @@ def test_whatever_is_taken_makes_a_run_that_can_be_saved_shown_and_continued(tak
     assert Run.from_events(run.events).messages == run.messages
     assert page_html(run) and run_text(run) and len(tables.tool_calls(run)) == len(calls_of(run))
     assert len({one[0] for one in calls_of(run)}) == len(calls_of(run))
+    for _, seen in sent_requests(run):
+        roles = [one.role == "assistant" for one in seen.request.messages]
+        assert roles == [bool(place % 2) for place in range(len(roles))]
     model = ScriptedModel(["Well."])
     assert Agent(model).run_sync("And?", continue_from=run).text == "Well."
+
+
+def test_a_summary_is_sent_in_place_of_what_is_before_it_but_for_what_is_kept() -> None:
+    made = writer()
+    made.say("Look.")
+    for number in range(3):
+        made.reply(f"I look {number}.", [ToolCall("look", {}, f"c{number}")])
+        made.result(f"c{number}", f"Seen {number}.")
+    made.compact("It was looked at.", first=1, rounds=1)
+    made.say("And?")
+    made.reply("Well.")
+    made.say("Thanks.")
+    made.compact("All was said.")
+    run = made.finish()
+    assert run.usage == Usage() and run.rounds[3].compactions[0].seconds is None
+    compacted = run.rounds[3].compactions[0].compacted
+    assert compacted is not None and (compacted.first, compacted.kept, compacted.count) == (1, 5, 4)
+    (*_, last) = [seen.request.messages for _, seen in sent_requests(run)]
+    assert [(one.role, one.text) for one in last] == [
+        ("user", "Look.\n\nIt was looked at."),
+        ("assistant", "I look 2."),
+        ("tool", "And?"),
+    ]
+    assert [(one.author, one.text) for one in run.messages][-2:] == [("", "Thanks."), ("summary", "All was said.")]
+    assert Run.from_events(run.events).messages == run.messages and page_html(run) and run_text(run)
 
 
 def test_system_messages_before_the_conversation_are_one_system_prompt_and_later_ones_messages() -> None:

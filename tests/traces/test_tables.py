@@ -310,7 +310,7 @@ def test_a_table_is_made_anew_each_time(subtests: pytest.Subtests, failed: Run) 
 
 def test_all_tables_are_named() -> None:
     assert sorted(tables.NAMES) == sorted([*COLUMNS, "patterns"])
-    assert sorted(tables.__all__) == sorted(["NAMES", "columns", "relation", *tables.NAMES])
+    assert sorted(tables.__all__) == sorted(["NAMES", "columns", "detections", "relation", *tables.NAMES])
 
 
 @pytest.mark.req("R0.71", "R2.14")

@@ -60,6 +60,7 @@ workflow:
 }
 
 
+@pytest.mark.req("R4.36")
 def test_edges_say_what_may_follow_what(subtests: pytest.Subtests) -> None:
     for name, (text, expected) in CASES.items():
         with subtests.test(name):

@@ -16,6 +16,7 @@ from agentnb.workflow.node_states import node_states
 from agentnb.workflow.spec import AgentStep, HumanStep, WorkflowSpec
 
 
+@pytest.mark.req("R4.36")
 def test_a_flowchart_has_steps_branches_loops_and_blocks(subtests: pytest.Subtests) -> None:
     cases = {
         "a loop is dotted": (LOOP, ["n0 --> n1", 'n1 -->|"true"| n3', 'n1 -->|"false"| n2', "n2 -.-> n0"]),

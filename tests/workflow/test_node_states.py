@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from drawn_workflows import BRANCH, LOOP, ONCE_AROUND, finished, spec_of, started, taken, workflow_run
 
 from agentnb.core.events import QuestionAsked
 from agentnb.core.questions import WaitingOnUser
+from agentnb.detect.run import Run
 from agentnb.workflow.graph import graph_of
 from agentnb.workflow.node_states import StepProgress, node_states
 
@@ -42,9 +44,16 @@ def test_a_step_waits_while_its_question_is_open_and_is_interrupted_if_its_proce
     assert node_states(graph, ended)["approve"].status == "interrupted"
 
 
-def test_states_that_are_kept_event_by_event_are_those_of_the_whole_run() -> None:
-    graph, run = graph_of(spec_of(LOOP)), workflow_run(LOOP, ONCE_AROUND)
-    progress = StepProgress(graph)
-    for event in run.events:
-        progress.take(event)
-    assert progress.states(run) == node_states(graph, run)
+def test_states_that_are_kept_event_by_event_are_those_of_the_whole_run(subtests: pytest.Subtests) -> None:
+    question = WaitingOnUser("human_step", "Publish?", {"type": "boolean"}, "q1", "approve")
+    items = [started("each", "map"), *[started(f"each/{place}") for place in range(3)], finished("each/0"), finished("each/1")]
+    asked = [started("approve", "human"), (QuestionAsked, {"question": question}), finished("approve")]
+    for name, text, facts in (("a loop", LOOP, ONCE_AROUND), ("a map and a question", BRANCH, [*items, *asked])):
+        graph = graph_of(spec_of(text))
+        run, progress = Run(), StepProgress(graph)
+        for event in workflow_run(text, facts, "cancelled").events:
+            run.apply(event)
+            progress.take(event)
+            with subtests.test(name, event=event.seq):
+                assert progress.states(run) == node_states(graph, run)
+        assert "running" not in [one.status for one in progress.states(run).values()]

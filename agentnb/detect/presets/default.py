@@ -34,6 +34,11 @@ class Default:
         )
         self._looks = tuple([one.finished for one in self._rules])  # bound once: this runs in every round
 
+    @property
+    def rule_names(self) -> tuple[str, ...]:
+        """The names of its rules."""
+        return tuple([one.rule for one in (*self._rules, self._reopened)])
+
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
         """Take in an event."""
         kind = type(event)

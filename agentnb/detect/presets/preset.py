@@ -34,6 +34,12 @@ class Preset(NamedTuple):
         """What makes its detectors, for one run each."""
         return tuple([partial(make, **thresholds) for make, thresholds in self.rules])
 
+    @property
+    def rule_names(self) -> tuple[str, ...]:
+        """The names of the rules by which it may find something."""
+        made: list[Any] = [make() for make in self.makers]
+        return tuple(dict.fromkeys(name for one in made for name in getattr(one, "rule_names", None) or (one.rule,)))
+
 
 def rule(make: Callable[..., Detector], **thresholds: Any) -> tuple[Callable[..., Detector], Mapping[str, Any]]:
     """Return a detector with its thresholds."""

@@ -95,7 +95,7 @@ class View {
   told(say) {
     this.root.classList.toggle("agentnb-has-todos", Boolean(this.story.slots.todos));
     this.root.classList.toggle("agentnb-going", this.story.going);
-    this.root.classList.toggle("agentnb-has-trouble", Boolean(this.story.slots.trouble));
+    this.root.classList.toggle("agentnb-has-trouble", Boolean(this.story.slots.trouble || this.story.slots.findings));
     this.tick();
     this.follow();
     this.newest();

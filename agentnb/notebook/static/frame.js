@@ -15,6 +15,7 @@ const SKELETON = `
       <div data-slot="totals"></div>
     </div>
   </div>
+  <div data-slot="findings" class="agentnb-list agentnb-findings-live" tabindex="0" role="group" aria-label="Findings"></div>
   <div data-slot="trouble" class="agentnb-foot agentnb-trouble"></div>
   <div data-slot="notes"></div>
   <form class="agentnb-say agentnb-say-live" data-do="say"><input class="agentnb-field" name="text" aria-label="Say something to the agent" placeholder="Say something to the agent while it works" autocomplete="off"><button type="submit" class="agentnb-button">Say</button></form>

@@ -60,7 +60,16 @@ function render({ model, el }) {
     event.preventDefault();
   });
   el.append(root);
+  const outputs = new NotebookOutputs(model, model.get("key"));
+  heard.push(outputs.onGone(() => setTimeout(() => outputs.keep(saved(model)))));
   return () => heard.forEach((forget) => forget());
+}
+
+/** What the notebook holds when the kernel has gone, with which nothing could be judged any more. */
+function saved(model) {
+  const place = document.createElement("div");
+  place.innerHTML = model.get("remains");
+  return { "text/html": place.innerHTML, "text/plain": place.textContent };
 }
 
 export default { render };

@@ -48,7 +48,7 @@ function step(card, by) {
 
 /** By the number that is to be read: a notebook that is not trusted keeps neither ids nor data attributes. */
 function toRound(card, number) {
-  const all = [...card.querySelectorAll(".agentnb-round > .agentnb-number, .agentnb-round-line")];
+  const all = [...card.querySelectorAll(".agentnb-round > .agentnb-number, .agentnb-round-line")].filter((one) => !one.closest(".agentnb-nested"));
   const found = all.find((one) => parseInt(one.textContent.replace("Round", ""), 10) === number);
   const round = found?.closest(".agentnb-round, .agentnb-round-line");
   if (round) reveal(round);
@@ -56,9 +56,10 @@ function toRound(card, number) {
 }
 
 function toFinding(card, number) {
-  const found = card?.querySelectorAll(".agentnb-finding")[number - 1];
-  if (found) reveal(found);
-  return Boolean(found);
+  const found = [...(card?.querySelectorAll(".agentnb-finding") ?? [])].find((one) => parseInt(one.textContent.replace(/^\D+/, ""), 10) === number);
+  const shown = found ?? card?.querySelector(".agentnb-findings-live"); // a live card lists the newest
+  if (shown) reveal(shown);
+  return Boolean(shown);
 }
 
 async function copy(text, button) {
@@ -204,7 +205,7 @@ function helpReaders() {
     const link = event.target.closest?.(".agentnb-to-round");
     const card = link?.closest(CARDS);
     if (card && toRound(card, Number(link.textContent))) event.preventDefault(); // as a link it would change the address of the page
-    const beside = link?.closest(".agentnb-diff")?.querySelector(`[id="${CSS.escape(link.hash.slice(1))}"]`);
+    const beside = link?.closest(".agentnb-diff")?.querySelector(`[id="${CSS.escape(decodeURIComponent(link.hash.slice(1)))}"]`);
     if (beside) {
       reveal(beside);
       event.preventDefault();

@@ -1,6 +1,7 @@
 """Requests of Anthropic's Messages API that hold the whole conversation: one as JSON, several as JSON Lines.
 
-Blocks that the API itself made, such as thinking with its signature, stand as it sent them.
+Blocks that the API itself made, such as thinking with its signature, stand as it sent them. The ids of a run and its parent
+stand in the ``user_id``, the only text about a request that this API takes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from agentnb.models.anthropic import MAX_TOKENS
 from agentnb.models.anthropic import NAME as OWN
 from agentnb.models.serialization import arguments_of, parameters
 from agentnb.traces.exports.stored_messages import conversation_of, one_or_lines
+from agentnb.traces.formats.exchanges import PARENT_ID, RUN_ID
 
 NAME = "anthropic_messages"
 TITLE = "messages of Anthropic's API"
@@ -35,6 +37,8 @@ def request_of(run: Run) -> dict[str, Any]:
         request["tools"] = [
             {"name": tool.name, "description": tool.description, "input_schema": parameters(tool)} for tool in run.tools
         ]
+    ids = {RUN_ID: run.id, PARENT_ID: run.parent_id}
+    request["metadata"] = {"user_id": " ".join([f"{name}={value}" for name, value in ids.items() if value])}
     return {**request, "messages": [_message(message) for message in conversation_of(run)]}
 
 

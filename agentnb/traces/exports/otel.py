@@ -127,6 +127,7 @@ def _of_model(run: Run, span: Span) -> dict[str, Any]:
     if span.called is not None:
         return {**_model_of(span.name), **_usage(span.called.usage)}
     made: dict[str, Any] = {**_model_of(span.name), "gen_ai.conversation.id": run.conversation}
+    made["gen_ai.conversation.compacted"] = span.is_compacted or None  # the conventions set it to true alone
     made["gen_ai.input.messages"] = json_text([_message(one) for one in span.inputs])
     if span.reply is None:
         return made

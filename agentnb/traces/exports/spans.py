@@ -80,6 +80,8 @@ class Span:
     """The model call besides the rounds, if it is one."""
     call: ToolCall | None = None
     result: ToolResult | None = None
+    is_compacted: bool = False
+    """Whether the model was sent a summary in place of earlier inputs."""
     seconds: float | None = None
     """Seconds that the tool took."""
     facts: dict[str, Any] = field(default_factory=dict)
@@ -209,6 +211,7 @@ class _Spans:
         self._add_model(span)
 
     def _put_inputs(self, span: Span) -> None:
+        span.is_compacted = self._facts.compacted is not None
         span.offset = 0 if self._length <= MAX_INPUT else self._since
         span.inputs = self._told[span.offset :]
         self._since = len(self._told)

@@ -36,7 +36,7 @@ def sniff(file: TraceFile) -> str:
 
 def _is_line(record: dict[str, Any]) -> bool:
     kind = text_of(record.get("type"))
-    if kind not in _KINDS:
+    if kind not in _KINDS or ("session_id" in record and "sessionId" not in record):  # as print mode writes it
         return False
     if kind == "summary":
         return "leafUuid" in record

@@ -14,7 +14,7 @@ from agentnb.traces.formats.session_log import COMMAND, Reply, SessionLog, count
 PRODUCT = "claude-code"
 """Author of what the product tells the model in the person's place."""
 SUMMARY = "summary"
-"""Author of the summary that stands in place of a compacted conversation."""
+"""Author of the summary of an earlier session, with which a session may begin."""
 SYNTHETIC = "<synthetic>"
 """The model of messages that Claude Code wrote itself."""
 _INTERRUPTED = "[Request interrupted by user"
@@ -87,7 +87,10 @@ class ClaudeLog(SessionLog):
                 self._queue.remove(text)
             if not author:
                 self._parts_of_replies.clear()  # an id that comes again after a prompt is another reply
-            self.say(parts, author=author, at=at)
+            if author == SUMMARY and self.replies:
+                self.compact(text, at=at)
+            else:
+                self.say(parts, author=author, at=at)
 
     def _tool_result(self, block: dict[str, Any], record: dict[str, Any], at: Any) -> None:
         told = record.get("toolUseResult")

@@ -27,6 +27,7 @@ _ITEMS = frozenset({"message", "reasoning", "function_call", "function_call_outp
 _NOTICES = ("<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions", "<collaboration_mode>")
 _CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_call", "mcp_call"})
 _RESULTS = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_result"})
+ENCRYPTED = "(The summary is encrypted.)"
 _EXIT = re.compile(r"(?:Exit code:|Process exited with code) (-?\d+)")
 _TOOK = re.compile(r"Wall time: ([\d.]+) seconds")
 
@@ -84,7 +85,7 @@ class _Session:
         elif kind == "event_msg" and payload:
             self._event(payload, at)
         elif kind == "compacted" and payload:
-            self._about.setdefault("compactions", []).append(known(summary=text_of(payload.get("message"))))
+            self._compacted(payload, at)
         elif kind in _ITEMS:
             self._item(record, at)
 
@@ -107,6 +108,13 @@ class _Session:
         )
         base = meta.get("base_instructions")
         self._system = text_of(base.get("text") if isinstance(base, dict) else base) or text_of(meta.get("instructions"))
+
+    def _compacted(self, payload: dict[str, Any], at: Any) -> None:
+        """Take a summary. Where the service made it, it is encrypted, and only the messages after it can be read."""
+        summary = text_of(payload.get("message"))
+        self._about.setdefault("compactions", []).append(known(summary=summary, after_rounds=len(self.log.replies)))
+        self._now = None
+        self.log.compact(summary or ENCRYPTED, first=1, at=at)
 
     # What was said and done
 

@@ -83,6 +83,8 @@ class _Session:
             agent.log.fail(text_of(data.get("message")) or "Copilot reported an error", at)
         elif text_of(kind).startswith("session."):
             self._about(kind, data)
+            if kind == "session.compaction_complete" and text_of(data.get("summaryContent")):
+                self._main.log.compact(data["summaryContent"], at=at)
 
     def _agent(self, line: int, call_id: str) -> _Agent:
         """Return who speaks. A sub-agent whose call is not in the file speaks within the session, under its name."""

@@ -85,7 +85,7 @@ def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str |
             if isinstance(item.get("sub_session"), dict):
                 inner.append((place, item["sub_session"]))
             elif text_of(item.get("summary")):
-                log.say(item["summary"], author="summary")
+                log.compact(item["summary"])
             elif item.get("message") is not None:
                 tools |= _message(log, item["message"])
     if not log.items and not inner:  # opened, and closed again

@@ -17,7 +17,7 @@ from agentnb.traces.formats.steps import Step
 MAX_RECORDED = 20_000
 """Characters of JSON of a field that is kept as a run's recorded data."""
 RUN_ID, PARENT_ID = "agentnb.run_id", "agentnb.parent_id"
-"""Keys of the metadata of requests that agentnb itself saved, which hold whole runs."""
+"""Keys of the metadata of requests that agentnb itself saved, which hold whole runs; in Anthropic's within the ``user_id``."""
 REQUEST_KEYS = ("request", "body", "params", "kwargs", "input", "inputs", "parsed_body", "json")
 RESPONSE_KEYS = ("response", "result", "output", "outputs", "completion", "body", "message", "parsed_body", "json")
 _CONVERSATION_KEYS = frozenset(
@@ -106,6 +106,8 @@ def exchange_of(api: Api, record: Any, position: str = "") -> Exchange | None:
 def own_ids(exchange: Exchange) -> tuple[str, str | None]:
     """Return the ids of the run that agentnb saved as this request, and of its parent; empty and None for any other request."""
     found = exchange.recorded.get("metadata")
+    if isinstance(found, dict) and isinstance(user := found.get("user_id"), str) and user.startswith(RUN_ID):
+        found = dict(one.split("=", 1) for one in user.split() if "=" in one)
     ids = [found.get(key) for key in (RUN_ID, PARENT_ID)] if isinstance(found, dict) else []
     run_id, parent_id = [one if isinstance(one, str) and _ID.fullmatch(one) else None for one in ids] or [None, None]
     return run_id or "", parent_id

@@ -1,4 +1,4 @@
-"""Logs of Inspect: JSON, and ``.eval`` archives, whose samples are read one at a time. Each sample and epoch is a run."""
+"""Logs of Inspect: JSON, large ones a sample at a time, and ``.eval`` archives. Each sample and epoch is a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sniff(file: TraceFile) -> str:
             return "it is a damaged archive"
         return "" if found & set(_HEADERS) else f"it is an archive without {_HEADERS[0]}"
     missing = file.lacks("eval", "status", kind="json")
-    return missing or ("" if isinstance(file.document["eval"], dict) else "its eval is not an object")
+    return missing or ("" if isinstance(file.first["eval"], dict) else "its eval is not an object")
 
 
 def read(file: TraceFile) -> Iterator[Run]:
@@ -37,14 +37,12 @@ def read(file: TraceFile) -> Iterator[Run]:
     if file.kind == "zip":
         yield from _archive(file)
         return
-    document = file.document
-    log = Log.of(NAME, document)
-    samples = document.get("samples") or []
-    for index, sample in enumerate(samples):
-        position = str(index) if len(samples) > 1 else ""
+    log = Log.of(NAME, file.first)
+    has_samples = bool(file.first.get("samples"))
+    for position, sample in file.items("samples") if has_samples else ():
         with file.guarded(position):
             yield from read_sample(file, log, position, sample)
-    if not samples:
+    if not has_samples:
         file.note("It has no samples: the evaluation did not log them, or has not begun")
 
 

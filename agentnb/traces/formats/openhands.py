@@ -45,7 +45,9 @@ def _is_event(value: Any) -> bool:
     """Return whether this is an event, or a pair of an action and its observation."""
     if isinstance(value, list) and len(value) == 2:
         return all(_is_event(one) for one in value)
-    return isinstance(value, dict) and bool(_KINDS & value.keys()) and (_is_flat(value) or _is_nested(value))
+    if not isinstance(value, dict) or "kind" in value:  # newer ones have a kind
+        return False
+    return bool(_KINDS & value.keys()) and (_is_flat(value) or _is_nested(value))
 
 
 def _is_nested(event: dict[str, Any]) -> bool:

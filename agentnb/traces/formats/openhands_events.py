@@ -101,6 +101,8 @@ class _Reader:
         self._costs = iter(costs if len(costs) == replies else ())
         self._ended: tuple[str, str] | None = None
         self._error = ""
+        self._replied: list[Any] = []
+        """Ids of the first events of the replies."""
         self._at: Any = None
 
     def take(self, event: dict[str, Any]) -> None:
@@ -114,10 +116,21 @@ class _Reader:
         elif action == "message" and not _is_reply(event):
             self._writer.say(_words(event), at=self._at)
         elif action == "condensation":
-            forgotten = _fields(event).get("forgotten_event_ids") or ()
-            self._writer.event(e.Warned, message=f"OpenHands condensed the history: {len(forgotten):,} events were left out")
+            self._condensed(_fields(event))
         elif action not in _NO_CALLS:
             self._reply(event)
+
+    def _condensed(self, about: dict[str, Any]) -> None:
+        """Take a summary in place of earlier events: that of what was asked, and those of the last replies, stay."""
+        start, end = about.get("forgotten_events_start_id"), about.get("forgotten_events_end_id")
+        between = range(start, end + 1) if isinstance(start, int) and isinstance(end, int) else ()
+        forgotten = {*(about.get("forgotten_event_ids") or between)}
+        summary = str(about.get("summary") or "")
+        if summary.strip():
+            kept = next((number for number, one in enumerate(reversed(self._replied)) if one in forgotten), len(self._replied))
+            self._writer.compact(summary, first=1, rounds=kept, at=self._at)
+        else:
+            self._writer.event(e.Warned, message=f"OpenHands condensed the history: {len(forgotten):,} events were left out")
 
     def _is_first(self, event: dict[str, Any]) -> bool:
         of_response = self._of_response.get(_response_id(event))
@@ -127,6 +140,7 @@ class _Reader:
         """Take a reply with all calls of its response, at the first of them."""
         if not self._is_first(event):
             return
+        self._replied.append(event.get("id"))
         answer = _response(event)
         calls = [
             _call(one)

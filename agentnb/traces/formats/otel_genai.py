@@ -268,7 +268,7 @@ def _agent_use(span: Span) -> AgentUse:
     inputs = [message for one in list_at(span, "gen_ai.input.messages") for message in _message_of(one)] or [
         *_from_events(span)
     ]
-    system = "".join(message.text for message in _system(span.at("gen_ai.system_instructions")))
+    system = "".join(message.whole_text for message in _system(span.at("gen_ai.system_instructions")))
     name = span.get("gen_ai.agent.name") or span.get("gen_ai.workflow.name") or span.get("traceloop.entity.name") or ""
     model = span.get("agentnb.run.model") or span.get("gen_ai.request.model") or ""
     return AgentUse(inputs, _outputs(span)[0], str(name), str(model), system, tuple(_tools(span)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
@@ -67,7 +67,13 @@ class _Trouble:
     ends: bool
 
 
-_Item: TypeAlias = Reply | _UserMessage | _Result | _Trouble
+@dataclass(slots=True)
+class _Summary:
+    text: str
+    fields: dict[str, Any]
+
+
+_Item: TypeAlias = Reply | _UserMessage | _Result | _Trouble | _Summary
 
 
 class SessionLog:
@@ -98,6 +104,10 @@ class SessionLog:
         """Take the result of a call; ``fields`` are those of `RunWriter.result`."""
         self.items.append(_Result(call_id, content, fields))
 
+    def compact(self, summary: str, **fields: Any) -> None:
+        """Take a summary that the model is sent in place of what is before it; ``fields`` are those of `RunWriter.compact`."""
+        self.items.append(_Summary(summary, fields))
+
     def warn(self, message: str, at: datetime | None = None) -> None:
         """Note something that stopped nothing."""
         self.items.append(_Trouble(message, at, ends=False))
@@ -121,10 +131,13 @@ class SessionLog:
         """The model of the first reply that names one."""
         return next((reply.model for reply in self.replies if reply.model), "")
 
-    def write(self, writer: RunWriter, model: str = "", *, ended: bool = False) -> Run:
+    def write(
+        self, writer: RunWriter, model: str = "", *, ended: bool = False, end: Callable[[], Run | None] | None = None
+    ) -> Run:
         """Return the run. ``model``: the one the run has; replies of others name theirs. ``ended``: the log says so.
 
-        Raises `TraceError` if the session holds nothing.
+        ``end``: finishes the writer as the log says that the run ended; None if it does not say so. Raises `TraceError` if the
+        session holds nothing.
         """
         if not self.items:
             raise TraceError("The session holds no message", "Nothing was said in it")
@@ -136,11 +149,16 @@ class SessionLog:
                 writer.result(item.call_id, item.content, **item.fields)
             elif isinstance(item, Reply):
                 _hand_over(writer, item, model)
+            elif isinstance(item, _Summary):
+                writer.compact(item.text, **item.fields)
             elif item is last:
                 error = RunError("ModelError", item.message)
                 writer.event(ErrorRaised, error=error, where="model", at=item.at)
             else:
                 writer.event(Warned, message=item.message, at=item.at)
+        finished = None if end is None else end()
+        if finished is not None:
+            return finished
         if isinstance(last, _Trouble):
             return writer.finish("failed", "error")
         if isinstance(last, _UserMessage) and last.kind == "interruption":

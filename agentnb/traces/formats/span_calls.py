@@ -34,6 +34,11 @@ class SpanMessage(NamedTuple):
         return "".join(part.text for part in self.parts if isinstance(part, Text)).strip()
 
     @property
+    def whole_text(self) -> str:
+        """Its text with the white space around it, as of a system prompt."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
     def is_blank(self) -> bool:
         """Whether it says nothing and calls nothing."""
         return not self.calls and not any(isinstance(part, Image | Thinking) or part.text.strip() for part in self.parts)  # type: ignore[union-attr]

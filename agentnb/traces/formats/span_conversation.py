@@ -135,15 +135,17 @@ class SpanConversation:
         message = model.output or SpanMessage("assistant")
         if message.is_blank and model.span.failed and not model.uses:
             return
+        uses = _with_ids(model.uses, message.calls)
         known = {call.id for call in message.calls} - {""}
         names = [call.name for call in message.calls]
-        extra = [use.call for use in model.uses if use.call.id not in known and use.call.name not in names]
+        extra = [use.call for use in uses if use.call.id not in known and use.call.name not in names]
         self._reply(message, (*message.calls, *extra), model)
-        for use in sorted(model.uses, key=lambda one: (one.span.end or 0, _order(one.span))):
+        for use in sorted(uses, key=lambda one: (one.span.end or 0, _order(one.span))):
             self._result(use)
 
     def _reply(self, message: SpanMessage, calls: Iterable[ToolCall], model: ModelCall) -> None:
         metadata = json_value(model.span.get("agentnb.metadata"))
+        response = {name: model.span.get(f"gen_ai.response.{name}") for name in ("id", "model")}
         self._writer.reply(
             message.parts,
             calls,
@@ -152,7 +154,9 @@ class SpanConversation:
             usage=model.usage,
             seconds=self._seconds(model.span),
             stop_reason=model.stop_reason,
-            metadata=metadata if isinstance(metadata, dict) else None,
+            metadata=metadata
+            if isinstance(metadata, dict)
+            else {name: one for name, one in response.items() if isinstance(one, str)},
             signals=signals if isinstance(signals := model.span.get("agentnb.signals"), list) else (),
         )
         self._told.append(message._replace(calls=tuple(calls)))
@@ -173,7 +177,7 @@ class SpanConversation:
 
     def _read_inputs(self, model: ModelCall) -> None:
         """Tell those messages that were not told before."""
-        place = floor = self._after_last_reply() if model.span.get("agentnb.input.offset") else 0
+        place = floor = self._last_reply() if model.span.get("agentnb.input.offset") else 0
         used: set[int] = set()
         for message in model.inputs:
             start = floor if message.role == "tool" else place
@@ -187,8 +191,9 @@ class SpanConversation:
             if message.role != "tool":
                 place = floor = found + 1
 
-    def _after_last_reply(self) -> int:
-        return next((k + 1 for k in range(len(self._told) - 1, -1, -1) if self._told[k].role == "assistant"), 0)
+    def _last_reply(self) -> int:
+        """Return the place of the last reply, with which the inputs of a call begin that has only what is new."""
+        return next((k for k in range(len(self._told) - 1, -1, -1) if self._told[k].role == "assistant"), 0)
 
     def _hear(self, message: SpanMessage, at: datetime | None = None) -> None:
         """Tell a message that no span of its own tells."""
@@ -198,7 +203,7 @@ class SpanConversation:
             about = {"is_error": bool(message.error_code), "error_code": message.error_code or None}
             self._writer.result(message.call_id, message.parts, name=message.name, **about)  # type: ignore[arg-type]
         elif message.role in ("system", "developer"):
-            self._writer.system(message.text)
+            self._writer.system(message.whole_text)
         else:
             self._writer.say(message.parts, author=message.name, at=at)
         self._told.append(message)
@@ -260,6 +265,21 @@ class SpanConversation:
 
     def _end(self, span: Span) -> datetime | None:
         return span.ended if self._times(span) in ("", "only the end") else None
+
+
+def _with_ids(uses: list[ToolUse], calls: tuple[ToolCall, ...]) -> list[ToolUse]:
+    """Return the uses of tools, in their order. One without an id gets that of the call of its name, and best its arguments."""
+    free = [call for call in calls if call.id not in {use.call.id for use in uses}]
+    found = []
+    for use in sorted(uses, key=lambda one: _order(one.span)):
+        alike = [call for call in free if call.name == use.call.name] if not use.call.id else []
+        given = json_value(use.call.arguments)
+        call = next((one for one in alike if json_value(one.arguments) == given), alike[0] if alike else None)
+        if call is not None:
+            free.remove(call)
+            use = use._replace(call=msgspec.structs.replace(use.call, id=call.id))  # noqa: PLW2901
+        found.append(use)
+    return found
 
 
 def _order(span: Span) -> float:

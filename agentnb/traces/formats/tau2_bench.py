@@ -38,12 +38,9 @@ def sniff(file: TraceFile) -> str:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield a run for each simulation."""
-    info = file.document.get("info")
+    info = file.first.get("info")
     reader = _Reader(file, info if isinstance(info, dict) else {})
-    simulations = file.document["simulations"]
-    yield from file.each(
-        ((str(index) if len(simulations) > 1 else "", one) for index, one in enumerate(simulations)), reader.read
-    )
+    yield from file.each(file.items("simulations"), reader.read)
 
 
 class _Reader:

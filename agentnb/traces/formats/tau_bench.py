@@ -48,10 +48,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     if file.kind == "lines":
         yield from file.each(((f"line {number}", record) for number, record in file.records()), read_one)
     else:
-        records = file.document if isinstance(file.document, list) else [file.document]
-        yield from file.each(
-            ((str(index) if len(records) > 1 else "", record) for index, record in enumerate(records)), read_one
-        )
+        yield from file.each(file.items(), read_one)
 
 
 def _take(writer: RunWriter, message: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Runs as plots: one function a plot, each of which returns a matplotlib figure.
 
 Each takes a run, several runs, a path, a folder, a glob or a store, as the tables do; `timeline`, `detections`
-and `similarity` take one run, and `sweep` a table of `agentnb.detect.sweep`. The figures
+and `similarity` take one run, `sweep` a table of `agentnb.detect.sweep`, and `survey` one of `agentnb.survey`. The figures
 are made without pyplot: a notebook shows them once, and ``figure.savefig("plot.png")`` writes them. Rounds count from 1, an
 unknown value is never drawn as 0, and a plot without data says so.
 """
@@ -11,6 +11,7 @@ from agentnb.traces.plots.detections import detections
 from agentnb.traces.plots.guidance import guidance
 from agentnb.traces.plots.outcomes import outcomes
 from agentnb.traces.plots.similarity import similarity
+from agentnb.traces.plots.surveys import survey
 from agentnb.traces.plots.survival import survival
 from agentnb.traces.plots.sweeps import sweep
 from agentnb.traces.plots.timeline import timeline
@@ -18,7 +19,7 @@ from agentnb.traces.plots.todos import todos
 from agentnb.traces.plots.tokens import tokens
 from agentnb.traces.plots.tools import tools
 
-OF_A_TABLE = frozenset({"sweep"})
+OF_A_TABLE = frozenset({"survey", "sweep"})
 """Plots that take a table instead of runs."""
 OF_ONE_RUN = frozenset({"detections", "similarity", "timeline"})
 
@@ -28,6 +29,7 @@ __all__ = [
     "guidance",
     "outcomes",
     "similarity",
+    "survey",
     "survival",
     "sweep",
     "timeline",

@@ -68,6 +68,8 @@ def detections(source: RunSource, presets: Iterable[Detectors] = (DEFAULT,)) -> 
         round_axis(axes, 1, max(len(run.rounds), 1))
         used = [look for severity, look in LOOKS.items() if any(one.severity == severity for one in found)]
         notes = [f"{left_out} more rules found something and are not drawn."] if left_out else []
-        says = "; ".join(f"{name}: first after round {mine[0].made + 1}, {len(mine)} times" for name, mine in shown.items())
+        says = "; ".join(
+            f"{name}: first after round {mine[0].made + 1}, {counted(len(mine), 'time')}" for name, mine in shown.items()
+        )
         heading = about([run], counted(len(run.rounds), "round"), counted(len(found), "finding"))
         return finish(figure, TITLE, heading, used, ["A line marks the round after which it was first found.", *notes], says)

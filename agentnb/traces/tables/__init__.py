@@ -6,6 +6,7 @@ count from 1, as in the cards; what is unknown is missing, never 0.
 """
 
 from agentnb.traces.tables.catalogue import NAMES, columns
+from agentnb.traces.tables.detections import detections
 from agentnb.traces.tables.events import events
 from agentnb.traces.tables.guidance import guidance
 from agentnb.traces.tables.loops import loops
@@ -23,6 +24,7 @@ from agentnb.traces.tables.usage import usage
 __all__ = [
     "NAMES",
     "columns",
+    "detections",
     "events",
     "guidance",
     "loops",

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from agentnb.core.events import AnyEvent, LoopDetected, RoundFinished
 from agentnb.core.rounds import WorkflowRound, is_blocked
+from agentnb.core.work_events import FindingMade
 from agentnb.detect.run import Run
 from agentnb.traces.files import RunSource
 from agentnb.traces.tables.columns import JSON, ROUNDS, Column, number_of
@@ -94,13 +96,30 @@ COLUMNS: list[Column[Row]] = [
 
 def found(run: Run) -> list[Row]:
     """Return what was found in a run, in the order of the last rounds."""
-    stops = [_row(run, one.rule, one.first, one.last, one.severity, one.sentence) for one in run.loops]
-    own = [
-        Row(run, one.rule, one.first, one.last, one.severity, one.sentence, one.family, one.evidence) for one in run.findings
-    ]
+    stops = [_of_loop(run, one) for one in run.loops]
+    own = [_of_finding(run, one) for one in run.findings]
     known = {(row.rule, row.last) for row in stops}
     others = [row for one in run.rounds for row in _of_round(run, one) if (row.rule, row.last) not in known]
     return sorted([*others, *own, *stops], key=lambda row: row.last)  # those of one round stay in this order
+
+
+def found_by(event: AnyEvent, run: Run) -> list[Row]:
+    """Return what this event, the last of the run, adds to what is found in it."""
+    if isinstance(event, FindingMade):
+        return [_of_finding(run, event)]
+    if isinstance(event, LoopDetected):
+        row = _of_loop(run, event)
+        judged = _of_round(run, run.rounds[row.last]) if 0 <= row.last < len(run.rounds) else ()
+        return [] if any((one.rule, one.last) == (row.rule, row.last) for one in judged) else [row]
+    return [*_of_round(run, run.rounds[-1])] if isinstance(event, RoundFinished) else []
+
+
+def _of_finding(run: Run, one: FindingMade) -> Row:
+    return Row(run, one.rule, one.first, one.last, one.severity, one.sentence, one.family, one.evidence)
+
+
+def _of_loop(run: Run, one: LoopDetected) -> Row:
+    return _row(run, one.rule, one.first, one.last, one.severity, one.sentence)
 
 
 def _row(run: Run, rule: str, first: int, last: int, severity: str, sentence: str) -> Row:

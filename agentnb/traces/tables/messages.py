@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from agentnb.core.logged_messages import LoggedMessages
 from agentnb.core.messages import Text, ToolCall, ToolResult
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Row(NamedTuple):
-    """A message: what the table shows of it, found in one pass over its parts."""
+class Row(msgspec.Struct, gc=False):
+    """A message: what the table shows of it, found in one pass over its parts. (A NamedTuple takes twice as long to make.)"""
 
     run_id: str
     position: int

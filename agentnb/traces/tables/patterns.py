@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -38,7 +39,19 @@ BY = (
 """What runs are grouped by, in the order of the rows."""
 
 
-class Facts(msgspec.Struct, frozen=True):
+class Counts(NamedTuple):
+    """How often something was so, how often it was not, and how often nobody knows."""
+
+    true: int = 0
+    false: int = 0
+    unknown: int = 0
+
+
+Judged: TypeAlias = dict[str, tuple[int, int, int]]
+"""For each name its `Counts`, as a plain tuple, of which many are made and added up faster."""
+
+
+class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What is counted of one run, found once, as plain data that can be kept."""
 
     run_id: str
@@ -47,12 +60,12 @@ class Facts(msgspec.Struct, frozen=True):
     is_foreign: bool
     todos: int
     todos_done: int
-    calls: list[tuple[str, bool | None]]
-    """For each of its tool calls the tool, and whether it succeeded."""
-    guidance: list[tuple[str, bool | None]]
-    """For each piece of guidance its set, and whether it was followed."""
-    groups: dict[str, list[str]]
-    """For each of `BY`, the groups that the run is in."""
+    calls: Judged
+    """For each tool, how many of its calls succeeded."""
+    guidance: Judged
+    """For each guidance set, how much of what was given of it was followed."""
+    groups: dict[str, tuple[str, ...]]
+    """The groups that the run is in, by those of `BY` by which it is in any."""
 
 
 @dataclass
@@ -84,33 +97,36 @@ class Group:
         return sum(one.todos_done for one in self.members), sum(one.todos for one in self.members)
 
     @cached_property
-    def successes(self) -> list[bool | None]:
-        """Whether each of its calls succeeded; for a tool, those of the tool."""
-        calls = [call for one in self.members for call in one.calls]
-        return [success for name, success in calls if self.by != TOOL or name == self.value]
+    def successes(self) -> Counts:
+        """How many of its calls succeeded; for a tool, of the calls of the tool."""
+        return self._sum((one.calls for one in self.members), TOOL)
 
     @cached_property
-    def verdicts(self) -> list[bool | None]:
-        """Whether each piece of guidance was followed; for a guidance set, those of the set."""
-        given = [each for one in self.members for each in one.guidance]
-        return [followed for name, followed in given if self.by != GUIDANCE or name == self.value]
+    def verdicts(self) -> Counts:
+        """How much of the guidance was followed; for a guidance set, of that set."""
+        return self._sum((one.guidance for one in self.members), GUIDANCE)
+
+    def _sum(self, counted: Iterable[Judged], kind: str) -> Counts:
+        """Return the sum over all names, or over the own one if the runs are grouped by these."""
+        found = [one for each in counted for name, one in each.items() if self.by != kind or name == self.value]
+        return Counts(*map(sum, zip(*found, strict=True)))
 
     @property
     def is_guided(self) -> bool:
         """Whether anybody knows of guidance: traces of other products do not say."""
-        return bool(self.verdicts) or any(not one.is_foreign for one in self.members)
+        return sum(self.verdicts) > 0 or any(not one.is_foreign for one in self.members)
 
     @property
     def order(self) -> tuple[int, int, int, int, str]:
         """Where it stands: what fails most often first; of tools, the one with the most errors."""
-        failures = len(self.not_completed), self.successes.count(False)
+        failures = len(self.not_completed), self.successes.false
         first, second = failures[::-1] if self.by == TOOL else failures
         return BY.index(self.by), -first, -second, -len(self.members), self.value
 
     @property
     def example(self) -> str:
         """Id of a run to open."""
-        failing = [one for one in self.members if (self.value, False) in one.calls] if self.by == TOOL else self.not_completed
+        failing = [one for one in self.members if one.calls[self.value][1]] if self.by == TOOL else self.not_completed
         return (failing or self.members)[-1].run_id
 
 
@@ -164,7 +180,7 @@ COLUMNS: list[Column[Group]] = [
     Column(
         "guidance_given",
         "Int64",
-        lambda row: len(row.verdicts) if row.is_guided else None,
+        lambda row: sum(row.verdicts) if row.is_guided else None,
         "How often guidance was given; missing for runs of other products, which do not say",
         COUNTED,
         "times",
@@ -172,7 +188,7 @@ COLUMNS: list[Column[Group]] = [
     Column(
         "guidance_followed",
         "Int64",
-        lambda row: row.verdicts.count(True) if row.is_guided else None,
+        lambda row: row.verdicts.true if row.is_guided else None,
         "How often guidance was followed",
         "judged by detect.rules",
         "times",
@@ -180,7 +196,7 @@ COLUMNS: list[Column[Group]] = [
     Column(
         "followed_rate",
         "float64",
-        lambda row: _share(row.verdicts.count(True), len(row.verdicts) - row.verdicts.count(None)),
+        lambda row: _share(row.verdicts.true, row.verdicts.true + row.verdicts.false),
         "Share of the guidance that was followed, where that is known",
         "guidance_followed / judged guidance",
         SHARE,
@@ -188,16 +204,16 @@ COLUMNS: list[Column[Group]] = [
     Column(
         "tool_calls",
         "int64",
-        lambda row: len(row.successes),
+        lambda row: sum(row.successes),
         "Tool calls, those that tools made included; in a row of a tool, its calls",
         COUNTED,
         "calls",
     ),
-    Column("tool_errors", "int64", lambda row: row.successes.count(False), "Tool calls that failed", COUNTED, "calls"),
+    Column("tool_errors", "int64", lambda row: row.successes.false, "Tool calls that failed", COUNTED, "calls"),
     Column(
         "error_rate",
         "float64",
-        lambda row: _share(row.successes.count(False), len(row.successes) - row.successes.count(None)),
+        lambda row: _share(row.successes.false, row.successes.true + row.successes.false),
         "Share of the tool calls that failed, where that is known",
         "tool_errors / calls with a result",
         SHARE,
@@ -216,7 +232,7 @@ def _groups(known: list[Facts]) -> Iterator[Group]:
     for by in BY:
         members: dict[str, list[Facts]] = {}
         for one in known:
-            for value in one.groups[by]:
+            for value in one.groups.get(by, ()):
                 members.setdefault(value, []).append(one)
         for value, mine in members.items():
             yield Group(by, value, mine)
@@ -245,10 +261,23 @@ def _facts(run: Run) -> Iterator[Facts]:
     groups[GUIDANCE] = ({name for name, _ in given} | {run.settings.get("guidance", {}).get("set")}) - {None}
     done = len(run.todos) - len(open_todos(run.todos))
     counts = not run.should_continue, run.origin is not None, len(run.todos), done
-    yield Facts(run.id, run.status, *counts, calls, given, {by: sorted(values) for by, values in groups.items()})
+    yield Facts(
+        run.id,
+        run.status,
+        *counts,
+        _counted(calls),
+        _counted(given),
+        {by: (*sorted(values),) for by, values in groups.items() if values},
+    )
 
 
-FACTS = Table("patterns", [Column("facts", "str", lambda one: msgspec.json.encode(one).decode(), "", "")], _facts)
+def _counted(judged: list[tuple[str, bool | None]]) -> Judged:
+    """Return for each name how often it was judged in each way."""
+    ways = Counter(judged)
+    return {name: (ways[name, True], ways[name, False], ways[name, None]) for name, _ in judged}
+
+
+FACTS = Table("patterns", [Column("counts", "str", lambda one: msgspec.json.encode(one).decode(), "", "")], _facts)
 """What is kept of each run; the table itself is about groups of them."""
 
 
@@ -258,5 +287,5 @@ def patterns(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     Groups of one kind stand together, the commonest failure first.
     """
     decode = msgspec.json.Decoder(Facts).decode
-    known = [decode(text) for text in frame_of(source, FACTS, cache)["facts"]]
+    known = [decode(text) for text in frame_of(source, FACTS, cache)["counts"]]
     return table(sorted(_groups(known), key=lambda group: group.order), COLUMNS)

@@ -136,6 +136,7 @@ def test_the_same_call_several_times_in_one_reply_is_no_loop() -> None:
     assert [one[0] for one in loops(Calls().batch("A", "B").batch("A", "B").batch("B", "A"))] == ["nothing_new"]
 
 
+@pytest.mark.req("R0.81")
 def test_nearly_the_same_reply_for_the_third_time_is_a_loop() -> None:
     assert loops(Calls().reply(SEARCH).reply(AGAIN)) == []
     assert loops(Calls().reply(SEARCH).reply(AGAIN).reply(FIRST_YEAR)) == [("repeated_text", 1, 3, "nudge")]
@@ -208,6 +209,7 @@ def test_failing_tools_and_reopened_todos_are_found_and_are_no_loops() -> None:
     assert loops(failing) == loops(flipping) == []
 
 
+@pytest.mark.req("R0.32", "R0.84")
 def test_of_the_recorded_failures_the_loop_is_found_and_the_healthy_run_is_left_alone() -> None:
     found = findings(load_trace("complex-fails.json"))
     assert {one.rule for one in found} == {"repeated_text"} and found[0].last == 4

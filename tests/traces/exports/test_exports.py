@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ from openai.types.chat import completion_create_params as openai_params
 from pydantic import TypeAdapter
 from run_builder import RunBuilder
 
-from agentnb import Run, save_trace
+from agentnb import Run, ToolCall, load_trace, save_trace
 from agentnb.core import events as e
 from agentnb.traces.exports import EXPORTS, anthropic_messages, openai_chat, openinference, otel
 from agentnb.traces.exports.spans import MAX_INPUT
+from agentnb.traces.run_writer import RunWriter
+
+FILES = Path(__file__).parents[1] / "formats" / "files"
 
 
 def lines_of(runs: list[Run]) -> list[Any]:
@@ -25,7 +29,11 @@ def lines_of(runs: list[Run]) -> list[Any]:
 
 def otel_spans(runs: list[Run]) -> list[dict[str, Any]]:
     """The spans of an export, with their attributes as a dict."""
-    found = [one for line in lines_of(runs) for one in line.get("resourceSpans", ())]
+    return otel_spans_of(lines_of(runs))
+
+
+def otel_spans_of(lines: Iterable[Any]) -> list[dict[str, Any]]:
+    found = [one for line in lines for one in line.get("resourceSpans", ())]
     spans = [span for one in found for scope in one["scopeSpans"] for span in scope["spans"]]
     return [{**span, "attributes": values(span["attributes"])} for span in spans]
 
@@ -78,6 +86,37 @@ def test_the_spans_name_the_conventions_and_follow_them() -> None:
     assert lines_of([run]) == lines_of([run])
 
 
+def names_of(spans: Iterable[dict[str, Any]]) -> dict[tuple[str, int], set[str]]:
+    """The attributes of the conventions that spans of each operation and kind have."""
+    found: dict[tuple[str, int], set[str]] = {}
+    for one in spans:
+        names = {name for name in one["attributes"] if name.startswith(("gen_ai.", "error."))}
+        found.setdefault((one["attributes"]["gen_ai.operation.name"], one["kind"]), set()).update(names)
+    return found
+
+
+def test_the_attributes_are_those_that_the_instrumentation_of_opentelemetry_writes() -> None:
+    path = FILES / "otel_genai" / "openai-instrumentation.jsonl"
+    theirs = names_of(otel_spans_of(json.loads(line) for line in path.read_text().splitlines()))
+    ours = names_of(otel_spans([load_trace(path)]))
+    missing = {operation: names - ours[operation] for operation, names in theirs.items()}
+    assert missing == {
+        ("invoke_agent", 1): set(),
+        ("chat", 3): {"gen_ai.tool.definitions"},  # ours stand at the agent, once
+        ("execute_tool", 1): set(),
+    }
+
+
+def test_a_model_call_after_a_compaction_says_so() -> None:
+    made = RunWriter(e.Origin("by_hand"))
+    made.say("Go.")
+    made.reply("One.")
+    made.compact("It went.")
+    made.reply("Two.")
+    calls = [one for one in otel_spans([made.finish()]) if one["name"].startswith("chat")]
+    assert [one["attributes"].get("gen_ai.conversation.compacted") for one in calls] == [None, True]
+
+
 def test_findings_are_evaluation_results_at_the_model_call_that_they_are_about() -> None:
     spans = {one["spanId"]: one["name"] for one in otel_spans([judged()])}
     records = lines_of([judged()])[1]["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
@@ -113,6 +152,23 @@ def test_a_long_conversation_is_not_repeated_in_every_span() -> None:
         assert len(b"".join(form.pieces([run]))) < 10 * MAX_INPUT + 60 * 30_000  # repeated in full, it would be 20 MB
     offsets = [one["attributes"].get("agentnb.input.offset") for one in otel_spans([run])][1:]
     assert offsets[0] == "0" and offsets[-1] == "59"
+
+
+def test_a_long_conversation_with_calls_is_read_back_as_it_was(tmp_path: Path) -> None:
+    made = RunWriter(e.Origin("by_hand"), model="m")
+    made.system(" Be brief.\n")
+    made.say("Go.")
+    for number in range(6):
+        made.reply(f"{number}", [ToolCall("look", {"at": number}, f"c{number}")])
+        made.result(f"c{number}", "y" * MAX_INPUT)
+    made.reply("Done.")
+    run = made.finish()
+    for form in ("otel", "openinference"):
+        back = load_trace(save_trace(run, tmp_path / "run", form))
+        assert [(one.role, one.text, one.calls) for one in back.messages] == [
+            (one.role, one.text, one.calls) for one in run.messages
+        ]
+        assert back.system == run.system
 
 
 @pytest.mark.req("R0.83")

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from exported_runs import RUNS, family
 from round_trips import ASPECTS, HOLDS, check
 
-from agentnb import load_trace, load_traces, save_trace
+from agentnb import Run, load_trace, load_traces, save_trace
 from agentnb.traces.exports import EXPORTS
 
+SAMPLES = Path(__file__).parents[1] / "formats" / "files"
 NOT_HELD = {
     ("anthropic_messages", "authors"): {"said", "replies"},  # its messages have no names
     ("openai_chat", "continued"): {"calls", "result texts", "thinking"},  # the history becomes rounds of the run
     ("anthropic_messages", "continued"): {"calls", "result texts", "thinking", "what providers want back"},
 }
 """What a form cannot hold of one run."""
-APART = {("anthropic_messages", "failed")}
-"""What a form cannot tell from the beginning of the next run: a prompt without a reply."""
 
 
 @pytest.mark.req("R0.83")
@@ -48,7 +48,7 @@ def test_a_parquet_file_gives_back_the_very_runs(tmp_path: Path) -> None:
 def test_several_runs_fit_into_one_file(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for form, aspects in HOLDS.items():
         with subtests.test(form):
-            left_out = {name for of, name in APART if of == form} | {name for of, name in NOT_HELD if of == form}
+            left_out = {name for of, name in NOT_HELD if of == form}
             runs = [make() for name, make in RUNS.items() if name not in left_out]
             back = load_traces(save_trace(iter(runs), tmp_path / "runs", form))
             assert len(back) == len(runs) and not back.problems
@@ -58,7 +58,7 @@ def test_several_runs_fit_into_one_file(tmp_path: Path, subtests: pytest.Subtest
 
 @pytest.mark.req("R0.83")
 def test_nested_runs_stay_nested_where_the_form_has_ids(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for form in ("otel", "openinference", "parquet", "openai_chat"):
+    for form in ("otel", "openinference", "parquet", "openai_chat", "anthropic_messages"):
         for runs in (family(), family()[::-1]):
             with subtests.test(form):
                 path = save_trace(runs, tmp_path / "runs", form)
@@ -67,3 +67,25 @@ def test_nested_runs_stay_nested_where_the_form_has_ids(tmp_path: Path, subtests
                 assert load_trace(path).id == "top"
                 for run in runs:
                     check(run, back[run.id], HOLDS[form])
+
+
+def conversation(run: Run) -> list[Any]:
+    """The messages of a run, with its calls."""
+    calls = [[(call.id, call.name, call.arguments) for call in one.calls] for one in run.messages]
+    return [(one.role, one.author, one.text, each) for one, each in zip(run.messages, calls, strict=True)]
+
+
+def test_runs_of_other_products_come_back_from_spans(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for folder in sorted(path for path in SAMPLES.iterdir() if path.is_dir() and path.name != "licences"):
+        runs = load_traces(folder)
+        for form in ("otel", "openinference"):
+            with subtests.test(f"{folder.name} as {form}"):
+                for run in runs:
+                    back = load_trace(save_trace(run, tmp_path / "run", form))
+                    assert conversation(back) == conversation(run)
+                    assert (back.prompt, back.system, back.usage, back.status) == (
+                        run.prompt,
+                        run.system,
+                        run.usage,
+                        run.status,
+                    )

@@ -12,6 +12,7 @@ import pytest
 from session_files import FILES, claude_call, claude_reply, claude_result, claude_user, lines_of, write_lines
 
 from agentnb import Run, load_trace, load_traces
+from agentnb.context.request_history import sent_requests
 from agentnb.core.events import ModelReplied
 from agentnb.core.messages import Image, Text, Thinking
 from agentnb.errors import TraceError
@@ -154,7 +155,7 @@ def test_sub_agents_are_runs_within_the_run_whether_in_its_file_or_in_their_own(
     assert load_trace(path).parent_id == "s-1"
 
 
-def test_a_compaction_is_a_summary_that_the_product_says(tmp_path: Path) -> None:
+def test_a_compaction_replaces_what_is_before_it_in_later_requests(tmp_path: Path) -> None:
     compact = {"trigger": "auto", "preTokens": 167094}
     run = session(
         tmp_path,
@@ -163,12 +164,30 @@ def test_a_compaction_is_a_summary_that_the_product_says(tmp_path: Path) -> None
         {"type": "system", "subtype": "compact_boundary", "uuid": "c", "parentUuid": None, "sessionId": "s-1"}
         | {"logicalParentUuid": "a1", "compactMetadata": compact},
         claude_user("u2", "c", "So far: ...", isCompactSummary=True),
-        claude_reply("a2", "u2", "m2", "Done."),
-        {"type": "summary", "summary": "Went well", "leafUuid": "a2"},
+        claude_reply("a2", "u2", "m2", "Going on."),
+        claude_user("u3", "a2", "Go on"),
+        claude_reply("a3", "u3", "m3", "Done."),
+        {"type": "summary", "summary": "Went well", "leafUuid": "a3"},
     )
-    assert said(run) == [("", "Go"), ("summary", "So far: ...")]
+    assert said(run) == [("", "Go"), ("", "Go on")]
+    requests = [[(one.role, one.text) for one in seen.request.messages] for _, seen in sent_requests(run)]
+    assert requests == [
+        [("user", "Go")],
+        [("user", "So far: ...")],
+        [("user", "So far: ..."), ("assistant", "Going on."), ("user", "Go on")],
+    ]
+    assert [one.why for one in run.rounds[1].compactions] == ["recorded"]
     assert run.settings["recorded"]["compactions"] == [{"trigger": "auto", "tokens_before": 167094, "after_rounds": 1}]
     assert run.settings["recorded"]["titles"] == ["Went well"]
+
+
+def test_a_summary_that_no_reply_follows_or_that_begins_a_session_is_a_message(tmp_path: Path) -> None:
+    summary = claude_user("u2", "a1", "So far: ...", isCompactSummary=True)
+    run = session(tmp_path, claude_user("u1", None, "Go"), claude_reply("a1", "u1", "m1", "On it."), summary)
+    assert said(run) == [("", "Go"), ("summary", "So far: ...")]
+    first = claude_user("u0", None, "Before: ...", isCompactSummary=True)
+    run = session(tmp_path, first, claude_user("u1", "u0", "Go"), claude_reply("a1", "u1", "m1", "On it."))
+    assert said(run) == [("", "Go"), ("summary", "Before: ...")]
 
 
 def test_the_prompt_is_what_the_person_typed_and_not_the_product_s_notices(tmp_path: Path) -> None:

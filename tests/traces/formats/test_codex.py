@@ -8,6 +8,7 @@ from typing import Any
 from session_files import FILES, lines_of, write_lines
 
 from agentnb import Run, load_trace, load_traces
+from agentnb.context.request_history import sent_request
 
 LARGE = FILES / "codex" / "codex_large.jsonl"
 
@@ -85,6 +86,16 @@ def test_an_aborted_turn_cancels_the_run_and_an_error_fails_it(tmp_path: Path) -
     assert session(tmp_path, *begun, aborted).status == "cancelled"
     failed = session(tmp_path, *begun, line("event_msg", type="error", message="Usage limit"))
     assert failed.status == "failed" and failed.error is not None and failed.error.message == "Usage limit"
+
+
+def test_a_compaction_replaces_what_is_before_it_but_for_the_prompt(tmp_path: Path) -> None:
+    begun = [message("user", "Go"), message("assistant", "On it."), message("user", "Go on")]
+    done = [message("assistant", "Done."), message("user", "More"), message("assistant", "No.")]
+    for told, expected in (("It was begun.", "It was begun."), ("", "(The summary is encrypted.)")):
+        run = session(tmp_path, *begun, line("compacted", message=told), *done)
+        assert [one.text for one in sent_request(run, 0).request.messages] == ["Go"]
+        assert [one.text for one in sent_request(run, 1).request.messages] == [f"Go\n\n{expected}"]
+        assert [one.text for one in sent_request(run, 2).request.messages][1:] == ["Done.", "More"]
 
 
 def test_a_sub_agent_names_the_session_that_started_it(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from session_files import FILES, lines_of, write_lines
 
 from agentnb import load_trace, load_traces
+from agentnb.context.request_history import sent_request
 
 SMALL = FILES / "copilot_cli" / "copilot_small.jsonl"
 
@@ -53,6 +54,21 @@ def test_a_sub_agent_is_a_run_within_the_run_that_started_it(tmp_path: Path) -> 
     assert (sub.id, sub.parent_id, sub.agent, sub.prompt) == ("p-1-t1", "p-1", "explore", "Count")
     assert [one.text for one in sub.rounds] == ["", "One."]
     assert main.rounds[1].usage.output is None
+
+
+def test_a_compaction_replaces_what_is_before_it_in_later_requests(tmp_path: Path) -> None:
+    path = write_lines(
+        tmp_path / "events.jsonl",
+        [
+            event("user.message", content="Go"),
+            event("assistant.message", content="On it."),
+            event("session.compaction_complete", success=True, summaryContent="It was begun.", messagesRemoved=2),
+            event("user.message", content="Go on"),
+            event("assistant.message", content="Done."),
+        ],
+    )
+    run = load_trace(path)
+    assert [one.text for one in sent_request(run, 1).request.messages] == ["It was begun.\n\nGo on"]
 
 
 def test_an_abort_cancels_the_run_and_failed_tools_say_why(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_only_runs_and_trace_errors_come_out_of_a_changed_file(
         if other == "remove":
             del value[key]
         else:
-            value[key] = other
+            value[key] = copy.deepcopy(other)  # a later change may be within it
     path = tmp_path_factory.mktemp("mutated") / f"file{source.suffix}"
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
     for strict in (True, False):

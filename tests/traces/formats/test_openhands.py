@@ -10,6 +10,7 @@ import pytest
 from benchmark_files import FILES, calls, loaded, recorded, results, runs_of, said
 
 from agentnb import load_trace, load_traces
+from agentnb.context.request_history import sent_request
 from agentnb.core.messages import Image
 
 ASKED = {"id": 0, "source": "user", "action": "message", "args": {"content": "Fix it."}}
@@ -131,6 +132,17 @@ def test_what_is_no_action_of_the_agent_is_no_call(tmp_path: Path) -> None:
     ]
     assert run.system == "You code." and Image("image/png", b"png") in run.messages[0].parts and not calls(run)
     assert any("2 events were left out" in warning for warning in run.warnings) and run.status == "completed"
+
+
+def test_a_condensation_with_a_summary_replaces_what_it_forgets_in_later_requests(tmp_path: Path) -> None:
+    condensed = {"id": 7, "source": "agent", "action": "condensation", "args": {"summary": "It was run."}}
+    rounds = [one for number in (1, 3, 5) for one in (action(number, "run"), seen(number + 1, number, content=f"ok {number}"))]
+    for args in ({"forgotten_event_ids": [1, 2, 3, 4]}, {"forgotten_events_start_id": 1, "forgotten_events_end_id": 4}):
+        events = [ASKED, *rounds, {**condensed, "args": {**condensed["args"], **args}}, action(8, "run"), seen(9, 8)]
+        run = runs_of(tmp_path / "t.json", events)[0]
+        sent = sent_request(run, 3).request.messages
+        assert [one.text for one in sent][:1] == ["Fix it.\n\nIt was run."]
+        assert [call.id for one in sent for call in one.calls] == ["toolu_05"]
 
 
 def test_a_run_ends_as_its_record_or_its_agent_says(tmp_path: Path, subtests: pytest.Subtests) -> None:

@@ -44,3 +44,13 @@ def test_nested_attributes_are_read_and_each_trace_is_a_run() -> None:
         ("Question 2?", "Answer 2.", 12, 0),
     ]
     assert [run.origin and run.origin.position for run in runs] == ["trace t1", "trace t2"]
+
+
+def test_what_the_instrumentation_of_openinference_writes_is_read_without_gaps() -> None:
+    run = load_trace(FILES / "openai-instrumentation.jsonl")
+    calls = [("weather", {"city": "Paris"}, "rain"), ("weather", {"city": "Atlantis"}, "LookupError: no city Atlantis")]
+    assert told(run) == [("", calls), ("It rains in Paris; of Atlantis nothing is known.", [])]  # spans of tools have no ids
+    assert [one.result and one.result.error_code for one in run.rounds[0].records] == [None, "tool_error"]
+    assert (run.prompt, run.system) == ("Does it rain in Paris and in Atlantis?", "You know the weather.")
+    assert (run.agent, run.status, run.warnings) == ("forecaster", "completed", ())
+    assert (run.usage.input, run.usage.output, run.usage.cache_read, run.usage.reasoning) == (140, 40, 32, 8)

@@ -156,3 +156,16 @@ def test_what_is_damaged_is_left_out_with_a_problem(tmp_path: Path) -> None:
     runs = load_traces(path, strict=False)
     assert [run.text for run in runs] == ["Ho."]
     assert [problem.position for problem in runs.problems] == ["line 4", "trace cd"]
+
+
+def test_what_the_instrumentation_of_opentelemetry_writes_is_read_without_gaps() -> None:
+    run = load_trace(FILES / "openai-instrumentation.jsonl")
+    calls = [("weather", {"city": "Paris"}, "rain"), ("weather", {"city": "Atlantis"}, "no city Atlantis")]
+    assert told(run) == [("", calls), ("It rains in Paris; of Atlantis nothing is known.", [])]
+    assert [one.result and one.result.error_code for one in run.rounds[0].records] == [None, "LookupError"]
+    assert (run.prompt, run.system) == ("Does it rain in Paris and in Atlantis?", "You know the weather.")
+    assert (run.agent, run.model, run.status, run.warnings) == ("forecaster", "gpt-4o", "completed", ())
+    assert (run.usage.input, run.usage.output, run.usage.cache_read, run.usage.reasoning) == (140, 40, 32, 8)
+    assert [one.metadata for one in run.rounds] == [
+        {"id": f"chatcmpl-{number}", "model": "gpt-4o-2024-08-06"} for number in range(2)
+    ]

@@ -19,7 +19,7 @@ if __name__ == "__main__":
 
 from run_builder import START, RunBuilder, answered, called, todos_are, todos_of  # noqa: E402
 
-from agentnb import Agent, Run, detect, plots  # noqa: E402
+from agentnb import Agent, Run, detect, plots, survey  # noqa: E402
 from agentnb.core import events as e  # noqa: E402
 from agentnb.core import work_events as w  # noqa: E402
 from agentnb.core.compaction import Compacted  # noqa: E402
@@ -190,6 +190,8 @@ def figures() -> Iterator[tuple[str, Any]]:
     yield "survival", plots.survival(simulated())
     labels = [run.model.startswith("simulated:looping") for run in simulated()]
     yield "sweep", plots.sweep(detect.sweep(simulated(), labels, detect.blocks.RepeatedCall, times=range(2, 7)))
+    variants: dict[str, Any] = {"policy": ["matrix", "minimal"], "detect": [None, "default", "smolagents"]}
+    yield "survey", plots.survey(survey(simulated(), **variants, failed=["loops == 0", "todos_closed"]))
 
 
 def repeating() -> Run:

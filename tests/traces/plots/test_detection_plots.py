@@ -6,8 +6,8 @@ import pytest
 from detected_runs import Calls
 from plotted_runs import names, words
 
-from agentnb import Run, plots
-from agentnb.detect import blocks, sweep
+from agentnb import Run, plots, survey
+from agentnb.detect import blocks, detector, sweep
 from agentnb.errors import SettingsError
 from agentnb.traces.plots.survival import kaplan_meier
 
@@ -25,6 +25,17 @@ def test_detections_have_a_lane_for_each_rule_of_each_preset() -> None:
     assert {"stop", "n = 1 run"} & {*words(figure)} and "6 rounds, 2 findings" in " ".join(words(figure))
     bars = [(bar.get_x(), bar.get_width()) for bar in figure.axes[0].patches]
     assert bars == [(1.5, 5), (1.5, 5)]  # rounds 2 to 6
+
+
+def test_a_detector_of_ones_own_is_drawn_as_the_presets_are() -> None:
+    @detector(family="mine", severity="block")
+    def third(run: Run) -> str | None:
+        return "The third round" if len(run.rounds) == 3 else None
+
+    figure = plots.detections(told("r", "QAAAAA"), ["default", third])
+    assert names(figure) == ["third: third", "default: nothing_new"] and "block" in words(figure)
+    curve = plots.survival([told("a", "ABC"), told("b", "AB")], third, families=["mine"])
+    assert "n = 2 runs: 1 with a loop by third, 1 censored" in words(curve)
 
 
 def test_the_map_compares_each_round_with_each_other() -> None:
@@ -79,3 +90,28 @@ def test_a_sweep_draws_precision_recall_and_f1_with_the_number_of_runs() -> None
     assert "RepeatedCall: n = 3 runs, 1 of them positive" in words(figure)
     with pytest.raises(SettingsError, match="comes from no sweep"):
         plots.sweep(runs)  # type: ignore[arg-type]
+
+
+def test_a_survey_draws_the_shares_and_rounds_of_each_variant_with_intervals_and_the_number_of_runs() -> None:
+    runs = [told("a", "AAAAAA"), told("b", "ABCDEF"), told("c", "AABBCC")]
+    table = survey(runs, policy=["matrix"], detect=[None, "default", "smolagents"], failed={"a": True, "b": False, "c": False})
+    figure = plots.survey(table)
+    assert names(figure) == [f"detect {name}" for name in ("its own", "default", "smolagents")]
+    shares, rounds = figure.axes
+    assert [line.get_xdata()[0] for line in shares.lines] == [*table["caught_share"], *table["disturbed_share"]]
+    drawn = sorted((one.get_segments()[0][0][0], one.get_segments()[0][1][0]) for one in shares.collections)
+    lows, highs = ([*table[f"caught_share_{end}"], *table[f"disturbed_share_{end}"]] for end in ("low", "high"))
+    assert drawn == sorted(zip(lows, highs, strict=True))
+    assert [line.get_xdata()[0] for line in rounds.lines] == [*table["rounds_saved_mean"], *table["rounds_cut_mean"]]
+    assert "n = 3 runs: 1 failed, 2 healthy" in words(figure) and "disturbed 0 of 2" in repr(figure)
+    with pytest.raises(SettingsError, match="comes from no survey"):
+        plots.survey(runs)  # type: ignore[arg-type]
+
+
+def test_a_survey_of_one_run_or_of_many_variants_is_drawn_too() -> None:
+    run = told("a", "AB")
+    (shares, _) = plots.survey(survey([run], failed={"a": False})).axes
+    assert len(shares.lines) == 1, "of failed runs there are none"
+    figure = plots.survey(survey([run], limits=[{"max_rounds": most} for most in range(1, 18)], failed={"a": True}))
+    assert len(names(figure)) == 15 and "2 more variants are not drawn." in words(figure)
+    assert "The table has no rows." in words(plots.survey(survey([run], failed={"a": True}).head(0)))

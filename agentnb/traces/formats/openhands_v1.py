@@ -1,0 +1,169 @@
+"""Conversations of OpenHands since version 1 (its agent SDK): events of one ``kind`` each, in a list, a line or a file each.
+
+The program keeps a folder ``events`` with a file for each event; its first file stands for all of them. The archive that its
+page downloads is the same, and an ``output.jsonl`` of its benchmarks has a conversation a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from agentnb.detect.run import Run
+from agentnb.errors import TraceError
+from agentnb.traces.archives import read_member, zip_file
+from agentnb.traces.formats.endings import recorded
+from agentnb.traces.formats.openhands_v1_events import ConversationReader, is_event
+from agentnb.traces.formats.session_log import run_id_of
+from agentnb.traces.reading import opened
+from agentnb.traces.trace_file import MAX_RECORD, TraceFile, decoded
+
+NAME = "openhands_v1"
+TITLE = "conversation of OpenHands 1"
+LOOKED_AT = 20
+"""Events at the beginning of a conversation by which it is recognized."""
+_EVENT_FILE = re.compile(r"event[-_](\d+)[-_][^/]+\.json")
+_STATE_FILES = ("base_state.json", "meta.json")
+"""What a program, and a download, say of a conversation beside its events."""
+_RECORDED = ("error", "test_result", "instance", "title", "selected_repository", "selected_branch", "trigger")
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    if file.kind == "zip":
+        return "" if _event_members(file) else "it is an archive without files such as event_000000_ID.json"
+    if file.kind not in ("json", "lines"):
+        return "it is not JSON"
+    if file.kind == "lines" and is_event(file.first):
+        return ""
+    events = _events_of(file.first)
+    if events is None:
+        return "" if _is_state(file) else "it has no events with a kind, such as MessageEvent"
+    found = sum(map(is_event, events[:LOOKED_AT]))  # one of them may be damaged
+    return "" if found and 2 * found >= len(events[:LOOKED_AT]) else "its events have no kind, such as MessageEvent"
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the run of each conversation."""
+    if file.kind == "zip":
+        yield from _archive(file)
+    elif file.kind == "lines" and is_event(file.first):
+        yield _run(file, "", {}, file.records(), "line {}")
+    elif file.kind == "lines":
+        for number, record in file.records():
+            with file.guarded(f"line {number}"):
+                yield _run(file, f"line {number}", record, enumerate(record["history"]))
+    elif is_event(file.document):
+        yield from _folder(file)
+    elif not _is_state(file):
+        document = file.document
+        about = document if isinstance(document, dict) else {}
+        yield _run(file, "", about, enumerate(_events_of(document) or ()))
+
+
+def _events_of(value: Any) -> list[Any] | None:
+    """Return the events of a document: a list, one of them, or what a record or an answer of the server holds."""
+    if is_event(value):
+        return [value]
+    for key in ("history", "items", "events") if isinstance(value, dict) else ():
+        if isinstance(value.get(key), list) and any(map(is_event, value[key][:LOOKED_AT])):
+            return list(value[key])
+    return value if isinstance(value, list) and any(map(is_event, value[:LOOKED_AT])) else None
+
+
+def _run(
+    file: TraceFile, position: str, about: dict[str, Any], events: Iterable[tuple[int, Any]], named: str = "event {}"
+) -> Run:
+    """Return the run of these numbered events. ``about``: what the record, or a file beside the events, says of them."""
+    agent = about.get("agent")
+    llm = agent.get("llm") if isinstance(agent, dict) else (about.get("metadata") or {}).get("llm_config")
+    model = (llm.get("model") if isinstance(llm, dict) else None) or about.get("llm_model")
+    reader = ConversationReader(str(model or ""))
+    for number, event in events:
+        with file.guarded(", ".join(filter(None, (position if "line" not in named else "", named.format(number))))):
+            reader.take(event)
+    settings = recorded(about, *_RECORDED, accumulated_cost=(about.get("metrics") or {}).get("accumulated_cost"))
+    writer = file.writer(
+        NAME,
+        position,
+        task=str(about.get("instance_id") or ""),
+        trial=str(about.get("attempt") or ""),
+        run_id=run_id_of(about["id"]) if isinstance(about.get("id"), str) else "",
+        model=reader.model,
+        tools=reader.tools,
+        settings=settings,
+    )
+    return reader.write(writer, about)
+
+
+# A file for each event
+
+
+def _folder(file: TraceFile) -> Iterator[Run]:
+    """Yield the run of the event files beside this one, if it is the first of them, so that a folder of them is one run."""
+    path = file.path
+    if path is None or not _EVENT_FILE.fullmatch(path.name):
+        yield _run(file, "", {}, [(0, file.document)])
+        return
+    beside = sorted(
+        (one for one in path.parent.iterdir() if _EVENT_FILE.fullmatch(one.name)), key=lambda one: _number(one.name)
+    )
+    if beside[0].name == path.name:
+        yield _run(file, "", _state_beside(path), ((number, _in_file(one)) for number, one in enumerate(beside)))
+
+
+def _state_beside(path: Path) -> dict[str, Any]:
+    found = (folder / name for folder in (path.parent, path.parent.parent) for name in _STATE_FILES)
+    state = next((_in_file(one) for one in found if one.is_file()), None)
+    return state if isinstance(state, dict) else {}
+
+
+def _in_file(path: Path) -> Any:
+    with opened(path, MAX_RECORD) as file:
+        return decoded(file.read())
+
+
+def _is_state(file: TraceFile) -> bool:
+    """Return whether this is what stands beside the events of a conversation."""
+    if file.path is None or file.path.name not in _STATE_FILES:
+        return False
+    return any(folder.is_dir() and _has_events(folder) for folder in (file.path.parent / "events", file.path.parent))
+
+
+def _has_events(folder: Path) -> bool:
+    return any(_EVENT_FILE.fullmatch(one.name) for one in folder.iterdir())
+
+
+def _archive(file: TraceFile) -> Iterator[Run]:
+    found = _event_members(file)
+    with zip_file(file) as names:
+        for folder, members in found.items():
+            position = folder.rstrip("/") if len(found) > 1 else ""
+            above = folder.removesuffix("events/")
+            inside = set(names.namelist())
+            state = next((f"{at}{name}" for at in (folder, above) for name in _STATE_FILES if f"{at}{name}" in inside), None)
+            about = decoded(read_member(names, state, MAX_RECORD)) if state else None
+            events = ((number, decoded(read_member(names, one, MAX_RECORD))) for number, one in enumerate(members))
+            with file.guarded(position):
+                yield _run(file, position, about if isinstance(about, dict) else {}, events)
+
+
+def _event_members(file: TraceFile) -> dict[str, list[str]]:
+    """Return the event files of an archive in their order, by their folder; none if the archive is damaged."""
+    found: dict[str, list[str]] = {}
+    try:
+        with zip_file(file) as names:
+            for name in names.namelist():
+                folder, slash, last = name.rpartition("/")
+                if _EVENT_FILE.fullmatch(last):
+                    found.setdefault(folder + slash, []).append(name)
+    except TraceError:
+        return {}
+    return {folder: sorted(members, key=lambda name: _number(name.rpartition("/")[2])) for folder, members in found.items()}
+
+
+def _number(name: str) -> int:
+    found = _EVENT_FILE.fullmatch(name)
+    return int(found[1]) if found else 0

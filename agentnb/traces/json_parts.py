@@ -1,0 +1,148 @@
+"""The parts of a large JSON document, one at a time: members of an object, and items of the lists in it or of a list itself.
+
+Only brackets, commas and strings are looked at here; whoever takes a part decodes it. Memory holds one part and one block.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+BLOCK = 1_000_000
+"""Bytes that are read at once, or twice as many as the last time while a part goes on."""
+_NEXT_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+([{}\[\]])', re.DOTALL)
+_NEXT_COMMA = re.compile(rb'(?:[^"{}\[\],]++|"(?:[^"\\]++|\\.)*+")*+([{}\[\],])', re.DOTALL)
+"""Either from outside of strings: to the next bracket, or to the next comma or bracket."""
+_KEY = re.compile(rb'\s*"((?:[^"\\]|\\.)*)"\s*:', re.DOTALL)
+
+
+class Part(NamedTuple):
+    """A part of a document."""
+
+    key: str
+    """The name of the member that it is, or is in; empty for an item of a document that is a list."""
+    place: int | None
+    """Its place in the list of that name; None for a member that is no list, or an empty one."""
+    data: bytes
+
+
+class Malformed(ValueError):
+    """The document is no JSON object or list, or its end is missing."""
+
+
+class TooLarge(ValueError):
+    """A part of the document is larger than may be read."""
+
+
+def parts_of(file: BinaryIO, most: int, decoded: Callable[[bytes], Any]) -> Iterator[Part]:
+    """Yield the parts of a document. Raises `TooLarge` for one of more than ``most`` bytes, `Malformed` where it is no JSON.
+
+    ``decoded``: reads the names of members.
+    """
+    reader = _Reader(file, most)
+    opened = reader.skip_to_bracket()
+    if opened == b"{":
+        yield from _members(reader, decoded)
+    elif opened == b"[":
+        yield from _items(reader, "")
+    else:
+        raise Malformed("it is neither an object nor a list")
+
+
+def _members(reader: _Reader, decoded: Callable[[bytes], Any]) -> Iterator[Part]:
+    while True:
+        end = reader.next(_NEXT_COMMA)
+        name = _KEY.match(reader.data, reader.start)
+        if name is None:
+            if end == b"}" and not reader.taken().strip():
+                return
+            raise Malformed("a member has no name")
+        key = str(decoded(b'"' + name[1] + b'"'))
+        if end == b"[":
+            found = False
+            reader.start = reader.place
+            for part in _items(reader, key):
+                found = True
+                yield part
+            if not found:
+                yield Part(key, None, b"[]")
+            end = reader.next(_NEXT_COMMA)
+        else:
+            reader.start = name.end()
+            if end == b"{":
+                reader.skip_open()
+                end = reader.next(_NEXT_COMMA)
+            yield Part(key, None, reader.taken())
+        reader.start = reader.place
+        if end == b"}":
+            return
+        if end != b",":
+            raise Malformed(f"its member {key!r} is followed by {end!r}")
+
+
+def _items(reader: _Reader, key: str) -> Iterator[Part]:
+    index = 0
+    while True:
+        end = reader.next(_NEXT_COMMA)
+        if end in (b"{", b"["):
+            reader.skip_open()
+            end = reader.next(_NEXT_COMMA)
+        data = reader.taken()
+        reader.start = reader.place
+        if data.strip():
+            yield Part(key, index, data)
+            index += 1
+        if end == b"]":
+            return
+        if end != b"," or not data.strip():
+            raise Malformed(f"an item of {key!r} is followed by {end!r}")
+
+
+class _Reader:
+    """A window on a file: from where the part begins that is being read, to where it was read."""
+
+    def __init__(self, file: BinaryIO, most: int) -> None:
+        self._file, self._most, self._block = file, most, BLOCK
+        self.data = b""
+        self.start = self.place = 0
+        """In ``data``: where the part begins, and what was looked at."""
+
+    def skip_to_bracket(self) -> bytes:
+        """Return the first byte that is not white space, and stand behind it."""
+        self._read_on()
+        found = self.data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+        self.start = self.place = self.data.find(found) + 1 if found else 0
+        return found
+
+    def next(self, sign: re.Pattern[bytes]) -> bytes:
+        """Return the next bracket, or comma, outside of strings, and stand behind it."""
+        while True:
+            found = sign.match(self.data, self.place)
+            if found is not None:
+                self.place = found.end()
+                self._block = BLOCK
+                return found[1]
+            if not self._read_on():
+                raise Malformed("its end is missing")
+
+    def skip_open(self) -> None:
+        """Stand behind the bracket that closes the one that was just seen."""
+        depth = 1
+        while depth:
+            depth += 1 if self.next(_NEXT_BRACKET) in (b"{", b"[") else -1
+
+    def taken(self) -> bytes:
+        """Return the part, without the sign behind it."""
+        return self.data[self.start : self.place - 1]
+
+    def _read_on(self) -> bool:
+        """Read on, and forget what is before the part. Returns False at the end of the file."""
+        if len(self.data) - self.start > self._most:
+            raise TooLarge(f"a part of it has more than {self._most / 1e6:.0f} MB")
+        more = self._file.read(self._block)
+        self._block = min(2 * self._block, self._most + 1)
+        self.data = self.data[self.start :] + more
+        self.place -= self.start
+        self.start = 0
+        return bool(more)

@@ -1,0 +1,64 @@
+"""Sessions of Kimi Code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmark_files import recorded, results
+from session_files import FILES, lines_of, write_lines
+
+from agentnb import load_trace, load_traces
+from agentnb.context.request_history import sent_request
+from agentnb.core.messages import Text, Thinking
+
+WIRE = FILES / "kimi_code" / "wire.jsonl"
+
+
+def test_a_step_is_a_reply_and_a_prompt_that_is_there_twice_is_one() -> None:
+    run = load_trace(WIRE)
+    assert [(one.author, one.text) for one in run.messages if one.role == "user"] == [
+        ("", "Fix the login."),
+        ("injection", "<system-reminder>Be brief.</system-reminder>"),
+    ]
+    replies = [one for one in run.messages if one.role == "assistant"]
+    assert replies[0].parts[0] == Thinking("I look first.") and replies[1].parts == (Text("It is empty."),)
+    assert [(call.name, call.arguments) for call in replies[0].calls] == [
+        ("Read", {"path": "login.rs"}),
+        ("Read", {"path": "nothing.rs"}),
+    ]
+    assert results(run) == [("fn login() {}", None), ("no such file", "tool_error")]
+    assert (run.model, run.system, run.status, run.stop_reason) == (
+        "kimi-code/kimi-for-coding",
+        "You are Kimi Code CLI.",
+        "completed",
+        "natural",
+    )
+    usage = run.rounds[0].usage
+    assert usage is not None and (usage.input, usage.output, usage.cache_read, usage.cache_write) == (20, 7, 3, 2)
+    assert run.started_at is not None and run.started_at.year == 2026
+
+
+def test_a_compaction_replaces_what_is_before_it_in_later_requests() -> None:
+    run = load_trace(WIRE)
+    assert [one.text for one in sent_request(run, 1).request.messages] == ["login.rs was read."]
+    assert recorded(run)["compactions"] == [{"tokens_before": 900, "tokens_after": 100}]
+
+
+def test_messages_of_the_context_are_read_without_a_loop_and_another_agent_is_named(tmp_path: Path) -> None:
+    call = {"type": "function", "id": "t1", "function": {"name": "Read", "arguments": '{"path": "a"}'}}
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "Read a."}]},
+        {"role": "assistant", "content": [], "toolCalls": [call]},
+        {"role": "tool", "content": [{"type": "text", "text": "b"}], "toolCallId": "t1"},
+        {"role": "assistant", "content": "It is b."},
+    ]
+    records = [{"type": "context.append_message", "agentId": "agent-3", "message": one, "time": 1} for one in messages]
+    run = load_trace(write_lines(tmp_path / "wire.jsonl", records))
+    assert (run.prompt, run.text, run.agent, results(run)) == ("Read a.", "It is b.", "agent-3", [("b", None)])
+
+
+def test_a_session_that_breaks_off_is_interrupted_and_a_damaged_line_a_problem(tmp_path: Path) -> None:
+    records = lines_of(WIRE)[:10]
+    records.insert(7, {"type": "context.append_loop_event", "event": {"type": "content.part"}})
+    runs = load_traces(write_lines(tmp_path / "wire.jsonl", records), strict=False)
+    assert runs[0].status == "interrupted" and [problem.position for problem in runs.problems] == ["line 8"]

@@ -1,0 +1,61 @@
+"""Sessions of the Kimi CLI as its wire file holds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmark_files import results
+from session_files import FILES, lines_of, write_lines
+
+from agentnb import load_trace, load_traces
+from agentnb.core.messages import Text, Thinking
+
+WIRE = FILES / "kimi_wire" / "wire.jsonl"
+
+
+def test_a_step_is_a_reply_with_its_calls_usage_and_times() -> None:
+    run = load_trace(WIRE)
+    steps = [record for record in lines_of(WIRE) if record.get("message", {}).get("type") == "StepBegin"]
+    assert len(run.rounds) == len(steps) == 2
+    reply = next(one for one in run.messages if one.role == "assistant")
+    assert reply.parts[:2] == (Thinking("I list them."), Text("Let me see."))
+    assert [(call.name, call.arguments) for call in reply.calls] == [
+        ("Shell", {"command": "ls"}),
+        ("Task", {"subagent_name": "coder", "prompt": "Count the lines."}),  # its arguments came in two pieces
+    ]
+    usage = run.rounds[0].usage
+    assert usage is not None and (usage.input, usage.output, usage.cache_read, usage.cache_write) == (5110, 20, 5000, 10)
+    assert (run.prompt, run.text, run.status, run.stop_reason) == (
+        "How many files are here?",
+        "Two files.",
+        "completed",
+        "natural",
+    )
+    assert run.started_at is not None and run.started_at.timestamp() == 1770983400
+
+
+def test_a_sub_agent_is_a_run_within_the_session() -> None:
+    run, nested = load_traces(WIRE)
+    assert nested.parent_id == run.id and nested.status == "completed"
+    assert results(nested) == [("Failed with exit code: 1", "tool_error")]
+    assert nested.text == "It cannot be counted." and "Count the lines." in nested.prompt
+
+
+def test_usage_that_comes_again_for_a_message_replaces_the_earlier_one(tmp_path: Path) -> None:
+    records = lines_of(WIRE)
+    again = {"type": "StatusUpdate", "payload": {"message_id": "chatcmpl-1", "token_usage": {"input_other": 7, "output": 1}}}
+    run = load_trace(write_lines(tmp_path / "w.jsonl", [*records, {"timestamp": 1770983420, "message": again}]))
+    assert [one.usage.output for one in run.rounds if one.usage] == [1, 5]
+
+
+def test_a_session_that_was_interrupted_in_a_step_is_cancelled(tmp_path: Path) -> None:
+    stopped = {"timestamp": 1770983401.7, "message": {"type": "StepInterrupted", "payload": {}}}
+    run = load_trace(write_lines(tmp_path / "w.jsonl", [*lines_of(WIRE)[:6], stopped]))
+    assert (run.status, run.stop_reason) == ("cancelled", "cancelled")
+
+
+def test_a_damaged_line_is_a_problem(tmp_path: Path) -> None:
+    records = lines_of(WIRE)
+    records.insert(5, {"timestamp": 1, "message": {"type": "ToolCall", "payload": {}}})
+    runs = load_traces(write_lines(tmp_path / "w.jsonl", records), strict=False)
+    assert len(runs) == 2 and [problem.position for problem in runs.problems] == ["line 6"]
