@@ -204,7 +204,12 @@ class StepFailed(AgentnbError, RuntimeError):
 
 
 class WorkflowError(AgentnbError, RuntimeError):
-    """A workflow failed; ``.run`` keeps all it did, such as ``error.run.step_context``."""
+    """A workflow failed; ``.run`` keeps all it did, such as ``error.run.step_context``.
+
+    ``others`` are the records of the steps that failed beside the one that it names, in their order: ``error.others[0].error``.
+    """
+
+    others: tuple[Any, ...] = ()
 
 
 class ExpectationFailed(AgentnbError, AssertionError):

@@ -94,7 +94,7 @@ class StepOutputs:
         run: Entry = {"output": output} if kind == "condition" else {"output": output, "attempts": event.attempts}
         runs = self._history.setdefault(event.step, []) if kept else [*self._history.get(event.step, ())]
         runs.append(run)
-        is_nameless = kind in ("condition", "human", "map", "") or (kind in OF_TASKS and not agent)
+        is_nameless = not agent or kind in ("condition", "human", "map", "parallel", "")
         named = {} if is_nameless else {kind: agent}
         return {**named, "output": output, "runs": runs}
 

@@ -62,6 +62,8 @@ class StepFinished(Event, frozen=True, kw_only=True, tag="step_finished", gc=Fal
     seconds: float | None = 0.0
     sets: dict[str, Any] = msgspec.field(default_factory=dict)
     """The variables that it set, in a task file."""
+    words: tuple[str, ...] = ()
+    """Of a failure: the words that it has for ``retry.on``, and ``final`` if no other attempt is to be made."""
 
 
 class BranchTaken(Event, frozen=True, kw_only=True, tag="branch_taken", gc=False):

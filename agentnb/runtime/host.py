@@ -75,7 +75,7 @@ class Host:
         """
         nested: Watch | None = getattr(watcher, "nested", None)
         if not self and nested is None:
-            return self
+            return self if call_sync is None else Host(call_sync=call_sync)
         return Host(watch=nested, call_sync=call_sync, store=store)
 
 

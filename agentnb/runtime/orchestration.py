@@ -14,6 +14,7 @@ from agentnb.core.log import Writer
 from agentnb.core.messages import encodable, user
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
 from agentnb.policies.limits import LIMITS
 from agentnb.runtime.budget import OWN
 from agentnb.runtime.elicitation import Elicitation
@@ -57,6 +58,18 @@ class Orchestration:
         """Resume an interrupted run on the running event loop, and return it when it has ended."""
         return await _Pending(self, run.prompt, options or RunOptions(), run, writer).run_here()
 
+    def check_same(self, run: Run) -> None:
+        """Raise `SettingsError` for a run of another workflow, whose steps would not be found in its log."""
+        own, logged = [
+            settings["workflow"].get("text") if isinstance(settings.get("workflow"), dict) else None
+            for settings in (redact(plain_data(dict(self.settings)), known_secrets()), run.settings)
+        ]
+        if own is not None and own != logged:
+            hint = (
+                f"recover({run.id!r}) takes it from the log; wf.run(rerun_from=STEP, of=run) begins a new run with its outputs"
+            )
+            raise SettingsError(f"Run {run.id} is of another workflow, or of another version of it", hint)
+
     def resume(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> LiveRun:
         """Resume an interrupted run where it was cut off, and append to its log with ``writer``.
 
@@ -78,6 +91,7 @@ class _Pending:
     ) -> None:
         if recovered is not None:
             check_resumable(recovered, options)
+            what.check_same(recovered)
         self._what = what
         self._launch = Launch(options, name=what.name, budget=what.budget, recovered=recovered, writer=writer)
         self._first = self._started(prompt) if recovered is None else resumed(recovered)

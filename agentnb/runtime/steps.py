@@ -165,9 +165,10 @@ class StepOrchestrator:
         """Count what nested runs spent in a process that died before it was logged here."""
         store = self.log.store
         if isinstance(store, ReopeningStore):
-            ids = [one.nested for one in self.log.run.step_records.values() if one.nested]
-            found = [store.load(run_id) for run_id in ids if store.has(run_id)]
-            spent = sum(run.spent + run.counters.spent_inside for run in found)
+            ids = [one.nested for one in self.log.run.events if isinstance(one, w.StepStarted) and one.nested]
+            found = [store.load(run_id) for run_id in dict.fromkeys(ids) if store.has(run_id)]
+            own = [run for run in found if run.parent_id == self.log.id]  # not those of a run that this one goes on with
+            spent = sum(run.spent + run.counters.spent_inside for run in own)
             missing = round(spent - self.log.run.counters.spent_inside, 9)
             if missing > 0:
                 self._lifecycle.budget.pay(missing)
@@ -217,8 +218,20 @@ class StepOrchestrator:
         finally:
             writer.close()  # also if it was refused: nobody else could resume it
 
+    def nested_log(self, run_id: str) -> Run | None:
+        """Return a nested run as a process that died left it; None if it has no log."""
+        return self._store_for(run_id).load(run_id) if self._has_log(run_id) else None
+
     def _finish(
-        self, step: str, status: StepStatus, *, output: Any = None, error: str = "", attempts: int = 1, sets: Any = None
+        self,
+        step: str,
+        status: StepStatus,
+        *,
+        output: Any = None,
+        error: str = "",
+        attempts: int = 1,
+        sets: Any = None,
+        words: tuple[str, ...] = (),
     ) -> None:
         began = self._started.pop(step, None)
         if began is None:
@@ -232,6 +245,7 @@ class StepOrchestrator:
             attempts=attempts,
             seconds=perf_counter() - began,
             sets=sets or {},
+            words=words,
         )
 
     async def _run(self, step: str, what: Runnable, prompt: str, options: RunOptions, *, kind: str, title: str) -> Run:

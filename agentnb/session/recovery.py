@@ -96,7 +96,7 @@ def _made_again(run: Run, *, tools: Iterable[Any], gates: Iterable[Gate], model:
     settings = {"gates": tuple(gates)} if gates else None
     inputs, budget = run.settings.get("inputs"), run.settings.get(OWN)
     workflow = Workflow.of_run(run, tools=tools)
-    return workflow.orchestration(model=model, inputs=inputs, budget=budget, agent_settings=settings)
+    return workflow.orchestration(model=model, inputs=inputs, budget=budget, agent_settings=settings, checks_files=False)
 
 
 def _check_agent(agent: object) -> None:

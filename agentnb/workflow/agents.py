@@ -64,6 +64,11 @@ class WorkflowAgents:
             raise UnknownTool(f"There is no tool {name}", hint)
         return found
 
+    def check_tools(self, names: Iterable[str]) -> None:
+        """Raise `UnknownTool` if there is none of one of these names."""
+        for name in names:
+            self.tool(name)
+
     def _agent(self, name: str, scope: Scope | None) -> Agent:
         if name in self._given:
             return self._given[name]

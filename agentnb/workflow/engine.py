@@ -25,10 +25,10 @@ from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps import NothingLeft, StepOrchestrator
 from agentnb.workflow import spec as s
-from agentnb.workflow.course import RecordedSteps
+from agentnb.workflow.course import RecordedSteps, was_given_up, went_on
 from agentnb.workflow.json_in_text import json_values
 from agentnb.workflow.loops import LoopCounters, LoopLimitReached
-from agentnb.workflow.step_failures import StepFailure, of_error
+from agentnb.workflow.step_failures import StepFailure, failure_of_logged, of_error
 from agentnb.workflow.templates import Scope, rendered, truth
 
 JITTER = 0.1
@@ -88,12 +88,12 @@ class WorkflowEngine(StepOrchestrator):
         performers: Performers,
         inputs: Mapping[str, Any],
         deferred: Mapping[str, int],
-        earlier: tuple[Any, ...] = (),
         first: str | None = None,
+        earlier: tuple[Any, ...] = (),
     ) -> None:
         """``performers``: what does the work; ``deferred``: by the path of a condition, how many of the steps after it in its
-        list run before it; ``earlier``: events of another run, whose outputs this one begins with; ``first``: the id of the
-        step that it begins at.
+        list run before it; ``first``: the id of the step that it begins at; ``earlier``: events of another run, whose outputs
+        it begins with.
         """
         super().__init__(lifecycle, elicitation)
         self.elicitation = elicitation
@@ -107,10 +107,13 @@ class WorkflowEngine(StepOrchestrator):
         self._loops = LoopCounters(workflow.max_loop_iterations)
         self._recorded = RecordedSteps(self.log.run.events)
         self._iterations: dict[str, int] = {}
+        self._main: asyncio.Task[Any] | None = None
+        """The task of the run; those of the children of blocks are others."""
 
     async def orchestrate(self) -> Stop:
         """Take the steps; return how the run ends."""
         self._scope = replace(self._scope, steps=self.log.run.steps, prompt=self.log.run.prompt)
+        self._main = asyncio.current_task()
         try:
             self._take_over()
             await self._top_level()
@@ -248,13 +251,16 @@ class WorkflowEngine(StepOrchestrator):
         ``done`` takes the output. Raises `StepFailed` if nothing continues.
         """
         path, attempt = place.path, 1
+        self._check_wanted()
         self._iterations[path] = self._iterations.get(path, 0) + 1
         await self._begin(path)
         while True:
             started, is_new = self._started_attempt(step, place, attempt, agent=agent, inputs=inputs, nests=nests)
             ended = None if is_new else self._logged_end(path)
             if isinstance(ended, w.StepFinished):
-                return await self._as_finished(step, ended, done)
+                if self._has_ended(place, ended):
+                    return await self._as_finished(step, ended, done)
+                continue
             if ended is not None:
                 attempt = ended.attempt + 1
                 continue
@@ -265,10 +271,24 @@ class WorkflowEngine(StepOrchestrator):
                 return None
             if attempt > step.retry.max_attempts or not failure.is_retried(step.retry.on):
                 return self._give_up(step, path, failure, attempt, done)
-            wait = _wait(step.retry, attempt)
+            await self._wait_to_retry(step.retry, path, attempt, failure)
+            attempt += 1
+
+    def _check_wanted(self) -> None:
+        """Raise in the child of a block that has failed: nothing may follow work that swallowed its cancellation."""
+        task = asyncio.current_task()
+        if task is not None and task is not self._main and task.cancelling():
+            raise asyncio.CancelledError
+
+    async def _wait_to_retry(self, retry: s.Retry, path: str, attempt: int, failure: StepFailure) -> None:
+        try:
+            self._check_wanted()
+            wait = _wait(retry, attempt)
             self.record(w.StepAttempted, path, attempt=attempt, error=failure.text, wait=wait)
             await asyncio.sleep(wait * (1 + random.random() * JITTER))
-            attempt += 1
+        except asyncio.CancelledError:
+            self._finish(path, "cancelled", attempts=attempt)
+            raise
 
     def _started_attempt(
         self, step: s.StepSpec, place: Place, attempt: int, *, agent: str, inputs: Any, nests: bool
@@ -327,10 +347,15 @@ class WorkflowEngine(StepOrchestrator):
             self._finish(path, "completed", output=handling.continue_with, error=failure.text, attempts=attempts)
             done(handling.continue_with)
             return None
-        self._finish(path, "failed", error=failure.text, attempts=attempts)
+        self._finish(path, "failed", error=failure.text, attempts=attempts, words=failure.logged_words)
         if handling.goto is not None:
             return Jump(handling.goto, step.id)
         raise FailedStep(path, failure)
+
+    def _has_ended(self, place: Place, event: w.StepFinished) -> bool:
+        """Return False for a step that was cancelled with its run, or with its block: the process died before their end."""
+        run = self.log.run
+        return event.status != "cancelled" or was_given_up(run.events, place.parent, event.seq) or went_on(run, event.seq)
 
     async def _as_finished(self, step: s.StepSpec, event: w.StepFinished, done: Callable[[Any], Any]) -> Jump | None:
         """Do with the logged end of a step what was done with it in the process that died."""
@@ -342,7 +367,7 @@ class WorkflowEngine(StepOrchestrator):
             await asyncio.get_running_loop().create_future()
         if step.on_error.goto is not None:
             return Jump(step.on_error.goto, step.id)
-        raise FailedStep(event.step, StepFailure(event.error))
+        raise FailedStep(event.step, failure_of_logged(event.error, event.words))
 
     def record(self, kind: Any, step: str, **fields: Any) -> Any:
         """Log an event of a step, unless the log of a recovered run has it already; return it."""
@@ -388,24 +413,28 @@ async def all_or_none(work: Sequence[Coroutine[Any, Any, Any]], most: int | None
     A run that is being suspended waits for the others to end, as their work would be lost.
     """
     free = asyncio.Semaphore(most or len(work) or 1)
+    failed: list[BaseException] = []  # in the order in which they failed, also within one turn of the loop
 
     async def in_turn(one: Coroutine[Any, Any, Any]) -> None:
         async with free:
-            await one
+            try:
+                await one
+            except Exception as error:
+                failed.append(error)
+                raise
 
-    tasks = {asyncio.ensure_future(in_turn(one)) for one in work}
-    suspended: Suspended | None = None
-    left = tasks
+    tasks = [asyncio.ensure_future(in_turn(one)) for one in work]
+    suspended: BaseException | None = None
+    left: set[asyncio.Task[None]] = {*tasks}
     try:
         while left:
-            done, left = await asyncio.wait(left, return_when=asyncio.FIRST_EXCEPTION)
-            for task in done:
-                error = task.exception()
-                if error is not None and not isinstance(error, Suspended):
+            _, left = await asyncio.wait(left, return_when=asyncio.FIRST_EXCEPTION)
+            for error in failed:
+                if not isinstance(error, Suspended):
                     raise error
-                suspended = suspended or error
+                suspended = error
     finally:
-        for task in left:
+        for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for one in work:

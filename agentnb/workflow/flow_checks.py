@@ -8,7 +8,7 @@ from agentnb.errors import near
 from agentnb.workflow.places import Places
 from agentnb.workflow.problems import Problems
 from agentnb.workflow.reference_checks import Read
-from agentnb.workflow.spec import END, ConditionStep, GotoStep, Step
+from agentnb.workflow.spec import END, ConditionStep, GotoStep, MapStep, Step
 from agentnb.workflow.step_tree import Located, StepTree, lists_in, walk
 
 DEFERRED = "W_DEFERRED_CONDITION"
@@ -43,6 +43,9 @@ class FlowChecks:
                 self._add(step, "end", f"a step in the {block.kind} block {block.id} cannot end the workflow")
             if isinstance(step, ConditionStep):
                 self._check_condition(located, step)
+            if isinstance(step, MapStep) and isinstance(step.step, ConditionStep):
+                hint = "Put the condition into a parallel block: step: {type: parallel, steps: [...]}"
+                self._add(step.step, "type", "the step of a map cannot be a condition", hint)
         if not self._places.unread:
             self._check_reached()
             self._check_order()

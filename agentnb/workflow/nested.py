@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from agentnb.agent.agent import Agent
 from agentnb.detect.run import Run
-from agentnb.runtime.elicitation import CallElicitor, current_call
+from agentnb.runtime.elicitation import CallElicitor, Elicitation, current_call
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.steps import Runnable
@@ -22,10 +23,10 @@ class NestedRuns:
 
     async def run(self, attempt: Attempt, what: Runnable, prompt: str) -> Run:
         """Return the nested run of an attempt, however it ended; a run that is suspended suspends this one."""
-        elicitation, options = self._engine.elicitation, None
-        if elicitation.suspends or not attempt.is_new:
-            answers = None if attempt.is_new else elicitation.given or None
-            options = RunOptions(suspend=elicitation.suspends, answers=answers)
+        elicitation = self._engine.elicitation
+        options = RunOptions(suspend=True) if elicitation.suspends else None
+        if not attempt.is_new and (before := self._engine.nested_log(attempt.run_id)) is not None:
+            options = _answers_for(before, what, elicitation)
         with self.asks(attempt):
             run = await self._engine.nested_run(attempt.run_id, what, prompt, options, is_new=attempt.is_new)
         if run.is_suspended:
@@ -49,3 +50,10 @@ class NestedRuns:
             with suppress(ValueError):  # a run that was not awaited is closed from another context
                 current_call.reset(outer)
             asker.close()
+
+
+def _answers_for(run: Run, what: Runnable, elicitation: Elicitation) -> RunOptions:
+    """Return the options with which a nested run is resumed: an agent takes only the answers to its own questions."""
+    open_ids = {question.id for question in run.waiting}
+    answers = {name: value for name, value in elicitation.given.items() if name in open_ids or not isinstance(what, Agent)}
+    return RunOptions(suspend=elicitation.suspends or run.is_suspended, answers=answers or None)

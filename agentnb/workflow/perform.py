@@ -19,8 +19,8 @@ from agentnb.workflow.step_questions import StepQuestions
 from agentnb.workflow.templates import rendered, rendered_text
 from agentnb.workflow.tool_steps import ToolSteps
 
-OpenWorkflow = Callable[[s.WorkflowStep, Mapping[str, Any]], Runnable]
-"""Returns the workflow of another file with these inputs, ready to run."""
+OpenWorkflow = Callable[[s.WorkflowStep, Mapping[str, Any], Run | None], Runnable]
+"""Returns the workflow of another file with these inputs, ready to run; of a run that is resumed, the one in its log."""
 
 
 def performers(agents: WorkflowAgents, opened: OpenWorkflow) -> Performers:
@@ -63,7 +63,9 @@ class _Performers:
     async def _workflow(self, step: s.WorkflowStep, attempt: Attempt) -> str:
         scope = attempt.place.scope
         prompt = scope.prompt if step.prompt is None else rendered_text(step.prompt, scope)
-        return (await self._nested(attempt, self._opened(step, rendered(dict(step.inputs), scope)), prompt)).text
+        before = None if attempt.is_new else self._engine.nested_log(attempt.run_id)
+        what = self._opened(step, rendered(dict(step.inputs), scope), before)
+        return (await self._nested(attempt, what, prompt)).text
 
     async def _human(self, step: s.HumanStep, attempt: Attempt) -> Any:
         return await self._questions.ask(attempt, rendered_text(step.ask, attempt.place.scope), _schema(step))

@@ -27,6 +27,10 @@ WORDS_OF_ERRORS: dict[str, tuple[type[AgentnbError], ...]] = {
 """Words for errors of models, by class."""
 
 
+FINAL = "final"
+"""The word in a log for a failure that no other attempt could mend, or is to mend."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepFailure:
     """Why an attempt at a step failed."""
@@ -38,6 +42,11 @@ class StepFailure:
     """Whether another attempt could not go better, or is not wanted."""
     step: str = ""
     """The path of the step, of a failure within a block."""
+
+    @property
+    def logged_words(self) -> tuple[str, ...]:
+        """The words as the log keeps them, so that a process that recovers the run decides alike."""
+        return (*sorted(self.words), *((FINAL,) if self.is_final else ()))
 
     def is_retried(self, on: tuple[str, ...]) -> bool:
         """Return whether these words ask for another attempt; without any, all failures do that are not final."""
@@ -75,6 +84,11 @@ def of_error(error: BaseException, timeout: float | None = None) -> StepFailure:
     text = encodable(error.what if isinstance(error, AgentnbError) else f"{type(error).__name__}: {error}")
     hint = error.hint if isinstance(error, AgentnbError) else ""
     return StepFailure(text, frozenset({"failed", "error", *_words_of(type(error))}), hint, isinstance(error, SettingsError))
+
+
+def failure_of_logged(text: str, words: tuple[str, ...]) -> StepFailure:
+    """Return the failure of a step that failed in a process that died."""
+    return StepFailure(text, frozenset(words) - {FINAL}, is_final=FINAL in words)
 
 
 def error_for(word: str) -> AgentnbError:

@@ -34,8 +34,8 @@ class StepQuestions:
             try:
                 return await asker.ask_before(question, schema, None, asked_as, kind)
             except NobodyToAsk:
-                if not self._engine.elicitation.suspends:
-                    raise
+                if not self._engine.elicitation.suspends and not asked_as:
+                    raise  # a run that waited for this answer goes on waiting
                 asker.leave_open(question, schema, asked_as, kind)
                 raise Suspended("nobody_here") from None
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from agentnb.core.json_schema import plain_data
 from agentnb.core.messages import ToolCall
-from agentnb.errors import ToolFailed
+from agentnb.errors import SettingsError, ToolFailed
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host import plain_tools
@@ -41,7 +40,8 @@ class ToolSteps:
         if not outcome.ok:
             code = outcome.error_code or "tool_error"
             words = frozenset({code, "tool_error", "failed", "error"})
-            raise StepEndedBadly(StepFailure(outcome.text, words, is_final=code == "cancelled"))
+            told = outcome.text.rpartition(f"\n{tool.spec.name} did not finish. ")[0]  # the rest is advice for a model
+            raise StepEndedBadly(StepFailure(told or outcome.text, words, is_final=code == "cancelled"))
         return _output(outcome)
 
 
@@ -54,6 +54,6 @@ def _output(outcome: ToolOutcome) -> Any:
     if isinstance(value, str) or not isinstance(value, dict | list | int | float):
         return outcome.text
     try:
-        return msgspec.json.decode(msgspec.json.encode(value))
-    except (TypeError, ValueError, OverflowError, RecursionError):
+        return plain_data(value)
+    except SettingsError:
         return outcome.text

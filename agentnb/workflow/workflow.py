@@ -9,6 +9,7 @@ from typing import Any
 
 from agentnb.agent.agent import Agent
 from agentnb.core import work_events as w
+from agentnb.core.json_schema import plain_data
 from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, WorkflowError, near
@@ -26,14 +27,16 @@ from agentnb.workflow.agents import Replies, WorkflowAgents
 from agentnb.workflow.declared_graph import Declared, declared_graph
 from agentnb.workflow.deferral import deferred
 from agentnb.workflow.engine import WorkflowEngine
+from agentnb.workflow.failed_together import failed_together
 from agentnb.workflow.files import file_text, path_beside
 from agentnb.workflow.logged import keep_workflow
 from agentnb.workflow.mermaid import mermaid
 from agentnb.workflow.node_states import node_states
-from agentnb.workflow.perform import OpenWorkflow, performers
+from agentnb.workflow.perform import performers
 from agentnb.workflow.problems import Problem
 from agentnb.workflow.reading import read_workflow
 from agentnb.workflow.spec import Step, WorkflowSpec, WorkflowStep
+from agentnb.workflow.step_tree import walk
 from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.tasks.orchestration import task_orchestration
 from agentnb.workflow.tasks.reading import is_task_file, read_task_file
@@ -207,11 +210,13 @@ class Workflow:
         budget: float | None = None,
         agent_settings: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
+        checks_files: bool = True,
     ) -> Orchestration:
         """Return the runs of it with these settings: what can be started, nested in another run, limited and resumed.
 
         ``budget``: in US dollars, instead of that of the file; ``agent_settings``: of all agents that the file declares, such
-        as ``gates``; ``settings``: plain data for the log. Raises `SettingsError` for what cannot work.
+        as ``gates``; ``settings``: plain data for the log; ``checks_files``: read the files that it runs now, as for a new run,
+        rather than when their steps begin. Raises `SettingsError` for what cannot work.
         """
         earlier, limits = self._earlier(rerun_from, of), self._limits(budget)
         keep_workflow(self.declared)
@@ -221,32 +226,24 @@ class Workflow:
                 self.tasks, inputs or {}, [*self.tools, *tools], actions, models=models, limits=limits, settings=settings
             )
         known = {**(self.agents or {}), **(agents or {})}
-        made = WorkflowAgents(
-            self.spec.agents, known, [*self.tools, *tools], model=model, replies=replies, settings=agent_settings
-        )
-        for step in _tool_names(self.spec.steps):
-            made.tool(step)
-        values, waits = self._inputs(inputs or {}), deferred(self.spec.steps)
-
-        opened = self._opener(known, [*self.tools, *tools], {**models, "actions": actions})
+        all_tools = (*self.tools, *tools)
+        made = WorkflowAgents(self.spec.agents, known, all_tools, model=model, replies=replies, settings=agent_settings)
+        made.check_tools(_tool_names(self.spec.steps))
+        values, waits = self._inputs(inputs), deferred(self.spec.steps)
+        opened = _NestedWorkflows(self.spec.source, known, all_tools, {**models, "actions": actions})
+        if checks_files:
+            opened.check(self.spec.steps)
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> WorkflowEngine:
-            return WorkflowEngine(
-                lifecycle, elicitation, self.spec, performers(made, opened), values, waits, earlier, rerun_from
-            )
+            run = lifecycle.log.run
+            begins = rerun_of(run) if run.events else (rerun_from, earlier)
+            return WorkflowEngine(lifecycle, elicitation, self.spec, performers(made, opened), values, waits, *begins)
 
+        logged: dict[str, Any] = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": values}
+        if of is not None and rerun_from is not None:
+            logged["rerun"] = {"step": rerun_from, "of": of.id, "events": len(earlier)}
         name = Path(self.spec.source).stem if self.spec.source else "workflow"
-        logged = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": values, **(settings or {})}
-        return Orchestration(make=make, name=name, settings=logged, **limits)
-
-    def _opener(self, agents: Mapping[str, Agent], tools: Iterable[Any], settings: dict[str, Any]) -> OpenWorkflow:
-        """Return what opens the workflow of another file, with these settings of `orchestration`."""
-
-        def opened(step: WorkflowStep, given: Mapping[str, Any]) -> Orchestration:
-            nested = Workflow.from_yaml(path_beside(self.spec.source, step.file), agents=agents, tools=tools, inputs=given)
-            return nested.orchestration(inputs=given, **settings)
-
-        return opened
+        return Orchestration(make=make, name=name, settings={**logged, **(settings or {})}, **limits)
 
     def _prompt(self, prompt: str, inputs: Mapping[str, Any] | None) -> str:
         """Return the prompt of a run: that of a task file is its input ``query``."""
@@ -255,12 +252,13 @@ class Workflow:
             raise SettingsError("The prompt of a task file is its input query, and both are given", "Leave one of them out")
         return query if isinstance(query, str) else prompt
 
-    def _inputs(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _inputs(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
+        given = given or {}
         for name in given:
             if name not in self.spec.inputs:
                 known = near(name, self.spec.inputs) or "It declares none: add inputs: to it"
                 raise SettingsError(f"The workflow has no input {name}", known)
-        return {**self.spec.inputs, **given}
+        return dict(plain_data({**self.spec.inputs, **given}, "The inputs"))  # as the log has them
 
     def _limits(self, budget: float | None) -> dict[str, Any]:
         return {**self.spec.limits, **({} if budget is None else {"budget": budget})}
@@ -278,17 +276,63 @@ class Workflow:
             raise SettingsError(f"rerun_from={first!r} needs the run with the earlier outputs", "Give it: of=run")
         before = self.spec.steps[: ids.index(first)]
         missing = [step.id for step in before if step.kind not in ("goto", "condition") and step.id not in of.steps]
-        if missing:
+        if missing and first not in of.step_records:  # a run that came so far may have gone past some
             raise SettingsError(f"Run {of.id} has no output of {missing[0]}", f"Begin there: rerun_from={missing[0]!r}")
         roots = {step.id for one in before for step in _with_branches(one)}
         return tuple([one for one in of.events if isinstance(one, KEPT) and one.step.partition("/")[0] in roots])
+
+
+class _NestedWorkflows:
+    """The workflows that the steps of one run as files: each file is read once for a run."""
+
+    def __init__(self, source: str, agents: Mapping[str, Agent], tools: tuple[Any, ...], settings: Mapping[str, Any]) -> None:
+        """``source``: the file whose steps name them; ``settings``: those of `Workflow.orchestration`."""
+        self._source = source
+        self._agents = agents
+        self._tools = tools
+        self._settings = settings
+        self._read: dict[Path, Workflow] = {}
+
+    def __call__(self, step: WorkflowStep, inputs: Mapping[str, Any], before: Run | None) -> Orchestration:
+        """Return the workflow of a step; of a run that is resumed, the one in its log."""
+        if before is not None and "workflow" in before.settings:
+            logged = Workflow.of_run(before, agents=self._agents, tools=self._tools)
+            return logged.orchestration(inputs=inputs, checks_files=False, **self._settings)
+        return self._workflow(step, inputs).orchestration(inputs=inputs, checks_files=False, **self._settings)
+
+    def check(self, steps: Iterable[Step]) -> None:
+        """Find what cannot work in the files, and in those that they name, before anything runs."""
+        for top in steps:
+            for step in walk(top):
+                if isinstance(step, WorkflowStep):
+                    self._workflow(step, step.inputs).orchestration(inputs=step.inputs, **self._settings)
+
+    def _workflow(self, step: WorkflowStep, inputs: Mapping[str, Any]) -> Workflow:
+        path = path_beside(self._source, step.file)
+        if path not in self._read:
+            self._read[path] = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
+        return self._read[path]
+
+
+def rerun_of(run: Run) -> tuple[str | None, tuple[Any, ...]]:
+    """Return the step that a run began at and the events that it took from another; None and no events if at the first."""
+    rerun = run.settings.get("rerun")
+    if not isinstance(rerun, dict):
+        return None, ()
+    earlier = tuple([event for event in run.events if isinstance(event, KEPT)][: rerun["events"]])
+    if len(earlier) < rerun["events"]:
+        hint = f"Begin it again: wf.run(rerun_from={rerun['step']!r}, of=run)"
+        raise SettingsError(f"The process of run {run.id} died before it had the outputs of run {rerun['of']}", hint)
+    return rerun["step"], earlier
 
 
 def checked(run: Run) -> Run:
     """Return the run; raise `WorkflowError` if it failed."""
     if run.status != "failed" or run.error is None:
         return run
-    raise WorkflowError(run.error.message, run.error.hint, run=run)
+    error = WorkflowError(run.error.message, run.error.hint, run=run)
+    error.others = failed_together(run)[1:]
+    raise error
 
 
 def _path(text_or_path: str | Path) -> Path | None:

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from virtual_time import VirtualTimeLoop
 
-from agentnb import Run, Store, Workflow, recover
+from agentnb import Agent, Run, Store, ToolCall, Workflow, recover
 from agentnb.core.events import AnyEvent
 from agentnb.core.work_events import StepAttempted, StepFinished
-from agentnb.errors import WorkflowError
+from agentnb.errors import SettingsError, WorkflowError
+from agentnb.models import ScriptedModel
+from agentnb.policies.gates import Ask
 from agentnb.traces.run_file import RunFile
 
 TEXT = """
@@ -135,3 +137,180 @@ def test_a_step_of_the_person_waits_without_a_process_and_the_answer_resumes_the
 def test_without_anybody_and_without_a_store_the_step_fails_and_says_so() -> None:
     with pytest.raises(WorkflowError, match="step both/h: There is nobody to ask"):
         by_itself(Workflow.from_yaml(ASKS, tools=[Work().work]).run(show=False))
+
+
+ROUND_AGAIN = """
+workflow:
+  - {id: first, type: agent, name: a}
+  - id: both
+    type: parallel
+    retry: {max_attempts: 1, initial_delay_seconds: 0, on: [tool_error]}
+    steps:
+      - {id: left, type: agent, name: a}
+      - {id: right, type: tool, name: work, args: {what: right}}
+  - {id: asked, type: human, ask: "Which?"}
+  - {id: again, type: condition, condition: "{{ len($steps.first.runs) >= 2 }}", false: {goto: first}}
+  - {id: lost, type: tool, name: work, args: {what: lost}, on_error: {goto: last}}
+  - {id: never, type: tool, name: work, args: {what: never}}
+  - {id: last, type: agent, name: a, context: none}
+"""
+
+
+@pytest.mark.slow("it dies after each of 80 events")
+def test_agents_questions_and_failures_stand_as_they_were_when_the_process_died(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    class Person:
+        def __init__(self, said: int) -> None:
+            self.said = said
+
+        def __call__(self, question: Any) -> str:
+            self.said += 1
+            return f"answer {self.said}"
+
+    def workflow(*failing: str) -> Workflow:
+        agent = Agent(ScriptedModel(["Said."] * 9), name="a")
+        return Workflow.from_yaml(ROUND_AGAIN, agents={"a": agent}, tools=[Work(*failing).work])
+
+    store = Snapshots(tmp_path / "whole")
+    whole = by_itself(workflow("right", "lost").run(store=store, show=False, answer=Person(0)))
+    assert whole.status == "completed" and whole.back_edges == {"again -> first": 1}
+    for folder in store.kept[:-1]:
+        here = Store(folder)
+        before = here.load(whole.id)
+        with subtests.test(f"{folder.name}: {type(before.events[-1]).__name__}"):
+            failed = {event.step for event in before.events if isinstance(event, StepFinished) and event.status == "failed"}
+            failing = [one for one in ("right", "lost") if {one, f"both/{one}"}.isdisjoint(failed)]
+            person = Person(sum(1 for one in before.questions if one.outcome == "answered"))
+            again = workflow(*failing).orchestration()
+            run = by_itself(recover(whole.id, agent=again, store=here, answer=person))
+            assert run.step_context == whole.step_context, run.error
+            assert (finished(run), run.back_edges) == (finished(whole), whole.back_edges)
+            assert [one.answer for one in run.questions if one.outcome == "answered"] == ["answer 1", "answer 2"]
+            assert len(here.ids()) == len(store.ids())  # nested runs were resumed, and none was run again
+
+
+def test_what_was_cancelled_with_its_run_or_its_block_is_run_again_if_the_process_died_before_their_end(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    text = """
+workflow:
+  - {id: t, type: parallel, TIMEOUT steps: [{id: x, type: tool, name: slow}, {id: y, type: tool, name: slow}]}
+"""
+    going: list[asyncio.Event] = []
+
+    async def slow() -> str:
+        """Wait for ever."""
+        going[0].set()
+        await asyncio.Event().wait()
+        return "never"
+
+    async def fast() -> str:
+        """Do it."""
+        return "done"
+
+    fast.__name__ = "slow"
+
+    async def stopped(workflow: Workflow, store: Store) -> None:
+        going[:] = [asyncio.Event()]
+        task = asyncio.ensure_future(workflow.run(store=store, show=False))
+        await going[0].wait()
+        await asyncio.sleep(1)
+        task.cancel()
+        await asyncio.wait([task])
+
+    for timeout in ("", "timeout: 0.5,"):
+        store = Snapshots(tmp_path / f"whole-{timeout[:1]}" / "runs")
+        by_itself(stopped(Workflow.from_yaml(text.replace("TIMEOUT", timeout), tools=[slow]), store))
+        ended = [folder for folder in store.kept if Store(folder).load(store.ids()[0]).status == "interrupted"]
+        for folder in ended:
+            with subtests.test(f"{timeout} {folder.name}"):
+                before = Store(folder).load(store.ids()[0])
+                run = by_itself(asyncio.wait_for(recover(before.id, tools=[fast], store=Store(folder)), 1000))
+                is_given_up = before.step_records.get("t") is not None and before.step_records["t"].status != "running"
+                assert run.status == ("failed" if is_given_up and timeout else "completed"), run.error
+
+
+def test_what_the_log_says_counts_whatever_the_files_have_become(tmp_path: Path) -> None:
+    inner, outer, store = tmp_path / "inner.yaml", tmp_path / "outer.yaml", Snapshots(tmp_path / "whole")
+    inner.write_text(
+        "workflow: [{id: i, type: tool, name: work, args: {what: i}}, {id: j, type: tool, name: work, args: {what: j}}]"
+    )
+    outer.write_text("workflow:\n  - {id: n, type: workflow, file: inner.yaml}\n")
+    whole = by_itself(Workflow.from_yaml(outer, tools=[Work().work]).run(store=store, show=False))
+    inner.write_text("workflow: [{id: renamed, type: tool, name: gone, args: {what: other}}]")
+    outer.write_text("workflow:\n  - {id: other, type: tool, name: work, args: {what: other}}\n")
+    done: Counter[str] = Counter()
+    for folder in store.kept[:-1]:
+        here, work = Store(folder), Work()
+        before = here.load(whole.id)
+        with pytest.raises(SettingsError, match="another workflow"):
+            by_itself(recover(whole.id, agent=Workflow.from_yaml(outer, tools=[work.work]).orchestration(), store=here))
+        if not before.step_records or not here.has(before.step_records["n"].nested):
+            continue  # the nested run had not begun: it is the file as it is now
+        run = by_itself(recover(whole.id, tools=[work.work], store=here))
+        assert (run.status, run.text) == ("completed", "j done")
+        done += work.done
+    assert set(done) == {"i", "j"}
+
+
+GATED = """
+workflow:
+  - id: p
+    type: parallel
+    steps: [{id: x, type: agent, name: a}, {id: y, type: agent, name: b}, {id: h, type: human, ask: "Which?"}]
+"""
+
+
+def test_agents_that_ask_wait_without_a_process_too_and_each_gets_the_answers_to_its_own_questions(tmp_path: Path) -> None:
+    paid: list[int] = []
+
+    def pay(euros: int) -> str:
+        """Pay."""
+        paid.append(euros)
+        return "paid"
+
+    def ask(call: Any, run: Run) -> Ask:
+        return Ask("May it?")
+
+    def saying(*replies: Any) -> Workflow:
+        agents = {name: Agent(ScriptedModel(replies), tools=[pay], gates=[ask], name=name) for name in "ab"}
+        return Workflow.from_yaml(GATED, agents=agents)
+
+    store = Store(tmp_path)
+    asking = saying(ToolCall("pay", {"euros": 1}))
+    waiting = by_itself(asking.run(store=store, suspend=True, show=False))
+    asked = {question.id: question for run_id in store.ids() for question in store.load(run_id).waiting}
+    assert waiting.is_suspended and [one.kind for one in asked.values()].count("approval") == 2 and len(asked) == 3
+    (human,) = waiting.waiting
+    left = by_itself(recover(waiting.id, agent=saying().orchestration(), store=store, answers={human.id: "red"}))
+    assert left.is_suspended and paid == [], "what was not answered is waited for further, and fails nothing"
+    answers = {one: True for one in asked if one != human.id}
+    run = by_itself(recover(waiting.id, agent=saying("Done.").orchestration(), store=store, answers=answers))
+    assert (run.status, paid, run.steps["p"]["outputs"]["h"]["output"]) == ("completed", [1, 1], "red")
+
+
+def test_a_run_that_began_at_a_later_step_begins_there_again(tmp_path: Path) -> None:
+    text = """
+workflow:
+  - {id: a, type: tool, name: work, args: {what: a}}
+  - {id: c, type: condition, condition: "{{ len($steps.a.runs) >= 2 }}", false: {goto: a}}
+  - {id: past, type: condition, condition: "{{ $steps.a.output == 'a done' }}", true: {goto: d}}
+  - {id: skipped, type: tool, name: work, args: {what: skipped}}
+  - {id: d, type: tool, name: work, args: {what: d}}
+  - {id: e, type: tool, name: work, args: {what: e}}
+  - {id: c2, type: condition, condition: "{{ len($steps.e.runs) >= 2 }}", false: {goto: d}}
+"""
+    first = by_itself(Workflow.from_yaml(text, tools=[Work().work]).run(show=False))
+    assert first.status == "completed" and first.step_context["order"] == ["a", "c", "past", "d", "e", "c2"]
+    store, work = Snapshots(tmp_path / "whole"), Work()
+    whole = by_itself(Workflow.from_yaml(text, tools=[work.work]).run(store=store, show=False, rerun_from="e", of=first))
+    assert work.done == {"e": 2, "d": 1} and [len(whole.steps[one]["runs"]) for one in "ade"] == [2, 3, 2]
+    for number, folder in enumerate(store.kept[:-1]):
+        here, work = Store(folder), Work()
+        if number < whole.settings["rerun"]["events"]:
+            with pytest.raises(SettingsError, match="died before it had the outputs"):
+                by_itself(recover(whole.id, tools=[work.work], store=here))
+            continue
+        run = by_itself(recover(whole.id, tools=[work.work], store=here))
+        assert run.step_context == whole.step_context and set(work.done) <= {"d", "e"}

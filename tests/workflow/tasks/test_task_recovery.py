@@ -53,10 +53,10 @@ def cut(source: Store, run: Run, lines: int, into: Path) -> Store:
 
 
 def decisions(run: Run) -> list[Any]:
-    """What the run has decided: the ends of its steps, and where it went."""
+    """What the run has decided: the ends of its steps, and where it went. What was cancelled may be begun again and cancelled."""
     told = []
     for event in run.events:
-        if isinstance(event, StepFinished):
+        if isinstance(event, StepFinished) and event.status != "cancelled":
             told.append((event.step, event.status, event.output, event.sets))
         elif isinstance(event, StepSkipped):
             told.append((event.step, event.reason))

@@ -1,0 +1,35 @@
+"""The steps that made a run fail: the first that failed, and those beside it that failed before they were cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agentnb.core import work_events as w
+from agentnb.core.step_outputs import BLOCKS
+from agentnb.core.work_state import StepRecord
+from agentnb.detect.run import Run
+
+
+def failed_together(run: Run) -> tuple[StepRecord, ...]:
+    """Return the records of the steps that failed the run, the first to fail first; blocks count as the steps within them.
+
+    None for a run that failed otherwise, such as at the limit of its loops.
+    """
+    last = next((one for one in reversed(run.events) if isinstance(one, w.StepFinished)), None)
+    if run.stop_reason != "step_failed" or last is None or last.status != "failed":
+        return ()
+    failed = sorted(_failures(run, last), key=lambda event: event.seq)
+    return tuple([run.step_records[event.step] for event in failed])
+
+
+def _failures(run: Run, ended: w.StepFinished) -> Iterator[w.StepFinished]:
+    """Yield how the steps ended that failed within a step that ended so, or its own end."""
+    inner: list[w.StepFinished] = []
+    if run.step_records[ended.step].kind in BLOCKS:
+        for event in reversed(run.events[: ended.seq]):
+            if isinstance(event, w.StepStarted) and event.step == ended.step:
+                break  # what failed before was another attempt
+            if isinstance(event, w.StepFinished) and run.step_records[event.step].parent == ended.step:
+                inner.append(event)
+    found = [one for event in inner if event.status != "completed" for one in _failures(run, event)]
+    yield from found or ([ended] if ended.status == "failed" else [])
