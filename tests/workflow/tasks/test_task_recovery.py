@@ -53,7 +53,7 @@ def cut(source: Store, run: Run, lines: int, into: Path) -> Store:
 
 
 def decisions(run: Run) -> list[Any]:
-    """What the run has decided: the ends of its steps, and where it went. What was cancelled may be begun again and cancelled."""
+    """What the run has decided: the ends of its steps but for what was cancelled, which may be begun again, and its way."""
     told = []
     for event in run.events:
         if isinstance(event, StepFinished) and event.status != "cancelled":
