@@ -23,6 +23,7 @@ LOOK = {  # a frame, and a tint unless other nodes are inside
     "completed": "done",
     "running": "active",
     "waiting": "active",
+    "retrying": "ended",
     "failed": "wrong",
     "cancelled": "ended",
     "interrupted": "ended",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.agent.agent import Agent
+from agentnb.agent.settings import name_of_gate
 from agentnb.core import work_events as w
 from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
@@ -32,6 +33,7 @@ from agentnb.workflow.perform import performers
 from agentnb.workflow.problems import Problem
 from agentnb.workflow.reading import read_workflow
 from agentnb.workflow.spec import Step, WorkflowSpec, WorkflowStep
+from agentnb.workflow.step_tree import with_branches
 
 KEPT = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished)
 
@@ -82,6 +84,12 @@ class Workflow:
     def mermaid(self, run: Run | None = None) -> str:
         """Return it as a Mermaid flowchart; with a run of it, coloured by how its steps stand, and with its loops counted."""
         return mermaid(self.spec, None if run is None else node_states(graph_of(self.spec), run))
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The names of the tools that its steps call, and of those that its agents have; each once."""
+        of_agents = (name for one in self.spec.agents.values() for name in one.tools)
+        return tuple(dict.fromkeys([*_tool_names(self.spec.steps), *of_agents]))
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
@@ -196,6 +204,7 @@ class Workflow:
         name = Path(self.spec.source).stem if self.spec.source else "workflow"
         keep_workflow(self.spec)
         logged = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": values, **(settings or {})}
+        logged |= _needed_again(model, agent_settings)
         limits = {**self.spec.limits, **({} if budget is None else {"budget": budget})}
         return Orchestration(make=make, name=name, settings=logged, **limits)
 
@@ -217,8 +226,15 @@ class Workflow:
         missing = [step.id for step in before if step.kind not in ("goto", "condition") and step.id not in of.steps]
         if missing:
             raise SettingsError(f"Run {of.id} has no output of {missing[0]}", f"Begin there: rerun_from={missing[0]!r}")
-        roots = {step.id for one in before for step in _with_branches(one)}
+        roots = {step.id for one in before for step in with_branches(one)}
         return tuple([one for one in of.events if isinstance(one, KEPT) and one.step.partition("/")[0] in roots])
+
+
+def _needed_again(model: str | Model | None, agent_settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what the log holds of the model and the gates, so that the run can be resumed with them."""
+    gates = [name_of_gate(gate) for gate in (agent_settings or {}).get("gates") or ()]
+    name = model if isinstance(model, str) else None if model is None else model.name
+    return {**({} if name is None else {"model": name}), **({"gates": gates} if gates else {})}
 
 
 def checked(run: Run) -> Run:
@@ -238,13 +254,6 @@ def _path(text_or_path: str | Path) -> Path | None:
     if not path.is_file():
         raise SettingsError(f"There is no file {path}", "Give the path of a YAML file, or its text")
     return path
-
-
-def _with_branches(step: Step) -> Iterable[Step]:
-    yield step
-    for branch in (getattr(step, "true_", ()), getattr(step, "false_", ())):
-        for inner in branch:
-            yield from _with_branches(inner)
 
 
 def _tool_names(steps: Iterable[Step]) -> Iterable[str]:
