@@ -1,4 +1,4 @@
-"""Tab completion in ``%%agent``, ``%%workflow``, ``%agent``, ``%traces`` and ``%replay`` lines: options, files, models, tools, commands."""
+"""Tab completion of options, files, models, tools and commands in the lines of agentnb's magics."""
 
 from __future__ import annotations
 

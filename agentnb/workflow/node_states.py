@@ -82,10 +82,10 @@ class StepProgress:
         path = record.id
         (self._open.add if status in ("running", WAITING, RETRYING) else self._open.discard)(path)
         if path in self._nodes:
-            items = self._items.get(path, _NONE)
+            items = {one: count for one, count in self._items.get(path, _NONE).items() if count}
             loops = {edge.target: count for edge in self._edges.get(path, ()) if (count := self._followed(edge))}
             self._states[path] = NodeState(
-                status, record.times, max(record.attempts, record.attempt), loops, dict(items), record.seconds, record.error
+                status, record.times, max(record.attempts, record.attempt), loops, items, record.seconds, record.error
             )
         elif (block := path.rpartition("/")[0]) in self._items:
             counts = self._items[block]

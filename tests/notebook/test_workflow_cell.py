@@ -131,6 +131,7 @@ def test_a_workflow_in_the_background_names_its_open_steps_and_is_stopped(kernel
     while "sleep  tool nap  running" not in (told := kernel.run("%agent status").printed):
         assert time.monotonic() < latest, told
     assert "○ more  tool add" in told
+    assert "is a workflow, which reads no messages" in kernel.run("%agent say Hurry").error
     stopped = kernel.run("%agent stop").printed
     assert "is stopped. Continue with %%workflow --rerun-from sleep" in stopped
 
