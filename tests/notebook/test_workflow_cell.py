@@ -113,6 +113,12 @@ def test_a_failed_workflow_says_how_to_begin_at_the_step_and_that_works(kernel: 
     assert kernel.value("calls, tides.prompt, tides.text") == "(['brest', 'mended'], 'Tides', 'it answered')"
 
 
+def test_a_list_of_runs_counts_the_steps_of_a_workflow(kernel: Any) -> None:
+    kernel.run("%%workflow -t fetch -o listed\nworkflow: [{type: tool, name: fetch, args: {station: a}}]")
+    listed = kernel.value("__import__('agentnb').load_traces('.agentnb/runs')")
+    assert "1 step" in listed and "0 rounds" not in listed
+
+
 def test_a_step_to_begin_at_needs_a_run_that_had_the_earlier_ones(kernel: Any, subtests: pytest.Subtests) -> None:
     kernel.run("nothing = 3")
     for options, words in {
