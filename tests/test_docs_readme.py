@@ -14,6 +14,7 @@ import pytest
 from agentnb.core.rounds import NOT_RUN
 from agentnb.display.states import ENDED, LIMIT_WORDS, STATES
 from agentnb.notebook.magics import AgentMagics
+from agentnb.notebook.workflow_magic import WorkflowMagics
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -157,10 +158,18 @@ def test_every_page_is_in_the_list_of_pages_and_each_step_one_click_from_the_rea
     assert linked == {step.lower().replace(" ", "-") for step in steps} - {"first-cell"}
 
 
-def test_every_option_in_the_table_of_options_is_one() -> None:
-    table = "".join(line for line in text(ROOT / "docs" / "cells.md").splitlines() if line.startswith("| `-"))
-    known = {option for action in AgentMagics.agent_cell.parser._actions for option in action.option_strings}
-    assert set(re.findall(r"`(--?[a-z][a-z-]*)", table)) - known == set()
+def test_every_option_in_the_tables_of_options_is_one() -> None:
+    for page, cell in {"cells.md": AgentMagics.agent_cell, "workflows.md": WorkflowMagics.workflow_cell}.items():
+        table = "".join(line for line in text(ROOT / "docs" / page).splitlines() if line.startswith("| `-"))
+        known = {option for action in cell.parser._actions for option in action.option_strings}
+        told = set(re.findall(r"`(--?[a-z][a-z-]*)", table))
+        assert told and told - known == set(), page
+
+
+def test_the_page_about_workflows_explains_every_option_of_its_cell() -> None:
+    actions = WorkflowMagics.workflow_cell.parser._actions
+    page = text(ROOT / "docs" / "workflows.md")
+    assert [action.option_strings for action in actions if not any(f"`{one}" in page for one in action.option_strings)] == []
 
 
 def test_the_pythons_that_are_named_are_those_of_the_nightly_tests() -> None:

@@ -45,7 +45,7 @@ def agent_of(
         raise SettingsError(f"Run {run.id} is a {run.kind}, not an agent's run", "Give what made it: recover(run, agent=...)")
     given, guarded = tuple(tools), tuple(gates)
     _check_tools(run, given)
-    _check_gates(run, guarded)
+    check_gates(run, guarded)
     check_extensions(run, instead.get("extensions", ()))
     if model is None:
         if not can_be_made(run.model):
@@ -112,7 +112,8 @@ def _check_tools(run: Run, given: tuple[Any, ...]) -> None:
         )
 
 
-def _check_gates(run: Run, given: tuple[Gate, ...]) -> None:
+def check_gates(run: Run, given: tuple[Gate, ...]) -> None:
+    """Raise `SettingsError` if a gate of the run is missing."""
     missing = missing_gates(run, map(name_of_gate, given))
     if missing:
         had, them = had_told(run, "gate", missing)

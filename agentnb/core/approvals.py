@@ -27,7 +27,10 @@ def waiting_for_approval(waiting: Iterable[WaitingOnUser], current: WorkflowRoun
 
 def answerable_later(run: RunFacts) -> list[WaitingOnUser]:
     """Return the open questions that can be answered when the run is resumed: it was suspended, or its process died."""
-    return list(run.waiting) if run.is_suspended else waiting_for_approval(run.waiting, run.open_round)
+    if run.is_suspended:
+        return list(run.waiting)
+    steps = [question for question in run.waiting if question.kind == "human_step"]
+    return [*steps, *waiting_for_approval(run.waiting, run.open_round)]
 
 
 class Decision(NamedTuple):

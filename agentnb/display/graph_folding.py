@@ -19,7 +19,7 @@ MAX_DEPTH = 3
 """Blocks that are drawn within one another."""
 FOLDED = "folded"
 """The kind of a node that stands for several steps."""
-URGENT = ("waiting", "failed", "interrupted", "cancelled", "running", "skipped", "completed")
+URGENT = ("waiting", "retrying", "failed", "interrupted", "cancelled", "running", "skipped", "completed")
 """Of several steps, the state of the first of these is shown."""
 
 

@@ -132,4 +132,5 @@ def _later(question: WaitingOnUser) -> Html:
 
 
 def _decline(question: WaitingOnUser) -> Html:
-    return tag("button", "button quiet", "Leave it to the agent", type="button", data_do="decline", data_id=question.id)
+    label = "Decline" if question.kind == "human_step" else "Leave it to the agent"
+    return tag("button", "button quiet", label, type="button", data_do="decline", data_id=question.id)

@@ -15,6 +15,7 @@ from agentnb.display.labels import clean, counted, dollars, first_line, short_id
 from agentnb.errors import sentences
 from agentnb.policies.limits import LIMITS, SESSION_BUDGET
 from agentnb.traces.filled import LOST
+from agentnb.workflow.logged import step_to_rerun
 
 STATES = {
     "running": "Running",
@@ -30,6 +31,7 @@ STATES = {
 STEP_STATES = {
     "running": "running",
     "waiting": "waiting for you",
+    "retrying": "waits to retry",
     "completed": "done",
     "failed": "failed",
     "cancelled": "cancelled",
@@ -254,7 +256,7 @@ def _next_step(run: Run) -> NextStep | None:
     if run.status in ("cancelled", "stopped"):
         first = f"{_open_again(run)}, then " if run.stop_reason == "blocked" else ""
         return NextStep("Continue", f"{first}{continue_command(run)}")
-    if run.status == "failed" and run.rounds:
+    if run.status == "failed" and (run.rounds or step_to_rerun(run)):
         return _after_failure(run)
     if run.status == "interrupted":
         return NextStep("Recover", clean(f"%agent recover {short_id(run.id)}"))
@@ -265,7 +267,9 @@ def _next_step(run: Run) -> NextStep | None:
 
 
 def continue_command(run: Run) -> str:
-    """Return the line of a cell that continues the run, with its tools."""
+    """Return the line of a cell that continues the run, with its tools; of a workflow, that begins at its unfinished step."""
+    if step := step_to_rerun(run):
+        return clean(f"%%workflow --rerun-from {step}")
     names = " ".join(run.own_tools)
     return clean(f"%%agent --continue -t {names if len(names) <= MAX_OF_TOOLS else 'TOOLS'}") if names else "%%agent --continue"
 
@@ -291,7 +295,8 @@ def _more_of(run: Run, limit: LimitReached) -> str:
         return f"%agent defaults session-budget={more}, then {continue_command(run)}"
     known = LIMITS.get(limit.limit)
     may_be_more = known is not None and known.name != MAX_TOOL_CALLS_PER_TURN and limit.value * 2 <= known.maximum
-    raised = f" {known.option} {more}" if known is not None and may_be_more else ""
+    takes_it = limit.limit == "budget" or run.kind == "agent"  # other limits of a workflow are in its text
+    raised = f" {known.option} {more}" if known is not None and may_be_more and takes_it else ""
     return f"{continue_command(run)}{raised}"
 
 

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from agentnb.display.labels import clean, counted, first_line, times
 from agentnb.display.states import STEP_STATES
 from agentnb.workflow.graph import Node
-from agentnb.workflow.node_states import NodeState
+from agentnb.workflow.node_states import RETRYING, NodeState
 
 MARKS = {
     "": "○",
     "running": "●",
     "waiting": "◆",
+    "retrying": "↻",
     "completed": "✓",
     "failed": "✗",
     "cancelled": "■",
@@ -23,6 +24,7 @@ MARKS = {
 TONES = {
     "running": "active",
     "waiting": "asking",
+    "retrying": "warn",
     "completed": "good",
     "failed": "bad",
     "cancelled": "warn",
@@ -55,7 +57,9 @@ def figures(state: NodeState) -> str:
     if state.items:
         return counts(state.items)
     found = [times(state.times)] if state.times > 1 else []
-    found += [counted(state.attempts, "attempt")] if state.attempts > 1 else []
+    has_failed = state.status == RETRYING
+    found += [f"{counted(state.attempts, 'attempt')} failed"] if has_failed else []
+    found += [counted(state.attempts, "attempt")] if state.attempts > 1 and not has_failed else []
     return ", ".join(found)
 
 

@@ -23,6 +23,7 @@ LOOK = {  # a frame, and a tint unless other nodes are inside
     "completed": "done",
     "running": "active",
     "waiting": "active",
+    "retrying": "ended",
     "failed": "wrong",
     "cancelled": "ended",
     "interrupted": "ended",
@@ -35,6 +36,8 @@ ROUTINE = ("", "completed")
 """States whose word is not shown: their mark says it."""
 GREY = "#808080"
 """The colour of lines: three times as bright or dark as light and dark ground alike."""
+WIDE = 480
+"""Pixels: a wider graph is drawn smaller in a narrow window."""
 _UNKNOWN = NodeState()
 
 
@@ -59,9 +62,10 @@ class GraphPicture:
             nodes += [_node(box, shown.get(box.node.path, _UNKNOWN)), *labels.get(box.node.path, ())]
         size = f"height:{_px(plan.height)};width:{_px(plan.width)}"
         inner = Html(f'<div style="{size};position:relative;margin:0 auto">{joined(*lines, *nodes)}</div>')
+        look = "graph-plan graph-wide" if plan.width > WIDE else "graph-plan"
         steps = sum(1 for node in self._folded.graph.all_nodes)
         name = f"Graph of the workflow: {counted(steps, 'step')}"
-        return tag("div", "graph", tag("div", "graph-plan", inner), tabindex="0", role="group", aria_label=name)
+        return tag("div", "graph", tag("div", look, inner), tabindex="0", role="group", aria_label=name)
 
     def _label(self, wire: Wire, states: Mapping[str, NodeState]) -> Html:
         edge = wire.edge

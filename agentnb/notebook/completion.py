@@ -1,8 +1,8 @@
-"""Tab completion in ``%%agent``, ``%agent``, ``%traces`` and ``%replay`` lines: options, files, models, tools, commands."""
+"""Tab completion of options, files, models, tools and commands in the lines of agentnb's magics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -35,18 +35,21 @@ MAX_IDS = 20
 
 
 def matcher(
-    shell: InteractiveShell, session: Session, options: Iterable[str]
+    shell: InteractiveShell, session: Session, options: Mapping[str, Iterable[str]]
 ) -> Callable[[CompletionContext], SimpleMatcherResult]:
-    """Return a matcher for IPython's completer. Everything outside agentnb's lines is left to the other matchers."""
-    known = sorted(options)
+    """Return a matcher for IPython's completer. Everything outside agentnb's lines is left to the other matchers.
+
+    ``options``: those of each cell magic, by its name with the percent signs.
+    """
+    known = {magic: sorted(its) for magic, its in options.items()}
 
     @context_matcher()
     def agentnb_matcher(context: CompletionContext) -> SimpleMatcherResult:
         before = context.full_text.split("\n")[context.cursor_line][: context.cursor_position]
         words = before.split(" ")
         fragment = words[-1]
-        if len(words) > 1 and words[0] == "%%agent" and context.cursor_line == 0:
-            found = _cell_words(words[1:-1], known, session, shell.user_ns)
+        if len(words) > 1 and words[0] in known and context.cursor_line == 0:
+            found = _cell_words(words[1:-1], known[words[0]], session, shell.user_ns)
         elif len(words) > 1 and words[0] == "%agent":
             found = _line_words(words[1:-1], session, shell.user_ns)
         elif len(words) > 1 and words[0] == "%traces":

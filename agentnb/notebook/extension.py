@@ -87,8 +87,8 @@ def load(shell: InteractiveShell) -> None:
         shell.magics_manager.register_function(_later(kind, name), magic_kind=kind, magic_name=name)
     shell.input_transformers_cleanup.insert(0, blank_body)
     if shell.Completer is not None:
-        parser: Any = AgentMagics.agent_cell.parser  # type: ignore[attr-defined]  # put there by magic_arguments
-        options = [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
+        cells = {"%%agent": AgentMagics.agent_cell, "%%workflow": WorkflowMagics.workflow_cell}
+        options = {magic: _long_options(cell) for magic, cell in cells.items()}
         shell.Completer.custom_matchers.append(matcher(shell, session, options))
     runs = cell_runs(shell, session)
     hooks = {"pre_run_cell": lambda info: runs.begin_cell(), "post_run_cell": lambda result: runs.end_cell()}
@@ -110,6 +110,11 @@ def load(shell: InteractiveShell) -> None:
     # A list has a printer of its own, which would win over the bundle.
     formatters["text/plain"].for_type(Runs, lambda runs, printer, cycle: printer.text(repr(Browser(runs))))
     shell.display_formatter.mimebundle_formatter.for_type(Runs, _browsed)  # type: ignore[union-attr]  # likewise
+
+
+def _long_options(cell_magic: Any) -> list[str]:
+    """Return the long options of a cell magic, from the parser that `magic_arguments` gave it."""
+    return [option for action in cell_magic.parser._actions for option in action.option_strings if option.startswith("--")]
 
 
 def _browsed(runs: Runs, include: Any = None, exclude: Any = None) -> dict[str, Any]:

@@ -150,13 +150,13 @@ def _may_be_output(value: Any) -> bool:
     return isinstance(value, type | dict | Output) or get_origin(value) is not None
 
 
-def tools_again(run: Run, given: Iterable[Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tools of a run by name: those given, and those found in any variable or list of this notebook.
+def tools_again(names: Iterable[str], given: Iterable[Any], variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tools of these names: those given, and those found in any variable or list of this notebook.
 
     Tools found nowhere are left out.
     """
     found = {as_tool(value).spec.name: value for value in given}
-    for name in names_of_tools(run):
+    for name in names:
         here = next((value for value in _may_be_called(name, variables) if _is_called(value, name)), None)
         if here is not None:
             found.setdefault(name, here)
@@ -199,6 +199,11 @@ def _models_here(name: str, models: list[str]) -> str:
 def tool_names(variables: Mapping[str, Any]) -> list[str]:
     """Return the names of functions that the person wrote, and of lists of them."""
     return [name for name, value in variables.items() if not name.startswith("_") and _may_be_tool(value)]
+
+
+def find_agents(variables: Mapping[str, Any]) -> dict[str, Agent]:
+    """Return the agents in variables of this notebook, by the names of these."""
+    return {name: value for name, value in variables.items() if isinstance(value, Agent) and not name.startswith("_")}
 
 
 def check_variable(name: str) -> str:

@@ -11,13 +11,13 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
-from agentnb.agent.agent import Agent
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.notebook.cell_runs import Answer, cell_runs
 from agentnb.notebook.extension_options import chosen_extensions, extension_option
 from agentnb.notebook.limit_options import run_option
 from agentnb.notebook.magic_errors import one_line_errors, parsed
-from agentnb.notebook.names import check_variable, find_gates, find_model, find_tools, unquoted, words_of
+from agentnb.notebook.names import check_variable, find_agents, find_gates, find_model, find_tools, unquoted, words_of
 from agentnb.rerun.expect import EXTENSION as EXPECT
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.orchestration import Orchestration
@@ -57,6 +57,12 @@ class WorkflowMagics(Magics):
     @argument("-o", "--out", metavar="NAME", default="run", help="the variable that will hold the run (default: run)")
     @run_option("--budget")
     @extension_option(EXPECT)
+    @argument(
+        "--rerun-from",
+        metavar="STEP",
+        default="",
+        help="begin at this step, with what the earlier ones gave in the run of the variable (-o)",
+    )
     @argument("--strict", action="store_true", help="what would be a warning is an error")
     @argument(
         "--on-stop",
@@ -85,7 +91,9 @@ class WorkflowMagics(Magics):
         orchestration, note = self._orchestration(workflow, options)
         if note:
             print(note)
-        start = partial(self.session.start, orchestration, unquoted(options.prompt))
+        earlier = self._earlier(options)
+        prompt = unquoted(options.prompt) or ("" if earlier is None else earlier.prompt)
+        start = partial(self.session.start, orchestration, prompt)
         if foreground is None:
             return self._runs.run(start, out, RunOptions(), on_stop=options.on_stop)
         with foreground.own_interrupts():
@@ -95,7 +103,7 @@ class WorkflowMagics(Magics):
         if not text.strip():
             raise SettingsError("This cell has no workflow", "Write it in YAML below the %%workflow line")
         variables = self.shell.user_ns
-        agents = {name: value for name, value in variables.items() if isinstance(value, Agent) and not name.startswith("_")}
+        agents = find_agents(variables)
         tools = find_tools(words_of(options.tools), variables)
         found = Workflow.from_yaml(text + "\n", strict=options.strict, agents=agents, tools=tools)
         # A variable that happens to have the name of an agent of the file is not meant.
@@ -113,5 +121,17 @@ class WorkflowMagics(Magics):
             "agent_settings": {"gates": gates} if gates else None,
             "settings": {"extensions": extensions} if extensions else None,
             "budget": getattr(options, "budget", None),
+            "rerun_from": unquoted(options.rerun_from) or None,
+            "of": self._earlier(options),
         }
         return workflow.orchestration(**found), note
+
+    def _earlier(self, options: Namespace) -> Run | None:
+        """Return the run whose outputs ``--rerun-from`` takes; None without that option."""
+        if not options.rerun_from:
+            return None
+        found = self.shell.user_ns.get(options.out)
+        if not isinstance(found, Run) or found.kind != "workflow":
+            what = f"--rerun-from {options.rerun_from}: the variable {options.out} holds no run of a workflow"
+            raise SettingsError(what, "Name the one that does: -o NAME. %agent load ID puts a stored run into run")
+        return found

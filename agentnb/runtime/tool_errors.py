@@ -31,8 +31,17 @@ def raised(tool: str, error: BaseException) -> ToolOutcome:
     words = encodable("".join(traceback.format_exception_only(error)).strip())
     return failure(
         "tool_error",
-        f"{words}\n{tool} did not finish. Change the arguments if they are the cause, use another tool, or say what is wrong.",
+        f"{words}\n{_advice(tool)}",
     )
+
+
+def without_advice(text: str, tool: str) -> str:
+    """Return the error of a tool without what `raised` advises a model to do: for calls that no model made."""
+    return text.removesuffix(_advice(tool)).rstrip("\n")
+
+
+def _advice(tool: str) -> str:
+    return f"{tool} did not finish. Change the arguments if they are the cause, use another tool, or say what is wrong."
 
 
 def too_deep(tool: str) -> ToolOutcome:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import agent_of
+from agentnb.agent.from_log import agent_of, check_gates
 from agentnb.core.log import Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
 from agentnb.models.model import Model
+from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
 from agentnb.runtime.approval import AnswerQuestion
 from agentnb.runtime.budget import OWN
@@ -91,12 +92,46 @@ def begin_recovery(
 
 def _made_again(run: Run, *, tools: Iterable[Any], gates: Iterable[Gate], model: str | Model | None) -> Agent | Orchestration:
     """Return what made the run, from its log."""
-    if "workflow" not in run.settings:
-        return agent_of(run, tools=tools, gates=gates, model=model)
-    settings = {"gates": tuple(gates)} if gates else None
-    inputs, budget = run.settings.get("inputs"), run.settings.get(OWN)
-    workflow = Workflow.of_run(run, tools=tools)
-    return workflow.orchestration(model=model, inputs=inputs, budget=budget, agent_settings=settings, checks_files=False)
+    if is_workflow(run):
+        return workflow_again(run, tools=tools, gates=gates, model=model)
+    return agent_of(run, tools=tools, gates=gates, model=model)
+
+
+def is_workflow(run: Run) -> bool:
+    """Return whether the run is of a workflow from YAML, which its log holds."""
+    return "workflow" in run.settings
+
+
+def workflow_again(
+    run: Run,
+    *,
+    tools: Iterable[Any] = (),
+    gates: Iterable[Gate] = (),
+    model: str | Model | None = None,
+    agents: Mapping[str, Agent] | None = None,
+) -> Orchestration:
+    """Return the workflow of a run with its model, budget and inputs from the log, to resume the run with.
+
+    ``tools``, ``gates`` and ``agents`` are those that it had from Python; ``model``: instead of its own. Raises
+    `SettingsError` if a gate is missing, or if its model was an object in Python and none is given.
+    """
+    guarded = tuple(gates)
+    check_gates(run, guarded)
+    workflow = Workflow.of_run(run, agents=agents, tools=tools)
+    logged = run.settings.get("model")
+    if model is None and isinstance(logged, str):
+        if can_be_made(logged):
+            model = logged
+        elif any(one.model is None and not one.replies for one in workflow.spec.agents.values()):
+            what = f"Run {run.id} was with {logged}, which was an object in Python"
+            raise SettingsError(what, "Give it again: -m VARIABLE, recover(run, model=...)")
+    return workflow.orchestration(
+        model=model,
+        inputs=run.settings.get("inputs"),
+        budget=run.settings.get(OWN),
+        agent_settings={"gates": guarded} if guarded else None,
+        checks_files=False,
+    )
 
 
 def _check_agent(agent: object) -> None:

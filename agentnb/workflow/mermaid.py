@@ -13,6 +13,7 @@ MAX_WORDS = 60
 CLASSES = {
     "running": "fill:#e3f2fd,stroke:#1976d2,color:#0d3c61",
     "waiting": "fill:#e3f2fd,stroke:#1976d2,color:#0d3c61,stroke-dasharray:4 2",
+    "retrying": "fill:#fff3e0,stroke:#b26a00,color:#5f3900,stroke-dasharray:4 2",
     "completed": "fill:#e8f5e9,stroke:#388e3c,color:#1b4620",
     "failed": "fill:#ffebee,stroke:#d32f2f,color:#7a1717",
     "cancelled": "fill:#fff3e0,stroke:#b26a00,color:#5f3900",

@@ -15,6 +15,8 @@ from agentnb.workflow.graph import Choice, Edge, Graph
 
 WAITING = "waiting"
 """The status of a step that waits for the person; all others are those of `StepRecord`."""
+RETRYING = "retrying"
+"""The status of a step whose attempt has failed, until the next one begins."""
 INTERRUPTED = "interrupted"
 """The status of a step that was open when the process died."""
 STEP_EVENTS = (StepStarted, StepAttempted, StepSkipped, StepFinished, BranchTaken)
@@ -26,7 +28,7 @@ class NodeState(NamedTuple):
     """How a step stands."""
 
     status: str = ""
-    """running, waiting, completed, failed, cancelled, skipped or interrupted; empty if it has not begun."""
+    """running, waiting, retrying, completed, failed, cancelled, skipped or interrupted; empty if it has not begun."""
     times: int = 0
     """How often it was started."""
     attempts: int = 0
@@ -78,11 +80,13 @@ class StepProgress:
 
     def _update(self, record: StepRecord, status: str) -> None:
         path = record.id
-        (self._open.add if status in ("running", WAITING) else self._open.discard)(path)
+        (self._open.add if status in ("running", WAITING, RETRYING) else self._open.discard)(path)
         if path in self._nodes:
             items = {one: count for one, count in self._items.get(path, _NONE).items() if count}
             loops = {edge.target: count for edge in self._edges.get(path, ()) if (count := self._followed(edge))}
-            self._states[path] = NodeState(status, record.times, record.attempts, loops, items, record.seconds, record.error)
+            self._states[path] = NodeState(
+                status, record.times, max(record.attempts, record.attempt), loops, items, record.seconds, record.error
+            )
         elif (block := path.rpartition("/")[0]) in self._items:
             counts = self._items[block]
             counts[status] += 1
@@ -116,7 +120,9 @@ def status_of(record: StepRecord, run: RunFacts, waits: Collection[str]) -> str:
         return record.status
     if record.id in waits:
         return WAITING
-    return "running" if run.should_continue else INTERRUPTED
+    if not run.should_continue:
+        return INTERRUPTED
+    return RETRYING if record.attempt and record.attempts >= record.attempt else "running"
 
 
 def _all_edges(graph: Graph) -> Iterator[Edge]:

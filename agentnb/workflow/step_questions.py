@@ -29,7 +29,9 @@ class StepQuestions:
         earlier = None if attempt.is_new else asked_before(self._engine.log, attempt.place.path, kind)
         if earlier is not None and earlier.outcome == "answered":
             return earlier.answer
-        asked_as = earlier.question.id if earlier is not None and earlier.outcome == "open" else ""
+        known = "" if earlier is None else earlier.question.id
+        is_open = earlier is not None and earlier.outcome == "open"
+        asked_as = known if is_open or self._engine.elicitation.has_answer(known) else ""
         with self._runs.asks(attempt) as asker:
             try:
                 return await asker.ask_before(question, schema, None, asked_as, kind)

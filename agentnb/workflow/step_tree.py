@@ -54,6 +54,15 @@ def walk(step: Step) -> Iterator[Step]:
             yield from walk(one)
 
 
+def with_branches(step: Step) -> Iterator[Step]:
+    """Yield the step and, of a condition, those of its branches: all whose paths begin in the top-level list."""
+    yield step
+    if isinstance(step, ConditionStep):
+        for branch in lists_in(step):
+            for inner in branch:
+                yield from with_branches(inner)
+
+
 def children_of(block: ParallelStep) -> dict[str, Step]:
     """Return the steps that have an output in a block, by id: its children, and those in the branches of its conditions."""
     found: dict[str, Step] = {}

@@ -12,6 +12,7 @@ from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host import plain_tools
 from agentnb.runtime.inside import InsideCalls, StartRun
+from agentnb.runtime.tool_errors import without_advice
 from agentnb.runtime.tool_runner import ToolRunner
 from agentnb.tools.tool import Tool, ToolOutcome
 from agentnb.workflow.step_failures import StepEndedBadly, StepFailure
@@ -40,8 +41,7 @@ class ToolSteps:
         if not outcome.ok:
             code = outcome.error_code or "tool_error"
             words = frozenset({code, "tool_error", "failed", "error"})
-            told = outcome.text.rpartition(f"\n{tool.spec.name} did not finish. ")[0]  # the rest is advice for a model
-            raise StepEndedBadly(StepFailure(told or outcome.text, words, is_final=code == "cancelled"))
+            raise StepEndedBadly(StepFailure(without_advice(outcome.text, tool.spec.name), words, is_final=code == "cancelled"))
         return _output(outcome)
 
 

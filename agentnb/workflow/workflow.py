@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.agent.agent import Agent
+from agentnb.agent.settings import name_of_gate
 from agentnb.core import work_events as w
 from agentnb.core.json_schema import plain_data
 from agentnb.core.log import RunStore, Watcher
@@ -36,7 +37,7 @@ from agentnb.workflow.perform import performers
 from agentnb.workflow.problems import Problem
 from agentnb.workflow.reading import read_workflow
 from agentnb.workflow.spec import Step, WorkflowSpec, WorkflowStep
-from agentnb.workflow.step_tree import walk
+from agentnb.workflow.step_tree import walk, with_branches
 from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.tasks.orchestration import task_orchestration
 from agentnb.workflow.tasks.reading import is_task_file, read_task_file
@@ -112,6 +113,11 @@ class Workflow:
     def declared(self) -> Declared:
         """What was declared, in either form."""
         return self.spec if self.tasks is None else self.tasks
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The names of the tools that its steps call, and of those that its agents have; each once."""
+        return tool_names(self.declared)
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
@@ -221,12 +227,12 @@ class Workflow:
         earlier, limits = self._earlier(rerun_from, of), self._limits(budget)
         keep_workflow(self.declared)
         models = {"model": model, "replies": replies, "agent_settings": agent_settings}
+        all_tools = (*self.tools, *tools)
         if self.tasks is not None:
             return task_orchestration(
-                self.tasks, inputs or {}, [*self.tools, *tools], actions, models=models, limits=limits, settings=settings
+                self.tasks, inputs or {}, all_tools, actions, models=models, limits=limits, settings=settings
             )
         known = {**(self.agents or {}), **(agents or {})}
-        all_tools = (*self.tools, *tools)
         made = WorkflowAgents(self.spec.agents, known, all_tools, model=model, replies=replies, settings=agent_settings)
         made.check_tools(_tool_names(self.spec.steps))
         values, waits = self._inputs(inputs), deferred(self.spec.steps)
@@ -239,11 +245,19 @@ class Workflow:
             begins = rerun_of(run) if run.events else (rerun_from, earlier)
             return WorkflowEngine(lifecycle, elicitation, self.spec, performers(made, opened), values, waits, *begins)
 
-        logged: dict[str, Any] = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": values}
-        if of is not None and rerun_from is not None:
-            logged["rerun"] = {"step": rerun_from, "of": of.id, "events": len(earlier)}
-        name = Path(self.spec.source).stem if self.spec.source else "workflow"
-        return Orchestration(make=make, name=name, settings={**logged, **(settings or {})}, **limits)
+        logged = self._logged(values, rerun_from, of, len(earlier)) | _needed_again(model, agent_settings)
+        return Orchestration(make=make, name=self._name, settings={**logged, **(settings or {})}, **limits)
+
+    @property
+    def _name(self) -> str:
+        return Path(self.spec.source).stem if self.spec.source else "workflow"
+
+    def _logged(self, inputs: Mapping[str, Any], first: str | None, of: Run | None, earlier: int) -> dict[str, Any]:
+        """Return what the log holds, so that the run can be drawn and resumed."""
+        logged: dict[str, Any] = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": inputs}
+        if of is not None and first is not None:
+            logged["rerun"] = {"step": first, "of": of.id, "events": earlier}
+        return logged
 
     def _prompt(self, prompt: str, inputs: Mapping[str, Any] | None) -> str:
         """Return the prompt of a run: that of a task file is its input ``query``."""
@@ -278,7 +292,7 @@ class Workflow:
         missing = [step.id for step in before if step.kind not in ("goto", "condition") and step.id not in of.steps]
         if missing and first not in of.step_records:  # a run that came so far may have gone past some
             raise SettingsError(f"Run {of.id} has no output of {missing[0]}", f"Begin there: rerun_from={missing[0]!r}")
-        roots = {step.id for one in before for step in _with_branches(one)}
+        roots = {step.id for one in before for step in with_branches(one)}
         return tuple([one for one in of.events if isinstance(one, KEPT) and one.step.partition("/")[0] in roots])
 
 
@@ -326,6 +340,13 @@ def rerun_of(run: Run) -> tuple[str | None, tuple[Any, ...]]:
     return rerun["step"], earlier
 
 
+def _needed_again(model: str | Model | None, agent_settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what the log holds of the model and the gates, so that the run can be resumed with them."""
+    gates = [name_of_gate(gate) for gate in (agent_settings or {}).get("gates") or ()]
+    name = model if isinstance(model, str) else None if model is None else model.name
+    return {**({} if name is None else {"model": name}), **({"gates": gates} if gates else {})}
+
+
 def checked(run: Run) -> Run:
     """Return the run; raise `WorkflowError` if it failed."""
     if run.status != "failed" or run.error is None:
@@ -345,11 +366,12 @@ def _path(text_or_path: str | Path) -> Path | None:
     return path
 
 
-def _with_branches(step: Step) -> Iterable[Step]:
-    yield step
-    for branch in (getattr(step, "true_", ()), getattr(step, "false_", ())):
-        for inner in branch:
-            yield from _with_branches(inner)
+def tool_names(declared: Declared) -> tuple[str, ...]:
+    """Return the names of the tools that a workflow of either form needs, each once."""
+    if isinstance(declared, TaskFile):
+        return declared.tool_names
+    of_agents = (name for one in declared.agents.values() for name in one.tools)
+    return tuple(dict.fromkeys([*_tool_names(declared.steps), *of_agents]))
 
 
 def _tool_names(steps: Iterable[Step]) -> Iterable[str]:

@@ -74,7 +74,8 @@ def last_run() -> Run:
 
 def nested_runs() -> list[Run]:
     found = [Store(RUNS).load(one) for one in Store(RUNS).ids()]
-    return sorted([run for run in found if run.parent_id is not None], key=lambda run: run.id)
+    nested = [run for run in found if run.parent_id is not None and run.started_at is not None]
+    return sorted(nested, key=lambda run: str(run.started_at))  # ids of one millisecond sort by chance
 
 
 def lines_of(done: Done, path: str) -> list[int]:

@@ -50,6 +50,11 @@ def test_few_choices_are_buttons() -> None:
     assert [words(one) for one in re.findall("<button.*?</button>", of_two)] == ["Yes", "No", "Leave it to the agent"]
 
 
+def test_a_step_that_is_yours_is_not_left_to_an_agent() -> None:
+    asks = AskedQuestion(question=WaitingOnUser("human_step", "Publish?", {"type": "boolean"}, "q1", "publish"), round=0)
+    assert [words(one) for one in re.findall("<button.*?</button>", question_html(asks, live=True))] == ["Yes", "No", "Decline"]
+
+
 @pytest.mark.req("KX.5")
 def test_of_many_choices_one_is_selected_and_what_is_sent_is_read_as_it() -> None:
     html = question_html(question({"enum": MANY}), live=True)

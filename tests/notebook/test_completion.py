@@ -29,6 +29,12 @@ def test_options_models_tools_and_commands_are_completed(kernel: Any, subtests: 
         ("%%agent --history doc", "documented"),
         ("%%agent --bud", "--budget"),
         ("%agent rec", "recover"),
+        ("%%workflow --pro", "--prompt"),
+        ("%%workflow --str", "--strict"),
+        ("%%workflow -m sim", "simulated:disciplined"),
+        ("%%workflow -t a", "add"),
+        ("%%workflow --on-stop c", "continue"),
+        ('%%workflow --expect "ste', '"steps'),
         ("%replay complex", "complex-fails"),
         ("%replay healthy -p mi", "minimal"),
         ("%replay healthy -d def", "default"),
@@ -36,6 +42,10 @@ def test_options_models_tools_and_commands_are_completed(kernel: Any, subtests: 
     ]:
         with subtests.test(code):
             assert offered in complete(kernel, code)
+
+
+def test_a_cell_is_offered_only_what_it_takes(kernel: Any) -> None:
+    assert complete(kernel, "%%workflow --work") == [] and complete(kernel, "%%agent --stri") == []
 
 
 def test_completion_works_above_a_body(kernel: Any) -> None:
@@ -54,3 +64,16 @@ def test_the_magic_explains_itself(kernel: Any) -> None:
     reply = kernel.client.execute("%%agent?", reply=True, timeout=30)
     payload = "".join(one.get("data", {}).get("text/plain", "") for one in reply["content"]["payload"])
     assert "--max-rounds" in payload + help_text and "Let an agent work on the text of this cell" in payload + help_text
+
+
+def test_the_magic_for_workflows_explains_itself(kernel: Any) -> None:
+    reply = kernel.client.execute("%%workflow?", reply=True, timeout=30)
+    told = "".join(one.get("data", {}).get("text/plain", "") for one in reply["content"]["payload"])
+    for words in (
+        "Run the workflow that this cell declares",
+        "--prompt TEXT",
+        "--strict",
+        "%%workflow [-m MODEL]",
+        "--rerun-from STEP",
+    ):
+        assert words in told, told

@@ -7,6 +7,7 @@ from drawn_workflows import BRANCH, LOOP, ONCE_AROUND, finished, spec_of, starte
 
 from agentnb.core.events import QuestionAsked
 from agentnb.core.questions import WaitingOnUser
+from agentnb.core.work_events import StepAttempted
 from agentnb.detect.run import Run
 from agentnb.workflow.graph import graph_of
 from agentnb.workflow.node_states import StepProgress, node_states
@@ -42,6 +43,21 @@ def test_a_step_waits_while_its_question_is_open_and_is_interrupted_if_its_proce
     assert node_states(graph, workflow_run(BRANCH, facts))["approve"].status == "waiting"
     ended = workflow_run(BRANCH, [started("approve", "human")], "cancelled")
     assert node_states(graph, ended)["approve"].status == "interrupted"
+
+
+def test_a_step_waits_to_retry_from_the_end_of_an_attempt_to_the_begin_of_the_next() -> None:
+    graph, facts = graph_of(spec_of(BRANCH)), [started("load", "tool")]
+    for event, expected in [
+        ((StepAttempted, {"step": "load", "attempt": 1, "error": "no", "wait": 5.0}), ("retrying", 1)),
+        (started("load", "tool", attempt=2), ("running", 2)),
+        ((StepAttempted, {"step": "load", "attempt": 2, "error": "no", "wait": 5.0}), ("retrying", 2)),
+        (finished("load", attempts=2), ("completed", 2)),
+    ]:
+        facts.append(event)
+        state = node_states(graph, workflow_run(BRANCH, facts))["load"]
+        assert (state.status, state.attempts) == expected
+    died = workflow_run(BRANCH, facts[:2], "cancelled")
+    assert node_states(graph, died)["load"].status == "interrupted"
 
 
 def test_states_that_are_kept_event_by_event_are_those_of_the_whole_run(subtests: pytest.Subtests) -> None:

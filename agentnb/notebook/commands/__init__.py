@@ -89,6 +89,11 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
     live = session.current()
     if not rest:
         raise SettingsError("The message is empty", "Write: %agent say TEXT")
+    if live.run.kind != "agent":
+        raise SettingsError(
+            f"Run {live.run_id} is a {live.run.kind}, which reads no messages",
+            "To change it: %agent stop",
+        )
     live.say(rest)
     print(f"Run {live.run_id} reads it in its next round")
 

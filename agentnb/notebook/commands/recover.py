@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import agent_of, had_told, has_guidance_texts, missing_gates, missing_tools
+from agentnb.agent.from_log import agent_of, had_told, has_guidance_texts, missing_gates, names_of_tools
 from agentnb.agent.settings import name_of_gate
 from agentnb.detect.run import Run
 from agentnb.display.labels import clean
@@ -24,6 +24,7 @@ from agentnb.notebook.frontend import is_attended
 from agentnb.notebook.magic_errors import parsed
 from agentnb.notebook.names import (
     check_variable,
+    find_agents,
     find_gates,
     find_model,
     find_tools,
@@ -33,8 +34,13 @@ from agentnb.notebook.names import (
     words_of,
 )
 from agentnb.runtime.foreground import Foreground
+from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
+from agentnb.session.recovery import is_workflow, workflow_again
 from agentnb.session.session import Session
+from agentnb.workflow.logged import logged_workflow
+from agentnb.workflow.spec import WorkflowSpec
+from agentnb.workflow.workflow import tool_names
 
 HERE = "--here"
 """Recovers a run of another notebook without asking."""
@@ -82,11 +88,12 @@ def _resumed(
     foreground = Foreground()
     with foreground.own_interrupts():
 
-        def make(run: Run) -> Agent:
-            agent = _agent(session, shell.user_ns, options, run)
+        def make(run: Run) -> Agent | Orchestration:
+            again = _workflow if is_workflow(run) else _agent
+            found = again(session, shell.user_ns, options, run)
             if not options.run_id:
                 print(f"Resuming run {run.id}")
-            return agent
+            return found
 
         run_options = RunOptions(foreground=foreground, answers=answers)
         return cell_runs(shell, session).run(partial(session.recover, run_id, make), out, run_options)
@@ -113,22 +120,8 @@ def _is_wanted_here(session: Session, shell: Any, run_id: str) -> bool:
 
 def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, run: Run) -> Agent:
     """Return the agent that resumes the run: its own settings, with its tools, gates and guidance from the notebook."""
-    tools = tools_again(run, find_tools(words_of(options.tools), variables), variables)
-    missing = missing_tools(run, tools)
-    if missing:
-        had, them = had_told(run, "tool", missing)
-        raise UnknownTool(
-            f"{had}, which this notebook does not define",
-            f"Define {them}, then: %agent recover {run.id}",
-        )
-    gates = gates_again(run, find_gates(words_of([options.gate]), variables), variables)
-    missing = missing_gates(run, map(name_of_gate, gates))
-    if missing:
-        had, them = had_told(run, "gate", missing)
-        raise SettingsError(
-            f"{had}, which this notebook does not define",
-            f"Define {them}, then: {'%agent answer' if run.is_suspended else '%agent recover'} {run.id}",
-        )
+    tools = _tools(options, variables, run, names_of_tools(run))
+    gates = _gates(options, variables, run)
     model = unquoted(options.model)
     guidance = _guidance(session, variables, options.guidance, run)
     return agent_of(
@@ -139,6 +132,49 @@ def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, r
         extensions=extensions_again(run),
         **({} if guidance is None else {"guidance": guidance}),
     )
+
+
+def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace, run: Run) -> Orchestration:
+    """Return the workflow that resumes the run: as its log has it, with tools, gates and agents from the notebook."""
+    if options.guidance:
+        raise SettingsError(f"Run {run.id} is a workflow, whose agents have their own guidance", "Leave out -g")
+    declared = logged_workflow(run.settings)
+    names = () if declared is None else tool_names(declared)
+    own = declared.agents if isinstance(declared, WorkflowSpec) else {}
+    here = find_agents(variables)
+    model = unquoted(options.model)
+    return workflow_again(
+        run,
+        tools=_tools(options, variables, run, names).values(),
+        gates=_gates(options, variables, run),
+        model=find_model(model, variables) if model else None,
+        agents={name: agent for name, agent in here.items() if name not in own},
+    )
+
+
+def _tools(options: Namespace, variables: Mapping[str, Any], run: Run, names: Sequence[str]) -> dict[str, Any]:
+    """Return the tools of these names, and those that were typed; raise `UnknownTool` for missing ones."""
+    tools = tools_again(names, find_tools(words_of(options.tools), variables), variables)
+    if missing := [name for name in names if name not in tools]:
+        had, them = had_told(run, "tool", missing)
+        raise UnknownTool(
+            f"{had}, which this notebook does not define",
+            f"Define {them}, then: %agent recover {run.id}",
+        )
+    return tools
+
+
+def _gates(options: Namespace, variables: Mapping[str, Any], run: Run) -> list[Any]:
+    """Return the gates of the run, and those that were typed; raise `SettingsError` for missing ones."""
+    gates = gates_again(run, find_gates(words_of([options.gate]), variables), variables)
+    missing = missing_gates(run, map(name_of_gate, gates))
+    if missing:
+        had, them = had_told(run, "gate", missing)
+        raise SettingsError(
+            f"{had}, which this notebook does not define",
+            f"Define {them}, then: {'%agent answer' if run.is_suspended else '%agent recover'} {run.id}",
+        )
+    return gates
 
 
 def _guidance(session: Session, variables: Mapping[str, Any], name: str, run: Run) -> GuidanceSet | None:

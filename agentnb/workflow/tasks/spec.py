@@ -149,6 +149,13 @@ class TaskFile:
     warnings: tuple[Problem, ...] = ()
     """What is probably not meant."""
 
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The names of the tools that its actions stand for, each once; some may be actions of agentnb."""
+        each = [one for task in self.tasks for one in ((task, task.task) if isinstance(task, EmitStep) else (task,))]
+        actions = [action for one in each for action in (one.action, one.handler and one.handler.action) if action]
+        return tuple(dict.fromkeys(map(tool_name, actions)))
+
 
 def tool_name(action: str) -> str:
     """Return the name of the tool that an action stands for: ``my/tool:summarise`` is ``my_tool_summarise``."""

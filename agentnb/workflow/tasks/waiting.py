@@ -30,7 +30,7 @@ async def wait_for(tasks: Iterable[Running], mode: Mode) -> None:
             if mode == "first" and any(has_ended(task) for task in done):
                 return
     finally:
-        await cancel(left)
+        await cancel(task for task in known if task in left)  # in their order
     for task in known:
         error = None if task.cancelled() else task.exception()
         if error is not None:

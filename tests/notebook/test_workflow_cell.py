@@ -1,0 +1,154 @@
+"""``%%workflow`` in a real kernel: its options, and the commands of ``%agent`` for a run of it."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real_kernel import PATIENCE, TOOLS, Kernel
+
+SETUP = '''
+calls = []
+
+def fetch(station: str) -> str:
+    """Fetch a table."""
+    calls.append(station)
+    return f"table of {station}"
+
+def flaky() -> str:
+    """Fail until it is mended."""
+    if "mended" not in calls:
+        raise ValueError("the server is down")
+    return "it answered"
+
+def deny(call, run):
+    return None
+'''
+ASKS = """
+agents:
+  writer: {instruction: Write one sentence.}
+workflow:
+  - {id: draft, type: agent, name: writer}
+  - {id: table, type: tool, name: fetch, args: {station: brest}}
+  - {id: publish, type: human, ask: "Publish it?", confirm: true}
+  - {id: last, type: tool, name: fetch, args: {station: "{{ $steps.publish.output }}!"}}
+"""
+FLAKY = """
+workflow:
+  - {id: maybe, type: map, over: [1], step: {type: tool, name: flaky}, on_error: {continue: nothing}}
+  - {id: table, type: tool, name: fetch, args: {station: brest}}
+  - {id: server, type: tool, name: flaky}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ready(kernel: Any) -> None:
+    assert kernel.run(SETUP).status == "ok"
+
+
+def test_a_workflow_that_waits_for_the_person_is_told_of_and_resumed_by_the_answer(kernel: Any) -> None:
+    kernel.run("calls.clear()")
+    cell = kernel.run(f"%%workflow -m simulated:disciplined -t fetch --gate deny --budget 1 --prompt 'Low water'\n{ASKS}")
+    assert cell.status == "ok", cell.error
+    run_id = kernel.value("run.id")
+    assert "publish  asks you: Publish it?  waiting for you" in cell.shown
+    assert f"%agent answer {run_id[-8:]} TEXT" in kernel.run("%agent status").printed
+    assert "true or false" in kernel.run("%agent answer perhaps").error or "yes" in kernel.run("%agent answer perhaps").error
+    answered = kernel.run("%agent answer yes")
+    assert answered.status == "ok", answered.error
+    assert answered.shown.startswith("Done: 4 steps") and "table of true!" in answered.shown
+    assert kernel.value("run.id, calls") == f"('{run_id}', ['brest', 'true!'])"
+    assert kernel.value("run.settings['model'], run.settings['gates'], run.settings['budget']") == (
+        "('simulated:disciplined', ['deny'], 1.0)"
+    )
+
+
+def test_a_kernel_that_is_killed_while_a_step_asks_loses_nothing(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    first = Kernel(tmp_path)
+    try:
+        assert first.run(TOOLS + SETUP).status == "ok"
+        first.client.execute(f"%%workflow -m simulated:disciplined -t fetch\n{ASKS}", allow_stdin=True)
+        latest = time.monotonic() + PATIENCE
+        while not any('"kind":"question_asked"' in line for line in _log(tmp_path)):
+            assert time.monotonic() < latest, _log(tmp_path)
+            time.sleep(0.01)
+        first.manager.signal_kernel(signal.SIGKILL)
+    finally:
+        first.close()
+    (log,) = [path for path in (tmp_path / ".agentnb" / "runs").glob("*.jsonl") if '"human_step"' in path.read_text("utf-8")]
+    copies = log.read_bytes()
+    for line in ("%agent recover {0}\n%agent answer {0} yes", "%agent answer {0} yes"):
+        log.write_bytes(copies)
+        second = Kernel(tmp_path)
+        with subtests.test(line):
+            assert second.run("%load_ext agentnb").status == "ok"
+            told = second.run("%agent status").printed
+            assert f"was interrupted. To resume it: %agent recover {log.stem}" in told
+            missing = second.run(f"%agent recover {log.stem}")
+            assert f"Run {log.stem} had the tool fetch, which this notebook does not define" in missing.error
+            second.run(SETUP)
+            for one in line.format(log.stem).split("\n"):
+                cell = second.run(one)
+                assert cell.status == "ok", cell.error
+            assert cell.shown.startswith("Done: 4 steps"), cell.shown
+            assert second.value("calls, run.id") == f"(['true!'], '{log.stem}')"
+        second.close()
+
+
+def _log(folder: Path) -> list[str]:
+    return [line for path in (folder / ".agentnb" / "runs").glob("*.jsonl") for line in path.read_text("utf-8").splitlines()]
+
+
+def test_a_failed_workflow_says_how_to_begin_at_the_step_and_that_works(kernel: Any) -> None:
+    kernel.run("calls.clear()")
+    cell = kernel.run(f"%%workflow -t fetch flaky -o tides --prompt 'Tides'\n{FLAKY}")
+    assert cell.status == "error" and "the server is down" in cell.error
+    assert "Continue: %%workflow --rerun-from server" in cell.shown
+    kernel.run("calls.append('mended')")
+    again = kernel.run(f"%%workflow -t fetch flaky -o tides --rerun-from server\n{FLAKY}")
+    assert again.status == "ok" and again.shown.startswith("Done"), again.error
+    assert kernel.value("calls, tides.prompt, tides.text") == "(['brest', 'mended'], 'Tides', 'it answered')"
+
+
+def test_a_list_of_runs_counts_the_steps_of_a_workflow(kernel: Any) -> None:
+    kernel.run("%%workflow -t fetch -o listed\nworkflow: [{type: tool, name: fetch, args: {station: a}}]")
+    listed = kernel.value("__import__('agentnb').load_traces('.agentnb/runs')")
+    assert "1 step" in listed and "0 rounds" not in listed
+
+
+def test_a_step_to_begin_at_needs_a_run_that_had_the_earlier_ones(kernel: Any, subtests: pytest.Subtests) -> None:
+    kernel.run("nothing = 3")
+    for options, words in {
+        "-o nothing --rerun-from server": "the variable nothing holds no run of a workflow",
+        "-o tides --rerun-from servers": "There is no step 'servers' in the top-level list. Did you mean server",
+    }.items():
+        with subtests.test(options):
+            assert words in kernel.run(f"%%workflow -t fetch flaky {options}\n{FLAKY}").error
+
+
+def test_a_workflow_in_the_background_names_its_open_steps_and_is_stopped(kernel: Any) -> None:
+    steps = ("{id: sleep, type: tool, name: nap, args: {seconds: 0.5}}", "{id: more, type: tool, name: add, args: {a: 1}}")
+    text = f"workflow: [{', '.join(steps)}]"
+    assert kernel.run(f"%%workflow -t nap add -o slow --background\n{text}").status == "ok"
+    latest = time.monotonic() + PATIENCE
+    while "sleep  tool nap  running" not in (told := kernel.run("%agent status").printed):
+        assert time.monotonic() < latest, told
+    assert "○ more  tool add" in told
+    assert "is a workflow, which reads no messages" in kernel.run("%agent say Hurry").error
+    stopped = kernel.run("%agent stop").printed
+    assert "is stopped. Continue with %%workflow --rerun-from sleep" in stopped
+
+
+def test_an_option_of_a_later_version_and_an_empty_cell_are_refused_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
+    for cell, words in {
+        "%%workflow --approve writes\nworkflow: []": "--approve is not in this version of agentnb yet",
+        "%%workflow\n": "This cell has no workflow. Write it in YAML below the %%workflow line",
+        "%%workflow --max-rounds 3\nworkflow: []": "Unrecognized arguments: --max-rounds 3",
+        "%%workflow -t nothing_here\nworkflow: []": "There is no tool 'nothing_here' in this notebook",
+    }.items():
+        with subtests.test(cell):
+            refused = kernel.run(cell)
+            assert refused.status == "error" and words in refused.error

@@ -1,0 +1,24 @@
+"""The workflow that a run is of, from its log, and the step at which to begin again."""
+
+from __future__ import annotations
+
+import pytest
+from drawn_workflows import BRANCH, finished, started, workflow_run
+
+from agentnb.workflow.logged import step_to_rerun
+
+LOADED = [started("load", "tool"), finished("load")]
+DECIDED = [*LOADED, started("big", "condition"), finished("big")]
+FEW_FAILED = [started("each", "map"), started("each/0"), finished("each/0", "failed", error="no"), finished("each")]
+
+
+def test_a_run_begins_again_at_the_first_step_that_did_not_end_well(subtests: pytest.Subtests) -> None:
+    for name, facts, expected in [
+        ("a step that failed", [started("load", "tool"), finished("load", "failed", error="no")], "load"),
+        ("a step that was open", [*DECIDED, started("approve", "human")], "approve"),
+        ("a step in a branch", [*DECIDED, started("summary"), finished("summary", "failed", error="no")], "big"),
+        ("what failed in a map that ended well", [*DECIDED, *FEW_FAILED], ""),
+        ("nothing yet", [], ""),
+    ]:
+        with subtests.test(name):
+            assert step_to_rerun(workflow_run(BRANCH, facts, "cancelled")) == expected
