@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ class ToolSteps:
 
         Raises `StepEndedBadly` if it fails.
         """
+        self._inside.loop = asyncio.get_running_loop()
         self._running.add(path)
         try:
             ran = await self._runner.run(ToolCall(tool.spec.name, arguments, path), tool)

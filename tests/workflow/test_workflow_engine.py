@@ -13,9 +13,11 @@ from virtual_time import VirtualTimeLoop
 from workflow_examples import played, ran, waits
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, Workflow, tables
+from agentnb.core.events import ToolProgress
 from agentnb.core.work_events import BranchTaken, StepFinished, StepStarted
 from agentnb.errors import SettingsError, WorkflowError
 from agentnb.models import ScriptedModel
+from agentnb.tools.tool import ToolContext
 from agentnb.workflow.loops import LoopCounters, LoopLimitReached
 
 
@@ -53,6 +55,25 @@ def test_a_step_has_the_prompt_of_the_workflow_or_its_own_and_sees_as_much_as_it
     assert [one[-1] for one in seen["Do it"]] == ["Do it", "Go on with A", "Do it", "Do it!"]
     assert seen["Do it"][1] == ["Go on with A"]
     assert seen["Do it"][2] == ["--- Prior Step Outputs ---", "[b (agent: b)]:\nB", "--- End Prior Step Outputs ---", "Do it"]
+
+
+def test_tools_may_print_and_say_how_far_they_are() -> None:
+    def plain(context: ToolContext) -> str:
+        """Report from the calling thread."""
+        context.progress(1, 2, "half")
+        print("printed")
+        return "x"
+
+    async def awaited(context: ToolContext) -> str:
+        """Report on the event loop."""
+        context.progress(1, 2, "half")
+        return "y"
+
+    seen: list[Any] = []
+    text = "  - {id: a, type: tool, name: plain}\n  - {id: b, type: tool, name: awaited}"
+    run = with_tools(text, plain, awaited).run_sync(show=False, watch=seen.append)
+    assert run.status == "completed"
+    assert [(one.call_id, one.progress.text) for one in seen if isinstance(one, ToolProgress)] == [("a", "half"), ("b", "half")]
 
 
 def test_tools_are_called_with_values_and_fail_their_step_by_their_code(subtests: pytest.Subtests) -> None:
