@@ -234,7 +234,7 @@ class Workflow:
             )
         known = {**(self.agents or {}), **(agents or {})}
         made = WorkflowAgents(self.spec.agents, known, all_tools, model=model, replies=replies, settings=agent_settings)
-        made.check_tools(_tool_names(self.spec.steps))
+        self._check_names(made, replies or {}, known)
         values, waits = self._inputs(inputs), deferred(self.spec.steps)
         opened = _NestedWorkflows(self.spec.source, known, all_tools, {**models, "actions": actions})
         if checks_files:
@@ -251,6 +251,17 @@ class Workflow:
     @property
     def _name(self) -> str:
         return Path(self.spec.source).stem if self.spec.source else "workflow"
+
+    def _check_names(self, made: WorkflowAgents, replies: Replies, agents: Mapping[str, Agent]) -> None:
+        """Raise `SettingsError` for a missing tool, and for replies of nobody: the agent that was meant would call its model."""
+        made.check_tools(_tool_names(self.spec.steps))
+        steps = [step for top in self.spec.steps for step in walk(top)]
+        if any(isinstance(step, WorkflowStep) for step in steps):
+            return  # they may be for steps of other files
+        known = {*self.spec.agents, *agents, *(step.id for step in steps)}
+        for name in replies:
+            if name not in known and name.rpartition("/")[2] not in known and not name.rpartition("/")[2].isdecimal():
+                raise SettingsError(f"replies: there is no agent and no step {name}", near(name, sorted(known)))
 
     def _logged(self, inputs: Mapping[str, Any], first: str | None, of: Run | None, earlier: int) -> dict[str, Any]:
         """Return what the log holds, so that the run can be drawn and resumed."""

@@ -362,5 +362,7 @@ def test_a_failure_raises_with_the_run_also_in_scripts() -> None:
     assert isinstance(caught.value.run, Run) and caught.value.run.step_context == {"steps": {}, "order": []}
     with pytest.raises(SettingsError, match="The agent a has no model"):
         workflow.run_sync("Go")
+    with pytest.raises(SettingsError, match=r"replies: there is no agent and no step xx. Did you mean x\?"):
+        workflow.run_sync("Go", model="simulated:disciplined", replies={"xx": ["X"]})
     live = workflow.start("Go", RunOptions(show=False), replies={"x": ["X"]})
     assert live.result(30).text == "X"
