@@ -253,7 +253,7 @@ class Workflow:
         return Path(self.spec.source).stem if self.spec.source else "workflow"
 
     def _check_names(self, made: WorkflowAgents, replies: Replies, agents: Mapping[str, Agent]) -> None:
-        """Raise `SettingsError` for a missing tool, and for replies of nobody: the agent that was meant would call its model."""
+        """Raise `SettingsError` for a missing tool, and for replies of nobody: who was meant would call a model."""
         made.check_tools(_tool_names(self.spec.steps))
         steps = [step for top in self.spec.steps for step in walk(top)]
         if any(isinstance(step, WorkflowStep) for step in steps):
