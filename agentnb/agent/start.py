@@ -166,7 +166,7 @@ class PendingRun:
             toolbox = toolbox.knowing(ResultReader(log.run.result_of, history.result_characters - ROOM_FOR_HEADING))
         bundle = agent.bundle
         if launch.budget.may_run_out():
-            bundle = bundle._replace(policies=(*bundle.policies, WithinBudget(launch.budget)))
+            bundle = bundle.also_asking(WithinBudget(launch.budget))
         suspension = {"suspends": options.suspend and self._is_kept, "can_suspend": self._is_kept}
         dispatch = Dispatch(
             toolbox, log, folder, call_sync, bundle.direct_gates, todos, elicitation, self._start_nested, **suspension

@@ -52,3 +52,10 @@ class PolicyBundle(_BundleFields):
     def direct_gates(self) -> tuple[Gate, ...]:
         """The gates, as `called_directly` returns them."""
         return called_directly(self.gates)
+
+    def also_asking(self, policy: Policy) -> PolicyBundle:
+        """Return the bundle with one more policy, asked last. What was prepared is kept: each nested run has such a bundle."""
+        more = self._replace(policies=(*self.policies, policy))
+        more.__dict__["after_calls"] = (*self.after_calls, *called_directly(after_calls((policy,))))
+        more.__dict__["direct_guides"], more.__dict__["direct_gates"] = self.direct_guides, self.direct_gates
+        return more

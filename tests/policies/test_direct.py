@@ -72,3 +72,13 @@ def test_a_bundle_prepares_its_rules_once_and_a_changed_copy_its_own() -> None:
     assert bundle.after_calls is prepared[0] and bundle.direct_guides is prepared[1] and bundle.direct_gates is prepared[2]
     assert bundle._replace(policies=(a_function,), gates=()).after_calls == (a_function,)
     assert bundle._replace(gates=()).direct_gates == () and bundle._replace(guides=()).direct_guides == ()
+
+
+def test_a_bundle_with_one_more_policy_is_prepared_like_one_made_with_it() -> None:
+    one, more = Odd(), Odd()
+    bundle = PolicyBundle((one, OnTextOnly(())), (one,), (one,))
+    for policy, asked in ((more, (one.__call__, more.__call__)), (OnTextOnly((more,)), (one.__call__,))):
+        found, made = bundle.also_asking(policy), PolicyBundle((one, OnTextOnly(()), policy), (one,), (one,))
+        assert found == made
+        assert found.after_calls == made.after_calls == asked
+        assert (found.direct_guides, found.direct_gates) == (made.direct_guides, made.direct_gates)
