@@ -23,6 +23,8 @@ IDLE = f"""() => {{
 }}"""
 """What was sent to the kernel is a future of the page, with a bit for what came of it. The 4: its reply, and that it is done.
 The notebook's own sign waits another 150 ms to show it."""
+KERNELS_OWN = re.compile(r"Task was destroyed but it is pending!\s+task: <Task pending name='[^']*' coro=<_async_in_context\.")
+"""ipykernel ends a subshell while it waits for messages, and Python says so in the cell in which it collects that garbage."""
 CLOSE_ALL = """() => {
     for (const one of [...window.jupyterapp.shell.widgets('main')]) {
         if (one.context?.model) one.context.model.dirty = false;
@@ -282,8 +284,9 @@ class Lab:
         self.command("notebook:run-cell")
 
     def errors(self) -> list[str]:
-        """The errors that cells of the notebook show."""
-        return self.page.locator('.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.stderr"]').all_inner_texts()
+        """The errors that cells of the notebook show, but for what Python says of the kernel's own tasks."""
+        shown = self.page.locator('.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.stderr"]').all_text_contents()
+        return [text for text in shown if not KERNELS_OWN.match(text)]
 
     def _thrown(self, error: Any) -> None:
         # Only the stack tells whose it is.
