@@ -34,9 +34,6 @@ class RecordedSteps:
                     self._note_around(event.step)
                 self._left.setdefault(event.step, deque()).append(event)
 
-    def __bool__(self) -> bool:
-        return bool(self._left)
-
     def take(self, kind: type[StepEvent], step: str) -> StepEvent | None:
         """Return the next event of the step if it is of this kind, and count it as come to."""
         left = self._left.get(step)

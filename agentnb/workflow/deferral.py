@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from agentnb.workflow.references import references
-from agentnb.workflow.spec import ConditionStep, MapStep, ParallelStep, Step
-from agentnb.workflow.step_tree import walk
+from agentnb.workflow.spec import ConditionStep, Step
+from agentnb.workflow.step_tree import lists_in, walk
 
 
 def deferred(steps: Sequence[Step]) -> dict[str, int]:
@@ -20,10 +20,8 @@ def _deferred(steps: Sequence[Step]) -> Iterator[tuple[str, int]]:
         if isinstance(step, ConditionStep):
             read = [one.parts[0] for one in references(step.condition) if one.root == "$steps" and one.parts]
             yield step.path, max([0, *(places.get(str(name), place) - place for name in read)])
-            yield from _deferred(step.true_)
-            yield from _deferred(step.false_)
-        elif isinstance(step, ParallelStep):
-            for child in step.steps:
-                yield from _deferred([child])
-        elif isinstance(step, MapStep):
-            yield from _deferred([step.step])
+            for branch in lists_in(step):
+                yield from _deferred(branch)
+        else:
+            for child in (one for children in lists_in(step) for one in children):
+                yield from _deferred([child])  # children of a block do not wait for each other

@@ -9,7 +9,7 @@ from agentnb.workflow.places import Places
 from agentnb.workflow.problems import Problems
 from agentnb.workflow.reference_checks import Read
 from agentnb.workflow.spec import END, ConditionStep, GotoStep, MapStep, Step
-from agentnb.workflow.step_tree import Located, StepTree, lists_in, walk
+from agentnb.workflow.step_tree import Located, StepTree, lists_in, walk, walk_all
 
 DEFERRED = "W_DEFERRED_CONDITION"
 """The code of the warning that a condition names a later step, which then runs first."""
@@ -110,7 +110,7 @@ class FlowChecks:
             what = f"the condition {step.id} waits for {first[-1].id}, but {leaving.id} before it leads elsewhere"
             self._add(step, "condition", what, f"Put the condition after {first[-1].id}")
             return
-        for one in (inner for sibling in first for inner in walk(sibling)):
+        for one in walk_all(first):
             if isinstance(one, ConditionStep) and own & set(self._read_by.get(one.path, ())):
                 self._add(step, "condition", f"the conditions {step.id} and {one.id} wait for each other")
                 return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -50,8 +50,13 @@ def walk(step: Step) -> Iterator[Step]:
     """Yield the step and all steps within it, in the order of the file."""
     yield step
     for steps in lists_in(step):
-        for one in steps:
-            yield from walk(one)
+        yield from walk_all(steps)
+
+
+def walk_all(steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield the steps of a list and all steps within them, in the order of the file."""
+    for step in steps:
+        yield from walk(step)
 
 
 def with_branches(step: Step) -> Iterator[Step]:
@@ -65,18 +70,7 @@ def with_branches(step: Step) -> Iterator[Step]:
 
 def children_of(block: ParallelStep) -> dict[str, Step]:
     """Return the steps that have an output in a block, by id: its children, and those in the branches of its conditions."""
-    found: dict[str, Step] = {}
-    for step in block.steps:
-        _add_with_branches(step, found)
-    return found
-
-
-def _add_with_branches(step: Step, found: dict[str, Step]) -> None:
-    found[step.id] = step
-    if isinstance(step, ConditionStep):
-        for branch in (step.true_, step.false_):
-            for one in branch:
-                _add_with_branches(one, found)
+    return {inner.id: inner for step in block.steps for inner in with_branches(step)}
 
 
 class StepTree:
@@ -120,7 +114,7 @@ class StepTree:
         chain = (*viewer.around, viewer)
         for place, block in enumerate(chain[:-1]):
             if isinstance(block.step, ParallelStep | MapStep):
-                _add_with_branches(chain[place + 1].step, found)
+                found |= {inner.id: inner for inner in with_branches(chain[place + 1].step)}
         return {name: step for name, step in found.items() if not isinstance(step, GotoStep)}
 
 

@@ -36,8 +36,8 @@ from agentnb.workflow.node_states import node_states
 from agentnb.workflow.perform import performers
 from agentnb.workflow.problems import Problem
 from agentnb.workflow.reading import read_workflow
-from agentnb.workflow.spec import Step, WorkflowSpec, WorkflowStep
-from agentnb.workflow.step_tree import walk, with_branches
+from agentnb.workflow.spec import Step, ToolStep, WorkflowSpec, WorkflowStep
+from agentnb.workflow.step_tree import walk_all, with_branches
 from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.tasks.orchestration import task_orchestration
 from agentnb.workflow.tasks.reading import is_task_file, read_task_file
@@ -255,7 +255,7 @@ class Workflow:
     def _check_names(self, made: WorkflowAgents, replies: Replies, agents: Mapping[str, Agent]) -> None:
         """Raise `SettingsError` for a missing tool, and for replies of nobody: who was meant would call a model."""
         made.check_tools(_tool_names(self.spec.steps))
-        steps = [step for top in self.spec.steps for step in walk(top)]
+        steps = [*walk_all(self.spec.steps)]
         if any(isinstance(step, WorkflowStep) for step in steps):
             return  # they may be for steps of other files
         known = {*self.spec.agents, *agents, *(step.id for step in steps)}
@@ -327,10 +327,9 @@ class _NestedWorkflows:
 
     def check(self, steps: Iterable[Step]) -> None:
         """Find what cannot work in the files, and in those that they name, before anything runs."""
-        for top in steps:
-            for step in walk(top):
-                if isinstance(step, WorkflowStep):
-                    self._workflow(step, step.inputs).orchestration(inputs=step.inputs, **self._settings)
+        for step in walk_all(steps):
+            if isinstance(step, WorkflowStep):
+                self._workflow(step, step.inputs).orchestration(inputs=step.inputs, **self._settings)
 
     def _workflow(self, step: WorkflowStep, inputs: Mapping[str, Any]) -> Workflow:
         path = path_beside(self._source, step.file)
@@ -385,11 +384,5 @@ def tool_names(declared: Declared) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*_tool_names(declared.steps), *of_agents]))
 
 
-def _tool_names(steps: Iterable[Step]) -> Iterable[str]:
-    for step in steps:
-        if step.kind == "tool":
-            yield step.tool  # type: ignore[union-attr]
-        for children in ("steps", "true_", "false_"):
-            yield from _tool_names(getattr(step, children, ()))
-        if step.kind == "map":
-            yield from _tool_names([step.step])  # type: ignore[union-attr]
+def _tool_names(steps: Iterable[Step]) -> list[str]:
+    return [step.tool for step in walk_all(steps) if isinstance(step, ToolStep)]

@@ -41,6 +41,18 @@ def shown(browser: Any, html: str, folder: Path, ground: str = "light", width: i
     return page
 
 
+def check_every_word(browser: Any, folder: Path, subtests: pytest.Subtests, name: str, html: str) -> None:
+    """Every word can be read, on light and dark ground, where the notebook is trusted and where it is not."""
+    for ground in GROUNDS:
+        for trust, form in {"trusted": html, "not trusted": MIXED.sub("", html)}.items():
+            with subtests.test(name, ground=ground, trust=trust):
+                page = shown(browser, form, folder, ground)
+                page.evaluate(OPEN)
+                found = page.locator(".agentnb-run").evaluate(COLOURS)
+                assert len(found) >= 5 and faint(found) == []
+                page.context.close()
+
+
 def test_no_finished_card_is_high_whatever_went_wrong(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, run in finished_runs().items():
         for width in (1400, 700):
@@ -103,14 +115,7 @@ def test_no_word_is_broken_in_its_middle_though_jupyterlab_would(browser: Any, t
 def test_every_word_can_be_read_on_light_and_dark_ground(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, run in finished_runs().items():
         html = run_html(run, details=True)
-        for ground in GROUNDS:
-            for trust, form in {"trusted": html, "not trusted": MIXED.sub("", html)}.items():
-                with subtests.test(name, ground=ground, trust=trust):
-                    page = shown(browser, form, tmp_path, ground)
-                    page.evaluate(OPEN)
-                    found = page.locator(".agentnb-run").evaluate(COLOURS)
-                    assert len(found) >= 5 and faint(found) == []
-                    page.context.close()
+        check_every_word(browser, tmp_path, subtests, name, html)
 
 
 def test_a_page_can_be_read_in_both_schemes(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contrast import COLOURS, faint
 from drawn_workflows import BRANCH, NESTED, finished, spec_of, started, workflow_run
 from test_card_in_lab import card, opened
-from test_finished_card import GROUNDS, MIXED, OPEN, shown
+from test_finished_card import check_every_word
 
 from agentnb.display.html import run_html
 from agentnb.display.states import STEP_STATES
@@ -82,11 +81,4 @@ def test_every_word_of_a_graph_can_be_read_on_light_and_dark_ground(
     failed = [started("outer", "parallel"), started("outer/generator"), finished("outer/generator", "failed", error="No model")]
     forms = {"graph": graph_html(spec, states), "card": run_html(workflow_run(NESTED, failed, "failed"))}
     for name, html in forms.items():
-        for ground in GROUNDS:
-            for trust, form in {"trusted": html, "not trusted": MIXED.sub("", html)}.items():
-                with subtests.test(name, ground=ground, trust=trust):
-                    page = shown(browser, form, tmp_path, ground)
-                    page.evaluate(OPEN)
-                    found = page.locator(".agentnb-run").evaluate(COLOURS)
-                    assert len(found) >= 5 and faint(found) == []
-                    page.context.close()
+        check_every_word(browser, tmp_path, subtests, name, html)

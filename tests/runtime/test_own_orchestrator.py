@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import shutil
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -15,10 +14,11 @@ import own_orchestrator
 import pytest
 from own_orchestrator import progress_line, side_by_side
 from scripted_runs import bare
+from snapshots import Snapshots
 from virtual_time import OnThisLoop
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, ask_person, recover, tool
-from agentnb.core.events import AnyEvent, QuestionAsked, ToolFinished, ToolStarted
+from agentnb.core.events import QuestionAsked, ToolFinished, ToolStarted
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
@@ -30,7 +30,6 @@ from agentnb.policies import Stop
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.steps import StepOrchestrator
-from agentnb.traces.run_file import RunFile
 
 COST = 0.25
 
@@ -286,25 +285,6 @@ def test_two_open_steps_with_one_id_are_refused() -> None:
 
 
 # Killed and recovered
-
-
-class Snapshots(Store):
-    """A store that copies its folder after every event: what a process that dies there leaves behind."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.kept: list[Path] = []
-
-    async def open(self, run_id: str, *, nested: bool = False) -> RunFile:
-        file = await super().open(run_id, nested=nested)
-        append = file.append
-
-        def keep(event: AnyEvent) -> None:
-            append(event)
-            self.kept.append(Path(shutil.copytree(self.folder, self.folder.parent / f"after-{len(self.kept)}")))
-
-        file.append = keep  # type: ignore[method-assign]
-        return file
 
 
 def finished_in(folder: Path) -> Counter[str]:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from snapshots import Snapshots
 from virtual_time import VirtualTimeLoop
 
 from agentnb import Agent, Run, Store, ToolCall, Workflow, recover
-from agentnb.core.events import AnyEvent
 from agentnb.core.work_events import StepAttempted, StepFinished
 from agentnb.errors import SettingsError, WorkflowError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask
-from agentnb.traces.run_file import RunFile
 
 TEXT = """
 workflow:
@@ -36,25 +34,6 @@ workflow:
   - {id: again, type: condition, condition: "{{ len($steps.first.runs) >= 2 }}", false: {goto: first}}
   - {id: last, type: tool, name: work, args: {what: "{{ $steps.each.output[2] }}"}}
 """
-
-
-class Snapshots(Store):
-    """A store that copies its folder after every event: what a process that dies there leaves behind."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.kept: list[Path] = []
-
-    async def open(self, run_id: str, *, nested: bool = False) -> RunFile:
-        file = await super().open(run_id, nested=nested)
-        append = file.append
-
-        def keep(event: AnyEvent) -> None:
-            append(event)
-            self.kept.append(Path(shutil.copytree(self.folder, self.folder.parent / f"after-{len(self.kept)}")))
-
-        file.append = keep  # type: ignore[method-assign]
-        return file
 
 
 class Work:

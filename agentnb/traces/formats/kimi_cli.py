@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agentnb.core.messages import AnyPart, Text, Thinking
+from agentnb.core.messages import Text
 from agentnb.detect.run import Run
 from agentnb.traces.formats import openai_chat
-from agentnb.traces.formats.content import parts_of, time_of
+from agentnb.traces.formats.content import time_of
+from agentnb.traces.formats.kimi_parts import kimi_parts
 from agentnb.traces.formats.session_log import Reply, SessionLog, count_of, first_records, known, text_of
 from agentnb.traces.trace_file import TraceFile
 
@@ -61,7 +62,7 @@ def _count(log: SessionLog, record: dict[str, Any]) -> None:
 
 
 def _message(log: SessionLog, role: str, message: dict[str, Any]) -> None:
-    parts, at = _parts(message.get("content")), time_of(message.get("timestamp"))
+    parts, at = kimi_parts(message.get("content")), time_of(message.get("timestamp"))
     first = parts[0].text if parts and isinstance(parts[0], Text) else ""
     if role == "assistant":
         log.reply(Reply(parts, openai_chat.calls_of(message), at=at))
@@ -75,13 +76,3 @@ def _message(log: SessionLog, role: str, message: dict[str, Any]) -> None:
         log.say(parts, author="system", at=at)
     else:
         raise ValueError(f"the role {role!r} is unknown")
-
-
-def _parts(content: Any) -> list[AnyPart]:
-    found: list[AnyPart] = []
-    for one in content if isinstance(content, list) else [content]:
-        if isinstance(one, dict) and one.get("type") == "think":
-            found.append(Thinking(text_of(one.get("think"))))
-        else:
-            found += parts_of(one)
-    return found

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec.structs import replace
-
-from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
+from agentnb.core.messages import AnyPart, Text, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.traces.formats import openai_chat
 from agentnb.traces.formats.content import parts_of, time_of
+from agentnb.traces.formats.kimi_parts import add_piece
 from agentnb.traces.formats.session_log import Reply, SessionLog, count_of, first_records, known, text_of
 from agentnb.traces.trace_file import TraceFile
 
@@ -113,7 +112,7 @@ class _Session:
         if kind == "step.begin":
             self._now = None
         elif kind == "content.part":
-            self._part(event["part"], at)
+            add_piece(self._reply(at).parts, event["part"])
         elif kind == "tool.call":
             self._reply(at).calls.append(
                 ToolCall(text_of(event.get("name")), event.get("args"), text_of(event.get("toolCallId")))
@@ -131,17 +130,6 @@ class _Session:
         if self._now is None:
             self._now = self.log.reply(Reply(at=at))
         return self._now
-
-    def _part(self, part: dict[str, Any], at: Any) -> None:
-        """Take a piece of what the model thinks or says; pieces of one kind that follow each other are one."""
-        parts = self._reply(at).parts
-        told: list[AnyPart] = [Thinking(text_of(part.get("think")))] if part.get("type") == "think" else parts_of(part)
-        for one in told:
-            last = parts[-1] if parts else None
-            if isinstance(one, Text | Thinking) and isinstance(last, Text | Thinking) and type(last) is type(one):
-                parts[-1] = replace(last, text=last.text + one.text)
-            else:
-                parts.append(one)
 
     def _result(self, event: dict[str, Any], at: Any) -> None:
         result = event.get("result")

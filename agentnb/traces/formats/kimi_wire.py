@@ -10,10 +10,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
+from agentnb.core.messages import ToolCall
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.traces.formats.content import parts_of, time_of
+from agentnb.traces.formats.kimi_parts import add_piece
 from agentnb.traces.formats.run_ids import nested_id, stable_id
 from agentnb.traces.formats.session_log import Reply, SessionLog, count_of, first_records, known, text_of
 from agentnb.traces.trace_file import TraceFile
@@ -92,7 +93,7 @@ class _Agent:
         elif kind == "StepBegin":
             self._now = None
         elif kind == "ContentPart":
-            self._say(payload, at)
+            add_piece(self._reply(at).parts, payload)
         elif kind == "ToolCall":
             made = payload["function"]
             call = ToolCall(text_of(made.get("name")), made.get("arguments") or "", text_of(payload.get("id")))
@@ -116,17 +117,6 @@ class _Agent:
         if self._now is None:
             self._now = self.log.reply(Reply(at=at))
         return self._now
-
-    def _say(self, part: dict[str, Any], at: Any) -> None:
-        """Take a piece of what the model thinks or says; pieces of one kind that follow each other are one."""
-        parts = self._reply(at).parts
-        told: list[AnyPart] = [Thinking(text_of(part.get("think")))] if part.get("type") == "think" else parts_of(part)
-        for one in told:
-            last = parts[-1] if parts else None
-            if isinstance(one, Text | Thinking) and isinstance(last, Text | Thinking) and type(last) is type(one):
-                parts[-1] = replace(last, text=last.text + one.text)
-            else:
-                parts.append(one)
 
     def _add_arguments(self, text: str) -> None:
         calls = self._now.calls if self._now is not None else []
