@@ -7,9 +7,9 @@ import concurrent.futures
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -288,6 +288,7 @@ class CallElicitor(CallClock):
     """Takes what the call prints; None if it is no call of a tool."""
     worker: Work | None = None
     """The plain function of the call, if it runs in a worker thread."""
+    _before: Token[CallElicitor | None]
 
     def __init__(self, elicitation: Elicitation, call_id: str, outer: CallElicitor | None = None) -> None:
         """``outer``: the call whose tool makes this one; its time stands still too while this one asks."""
@@ -297,6 +298,19 @@ class CallElicitor(CallClock):
             outer._inner = (*outer._inner, self)
         self._call_id = call_id
         self._loop = asyncio.get_running_loop()
+
+    def __enter__(self) -> Self:
+        """Begin the work of the call: what asks meanwhile asks through this."""
+        self._before = current_call.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it: open questions are withdrawn, new ones refused."""
+        try:  # noqa: SIM105  # in every call: `suppress` would take longer
+            current_call.reset(self._before)
+        except ValueError:  # a run that was not awaited is closed from another context
+            pass
+        self.close()
 
     async def ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
         """Ask and await the answer, on any event loop."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -326,7 +325,9 @@ class WorkflowEngine(StepOrchestrator):
         """Make one attempt; return why it failed, or None, and the output."""
         limit = None if step.timeout is None else asyncio.timeout(step.timeout)
         try:
-            async with limit or _unlimited:
+            if limit is None:
+                return None, plain_data(await work(Attempt(place, None, nested, is_new)))
+            async with limit:
                 return None, plain_data(await work(Attempt(place, limit, nested, is_new)))
         except (StoreError, Suspended, NothingLeft, LoopLimitReached):
             raise
@@ -382,7 +383,6 @@ class FailedStep(StepFailed):
         super().__init__(f"step {self.failure.step}: {failure.text}", failure.hint)
 
 
-_unlimited = nullcontext()
 _HEAD = frozenset({"seq", "at", "run_id", "parent_id"})
 
 

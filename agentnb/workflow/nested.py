@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from typing import Any
 
 from agentnb.agent.agent import Agent
 from agentnb.detect.run import Run
-from agentnb.runtime.elicitation import CallElicitor, Elicitation, current_call
+from agentnb.runtime.elicitation import CallElicitor, Elicitation
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.steps import Runnable
@@ -27,7 +25,7 @@ class NestedRuns:
         options = RunOptions(suspend=True) if elicitation.suspends else None
         if not attempt.is_new and (before := self._engine.nested_log(attempt.run_id)) is not None:
             options = _answers_for(before, what, elicitation)
-        with self.asks(attempt):
+        with self.asker(attempt):
             run = await self._engine.nested_run(attempt.run_id, what, prompt, options, is_new=attempt.is_new)
         if run.is_suspended:
             raise Suspended("nobody_here")
@@ -38,18 +36,11 @@ class NestedRuns:
         run: Run = await agent.run(prompt, RunOptions(parent=self._engine.log))
         return run
 
-    @contextmanager
-    def asks(self, attempt: Attempt) -> Iterator[CallElicitor]:
-        """What asks in this block asks the person of the run, and the time limit of the step stands still meanwhile."""
+    def asker(self, attempt: Attempt) -> CallElicitor:
+        """Return what asks the person of the run; the time limit of the step stands still meanwhile."""
         asker = self._engine.elicitation.asker(attempt.place.path)
         asker.limit = attempt.limit
-        outer = current_call.set(asker)
-        try:
-            yield asker
-        finally:
-            with suppress(ValueError):  # a run that was not awaited is closed from another context
-                current_call.reset(outer)
-            asker.close()
+        return asker
 
 
 def _answers_for(run: Run, what: Runnable, elicitation: Elicitation) -> RunOptions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +47,9 @@ from agentnb.workflow.tasks.spec import TaskFile
 KEPT = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Workflow:
-    """A workflow that can be run any number of times, also at once: it has no state.
+    """A workflow that can be run any number of times, also at once: no run changes it.
 
     ``spec`` is what was declared; ``agents`` and ``tools`` are those of Python that it was read with.
     """
@@ -235,18 +236,27 @@ class Workflow:
         known = {**(self.agents or {}), **(agents or {})}
         made = WorkflowAgents(self.spec.agents, known, all_tools, model=model, replies=replies, settings=agent_settings)
         self._check_names(made, replies or {}, known)
-        values, waits = self._inputs(inputs), deferred(self.spec.steps)
+        values = self._inputs(inputs)
         opened = _NestedWorkflows(self.spec.source, known, all_tools, {**models, "actions": actions})
         if checks_files:
-            opened.check(self.spec.steps)
+            opened.check(self._steps)
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> WorkflowEngine:
             run = lifecycle.log.run
             begins = rerun_of(run) if run.events else (rerun_from, earlier)
-            return WorkflowEngine(lifecycle, elicitation, self.spec, performers(made, opened), values, waits, *begins)
+            return WorkflowEngine(lifecycle, elicitation, self.spec, performers(made, opened), values, self._deferred, *begins)
 
         logged = self._logged(values, rerun_from, of, len(earlier)) | _needed_again(model, agent_settings)
         return Orchestration(make=make, name=self._name, settings={**logged, **(settings or {})}, **limits)
+
+    @cached_property
+    def _steps(self) -> tuple[Step, ...]:
+        """All steps, those within others too, in the order of the file."""
+        return tuple(walk_all(self.spec.steps))
+
+    @cached_property
+    def _deferred(self) -> dict[str, int]:
+        return deferred(self.spec.steps)
 
     @property
     def _name(self) -> str:
@@ -254,11 +264,10 @@ class Workflow:
 
     def _check_names(self, made: WorkflowAgents, replies: Replies, agents: Mapping[str, Agent]) -> None:
         """Raise `SettingsError` for a missing tool, and for replies of nobody: who was meant would call a model."""
-        made.check_tools(_tool_names(self.spec.steps))
-        steps = [*walk_all(self.spec.steps)]
-        if any(isinstance(step, WorkflowStep) for step in steps):
+        made.check_tools(_tool_names(self._steps))
+        if not replies or any(isinstance(step, WorkflowStep) for step in self._steps):
             return  # they may be for steps of other files
-        known = {*self.spec.agents, *agents, *(step.id for step in steps)}
+        known = {*self.spec.agents, *agents, *(step.id for step in self._steps)}
         for name in replies:
             if name not in known and name.rpartition("/")[2] not in known and not name.rpartition("/")[2].isdecimal():
                 raise SettingsError(f"replies: there is no agent and no step {name}", near(name, sorted(known)))
@@ -326,8 +335,8 @@ class _NestedWorkflows:
         return self._workflow(step, inputs).orchestration(inputs=inputs, checks_files=False, **self._settings)
 
     def check(self, steps: Iterable[Step]) -> None:
-        """Find what cannot work in the files, and in those that they name, before anything runs."""
-        for step in walk_all(steps):
+        """Find what cannot work in the files that these steps run, and in those that they name, before anything runs."""
+        for step in steps:
             if isinstance(step, WorkflowStep):
                 self._workflow(step, step.inputs).orchestration(inputs=step.inputs, **self._settings)
 
@@ -381,8 +390,8 @@ def tool_names(declared: Declared) -> tuple[str, ...]:
     if isinstance(declared, TaskFile):
         return declared.tool_names
     of_agents = (name for one in declared.agents.values() for name in one.tools)
-    return tuple(dict.fromkeys([*_tool_names(declared.steps), *of_agents]))
+    return tuple(dict.fromkeys([*_tool_names(walk_all(declared.steps)), *of_agents]))
 
 
 def _tool_names(steps: Iterable[Step]) -> list[str]:
-    return [step.tool for step in walk_all(steps) if isinstance(step, ToolStep)]
+    return [step.tool for step in steps if isinstance(step, ToolStep)]
