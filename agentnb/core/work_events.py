@@ -64,6 +64,8 @@ class StepFinished(Event, frozen=True, kw_only=True, tag="step_finished", gc=Fal
     """The variables that it set, in a task file."""
     words: tuple[str, ...] = ()
     """Of a failure: the words that it has for ``retry.on``, and ``final`` if no other attempt is to be made."""
+    reason: str = ""
+    """Why it was cancelled although its run went on; empty if with its run."""
 
 
 class BranchTaken(Event, frozen=True, kw_only=True, tag="branch_taken", gc=False):

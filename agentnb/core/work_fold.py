@@ -56,7 +56,7 @@ def _step_finished(run: RunState, event: w.StepFinished) -> None:
         before.nested,
         event.output,
         event.error,
-        before.reason,
+        event.reason or before.reason,
         event.attempts,
         before.times,
         event.seconds,

@@ -228,6 +228,7 @@ class StepOrchestrator:
         attempts: int = 1,
         sets: Any = None,
         words: tuple[str, ...] = (),
+        reason: str = "",
     ) -> None:
         began = self._started.pop(step, None)
         if began is None:
@@ -242,6 +243,7 @@ class StepOrchestrator:
             seconds=perf_counter() - began,
             sets=sets or {},
             words=words,
+            reason=reason,
         )
 
     async def _run(self, step: str, what: Runnable, prompt: str, options: RunOptions, *, kind: str, title: str) -> Run:

@@ -11,10 +11,10 @@ from agentnb.core.questions import TEXT
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, UnknownTool, near
 from agentnb.runtime.steps import Runnable
-from agentnb.workflow.engine import Attempt, FailedStep, Place, WorkflowEngine
+from agentnb.workflow.engine import Attempt, Place, WorkflowEngine
 from agentnb.workflow.nested import NestedRuns
 from agentnb.workflow.spec import Retry
-from agentnb.workflow.step_failures import StepEndedBadly, of_run
+from agentnb.workflow.step_failures import FailedStep, StepEndedBadly, of_run
 from agentnb.workflow.step_questions import StepQuestions
 from agentnb.workflow.tasks.actions import ActionCall, ActionTable, ToolAnswer
 from agentnb.workflow.tasks.execution import Execution
