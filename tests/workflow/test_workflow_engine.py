@@ -107,13 +107,22 @@ def test_tools_are_called_with_values_and_fail_their_step_by_their_code(subtests
         "output": {"station": "brest", "rows": [1, 2]},
         "runs": [{"output": {"station": "brest", "rows": [1, 2]}, "attempts": 1}],
     }
-    for on, tries in [("[tool_error]", 3), ("[timeout]", 1), ("['/such table/']", 3), ("['/such chair/']", 1)]:
-        with subtests.test(on):
+    for name, on, tries, error in [
+        ("bad", "[tool_error]", 3, "no such table"),
+        ("bad", "[timeout]", 1, "no such table"),
+        ("bad", "['/such table/']", 3, "no such table"),
+        ("bad", "['/such chair/']", 1, "no such table"),
+        ("bad", "[failed]", 3, "no such table"),
+        ("count", "[invalid_arguments]", 3, "rows"),
+        ("count", "[tool_error]", 3, "rows"),
+        ("count", "[declined]", 1, "rows"),
+    ]:
+        with subtests.test(name, on=on):
             failed = played(
-                with_tools(f"  - {{id: x, type: tool, name: bad, retry: {{max_attempts: 2, on: {on}}}}}", bad), "", {}
+                with_tools(f"  - {{id: x, type: tool, name: {name}, retry: {{max_attempts: 2, on: {on}}}}}", bad, count), "", {}
             )
             assert failed.step_records["x"].attempts == tries
-            assert failed.error is not None and "no such table" in failed.error.message
+            assert failed.error is not None and error in failed.error.message
     with pytest.raises(SettingsError, match='no tool "nowhere"'):
         with_tools("  - {type: tool, name: nowhere}", table).run_sync()
 
@@ -183,7 +192,7 @@ def test_a_timeout_fails_the_attempt_and_time_to_ask_the_person_does_not_count()
     assert run.error is not None and "did not end within 5 s" in run.error.message
 
     async def late(question: Any) -> Any:
-        await asyncio.sleep(1000)
+        await asyncio.sleep(20)
         return True
 
     asked = with_tools("  - {id: h, type: human, ask: Go on?, confirm: true, timeout: 5}")
