@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ from workflow_examples import played, ran, waits
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, Workflow, tables
 from agentnb.core.events import ToolProgress
+from agentnb.core.messages import Message, Text
+from agentnb.core.usage import Usage
 from agentnb.core.work_events import BranchTaken, StepFinished, StepStarted
 from agentnb.errors import SettingsError, WorkflowError
 from agentnb.models import ScriptedModel
+from agentnb.models.model import Reply
 from agentnb.tools.tool import ToolContext
 from agentnb.workflow.loops import LoopCounters, LoopLimitReached
 
@@ -146,6 +150,11 @@ def test_children_meet_and_a_map_is_bounded(tmp_path: Path) -> None:
 
     text = "  - {type: parallel, id: p, steps: [" + ", ".join(f"{{id: m{n}, type: tool, name: meet}}" for n in range(3)) + "]}"
     assert played(with_tools(text, meet), "", {}).status == "completed"
+    children = ", ".join(f"{{id: c{n}, type: tool, name: count, args: {{item: 1, index: {n}}}}}" for n in range(12))
+    for bound, given in ((12, ""), (2, "max_concurrency: 2, ")):
+        most[0] = 0
+        run = played(with_tools(f"  - {{id: p, type: parallel, {given}steps: [{children}]}}", count), "", {})
+        assert (most[0], run.text.split()) == (bound, [str(10 + n) for n in range(12)])
     for bound, given in ((8, ""), (3, ", max_concurrency: 3")):
         most[0] = 0
         items = json.dumps([*range(20)])
@@ -280,6 +289,55 @@ def test_a_condition_reads_what_is_true_and_refuses_the_rest(subtests: pytest.Su
                 assert run.error is not None and way in run.error.message
 
 
+@pytest.mark.req("R4.27", "R4.31")
+def test_before_another_attempt_it_waits_as_long_as_it_says_and_a_little_longer() -> None:
+    at: list[float] = []
+
+    async def bad() -> str:
+        """Fail."""
+        at.append(asyncio.get_running_loop().time())
+        raise ValueError("no")
+
+    retry = "{max_attempts: 5, backoff: exponential, initial_delay_seconds: 1, max_delay_seconds: 5}"
+    run = played(with_tools(f"  - {{id: x, type: tool, name: bad, retry: {retry}}}", bad), "", {})
+    assert waits(run) == {"x": [1, 2, 4, 5, 5]}
+    longer = [(after - before) / wait for (before, after), wait in zip(pairwise(at), waits(run)["x"], strict=True)]
+    assert all(1 <= one <= 1.11 for one in longer) and len({round(one, 4) for one in longer}) > 1
+
+
+@pytest.mark.req("R4.31")
+def test_a_budget_is_shared_by_all_branches_and_what_is_used_up_is_not_tried_again(subtests: pytest.Subtests) -> None:
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    def agent(name: str, said: Any = None, **limits: Any) -> Agent:
+        words = Reply(Message("assistant", (said or Text(name),)), usage=Usage(cost=0.25), stop_reason="end_turn")
+        return Agent(ScriptedModel([words] * 4), tools=[look], name=name, guidance="off", todos=False, **limits)
+
+    text = """
+limits: {budget: 0.5}
+workflow:
+  - {id: p, type: parallel, steps: [{id: x, type: agent, name: a}, {id: y, type: agent, name: b}]}
+  - {id: z, type: agent, name: c, retry: {max_attempts: 3}, on_error: {continue: nothing}}
+"""
+    workflow = Workflow.from_yaml(text, agents={name: agent(name) for name in "abc"})
+    for name, budget, end in [("of the file", None, "limited"), ("instead of it", 1.0, "completed")]:
+        with subtests.test(name):
+            run = asyncio.run(workflow.orchestration(budget=budget).run("Go", RunOptions(show=False)))
+            assert (run.status, "z" in run.steps) == (end, end == "completed")
+            assert run.steps["p"]["order"] == ["x", "y"]
+            assert budget is not None or (run.stop_reason, run.step_records["z"].status) == ("budget", "skipped")
+    with subtests.test("of a step"):
+        one = "workflow:\n  - {id: x, type: agent, name: a, retry: {max_attempts: 3}}\n"
+        run = played(Workflow.from_yaml(one, agents={"a": agent("a", ToolCall("look", {}), budget=0.1)}), "Go", {})
+        assert (run.status, run.step_records["x"].attempts, run.step_records["x"].error) == (
+            "failed",
+            1,
+            "its run ended as limited: budget",
+        )
+
+
 @pytest.mark.req("R4.31")
 def test_what_cannot_work_and_what_was_stopped_is_not_tried_again(tmp_path: Path) -> None:
     text = '  - {id: x, type: agent, name: a, prompt: "{{ $inputs.who }}", retry: {max_attempts: 5}}'
@@ -361,6 +419,15 @@ def test_agents_of_python_replace_those_of_the_file() -> None:
         "Go", agents={"a": bare_agent("Mine.")}, model="simulated:disciplined"
     )
     assert replaced.text == "Mine."
+
+
+def test_replies_are_for_a_step_else_for_its_agent_and_an_agent_goes_on_with_its_own() -> None:
+    text = "\n  - {id: x, type: agent, name: a}\n  - {id: y, type: agent, name: a}\n  - {id: z, type: agent, name: a}"
+    run = played(steps(text), "Go", {"a": ["one", "two"], "y": ["mine"]})
+    assert [run.steps[name]["output"] for name in "xyz"] == ["one", "mine", "two"]
+    agents = "agents: {a: {instruction: 'About {{ $prompt }}', replies: [one, two, three]}}"
+    run = asyncio.run(Workflow.from_yaml(f"{agents}\nworkflow:{text}\n").run("Go", show=False))
+    assert [run.steps[name]["output"] for name in "xyz"] == ["one", "two", "three"]
 
 
 @pytest.mark.req("R4.32")
