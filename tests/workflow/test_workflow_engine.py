@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -262,7 +263,10 @@ def test_the_way_through_is_the_same_each_time_and_end_ends_it() -> None:
 """.replace('  - {id: never, type: condition, condition: "true", true: {goto: x}}\n', "")
     )
     for said, order in (("go", ["x", "c", "y", "z"]), ("no", ["x", "c", "z"])):
-        assert ran(played(workflow, "Go", {"x": [said], "y": ["Y"], "z": ["Z"]})) == order
+        run = played(workflow, "Go", {"x": [said], "y": ["Y"], "z": ["Z"]})
+        assert ran(run) == order
+        taken = [(event.step, event.to) for event in run.events if isinstance(event, BranchTaken)]
+        assert taken == [("c", "true" if said == "go" else "false")]
     failing = [played(workflow, "Go", {"x": ["go"], "y": [{"error": "refused"}]}) for _ in range(2)]
     first, second = [(one.status, one.error and one.error.message, one.step_context) for one in failing]
     assert first == second and first[0] == "failed" and first[2]["order"] == ["x", "c"]
@@ -330,7 +334,10 @@ workflow:
             assert budget is not None or (run.stop_reason, run.step_records["z"].status) == ("budget", "skipped")
     with subtests.test("of a step"):
         one = "workflow:\n  - {id: x, type: agent, name: a, retry: {max_attempts: 3}}\n"
-        run = played(Workflow.from_yaml(one, agents={"a": agent("a", ToolCall("look", {}), budget=0.1)}), "Go", {})
+        looking = agent("a", ToolCall("look", {}))
+        shared = played(Workflow.from_yaml(f"limits: {{budget: 0.1}}\n{one}", agents={"a": looking}), "Go", {})
+        assert (shared.status, shared.stop_reason, shared.step_records["x"].attempts) == ("limited", "budget", 1)
+        run = played(Workflow.from_yaml(one, agents={"a": replace(looking, budget=0.1)}), "Go", {})
         assert (run.status, run.step_records["x"].attempts, run.step_records["x"].error) == (
             "failed",
             1,
