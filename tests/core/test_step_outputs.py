@@ -53,6 +53,7 @@ def test_a_block_counts_as_a_whole_and_forgets_what_a_failed_attempt_gave() -> N
     outputs = StepOutputs()
     start(outputs, "b", ("left", "right"))
     finish(outputs, "b/left", "one", parent="b")
+    finish(outputs, "b/branch", "not taken again", parent="b")
     assert dict(outputs.steps) == {}
     start(outputs, "b", ("left", "right"))
     finish(outputs, "b/right", "two", parent="b")
@@ -67,3 +68,9 @@ def test_a_block_counts_as_a_whole_and_forgets_what_a_failed_attempt_gave() -> N
         "attempts": 2,
     }
     assert outputs.text == "three\n\ntwo"
+    start(outputs, "b", ("left", "right"))
+    finish(outputs, "b/left", "four", parent="b")
+    finish(outputs, "b", "", kind="parallel")
+    assert [one["output"] for one in outputs.steps["b"]["outputs"]["left"]["runs"]] == ["three", "four"]
+    finish(outputs, "enough", "true", kind="condition")
+    assert outputs.text == "four"

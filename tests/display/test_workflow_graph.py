@@ -85,6 +85,13 @@ def test_no_text_becomes_markup(name: str, condition: str, error: str) -> None:
     assert all(ord(letter) >= 32 for letter in html)
 
 
+def test_each_step_is_one_line_of_an_outline_and_nothing_in_it_controls_a_terminal() -> None:
+    odd = "odd\x1b[2J\r\nname"
+    steps = (ToolStep(id=odd, path=odd, tool=odd), ConditionStep(id="c", path="c", condition=odd))
+    lines = graph_text(WorkflowSpec(steps=steps), {odd: NodeState("failed", error="no\nluck\x07"), "c": NodeState()})
+    assert len(lines.split("\n")) == 3 and lines.replace("\n", "").isprintable()
+
+
 def test_a_large_workflow_is_a_small_picture() -> None:
     spec = WorkflowSpec(steps=tuple(ToolStep(id=f"t{n}", path=f"t{n}", tool="x" * 50_000) for n in range(2_000)))
     assert len(graph_html(spec)) < 40_000

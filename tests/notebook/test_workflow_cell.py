@@ -113,6 +113,49 @@ def test_a_failed_workflow_says_how_to_begin_at_the_step_and_that_works(kernel: 
     assert kernel.value("calls, tides.prompt, tides.text") == "(['brest', 'mended'], 'Tides', 'it answered')"
 
 
+FREE_TEXT = """
+agents:
+  writer: {replies: ['{"ok": true}', '{"ok": true}']}
+workflow:
+  - {id: draft, type: agent, name: writer}
+  - {id: check, type: condition, condition: "{{ $steps.draft.output.ok }}", true: {type: tool, name: fetch, args: {station: a}}}
+"""
+
+
+def test_a_cell_warns_before_it_runs_refuses_with_strict_and_runs_nothing_with_dry(kernel: Any) -> None:
+    kernel.run("calls.clear()")
+    warned = kernel.run(f"%%workflow -t fetch -o warned\n{FREE_TEXT}")
+    assert warned.status == "ok" and "W_UNDECLARED_PATH" in warned.printed and "Using" not in warned.printed
+    strict = kernel.run(f"%%workflow -t fetch -o strict --strict\n{FREE_TEXT}")
+    assert strict.status == "error" and "W_UNDECLARED_PATH" in strict.error
+    dry = kernel.run(f"%%workflow -t fetch -o dry --dry\n{FREE_TEXT}")
+    assert dry.status == "ok" and "draft  agent writer" in str(dry.outputs)
+    assert kernel.value("calls, [name in globals() for name in ('warned', 'strict', 'dry')]") == "(['a'], [True, False, False])"
+
+
+def test_agents_are_variables_unless_the_file_has_one_of_that_name(kernel: Any) -> None:
+    model = "__import__('agentnb').models.ScriptedModel(['Of the notebook.'] * 2)"
+    kernel.run(f"import agentnb\nwriter = agentnb.Agent({model})\nhelper = agentnb.Agent({model})")
+    steps = "workflow: [{id: w, type: agent, name: writer}, {id: h, type: agent, name: helper}]"
+    cell = kernel.run(f"%%workflow -o mixed\nagents: {{writer: {{replies: [Of the file.]}}}}\n{steps}")
+    assert cell.status == "ok", cell.error
+    assert kernel.value("mixed.steps['w']['output'], mixed.steps['h']['output']") == "('Of the file.', 'Of the notebook.')"
+    kernel.run("del writer, helper")
+    told = kernel.run(
+        "%%workflow -o stood_in\nagents: {writer: {instruction: Write.}}\nworkflow: [{type: agent, name: writer}]"
+    )
+    assert told.status == "ok" and "Using simulated:disciplined" in told.printed
+
+
+def test_what_a_cell_expects_may_be_about_its_steps(kernel: Any) -> None:
+    table = "workflow: [{id: table, type: tool, name: fetch, args: {station: a}}]"
+    held = kernel.run(f'%%workflow -t fetch -o held --expect "steps.table.attempts == 1"\n{table}')
+    assert held.status == "ok" and "✓ steps.table.attempts == 1" in held.shown
+    broken = kernel.run(f'%%workflow -t fetch -o broken --expect "steps.table.attempts > 1"\n{table}')
+    assert broken.status == "error" and "steps.table.attempts is 1" in broken.error
+    assert kernel.value("broken.status") == "completed"
+
+
 def test_a_list_of_runs_counts_the_steps_of_a_workflow(kernel: Any) -> None:
     kernel.run("%%workflow -t fetch -o listed\nworkflow: [{type: tool, name: fetch, args: {station: a}}]")
     listed = kernel.value("__import__('agentnb').load_traces('.agentnb/runs')")

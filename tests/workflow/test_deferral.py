@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from agentnb.workflow.deferral import deferred
@@ -13,6 +15,10 @@ WAIT = (
     '  - id: {0}\n    type: condition\n    condition: "{{{{ $steps.{1} }}}}"\n'
     "    true: {{id: {0}_yes, type: tool, name: work}}\n"
 ).format
+
+
+def indented(steps: str) -> str:
+    return textwrap.indent(steps, "    ")
 
 
 def work(what: str = "") -> bool:
@@ -29,6 +35,19 @@ def test_what_a_warning_says_will_run_first_does(subtests: pytest.Subtests) -> N
             TOOL("a") + WAIT("c", "d_yes.output") + WAIT("d", "a.output"),
             {"c": 1},
             ["a", "d", "d_yes", "c", "c_yes"],
+        ),
+        "the last of two": (
+            WAIT("c", "b.output && $steps.a.output") + TOOL("a") + TOOL("b") + TOOL("d"),
+            {"c": 2},
+            ["a", "b", "c", "c_yes", "d"],
+        ),
+        "within a branch": (
+            TOOL("a")
+            + WAIT("o", "a.output").partition("    true: ")[0]
+            + "    true:\n"
+            + indented(WAIT("c", "b.output") + TOOL("b")),
+            {"c": 1},
+            ["a", "o", "b", "c", "c_yes"],
         ),
         "none": (TOOL("a") + WAIT("c", "a.output") + TOOL("b"), {}, ["a", "c", "c_yes", "b"]),
     }

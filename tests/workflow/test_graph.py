@@ -53,6 +53,14 @@ workflow:
         'workflow: [{id: c, type: condition, condition: "{{ ( }}", true: {goto: end}}, {id: a, type: agent, name: a}]',
         {("c", EXIT, "true", False), ("c", "a", "false", False), ("a", EXIT, "", False)},
     ),
+    "a step with end ends the workflow": (
+        """
+workflow:
+  - {id: c, type: condition, condition: "{{ true }}", true: {id: a, type: agent, name: a, end: true}}
+  - {id: b, type: agent, name: b}
+""",
+        {("c", "a", "true", False), ("a", EXIT, "", False), ("c", "b", "false", False), ("b", EXIT, "", False)},
+    ),
     "both branches may lead to the same step": (
         'workflow: [{id: c, type: condition, condition: "{{ true }}"}, {id: a, type: agent, name: a}]',
         {("c", "a", "true / false", False), ("a", EXIT, "", False)},

@@ -89,6 +89,10 @@ def test_the_first_failure_is_raised_and_has_the_others_that_failed_with_it() ->
         assert error.what == f"step {first}: ValueError: bad after 1 s"
         assert [(one.id, one.error) for one in error.others] == [(others[0], "ValueError: bad after 1 s")]
         assert statuses(error.run)["p/late"] == "cancelled"
+    both = raised(steps("  - {id: p, type: parallel, steps: [{id: x, type: tool, name: bad}, {id: y, type: tool, name: bad}]}"))
+    assert isinstance(both.run, Run)
+    order = [event.step for event in both.run.events if isinstance(event, StepFinished) and event.status == "failed"]
+    assert ([both.what.split(":")[0], *(one.id for one in both.others)], len(order)) == ([f"step {order[0]}", order[1]], 3)
     alone = raised(steps("  - {id: e, type: tool, name: bad, on_error: {continue: 1}}\n  - {id: x, type: tool, name: bad}"))
     assert alone.others == ()
 

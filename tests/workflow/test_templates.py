@@ -37,6 +37,7 @@ STEPS: dict[str, Any] = {
         "order": ["one", "inner"],
         "attempts": 3,
     },
+    "odd": {"outputs": {"order": {"agent": "a", "output": "Tea.", "runs": []}}, "order": ["order"], "attempts": 1},
 }
 SCOPE = Scope(steps=STEPS, prompt="Fog", inputs={"lang": {"code": "fr"}, "empty": None}, item={"n": [4, 5], "a-b": 7}, index=1)
 
@@ -96,6 +97,8 @@ def test_paths_lead_to_values(subtests: pytest.Subtests) -> None:
         "$steps.par.outputs[$index].order[0]": "two",
         "$steps.par.attempts > 2 && 'one' in $steps.par.order": True,
         "$steps.par.outputs": STEPS["par"]["outputs"],
+        "$steps.odd.order": ["order"],
+        "$steps.odd.outputs.order.output": "Tea.",
         '"a $steps.x }} b"': "a $steps.x }} b",
         "$steps.par.order == $steps.par.order": True,
     }

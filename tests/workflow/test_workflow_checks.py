@@ -76,6 +76,15 @@ def test_the_error_lists_each_problem_with_file_and_line() -> None:
         read_workflow("workflow: []")
 
 
+def test_of_very_many_problems_the_first_fifty_are_listed_and_each_is_told_once() -> None:
+    with pytest.raises(WorkflowProblems) as caught:
+        read_workflow("workflow:\n" + "  - {type: nothing}\n" * 60)
+    shown = str(caught.value).splitlines()
+    assert (len(shown), shown[0][:7], shown[-1], len(caught.value.problems)) == (51, "line 2:", "... and 10 more", 60)
+    twice = '  - {type: agent, name: writer, prompt: "{{ $steps.gone.output }} or {{ $steps.gone.output }}"}'
+    assert len(found_in(AGENTS + twice)) == 1
+
+
 @pytest.mark.req("R4.4")
 def test_a_wrong_name_in_an_instruction_is_found_before_anything_runs() -> None:
     text = (EXAMPLES / "templates.yaml").read_text(encoding="utf-8")
@@ -271,6 +280,24 @@ def test_siblings_in_a_block_do_not_see_each_other_and_steps_of_one_branch_do() 
     assert "runs at the same time" in str(problem)
     branch = '[{id: a, type: agent, name: writer}, {id: b, type: agent, name: writer, prompt: "{{ $steps.a.output }}"}]'
     assert found_in(AGENTS + block.format(f"{{type: condition, condition: 'true', true: {branch}}}")) == []
+    waiting = '  - {id: par, type: parallel, steps: [{type: condition, condition: "{{ $steps.one.output }}"}, ONE]}\n'
+    one = "{id: one, type: agent, name: writer}"
+    (problem,) = found_in(AGENTS + waiting.replace("ONE", one), strict=True)
+    assert "runs at the same time" in str(problem)
+
+
+def test_an_agent_of_python_is_not_checked_by_what_the_file_says_of_that_name() -> None:
+    text = AGENTS.replace("Write.", "'{{ $steps.gone.output }}'")
+    steps = '  - {id: qa, type: agent, name: judge}\n  - {type: agent, name: writer, prompt: "{{ $steps.qa.output.okay }}"}\n'
+    assert len(found_in(text + steps)) == 1 and len(found_in(text + steps, agents=["writer"])) == 1
+    assert found_in(text + steps, agents=["writer", "judge"]) == []
+
+
+def test_an_instruction_may_read_what_any_step_of_its_agent_sees() -> None:
+    text = AGENTS.replace("Write.", "'{{ $item }}'") + "  - {id: first, type: agent, name: writer}\n"
+    assert found_in(f"{text}  - {{id: each, type: map, over: [1], step: {{type: agent, name: writer}}}}\n") == []
+    (problem,) = found_in(text)
+    assert "Only the step of a map" in str(problem)
 
 
 def test_paths_that_a_structured_output_does_not_declare_are_warnings(subtests: pytest.Subtests) -> None:
@@ -283,6 +310,23 @@ def test_paths_that_a_structured_output_does_not_declare_are_warnings(subtests: 
             (warning,) = found_in(AGENTS + BLOCKS.replace("PROMPT", f"{{{{ {path} }}}}"))
             assert (warning.line, warning.code) == (LAST, "W_UNDECLARED_PATH")
             assert [word for word in words if word not in str(warning)] == [], str(warning)
+
+
+def test_a_path_is_not_doubted_where_a_schema_does_not_say_all(subtests: pytest.Subtests) -> None:
+    for more in ("anyOf: [{}]", "oneOf: [{}]", "allOf: [{}]", "$ref: '#'", "patternProperties: {x: {}}"):
+        with subtests.test(more):
+            text = AGENTS.replace(
+                "judge: {structured_output: {type: object,", f"judge: {{structured_output: {{type: object, {more},"
+            )
+            assert more in text and found_in(text + BLOCKS.replace("PROMPT", "{{ $steps.qa.output.okay }}")) == []
+
+
+def test_steps_that_only_an_error_or_a_condition_leads_to_are_reached() -> None:
+    caught = "  - {id: a, type: agent, name: writer, end: true, on_error: {goto: c}}\n  - {id: c, type: agent, name: writer}\n"
+    assert found_in(AGENTS + caught) == []
+    both = '{id: c, type: condition, condition: "{{ $steps.b.output }}", true: {goto: end}, false: {goto: end}}'
+    found = found_in(f"{AGENTS}  - {both}\n  - {{id: b, type: agent, name: writer}}\n")
+    assert [one.code for one in found] == ["W_DEFERRED_CONDITION"]
 
 
 def test_inputs_are_known_where_they_are_declared() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,12 @@ from workflow_examples import played, ran, waits
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, Workflow, tables
 from agentnb.core.events import ToolProgress
+from agentnb.core.messages import Message, Text
+from agentnb.core.usage import Usage
 from agentnb.core.work_events import BranchTaken, StepFinished, StepStarted
 from agentnb.errors import SettingsError, WorkflowError
 from agentnb.models import ScriptedModel
+from agentnb.models.model import Reply
 from agentnb.tools.tool import ToolContext
 from agentnb.workflow.loops import LoopCounters, LoopLimitReached
 
@@ -107,13 +112,22 @@ def test_tools_are_called_with_values_and_fail_their_step_by_their_code(subtests
         "output": {"station": "brest", "rows": [1, 2]},
         "runs": [{"output": {"station": "brest", "rows": [1, 2]}, "attempts": 1}],
     }
-    for on, tries in [("[tool_error]", 3), ("[timeout]", 1), ("['/such table/']", 3), ("['/such chair/']", 1)]:
-        with subtests.test(on):
+    for name, on, tries, error in [
+        ("bad", "[tool_error]", 3, "no such table"),
+        ("bad", "[timeout]", 1, "no such table"),
+        ("bad", "['/such table/']", 3, "no such table"),
+        ("bad", "['/such chair/']", 1, "no such table"),
+        ("bad", "[failed]", 3, "no such table"),
+        ("count", "[invalid_arguments]", 3, "rows"),
+        ("count", "[tool_error]", 3, "rows"),
+        ("count", "[declined]", 1, "rows"),
+    ]:
+        with subtests.test(name, on=on):
             failed = played(
-                with_tools(f"  - {{id: x, type: tool, name: bad, retry: {{max_attempts: 2, on: {on}}}}}", bad), "", {}
+                with_tools(f"  - {{id: x, type: tool, name: {name}, retry: {{max_attempts: 2, on: {on}}}}}", bad, count), "", {}
             )
             assert failed.step_records["x"].attempts == tries
-            assert failed.error is not None and "no such table" in failed.error.message
+            assert failed.error is not None and error in failed.error.message
     with pytest.raises(SettingsError, match='no tool "nowhere"'):
         with_tools("  - {type: tool, name: nowhere}", table).run_sync()
 
@@ -137,6 +151,11 @@ def test_children_meet_and_a_map_is_bounded(tmp_path: Path) -> None:
 
     text = "  - {type: parallel, id: p, steps: [" + ", ".join(f"{{id: m{n}, type: tool, name: meet}}" for n in range(3)) + "]}"
     assert played(with_tools(text, meet), "", {}).status == "completed"
+    children = ", ".join(f"{{id: c{n}, type: tool, name: count, args: {{item: 1, index: {n}}}}}" for n in range(12))
+    for bound, given in ((12, ""), (2, "max_concurrency: 2, ")):
+        most[0] = 0
+        run = played(with_tools(f"  - {{id: p, type: parallel, {given}steps: [{children}]}}", count), "", {})
+        assert (most[0], run.text.split()) == (bound, [str(10 + n) for n in range(12)])
     for bound, given in ((8, ""), (3, ", max_concurrency: 3")):
         most[0] = 0
         items = json.dumps([*range(20)])
@@ -183,7 +202,7 @@ def test_a_timeout_fails_the_attempt_and_time_to_ask_the_person_does_not_count()
     assert run.error is not None and "did not end within 5 s" in run.error.message
 
     async def late(question: Any) -> Any:
-        await asyncio.sleep(1000)
+        await asyncio.sleep(20)
         return True
 
     asked = with_tools("  - {id: h, type: human, ask: Go on?, confirm: true, timeout: 5}")
@@ -244,7 +263,10 @@ def test_the_way_through_is_the_same_each_time_and_end_ends_it() -> None:
 """.replace('  - {id: never, type: condition, condition: "true", true: {goto: x}}\n', "")
     )
     for said, order in (("go", ["x", "c", "y", "z"]), ("no", ["x", "c", "z"])):
-        assert ran(played(workflow, "Go", {"x": [said], "y": ["Y"], "z": ["Z"]})) == order
+        run = played(workflow, "Go", {"x": [said], "y": ["Y"], "z": ["Z"]})
+        assert ran(run) == order
+        taken = [(event.step, event.to) for event in run.events if isinstance(event, BranchTaken)]
+        assert taken == [("c", "true" if said == "go" else "false")]
     failing = [played(workflow, "Go", {"x": ["go"], "y": [{"error": "refused"}]}) for _ in range(2)]
     first, second = [(one.status, one.error and one.error.message, one.step_context) for one in failing]
     assert first == second and first[0] == "failed" and first[2]["order"] == ["x", "c"]
@@ -269,6 +291,58 @@ def test_a_condition_reads_what_is_true_and_refuses_the_rest(subtests: pytest.Su
                 assert (run.status, run.steps["c"]["output"]) == ("completed", way)
             else:
                 assert run.error is not None and way in run.error.message
+
+
+@pytest.mark.req("R4.27", "R4.31")
+def test_before_another_attempt_it_waits_as_long_as_it_says_and_a_little_longer() -> None:
+    at: list[float] = []
+
+    async def bad() -> str:
+        """Fail."""
+        at.append(asyncio.get_running_loop().time())
+        raise ValueError("no")
+
+    retry = "{max_attempts: 5, backoff: exponential, initial_delay_seconds: 1, max_delay_seconds: 5}"
+    run = played(with_tools(f"  - {{id: x, type: tool, name: bad, retry: {retry}}}", bad), "", {})
+    assert waits(run) == {"x": [1, 2, 4, 5, 5]}
+    longer = [(after - before) / wait for (before, after), wait in zip(pairwise(at), waits(run)["x"], strict=True)]
+    assert all(1 <= one <= 1.11 for one in longer) and len({round(one, 4) for one in longer}) > 1
+
+
+@pytest.mark.req("R4.31")
+def test_a_budget_is_shared_by_all_branches_and_what_is_used_up_is_not_tried_again(subtests: pytest.Subtests) -> None:
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    def agent(name: str, said: Any = None, **limits: Any) -> Agent:
+        words = Reply(Message("assistant", (said or Text(name),)), usage=Usage(cost=0.25), stop_reason="end_turn")
+        return Agent(ScriptedModel([words] * 4), tools=[look], name=name, guidance="off", todos=False, **limits)
+
+    text = """
+limits: {budget: 0.5}
+workflow:
+  - {id: p, type: parallel, steps: [{id: x, type: agent, name: a}, {id: y, type: agent, name: b}]}
+  - {id: z, type: agent, name: c, retry: {max_attempts: 3}, on_error: {continue: nothing}}
+"""
+    workflow = Workflow.from_yaml(text, agents={name: agent(name) for name in "abc"})
+    for name, budget, end in [("of the file", None, "limited"), ("instead of it", 1.0, "completed")]:
+        with subtests.test(name):
+            run = asyncio.run(workflow.orchestration(budget=budget).run("Go", RunOptions(show=False)))
+            assert (run.status, "z" in run.steps) == (end, end == "completed")
+            assert run.steps["p"]["order"] == ["x", "y"]
+            assert budget is not None or (run.stop_reason, run.step_records["z"].status) == ("budget", "skipped")
+    with subtests.test("of a step"):
+        one = "workflow:\n  - {id: x, type: agent, name: a, retry: {max_attempts: 3}}\n"
+        looking = agent("a", ToolCall("look", {}))
+        shared = played(Workflow.from_yaml(f"limits: {{budget: 0.1}}\n{one}", agents={"a": looking}), "Go", {})
+        assert (shared.status, shared.stop_reason, shared.step_records["x"].attempts) == ("limited", "budget", 1)
+        run = played(Workflow.from_yaml(one, agents={"a": replace(looking, budget=0.1)}), "Go", {})
+        assert (run.status, run.step_records["x"].attempts, run.step_records["x"].error) == (
+            "failed",
+            1,
+            "its run ended as limited: budget",
+        )
 
 
 @pytest.mark.req("R4.31")
@@ -352,6 +426,15 @@ def test_agents_of_python_replace_those_of_the_file() -> None:
         "Go", agents={"a": bare_agent("Mine.")}, model="simulated:disciplined"
     )
     assert replaced.text == "Mine."
+
+
+def test_replies_are_for_a_step_else_for_its_agent_and_an_agent_goes_on_with_its_own() -> None:
+    text = "\n  - {id: x, type: agent, name: a}\n  - {id: y, type: agent, name: a}\n  - {id: z, type: agent, name: a}"
+    run = played(steps(text), "Go", {"a": ["one", "two"], "y": ["mine"]})
+    assert [run.steps[name]["output"] for name in "xyz"] == ["one", "mine", "two"]
+    agents = "agents: {a: {instruction: 'About {{ $prompt }}', replies: [one, two, three]}}"
+    run = asyncio.run(Workflow.from_yaml(f"{agents}\nworkflow:{text}\n").run("Go", show=False))
+    assert [run.steps[name]["output"] for name in "xyz"] == ["one", "two", "three"]
 
 
 @pytest.mark.req("R4.32")

@@ -64,6 +64,7 @@ def test_scalars_have_the_values_of_yaml_1_2(subtests: pytest.Subtests) -> None:
 
 def test_keys_are_texts_whatever_they_look_like() -> None:
     assert read('true: 1\n"false": 2\non: 3\n4: 5\nNull: 6') == {"true": 1, "false": 2, "on": 3, "4": 5, "Null": 6}
+    assert read("True: 1\nFALSE: 2") == {"true": 1, "false": 2}
 
 
 def test_json_is_read_as_it_is() -> None:

@@ -95,6 +95,13 @@ def test_what_nobody_is_here_to_allow_waits_and_is_asked_for_each_execution(tmp_
     assert tools.called == ["read a.txt", "send ann", "send ann"]
 
 
+def test_what_is_not_allowed_is_not_tried_again() -> None:
+    tools = Tools()
+    text = "approval: deny\nstage:\n  one: {action: mail:send, input: {to: ann}, retry: {maxRetries: 2, delay: 1}}\n"
+    run = played(text, tools=tools.tools)
+    assert (run.status, run.step_records["one"].attempts, tools.called) == ("failed", 1, [])
+
+
 def test_wrong_rules_are_problems() -> None:
     for approval, word in (("always", "deny"), ("{mode: ask, alow: []}", "allow"), ("[ask]", "mapping")):
         with pytest.raises(WorkflowProblems, match=word):

@@ -157,6 +157,54 @@ def test_the_run_waits_for_tasks_in_the_background_and_fails_with_them(subtests:
 
 
 @pytest.mark.req("R1.10")
+def test_what_depends_on_a_block_waits_for_all_its_tasks_and_does_not_begin_if_one_failed(subtests: pytest.Subtests) -> None:
+    text = """
+stage:
+  both:
+    slow: {action: do:wait, async: true, input: {seconds: 5, name: slow}}
+    slower: {action: do:ACTION, async: true, input: {seconds: 9}}
+  after: {dependsOn: both, action: do:give, input: {value: after}}
+"""
+    for action, told in {
+        "wait": ["slow begins", " begins", "slow ends", " ends", "give after"],
+        "fail": ["slow begins", "slow ends", "it fails"],
+    }.items():
+        with subtests.test(action):
+            bench = Bench()
+            run = bench.played(text.replace("ACTION", action))
+            assert (run.status, bench.told) == ("completed" if action == "wait" else "failed", told)
+
+
+@pytest.mark.req("R1.10")
+def test_what_was_cancelled_has_ended_before_the_next_task_begins() -> None:
+    told: list[str] = []
+
+    async def end_late(n: int) -> int:
+        """Take a while to end when cancelled."""
+        try:
+            await asyncio.sleep(n)
+        except asyncio.CancelledError:
+            await asyncio.sleep(3)
+            told.append("cleared up")
+            raise
+        return n
+
+    async def say_on() -> None:
+        """Go on."""
+        told.append("on")
+
+    text = """
+stage:
+  each:
+    emit: {forEach: [1, 50], as: n, task: {one: {action: end:late, input: {n: "${n}"}}}}
+    await: {mode: first}
+  next: {action: say:on}
+"""
+    run = played(text, tools=[end_late, say_on])
+    assert (run.status, told) == ("completed", ["cleared up", "on"])
+
+
+@pytest.mark.req("R1.10")
 def test_a_goto_to_a_task_that_still_runs_waits_for_it() -> None:
     bench = Bench()
     text = """
@@ -246,6 +294,19 @@ stage:
 """
     )
     assert run.variables == {"number": 10, "other": 5, "sum": 15, "whole": "n", "next": 16}
+    text = "stage:\n  one: {action: do:give, input: {value: VALUE}, post: {whole: '${result}'}}\n"
+    for value in ("'{\"a\": NaN}'", "'see {\"a\": 1}'", "'3'"):
+        assert isinstance(Bench().played(text.replace("VALUE", value)).variables["whole"], str)
+
+
+def test_what_a_tool_does_to_its_arguments_changes_no_variable() -> None:
+    async def do_add(list: list[int]) -> int:
+        """Add to the list."""
+        list.append(3)
+        return len(list)
+
+    run = played("init: {list: [1, 2]}\nstage:\n  one: {action: do:add, input: {list: '${list}'}}\n", tools=[do_add])
+    assert (run.text, run.variables) == ("3", {"list": [1, 2]})
 
 
 def test_a_wrong_name_in_post_fails_the_task_and_names_what_there_is() -> None:
@@ -253,6 +314,10 @@ def test_a_wrong_name_in_post_fails_the_task_and_names_what_there_is() -> None:
     assert run.status == "failed"
     assert run.error is not None
     assert all(word in f"{run.error.message} {run.error.hint}" for word in ("sumary", "summary"))
+    text = "stage:\n  one: {post: {a: 1, b: '${query[0]}'}, onError: {action: do:give, input: {value: '${a}'}}}\n"
+    bench = Bench()
+    run = bench.played(text, {"query": []})
+    assert (run.status, run.variables, bench.told) == ("completed", {"query": []}, ["give None"])
 
 
 @pytest.mark.req("R1.8")
@@ -262,7 +327,7 @@ def test_the_first_goto_that_holds_is_taken_and_that_none_held_is_told() -> None
 vars: {n: 0}
 stage:
   one: {post: {n: "${n + 1}"}}
-  two: {goto: [{when: n == 1, task: one}, {when: n == 2, task: four}]}
+  two: {goto: [{when: n == 1, task: one}, {when: n >= 1, task: four}]}
   three: {action: do:give, input: {value: three}}
   four: {goto: {when: n > 5, task: one}}
   five: {goto: {task: end}}

@@ -39,6 +39,13 @@ def test_a_goto_is_a_way_and_what_follows_one_that_is_always_taken_is_not() -> N
         ("main/never", "main/last", (), False),
         ("main/last", "", (), False),
     ]
+    handled = "stage:\n  one: {action: a:b, goto: {task: one}, onError: {action: e:f}}\n  two: {action: c:d}\n"
+    edges = declared_graph(Workflow.from_yaml(handled).declared).edges
+    assert [(edge.source, edge.target, edge.is_back) for edge in edges] == [
+        ("one", "two", False),
+        ("one", "one", True),
+        ("two", "", False),
+    ]
 
 
 def test_the_graph_of_a_run_from_its_log_counts_its_loops(tmp_path: Path) -> None:

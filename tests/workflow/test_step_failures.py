@@ -1,0 +1,77 @@
+"""Why an attempt at a step failed, and the words of ``on`` that ask for another one."""
+
+from __future__ import annotations
+
+import pytest
+from run_builder import RunBuilder
+
+from agentnb import errors
+from agentnb.core.events import ErrorRaised, RunError, RunFinished
+from agentnb.workflow.retry_words import KNOWN_WORDS
+from agentnb.workflow.step_failures import StepFailure, failure_of_logged, of_error, of_run
+
+CLASSES = {
+    "ProviderTimedOut": ("timeout", "provider"),
+    "RateLimited": ("rate_limit",),
+    "ProviderTrouble": ("provider",),
+    "BrokenReply": ("broken_reply",),
+    "ContextOverflow": ("context_overflow", "refused"),
+    "RequestRefused": ("refused",),
+    "KeyRefused": ("refused",),
+}
+
+
+def ended(status: str, reason: str, error: str = "") -> StepFailure:
+    """The failure of a step whose nested run ended so."""
+    built = RunBuilder()
+    if error:
+        built.add(ErrorRaised, error=RunError(error, f"A message of {error}"), where="model")
+    return of_run(built.add(RunFinished, status=status, stop_reason=reason).run)
+
+
+def words(failure: StepFailure) -> set[str]:
+    """The words of ``on`` that ask for another attempt, one by one."""
+    return {word for word in KNOWN_WORDS if failure.is_retried((word,))}
+
+
+@pytest.mark.req("R4.27", "R4.31")
+def test_a_nested_run_is_retried_on_its_status_its_stop_reason_and_its_error(subtests: pytest.Subtests) -> None:
+    cases = {
+        ("limited", "max_rounds"): {"limited", "max_rounds"},
+        ("limited", "max_seconds"): {"limited", "timeout"},
+        ("stopped", "blocked"): {"stopped", "blocked"},
+        ("failed", "error", "RateLimited"): {"failed", "error", "rate_limit"},
+        ("failed", "error", "ProviderTimedOut"): {"failed", "error", "timeout", "provider"},
+        ("failed", "error", "KeyRefused"): {"failed", "error", "refused"},
+        ("failed", "error", "ValueError"): {"failed", "error"},
+        ("failed", "error", "UnknownTool"): set(),
+        ("limited", "budget"): set(),
+        ("limited", "session_budget"): set(),
+        ("cancelled", "cancelled"): set(),
+        ("cancelled", "interrupted"): set(),
+    }
+    for case, expected in cases.items():
+        with subtests.test(case):
+            failure = ended(*case)
+            assert words(failure) == expected
+            assert failure.is_retried(()) is bool(expected)
+
+
+@pytest.mark.req("R4.27", "R4.31")
+def test_an_error_is_retried_on_the_words_of_its_class_unless_it_is_one_of_settings(subtests: pytest.Subtests) -> None:
+    for name, own in CLASSES.items():
+        with subtests.test(name):
+            assert words(of_error(getattr(errors, name)("No."))) == {"failed", "error", *own}
+    for error in (errors.ExpressionError("No value"), errors.UnknownTool("No tool")):
+        with subtests.test(type(error).__name__):
+            assert words(of_error(error)) == set() and not of_error(error).is_retried(())
+    late = of_error(TimeoutError(), 5)
+    assert words(late) == {"timeout"} and late.is_retried(("/within 5 s/",)) and not late.is_retried(("/^within/",))
+    assert words(of_error(TimeoutError("of somebody else"))) == {"failed", "error"}
+
+
+def test_a_failure_from_a_log_is_retried_as_it_was(subtests: pytest.Subtests) -> None:
+    for failure in (of_error(ValueError("no")), of_error(errors.UnknownTool("no")), ended("limited", "max_seconds")):
+        with subtests.test(failure.text):
+            again = failure_of_logged(failure.text, failure.logged_words)
+            assert (again.words, again.is_final, words(again)) == (failure.words, failure.is_final, words(failure))
