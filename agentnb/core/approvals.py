@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.run import RunFacts
 
+ApprovalWord: TypeAlias = Literal["auto", "ask", "never", "read_only"]
+"""How much of what a run does needs the person's permission: its approval mode, as it is typed.
+
+``auto``: what no gate holds up, runs. ``ask``: the person is asked before each call of a tool that does more than read.
+``never``: the person is not asked, and what a gate would ask about is denied. ``read_only``: calls of tools that do more than
+read are denied without a question.
+"""
+AUTO, ASK, NEVER, READ_ONLY = MODES = ("auto", "ask", "never", "read_only")
 APPROVE, DENY, EDIT = "approve", "deny", "edit"
 _REASON = re.compile(rf"\s*(?:{DENY}|no)\s*[:,]\s*(.*\S)\s*", re.IGNORECASE | re.DOTALL)
 _REASON_PATTERN = r"^\s*([Dd][Ee][Nn][Yy]|[Nn][Oo])\s*[:,]\s*\S"

@@ -94,7 +94,7 @@ class _Pending:
             what.check_same(recovered)
         self._what = what
         self._launch = Launch(options, name=what.name, budget=what.budget, recovered=recovered, writer=writer)
-        self._first = self._started(prompt) if recovered is None else resumed(recovered)
+        self._first = self._started(prompt) if recovered is None else resumed(recovered, self._launch.approval_mode)
         self._launch.check_left()
 
     async def run_here(self) -> Run:
@@ -133,7 +133,7 @@ class _Pending:
             prompt=user(encodable(prompt)),
             agent=encodable(what.name),
             model="",
-            settings={**plain_data(dict(what.settings)), **limits},
+            settings={**plain_data(dict(what.settings)), **limits, **self._launch.logged_mode},
             tags=tuple([encodable(one) for one in options.tags]),
             context_type=options.context_type,
             entity=options.entity,

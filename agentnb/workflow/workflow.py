@@ -11,6 +11,7 @@ from typing import Any
 from agentnb.agent.agent import Agent
 from agentnb.agent.settings import name_of_gate
 from agentnb.core import work_events as w
+from agentnb.core.approvals import ApprovalWord
 from agentnb.core.json_schema import plain_data
 from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
@@ -140,7 +141,7 @@ class Workflow:
         actions: Mapping[str, Action] | None = None,
         store: RunStore | None = None,
         watch: Watcher | None = None,
-        approve: Approve | None = None,
+        approve: Approve | ApprovalWord | None = None,
         answer: AnswerQuestion | None = None,
         suspend: bool = False,
         show: bool = True,
@@ -170,10 +171,18 @@ class Workflow:
         options = replace(options or RunOptions(show=show, suspend=suspend), **given)
         return checked(await what.run(prompt, options))
 
-    def start(self, prompt: str = "", options: RunOptions | None = None, **settings: Any) -> LiveRun:
+    def start(
+        self,
+        prompt: str = "",
+        options: RunOptions | None = None,
+        *,
+        approve: Approve | ApprovalWord | None = None,
+        **settings: Any,
+    ) -> LiveRun:
         """Start a run in the background and return a handle on it at once; ``settings`` are those of `orchestration`."""
-        prompt = self._prompt(prompt, settings.get("inputs"))
-        return self.orchestration(**settings).start(prompt, options or RunOptions(can_ask=True))
+        prompt, options = self._prompt(prompt, settings.get("inputs")), options or RunOptions(can_ask=True)
+        options = options if approve is None else replace(options, approve=approve)
+        return self.orchestration(**settings).start(prompt, options)
 
     def run_sync(
         self,
@@ -181,7 +190,7 @@ class Workflow:
         *,
         store: RunStore | None = None,
         watch: Watcher | None = None,
-        approve: Approve | None = None,
+        approve: Approve | ApprovalWord | None = None,
         answer: AnswerQuestion | None = None,
         show: bool = True,
         **settings: Any,

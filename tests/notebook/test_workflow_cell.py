@@ -185,9 +185,9 @@ def test_a_workflow_in_the_background_names_its_open_steps_and_is_stopped(kernel
     assert "is stopped. Continue with %%workflow --rerun-from sleep" in stopped
 
 
-def test_an_option_of_a_later_version_and_an_empty_cell_are_refused_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_a_wrong_option_and_an_empty_cell_are_refused_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
     for cell, words in {
-        "%%workflow --approve writes\nworkflow: []": "--approve is not in this version of agentnb yet",
+        "%%workflow --approve writes\nworkflow: []": "must be one of auto, ask, never, read_only, got 'writes'",
         "%%workflow\n": "This cell has no workflow. Write it in YAML below the %%workflow line",
         "%%workflow --max-rounds 3\nworkflow: []": "Unrecognized arguments: --max-rounds 3",
         "%%workflow -t nothing_here\nworkflow: []": "There is no tool 'nothing_here' in this notebook",
