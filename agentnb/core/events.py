@@ -408,6 +408,7 @@ AnyEvent: TypeAlias = (
     | w.StepSkipped
     | w.StepFinished
     | w.BranchTaken
+    | w.ResultGiven
     | w.PlanProposed
     | w.PlanEdited
     | w.PlanApproved

@@ -82,7 +82,7 @@ class StepOutputs:
             if kind in OF_TASKS:
                 self.text = _text_of_task(event.output, self.text)
             elif kind != "condition":
-                self.text = _text(entry)
+                self.text = text_of(entry)
 
     def _entry(self, event: w.StepFinished, kind: str, agent: str, block: _Block | None, *, kept: bool) -> Entry:
         if kind == "parallel" and block is not None and not event.error:
@@ -134,7 +134,8 @@ def leaves(steps: Mapping[str, Entry], before: str = "") -> Iterator[tuple[str, 
             yield path, entry
 
 
-def _text(entry: Entry) -> str:
+def text_of(entry: Entry) -> str:
+    """Return what a step gave as text; of a block, the texts of its children below each other."""
     texts = [as_text(one["output"]) for _, one in leaves({"": entry})]
     return "\n\n".join(one for one in texts if one)
 

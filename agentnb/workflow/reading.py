@@ -9,17 +9,21 @@ from agentnb.workflow.agent_reader import OF_WORKFLOWS, read_agents, read_limits
 from agentnb.workflow.checks import check_workflow
 from agentnb.workflow.fields import Fields
 from agentnb.workflow.files import FileChecks
-from agentnb.workflow.places import Places
+from agentnb.workflow.places import OF_WORKFLOW, Places
 from agentnb.workflow.problems import Problems
+from agentnb.workflow.reference_checks import OUTPUT_HINT
 from agentnb.workflow.spec import DEFAULT_LOOPS, WorkflowSpec
 from agentnb.workflow.step_ids import named_steps
 from agentnb.workflow.step_reader import StepReader
 from agentnb.workflow.tasks.reading import is_task_file, read_tasks_with_problems
+from agentnb.workflow.templates import has_templates
 from agentnb.workflow.yaml_source import ListNode, MappingNode, Node, kind_of, read_yaml
 
-OF_FILES = ("agents", "workflow", "limits", "inputs")
+SETTINGS = ("inputs", "output", "limits", "max_loop_iterations")
+"""What a file says of its workflow, beside ``workflow:`` or beside the ``steps:`` in it."""
+OF_FILES = ("agents", "workflow", *SETTINGS)
 """The keys of a file."""
-OF_MAPS = ("steps", "max_loop_iterations", "overrides", "limits", "inputs")
+OF_MAPS = ("steps", *SETTINGS, "overrides")
 """The keys of a workflow that is a mapping instead of a list of steps."""
 NO_STEPS = "workflow: no steps configured"
 _EXAMPLE = "Such as: workflow: [{type: agent, name: writer}]"
@@ -84,9 +88,10 @@ def read_with_problems(
     spec = replace(
         empty,
         agents=declared,
-        max_loop_iterations=_loops(settings),
+        max_loop_iterations=_loops(file, settings),
         limits=read_limits(_limits_of(file, settings), OF_WORKFLOWS),
         inputs=(found_inputs.mapping("inputs") or {}) if found_inputs else {},
+        output=_output(file, settings, places),
     )
     if not steps:
         return spec
@@ -132,11 +137,21 @@ def _limits_of(file: Fields, settings: Fields | None) -> Fields | None:
     return found.fields("limits", "limits of the workflow") if found else None
 
 
-def _loops(settings: Fields | None) -> int:
-    if settings is None:
-        return DEFAULT_LOOPS
-    own = settings.whole("max_loop_iterations", 1)
-    overrides = settings.fields("overrides")
+def _output(file: Fields, settings: Fields | None, places: Places) -> tuple[str, ...]:
+    found = _one_of(file, settings, "output")
+    if found is None:
+        return ()
+    node, texts = found.given("output"), found.texts("output") or ()
+    places.add_use(OF_WORKFLOW, "output", node)
+    if (isinstance(node, ListNode) and not node.items) or not all(one.strip() for one in texts):
+        found.problems.add(found.line_of("output"), "workflow: output names nothing", OUTPUT_HINT)
+    return tuple(one if has_templates(one) else one.strip() for one in texts)
+
+
+def _loops(file: Fields, settings: Fields | None) -> int:
+    found = _one_of(file, settings, "max_loop_iterations")
+    own = found.whole("max_loop_iterations", 1) if found else None
+    overrides = settings.fields("overrides") if settings else None
     if overrides is not None:
         overrides.refuse_unknown(("max_loop_iterations",))
         own = overrides.whole("max_loop_iterations", 1) or own

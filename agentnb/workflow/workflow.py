@@ -151,7 +151,8 @@ class Workflow:
         ``query`` is the prompt; ``actions``: what its tasks may call by name, besides tools. ``rerun_from`` and ``of``: begin
         at the step with this id, with what the steps before it gave in that run. ``suspend``: where the person is asked and
         nobody is here, end as ``waiting_on_user``, to be resumed with the answer (`recover`). The other keywords are as for
-        `Agent.run`. Raises `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
+        `Agent.run`. ``run.text`` is the result that ``output:`` names, else what the step that ran last gave. Raises
+        `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
         """
         prompt = self._prompt(prompt, inputs)
         what = self.orchestration(
