@@ -8,7 +8,7 @@ from dataclasses import replace
 from agentnb.workflow.agent_reader import OF_WORKFLOWS, read_agents, read_limits
 from agentnb.workflow.checks import check_workflow
 from agentnb.workflow.fields import Fields
-from agentnb.workflow.files import FileChecks
+from agentnb.workflow.files import NestedFiles
 from agentnb.workflow.places import OF_WORKFLOW, Places
 from agentnb.workflow.problems import Problems
 from agentnb.workflow.reference_checks import OUTPUT_HINT
@@ -44,16 +44,16 @@ def read_workflow(
     ``source`` is the file, for messages. ``strict``: what would be a warning is a problem. ``agents``: names of agents that are
     passed in Python, and replace those of the file. ``tools``: the names of all tools, and ``inputs``: those of what is passed
     besides the declared inputs; by default these are not checked. ``with_files``: the workflows of other files that it runs are
-    checked too. Warnings are in ``.warnings`` of what is returned.
+    read with it. Warnings are in ``.warnings`` of what is returned.
     """
 
-    def read(text: str, problems: Problems, files: FileChecks, passed: Collection[str]) -> object:
+    def read(text: str, problems: Problems, files: NestedFiles, passed: Collection[str]) -> object:
         if is_task_file(text):
             return read_tasks_with_problems(text, problems, passed)
         return read_with_problems(text, problems, agents=agents, tools=tools, files=files)
 
     problems = Problems(source, strict)
-    files = FileChecks(read, source) if with_files else None
+    files = NestedFiles(read, source) if with_files else None
     spec = read_with_problems(text, problems, agents=agents, tools=tools, inputs=inputs, files=files)
     problems.check()
     return replace(spec, warnings=tuple(sorted(problems.warnings, key=lambda problem: problem.line)))
@@ -66,11 +66,11 @@ def read_with_problems(
     agents: Collection[str] = (),
     tools: Collection[str] | None = None,
     inputs: Collection[str] | None = None,
-    files: FileChecks | None = None,
+    files: NestedFiles | None = None,
 ) -> WorkflowSpec:
     """Return what can be read of a workflow, and note in ``problems`` what is wrong; see `read_workflow`.
 
-    ``files``: checks the files that it runs; by default they are not looked at.
+    ``files``: reads the files that it runs; by default they are not looked at.
     """
     empty = WorkflowSpec(steps=(), source=problems.source, text=text)
     node = read_yaml(text, problems)
@@ -99,9 +99,7 @@ def read_with_problems(
     spec = replace(spec, steps=reader.steps(steps, "workflow step"))
     known = None if inputs is None and found_inputs is None else {*spec.inputs, *(inputs or ())}
     check_workflow(spec, places, problems, agents=agents, tools=tools, inputs=known)
-    if files is not None:
-        files.check(spec, places, problems)
-    return spec
+    return spec if files is None else replace(spec, nested=files.read(spec, places, problems))
 
 
 def _workflow(file: Fields, problems: Problems) -> tuple[tuple[Node, ...], Fields | None]:

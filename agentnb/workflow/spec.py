@@ -222,3 +222,5 @@ class WorkflowSpec:
     """The YAML."""
     warnings: tuple[Problem, ...] = field(default=(), metadata=_key(None))
     """What is doubtful in it, though it can run."""
+    nested: Mapping[str, Any] = field(default_factory=dict, metadata=_key(None), repr=False)
+    """What the files that it runs declare, by the paths of their steps; empty if these were not read with it."""
