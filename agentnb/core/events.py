@@ -409,6 +409,7 @@ AnyEvent: TypeAlias = (
     | w.StepSkipped
     | w.StepFinished
     | w.BranchTaken
+    | w.ResultGiven
     | w.PlanProposed
     | w.PlanEdited
     | w.PlanApproved

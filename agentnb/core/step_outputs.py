@@ -140,7 +140,8 @@ def leaves(steps: Mapping[str, Entry], before: str = "") -> Iterator[tuple[str, 
             yield path, entry
 
 
-def _text(entry: Entry) -> str:
+def text_of(entry: Entry) -> str:
+    """Return what a step gave as text; of a block, the texts of its children below each other."""
     texts = [as_text(one["output"]) for _, one in leaves({"": entry})]
     return "\n\n".join(one for one in texts if one)
 

@@ -78,6 +78,16 @@ class BranchTaken(Event, frozen=True, kw_only=True, tag="branch_taken", gc=False
     """Of a way back to an earlier step: how often it was taken in this loop, this time included; else 0."""
 
 
+class ResultGiven(Event, frozen=True, kw_only=True, tag="result_given", gc=False):
+    """A workflow that names its result has one: plain data, of the type that a template has.
+
+    ``text`` is the same as a text, where that is not ``output`` itself or its JSON.
+    """
+
+    output: Any = None
+    text: str = ""
+
+
 class PlanProposed(Event, frozen=True, kw_only=True, tag="plan_proposed", gc=False):
     """A plan was made. ``plan`` is the whole plan as plain data; a new proposal with the same id replaces it."""
 

@@ -77,6 +77,10 @@ def _branch_taken(run: RunState, event: w.BranchTaken) -> None:
         run._work.back_edges[edge] = run._work.back_edges.get(edge, 0) + 1
 
 
+def _result_given(run: RunState, event: w.ResultGiven) -> None:
+    run._work.result = event
+
+
 def _plan_proposed(run: RunState, event: w.PlanProposed) -> None:
     run._work.plans[event.plan_id] = PlanRecord(event.plan_id, event.plan)
 
@@ -135,6 +139,7 @@ HANDLERS: dict[type[Event], Callable[[RunState, Any], None]] = {
     w.StepSkipped: _step_skipped,
     w.StepFinished: _step_finished,
     w.BranchTaken: _branch_taken,
+    w.ResultGiven: _result_given,
     w.PlanProposed: _plan_proposed,
     w.PlanEdited: _plan_edited,
     w.PlanApproved: _plan_approved,

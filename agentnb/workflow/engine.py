@@ -27,6 +27,7 @@ from agentnb.workflow import spec as s
 from agentnb.workflow.course import RecordedSteps
 from agentnb.workflow.json_in_text import json_values
 from agentnb.workflow.loops import LoopCounters, LoopLimitReached
+from agentnb.workflow.result import log_result
 from agentnb.workflow.side_by_side import SideBySide
 from agentnb.workflow.step_failures import FailedStep, StepFailure, failure_of_logged, of_error
 from agentnb.workflow.templates import Scope, rendered, truth
@@ -118,6 +119,7 @@ class WorkflowEngine(StepOrchestrator):
         try:
             self._take_over()
             await self._top_level()
+            log_result(self._workflow.output, self._scope, self.log)
         except LoopLimitReached as error:
             return Stop("max_loop_iterations", "failed", problem=error.what, hint=error.hint)
         except StepFailed as error:

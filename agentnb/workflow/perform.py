@@ -64,12 +64,13 @@ class _Performers:
         arguments = await self._permissions.arguments(tool, arguments, attempt)
         return await self._tools.call(tool, arguments, attempt.place.path)
 
-    async def _workflow(self, step: s.WorkflowStep, attempt: Attempt) -> str:
+    async def _workflow(self, step: s.WorkflowStep, attempt: Attempt) -> Any:
         scope = attempt.place.scope
         prompt = scope.prompt if step.prompt is None else rendered_text(step.prompt, scope)
         before = None if attempt.is_new else self._engine.nested_log(attempt.run_id)
         what = self._opened(step, rendered(dict(step.inputs), scope), before)
-        return (await self._nested(attempt, what, prompt)).text
+        run = await self._nested(attempt, what, prompt)
+        return run.text if run.output is None else run.output
 
     async def _human(self, step: s.HumanStep, attempt: Attempt) -> Any:
         return await self._questions.ask(attempt, rendered_text(step.ask, attempt.place.scope), _schema(step))

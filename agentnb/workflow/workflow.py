@@ -82,7 +82,7 @@ class Workflow:
         text = str(text_or_path) if path is None else file_text(path)
         source = "" if path is None else str(path)
         if is_task_file(text):
-            return cls._of_tasks(read_task_file(text, source, strict=strict, inputs=inputs), agents, given)
+            return cls.of_declared(read_task_file(text, source, strict=strict, inputs=inputs), agents, given)
         names = None if tools is None else tuple([as_tool(one).spec.name for one in given])
         spec = read_workflow(text, source, strict=strict, agents=tuple(agents or ()), tools=names, with_files=True)
         return cls(spec, agents, given)
@@ -98,14 +98,19 @@ class Workflow:
             raise SettingsError(f"Run {run.id} did not run a workflow from YAML", "%agent history lists runs")
         text, source = logged["text"], str(logged.get("source") or "")
         if is_task_file(text):
-            return cls._of_tasks(read_task_file(text, source, inputs=run.settings.get("inputs") or ()), agents, tuple(tools))
+            return cls.of_declared(read_task_file(text, source, inputs=run.settings.get("inputs") or ()), agents, tuple(tools))
         spec = read_workflow(text, source, agents=tuple(agents or ()))
         return cls(spec, agents, tuple(tools))
 
     @classmethod
-    def _of_tasks(cls, file: TaskFile, agents: Mapping[str, Agent] | None, tools: tuple[Any, ...]) -> Workflow:
-        spec = WorkflowSpec(steps=(), limits=file.limits, source=file.source, text=file.text, warnings=file.warnings)
-        return cls(spec, agents, tools, file)
+    def of_declared(
+        cls, declared: Declared, agents: Mapping[str, Agent] | None = None, tools: tuple[Any, ...] = ()
+    ) -> Workflow:
+        """Return the workflow of what was read, in either form."""
+        if not isinstance(declared, TaskFile):
+            return cls(declared, agents, tools)
+        named = {name: getattr(declared, name) for name in ("limits", "source", "text", "warnings")}
+        return cls(WorkflowSpec(steps=(), **named), agents, tools, declared)
 
     def mermaid(self, run: Run | None = None) -> str:
         """Return it as a Mermaid flowchart; with a run of it, coloured by how its steps stand, and with its loops counted."""
@@ -153,7 +158,8 @@ class Workflow:
         ``query`` is the prompt; ``actions``: what its tasks may call by name, besides tools. ``rerun_from`` and ``of``: begin
         at the step with this id, with what the steps before it gave in that run. ``suspend``: where the person is asked and
         nobody is here, end as ``waiting_on_user``, to be resumed with the answer (`recover`). The other keywords are as for
-        `Agent.run`. Raises `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
+        `Agent.run`. ``run.text`` is the result that ``output:`` names, else what the step that ran last gave. Raises
+        `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
         """
         prompt = self._prompt(prompt, inputs)
         what = self.orchestration(
@@ -231,8 +237,8 @@ class Workflow:
         """Return the runs of it with these settings: what can be started, nested in another run, limited and resumed.
 
         ``budget``: in US dollars, instead of that of the file; ``agent_settings``: of all agents that the file declares, such
-        as ``gates``; ``settings``: plain data for the log; ``checks_files``: read the files that it runs now, as for a new run,
-        rather than when their steps begin. Raises `SettingsError` for what cannot work.
+        as ``gates``; ``settings``: plain data for the log; ``checks_files``: check now what the files that it runs need, as for
+        a new run, rather than when their steps begin. Raises `SettingsError` for what cannot work.
         """
         earlier, limits = self._earlier(rerun_from, of), self._limits(budget)
         keep_workflow(self.declared)
@@ -246,7 +252,7 @@ class Workflow:
         made = WorkflowAgents(self.spec.agents, known, all_tools, model=model, replies=replies, settings=agent_settings)
         self._check_names(made, replies or {}, known)
         values = self._inputs(inputs)
-        opened = _NestedWorkflows(self.spec.source, known, all_tools, {**models, "actions": actions})
+        opened = _NestedWorkflows(self.spec, known, all_tools, {**models, "actions": actions})
         if checks_files:
             opened.check(self._steps)
 
@@ -326,15 +332,19 @@ class Workflow:
 
 
 class _NestedWorkflows:
-    """The workflows that the steps of one run as files: each file is read once for a run."""
+    """The workflows that the steps of one run as files: as they were read with it, or read when they are needed."""
 
-    def __init__(self, source: str, agents: Mapping[str, Agent], tools: tuple[Any, ...], settings: Mapping[str, Any]) -> None:
-        """``source``: the file whose steps name them; ``settings``: those of `Workflow.orchestration`."""
-        self._source = source
+    def __init__(
+        self, spec: WorkflowSpec, agents: Mapping[str, Agent], tools: tuple[Any, ...], settings: Mapping[str, Any]
+    ) -> None:
+        """``spec``: the workflow whose steps run them; ``settings``: those of `Workflow.orchestration`."""
+        self._source = spec.source
+        self._nested = spec.nested
         self._agents = agents
         self._tools = tools
         self._settings = settings
-        self._read: dict[Path, Workflow] = {}
+        self._found: dict[str, Workflow] = {}
+        """By the path of the step."""
 
     def __call__(self, step: WorkflowStep, inputs: Mapping[str, Any], before: Run | None) -> Orchestration:
         """Return the workflow of a step; of a run that is resumed, the one in its log."""
@@ -350,10 +360,16 @@ class _NestedWorkflows:
                 self._workflow(step, step.inputs).orchestration(inputs=step.inputs, **self._settings)
 
     def _workflow(self, step: WorkflowStep, inputs: Mapping[str, Any]) -> Workflow:
-        path = path_beside(self._source, step.file)
-        if path not in self._read:
-            self._read[path] = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
-        return self._read[path]
+        found = self._found.get(step.path)
+        if found is None:
+            declared = self._nested.get(step.path)
+            if declared is not None:
+                found = Workflow.of_declared(declared, self._agents, self._tools)
+            else:  # of a run that is recovered: its log holds its own text only
+                path = path_beside(self._source, step.file)
+                found = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
+            self._found[step.path] = found
+        return found
 
 
 def rerun_of(run: Run) -> tuple[str | None, tuple[Any, ...]]:
