@@ -59,7 +59,8 @@ class Permissions:
         shown = msgspec.json.encode(arguments).decode()
         more = "..." if len(shown) > MAX_SHOWN else ""
         question = f"May the task {attempt.place.path} call {name} with {shown[:MAX_SHOWN]}{more}?"
-        asked_as = asked.question.id if asked is not None and asked.outcome == "open" else ""
+        known = asked is not None and (asked.outcome == "open" or self._elicitation.has_answer(asked.question.id))
+        asked_as = asked.question.id if asked is not None and known else ""
         return Permission(question, "approval", approval_schema(), asked_as)
 
 
