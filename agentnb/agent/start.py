@@ -20,12 +20,11 @@ from agentnb.agent.settings import AgentSettings
 from agentnb.context.history import as_sent_then
 from agentnb.context.repo_instructions import repo_instructions
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
-from agentnb.core.approvals import NEVER, answerable_later
+from agentnb.core.approvals import NEVER, answerable_later, checked_answers
 from agentnb.core.events import SCHEMA, AnyEvent, GuidanceGiven, RoundStarted, RunStarted
 from agentnb.core.log import Writer
 from agentnb.core.messages import Message, Text, encodable, user
 from agentnb.core.nesting import bounded
-from agentnb.core.questions import checked_answer
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request
 from agentnb.core.todos import Todo
@@ -280,15 +279,9 @@ async def _opened_with(log: EventLog) -> Writer:
 
 def _checked_answers(run: Run, options: RunOptions) -> dict[str, Any]:
     """Return the answers for a run that is resumed; raises `SettingsError` if they are not what it waits for."""
-    waiting = {question.id: question for question in answerable_later(run)}
-    given = options.answers or {}
-    open_ids = ", ".join(waiting) or "none"
-    for question_id in given:
-        if question_id not in waiting:
-            raise SettingsError(f"Run {run.id} waits for no answer to {question_id!r}", f"Open: {open_ids}")
-    answers = {question_id: checked_answer(waiting[question_id].schema, value) for question_id, value in given.items()}
+    answers = checked_answers(run, options.answers or {})
     has_anybody = options.can_ask or options.answer or options.approve or options.suspend or options.approval_mode == NEVER
-    missing = [question for question_id, question in waiting.items() if question_id not in answers]
+    missing = [question for question in answerable_later(run) if question.id not in answers]
     if missing and not has_anybody:
         asked = missing[0]
         hint = f"Answer it: await recover({run.id!r}, answers={{{asked.id!r}: ...}})"

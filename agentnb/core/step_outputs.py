@@ -52,7 +52,7 @@ class StepOutputs:
     @property
     def text(self) -> str:
         """The output of the last step that does work, as text."""
-        return self._text if self._last is None else _text(self._last)
+        return self._text if self._last is None else text_of(self._last)
 
     @property
     def steps(self) -> Mapping[str, Entry]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar, Token
@@ -31,6 +30,7 @@ from agentnb.runtime.call_clock import CallClock
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.earlier_answers import EarlierAnswers
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.question_ids import QuestionIds
 from agentnb.runtime.threads import TICK, Work, running_loop
 from agentnb.tools.tool import Inside
 
@@ -86,16 +86,14 @@ class Elicitation:
         self._can_ask = can_ask
         self._answer = answer
         self._parent = parent if not (can_ask or answer) and parent is not None and parent.elicitation.has_anybody else None
-        self._prefix = f"{log.id[-8:]}-" if parent is not None else ""
-        """Makes the ids of a nested run's questions unique among those of its parent run."""
+        prefix = "" if parent is None else parent.names or f"{log.id[-8:]}-"
+        self.ids: QuestionIds = QuestionIds(prefix, log.run.events, None if parent is None else parent.elicitation.ids)
         self._given: dict[str, Answer] = {}
         """Answers to questions that a suspended run asked, by id."""
         self._earlier: dict[str, EarlierAnswers] = {}
         """By the id of a call that is run again: what it asked in a process that died."""
         self._programs: set[asyncio.Task[None]] = set()
         self._clock = clock or Clock()
-        # A resumed run may have asked before.
-        self._count = sum(isinstance(event, QuestionAsked) for event in log.run.events)
         self._open: dict[str, asyncio.Future[Answer]] = {}
         self._failure: StoreError | None = None
 
@@ -129,15 +127,18 @@ class Elicitation:
         self, kind: QuestionKind, message: str, schema: dict[str, Any], call_id: str, program: Program | None = None
     ) -> str:
         """Log a new open question and return its id. ``program`` is asked before the person."""
-        self._count += 1
-        question = WaitingOnUser(kind, message, schema, f"{self._prefix}q{self._count}", call_id)
-        return self.open_question(question, program)
+        return self.open_question(WaitingOnUser(kind, message, schema, self.ids.new(), call_id), program)
 
     def open_question(self, question: WaitingOnUser, program: Program | None = None) -> str:
         """Log the question, have it answered, and return its id."""
-        self._emit(QuestionAsked, question=question)
+        self.keep_open(question)
         self._wait_for(question, program)
         return question.id
+
+    def keep_open(self, question: WaitingOnUser) -> None:
+        """Log the question as open; whoever resumes the run answers it, unless it is awaited here."""
+        self.ids.note(question.id)
+        self._emit(QuestionAsked, question=question)
 
     def _wait_for(self, question: WaitingOnUser, program: Program | None, *, is_answered: bool = False) -> None:
         self._open[question.id] = asyncio.get_running_loop().create_future()
@@ -151,10 +152,8 @@ class Elicitation:
 
     def remember(self, call_id: str, asked: Iterable[AskedQuestion]) -> None:
         """Keep what this call asked in a process that died: the same questions in the same order get the same answers."""
-        own = re.compile(rf"{re.escape(self._prefix)}q\d+")  # and not what runs that it had begun asked through it
-        self._earlier[call_id] = EarlierAnswers(
-            one for one in asked if one.question.call_id == call_id and own.fullmatch(one.question.id)
-        )
+        own = (one for one in asked if one.question.call_id == call_id and self.ids.is_own(one.question.id))
+        self._earlier[call_id] = EarlierAnswers(own)
 
     def has_earlier(self, call_id: str) -> bool:
         """Return whether answers of a process that died are left for this call."""
@@ -181,10 +180,9 @@ class Elicitation:
     def ask_again(self, question: WaitingOnUser, program: Program | None = None) -> str:
         """Log a question as new that was open when its process died, and take the answer that was given since."""
         given = self._given.pop(question.id)
-        self._count += 1
-        again = replace(question, id=f"{self._prefix}q{self._count}")
+        again = replace(question, id=self.ids.new())
         self._given[again.id] = given._replace(question_id=again.id)
-        self._emit(QuestionAsked, question=again)
+        self.keep_open(again)
         return self.reopen(again, program)
 
     @property
@@ -299,6 +297,8 @@ class CallElicitor(CallClock):
     _over = False
     inside: Inside | None = None
     """Takes what the call prints; None if it is no call of a tool."""
+    names: str = ""
+    """Begins the ids of what the run asks that the call awaits; if empty, the id of that run does."""
     worker: Work | None = None
     """The plain function of the call, if it runs in a worker thread."""
     _before: Token[CallElicitor | None]
@@ -436,7 +436,8 @@ class CallElicitor(CallClock):
         self.elicitation.check_anybody()
         with self.stopped():
             here = replace(question, call_id=self._call_id)
-            return await self._answer(lambda: self.elicitation.open_question(here))
+            again = self.elicitation.is_open(here.id)  # the run was suspended with it
+            return await self._answer(partial(self.elicitation.reopen if again else self.elicitation.open_question, here))
 
     async def _answer(self, open_question: Callable[[], str]) -> Answer:
         """Open a question and wait for its answer. The question is withdrawn if that is cancelled."""

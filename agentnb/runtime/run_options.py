@@ -69,8 +69,8 @@ class RunOptions:
     """Where a gate asks and nobody is there to answer, suspend the run instead of denying the call, if a store keeps its log:
     it ends as ``waiting_on_user``, and is resumed with the answer (`recover`)."""
     answers: Mapping[str, Any] | None = None
-    """For a run that is resumed: answers to the questions of gates that were open when it was suspended or its process died,
-    by their ids."""
+    """For a run that is resumed: answers to the questions of gates and of steps that were open when it was suspended or its
+    process died, by their ids in ``run.waiting``."""
     budget: Spending | None = None
     """The budget that the run spends from, besides its agent's own."""
     thread: LoopThread | None = None

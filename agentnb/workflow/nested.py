@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentnb.agent.agent import Agent
 from agentnb.detect.run import Run
-from agentnb.runtime.elicitation import CallElicitor, Elicitation
+from agentnb.runtime.elicitation import CallElicitor
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.steps import Runnable
 from agentnb.workflow.engine import Attempt, WorkflowEngine
+from agentnb.workflow.nested_questions import resumed_with, share_questions
 
 
 class NestedRuns:
@@ -24,9 +24,10 @@ class NestedRuns:
         elicitation = self._engine.elicitation
         options = RunOptions(suspend=True) if elicitation.suspends else None
         if not attempt.is_new and (before := self._engine.nested_log(attempt.run_id)) is not None:
-            options = _answers_for(before, what, elicitation)
+            options = resumed_with(elicitation, self._engine.log, before)
         with self.asker(attempt):
             run = await self._engine.nested_run(attempt.run_id, what, prompt, options, is_new=attempt.is_new)
+        share_questions(elicitation, self._engine.log, run, attempt.place.path)
         if run.is_suspended:
             raise Suspended("nobody_here")
         return run
@@ -38,13 +39,8 @@ class NestedRuns:
 
     def asker(self, attempt: Attempt) -> CallElicitor:
         """Return what asks the person of the run; the time limit of the step stands still meanwhile."""
-        asker = self._engine.elicitation.asker(attempt.place.path)
+        elicitation = self._engine.elicitation
+        asker = elicitation.asker(attempt.place.path)
         asker.limit = attempt.limit
+        asker.names = f"{elicitation.ids.prefix}{attempt.place.path}/"
         return asker
-
-
-def _answers_for(run: Run, what: Runnable, elicitation: Elicitation) -> RunOptions:
-    """Return the options with which a nested run is resumed: an agent takes only the answers to its own questions."""
-    open_ids = {question.id for question in run.waiting}
-    answers = {name: value for name, value in elicitation.given.items() if name in open_ids or not isinstance(what, Agent)}
-    return RunOptions(suspend=elicitation.suspends or run.is_suspended, answers=answers or None)

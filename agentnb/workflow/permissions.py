@@ -45,7 +45,7 @@ class Permissions:
         ask = self._question(tool, call)
         if ask is None:
             return arguments
-        with self._runs.asks(attempt):
+        with self._runs.asker(attempt):
             permission = self._permission(ask, attempt)
             found = await self._approval.ask(call, permission, suspends=self._elicitation.suspends)
         if found is None:
@@ -74,7 +74,8 @@ class Permissions:
         question = asked.question
         if asked.outcome == "answered":
             return Permission(question.message, ask.rule, question.schema, decision=decision(asked.answer))
-        return Permission.of(ask)._replace(asked_as=question.id if asked.outcome == "open" else "")
+        is_known = asked.outcome == "open" or self._elicitation.has_answer(question.id)
+        return Permission.of(ask)._replace(asked_as=question.id if is_known else "")
 
 
 def _denied(text: str) -> StepEndedBadly:

@@ -303,7 +303,8 @@ def test_agents_that_ask_wait_without_a_process_too_and_each_gets_the_answers_to
     waiting = by_itself(asking.run(store=store, suspend=True, show=False))
     asked = {question.id: question for run_id in store.ids() for question in store.load(run_id).waiting}
     assert waiting.is_suspended and [one.kind for one in asked.values()].count("approval") == 2 and len(asked) == 3
-    (human,) = waiting.waiting
+    assert {question.id for question in waiting.waiting} == {"p/x/q1", "p/y/q1", "q1"} == {*asked}
+    (human,) = [question for question in waiting.waiting if question.kind == "human_step"]
     left = by_itself(recover(waiting.id, agent=saying().orchestration(), store=store, answers={human.id: "red"}))
     assert left.is_suspended and paid == [], "what was not answered is waited for further, and fails nothing"
     answers = {one: True for one in asked if one != human.id}

@@ -47,9 +47,7 @@ def sends() -> None:
     """Sends."""
 
 
-BOX = Toolbox(
-    [nothing_said, reads, writes, sends, ask_person, TodoTool(TodoBoard()), ResultReader(lambda call_id: None, 100)]
-)
+BOX = Toolbox([nothing_said, reads, writes, sends, ask_person, TodoTool(TodoBoard()), ResultReader(lambda call_id: None, 100)])
 MORE = ("nothing_said", "writes", "sends")
 NO_MORE = ("reads", "ask_person", "todo_operations", READ_TOOL, "no_such_tool")
 
