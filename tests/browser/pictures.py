@@ -144,7 +144,10 @@ agents:
   author: {instruction: Write two sentences from the reports. Mend what a check found.}
   judge:
     instruction: Check the text against the reports.
-    structured_output: {type: object, properties: {is_good: {type: boolean}, note: {type: string}}, required: [is_good]}
+    structured_output:
+      type: object
+      properties: {is_good: {type: boolean}, note: {type: string}}
+      required: [is_good]
 workflow:
   - {id: plan, type: agent, name: planner}
   - {id: reports, type: parallel, steps: [{type: agent, name: masses}, {type: agent, name: sexes}]}
@@ -228,8 +231,6 @@ def _until_it_is_done(cell: Any) -> None:
 
 def _until_it_writes_again(cell: Any) -> None:
     cell.locator(".agentnb-graph-label", has_text="once").wait_for()
-    cell.locator('[data-fold="step:text"] > summary').click()
-    cell.locator('[data-fold="step:text"] [data-fold^="nested:"] > summary').last.click()
     cell.get_by_text("half of what sets Gentoo apart").first.wait_for()
 
 
