@@ -252,6 +252,32 @@ def test_inner_loops_begin_anew_when_the_outer_goes_round_and_retries_do_not_cou
     assert list(table[table.step == "x"].iteration) == [1, 1, 2, 3, 4, 5, 6]
 
 
+def test_a_map_goes_over_a_list_also_of_json_in_a_text_and_over_nothing_else(subtests: pytest.Subtests) -> None:
+    text = """
+  - {id: x, type: agent, name: a}
+  - {id: m, type: map, over: "{{ $steps.x.output }}", step: {type: agent, name: b, prompt: "{{ $item }}{{ $index }}"}}
+"""
+    for said, status in [("I see [7, 8].", "completed"), ("[]", "completed"), ('{"n": 1}', "failed"), ("None.", "failed")]:
+        with subtests.test(said):
+            run = played(steps(text), "Go", {"x": [said], "b": ["one", "two"]})
+            assert run.status == status
+            if status == "completed":
+                assert run.steps["m"]["output"] == (["one", "two"] if "7" in said else [])
+            else:
+                assert run.error is not None and run.error.message.startswith("step m: map m: over is not a list: {{ $steps.x")
+
+
+def test_a_step_with_end_is_the_last_also_where_others_stand_behind_it() -> None:
+    text = """
+  - {id: x, type: agent, name: a}
+  - {id: c, type: condition, condition: "{{ $steps.x.output == 'go' }}", false: {goto: w}}
+  - {id: z, type: agent, name: b, end: true}
+  - {id: w, type: agent, name: b}
+"""
+    for said, order in (("go", ["x", "c", "z"]), ("no", ["x", "c", "w"])):
+        assert ran(played(steps(text), "Go", {"x": [said], "b": ["B"]})) == order
+
+
 @pytest.mark.req("R4.19", "R4.35", "K4.10")
 def test_the_way_through_is_the_same_each_time_and_end_ends_it() -> None:
     workflow = steps(
