@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentnb.agent.settings import AgentSettings
 from agentnb.agent.start import PendingRun
+from agentnb.core.approvals import ApprovalWord
 from agentnb.core.events import AnyEvent, Delta
 from agentnb.core.log import RunStore, Watcher, Writer
 from agentnb.core.messages import Message
@@ -71,7 +72,7 @@ class Agent(AgentSettings):
         work_dir: str | Path | None = None,
         tags: tuple[str, ...] | None = None,
         parent_id: str | None = None,
-        approve: Approve | None = None,
+        approve: Approve | ApprovalWord | None = None,
         answer: AnswerQuestion | None = None,
         show: bool | None = None,
     ) -> Run:
@@ -80,9 +81,10 @@ class Agent(AgentSettings):
         ``store`` keeps the log (without a store, it is in memory only); ``continue_from`` continues a run's conversation;
         ``watch`` is called with every event and delta (without it, a notebook with the extension shows a card and a terminal a
         line about its progress, unless ``show`` is False); ``tags`` are words by which the run is found again.
-        ``approve(call, run)`` decides about calls that a gate asks about, and ``answer(question)`` answers what tools ask; both
-        may be async (see `RunOptions`). A keyword that is given replaces that option. If the first round fails, `ModelError` is
-        raised; if a later one fails, the run is returned with status ``failed`` and ``run.error``.
+        ``approve`` is a word, ``auto``, ``ask``, ``never`` or ``read_only``, or a function: ``approve(call, run)`` decides
+        about calls that a gate asks about, and ``answer(question)`` answers what tools ask; both may be async (see
+        `RunOptions`). A keyword that is given replaces that option. If the first round fails, `ModelError` is raised; if a
+        later one fails, the run is returned with status ``failed`` and ``run.error``.
         """
         options = _with(
             options,
@@ -108,6 +110,7 @@ class Agent(AgentSettings):
         watch: Watcher | None = None,
         work_dir: str | Path | None = None,
         tags: tuple[str, ...] | None = None,
+        approve: Approve | ApprovalWord | None = None,
         show: bool | None = None,
         **former: Any,
     ) -> LiveRun:
@@ -118,7 +121,14 @@ class Agent(AgentSettings):
         """
         refuse_former_keywords(former, "agent.start(prompt")
         options = _given(
-            options, store=store, continue_from=continue_from, watch=watch, work_dir=work_dir, tags=tags, show=show
+            options,
+            store=store,
+            continue_from=continue_from,
+            watch=watch,
+            work_dir=work_dir,
+            tags=tags,
+            approve=approve,
+            show=show,
         )
         return PendingRun.of_prompt(self, prompt, options).start()
 
@@ -153,7 +163,7 @@ class Agent(AgentSettings):
         watch: Watcher | None = None,
         work_dir: str | Path | None = None,
         tags: tuple[str, ...] = (),
-        approve: Approve | None = None,
+        approve: Approve | ApprovalWord | None = None,
         answer: AnswerQuestion | None = None,
         show: bool = True,
     ) -> Run:

@@ -20,12 +20,11 @@ from agentnb.agent.settings import AgentSettings
 from agentnb.context.history import as_sent_then
 from agentnb.context.repo_instructions import repo_instructions
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
-from agentnb.core.approvals import answerable_later
+from agentnb.core.approvals import NEVER, answerable_later, checked_answers
 from agentnb.core.events import SCHEMA, AnyEvent, GuidanceGiven, RoundStarted, RunStarted
 from agentnb.core.log import Writer
 from agentnb.core.messages import Message, Text, encodable, user
 from agentnb.core.nesting import bounded
-from agentnb.core.questions import checked_answer
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request
 from agentnb.core.todos import Todo
@@ -167,6 +166,8 @@ class PendingRun:
         bundle = agent.bundle
         if launch.budget.may_run_out():
             bundle = bundle.also_asking(WithinBudget(launch.budget))
+        if (gate := launch.approval_mode.gate(toolbox.get, launch.runs_around)) is not None:
+            bundle = bundle.also_gated(gate)
         suspension = {"suspends": options.suspend and self._is_kept, "can_suspend": self._is_kept}
         dispatch = Dispatch(
             toolbox, log, folder, call_sync, bundle.direct_gates, todos, elicitation, self._start_nested, **suspension
@@ -181,7 +182,7 @@ class PendingRun:
             end_tool=lambda: None if foreground is None else foreground.end_tool(),
             on_suspend=dispatch.suspend,
         )
-        first = self.first or (self._started(folder) if recovered is None else resumed(recovered))
+        first = self.first or (self._started(folder) if recovered is None else resumed(recovered, launch.approval_mode))
         builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
         return lifecycle, Loop(model, lifecycle, builder, dispatch, bundle, todos, history), first
 
@@ -239,7 +240,7 @@ class PendingRun:
             model=encodable(agent.model_name),
             system=system_prompt(agent, self.toolbox, folder),
             tools=self.toolbox.specs,
-            settings=agent.settings,
+            settings={**agent.settings, **self.launch.logged_mode},
             guidance=agent.guidance_texts,
             tags=tuple([encodable(one) for one in options.tags]),
             conversation=before.conversation if before is not None else "",
@@ -278,15 +279,9 @@ async def _opened_with(log: EventLog) -> Writer:
 
 def _checked_answers(run: Run, options: RunOptions) -> dict[str, Any]:
     """Return the answers for a run that is resumed; raises `SettingsError` if they are not what it waits for."""
-    waiting = {question.id: question for question in answerable_later(run)}
-    given = options.answers or {}
-    open_ids = ", ".join(waiting) or "none"
-    for question_id in given:
-        if question_id not in waiting:
-            raise SettingsError(f"Run {run.id} waits for no answer to {question_id!r}", f"Open: {open_ids}")
-    answers = {question_id: checked_answer(waiting[question_id].schema, value) for question_id, value in given.items()}
-    has_anybody = options.can_ask or options.answer or options.approve or options.suspend
-    missing = [question for question_id, question in waiting.items() if question_id not in answers]
+    answers = checked_answers(run, options.answers or {})
+    has_anybody = options.can_ask or options.answer or options.approve or options.suspend or options.approval_mode == NEVER
+    missing = [question for question in answerable_later(run) if question.id not in answers]
     if missing and not has_anybody:
         asked = missing[0]
         hint = f"Answer it: await recover({run.id!r}, answers={{{asked.id!r}: ...}})"

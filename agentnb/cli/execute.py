@@ -43,7 +43,7 @@ def execute(given: Namespace) -> Outcome:
         return workflow.start(prompt, options, **settings)
 
     progress = Progress(top_steps(workflow))
-    run = awaited(start, progress, store=store)
+    run = awaited(start, progress, store=store, approval_mode=given.approve)
     return outcome_of(run, options_again(given.tools, given.model))
 
 

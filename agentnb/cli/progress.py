@@ -9,7 +9,7 @@ from typing import Any
 
 from agentnb.cli.streams import tell
 from agentnb.core import work_events as w
-from agentnb.core.events import AnyEvent, Delta, Event, ToolFinished
+from agentnb.core.events import AnyEvent, Delta, Event, ToolFinished, Warned
 from agentnb.core.log import Watcher
 from agentnb.detect.run import Run
 from agentnb.display.event_lines import event_line
@@ -41,6 +41,9 @@ class Progress:
                 self._take(item)
                 if item.seq >= self._after:
                     self._line(event_line(item))
+        elif isinstance(item, Warned) and item.seq >= self._after:
+            with self._lock:
+                self._line(f"warning: {clean(item.message)}")
 
     def nested(self, beginning: Beginning) -> Watcher:
         """Return the watcher of a run that is nested in this one: its tool calls are shown."""

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
-from typing import Any
 
 from agentnb.cli.command import argument, file, text_of
 from agentnb.policies.limits import LIMITS
-
-LATER = {"--approve": "approvals", "--plans": "plans"}
-"""Options that the documentation promises for a later version."""
-AUTO = "auto"
-"""The value of ``--approve`` that changes nothing: what may run does."""
+from agentnb.session.defaults import APPROVE_HELP, approval_mode
 
 
 def _budget(text: str) -> float:
@@ -21,13 +16,11 @@ def _budget(text: str) -> float:
         raise ArgumentTypeError(f"{error}, got {text!r}") from None
 
 
-def _later(option: str) -> Any:
-    def refused(text: str) -> str:
-        if text == AUTO:
-            return text
-        raise ArgumentTypeError(f"{option} {text} is not in this version of agentnb yet ({LATER[option]})")
-
-    return refused
+def _mode(text: str) -> str:
+    try:
+        return approval_mode(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{error}, got {text!r}") from None
 
 
 FILE = argument("file", metavar="FILE", type=file, help="a YAML file with workflow: in it, or a task file, with stage:")
@@ -44,9 +37,7 @@ TOOLS = argument(
 )
 STRICT = argument("--strict", action="store_true", help="warnings are problems too")
 BUDGET = argument("--budget", metavar="USD", type=_budget, help="what the run may cost, such as 0.5, instead of the file's")
-APPROVE = argument(
-    "--approve", metavar="MODE", type=_later("--approve"), default=AUTO, help="auto (default); others come later"
-)
+APPROVE = argument("--approve", metavar="MODE", type=_mode, help=APPROVE_HELP)
 
 
 def options_again(tools: list[str], model: str | None) -> list[str]:

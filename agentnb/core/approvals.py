@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from agentnb.core.questions import WaitingOnUser
+from agentnb.core.questions import WaitingOnUser, checked_answer
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.run import RunFacts
+from agentnb.errors import SettingsError
 
+ApprovalWord: TypeAlias = Literal["auto", "ask", "never", "read_only"]
+"""How much of what a run does needs the person's permission: its approval mode, as it is typed.
+
+``auto``: what no gate holds up, runs. ``ask``: the person is asked before each call of a tool that does more than read.
+``never``: the person is not asked, and what a gate would ask about is denied. ``read_only``: calls of tools that do more than
+read are denied without a question.
+"""
+AUTO, ASK, NEVER, READ_ONLY = MODES = ("auto", "ask", "never", "read_only")
 APPROVE, DENY, EDIT = "approve", "deny", "edit"
 _REASON = re.compile(rf"\s*(?:{DENY}|no)\s*[:,]\s*(.*\S)\s*", re.IGNORECASE | re.DOTALL)
 _REASON_PATTERN = r"^\s*([Dd][Ee][Nn][Yy]|[Nn][Oo])\s*[:,]\s*\S"
@@ -26,11 +35,28 @@ def waiting_for_approval(waiting: Iterable[WaitingOnUser], current: WorkflowRoun
 
 
 def answerable_later(run: RunFacts) -> list[WaitingOnUser]:
-    """Return the open questions that can be answered when the run is resumed: it was suspended, or its process died."""
+    """Return the open questions that can be answered when the run is resumed: it was suspended, or its process died.
+
+    Of a workflow these include the approvals that its steps, and the agents of its steps, ask for.
+    """
     if run.is_suspended:
         return list(run.waiting)
-    steps = [question for question in run.waiting if question.kind == "human_step"]
-    return [*steps, *waiting_for_approval(run.waiting, run.open_round)]
+    held = {question.id for question in waiting_for_approval(run.waiting, run.open_round)}
+    return [question for question in run.waiting if question.id in held or _is_of_step(run, question)]
+
+
+def _is_of_step(run: RunFacts, question: WaitingOnUser) -> bool:
+    return question.kind == "human_step" or (question.kind == "approval" and question.call_id in run.step_records)
+
+
+def checked_answers(run: RunFacts, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answers for a run that is resumed; raises `SettingsError` if they are not what it waits for."""
+    waiting = {question.id: question for question in answerable_later(run)}
+    for question_id in given:
+        if question_id not in waiting:
+            open_ids = ", ".join(waiting) or "none"
+            raise SettingsError(f"Run {run.id} waits for no answer to {question_id!r}", f"Open: {open_ids}")
+    return {question_id: checked_answer(waiting[question_id].schema, value) for question_id, value in given.items()}
 
 
 class Decision(NamedTuple):

@@ -324,10 +324,11 @@ class RunSuspended(Event, frozen=True, kw_only=True, tag="run_suspended", gc=Fal
 class RunRecovered(Event, frozen=True, kw_only=True, tag="run_recovered", gc=False):
     """The process of the run had died, or the run was suspended, and another process resumes it.
 
-    ``schema``: the version that writes from here on.
+    ``schema``: the version that writes from here on; ``approve``: the approval mode from here on, if another was given.
     """
 
     schema: int
+    approve: str = ""
 
 
 class Warned(Event, frozen=True, kw_only=True, tag="warned", gc=False):
@@ -408,6 +409,7 @@ AnyEvent: TypeAlias = (
     | w.StepSkipped
     | w.StepFinished
     | w.BranchTaken
+    | w.ResultGiven
     | w.PlanProposed
     | w.PlanEdited
     | w.PlanApproved

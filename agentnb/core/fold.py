@@ -293,6 +293,8 @@ def _run_recovered(run: RunState, event: e.RunRecovered) -> None:
         run._rounds[-1] = replace(current, recovered=current.recovered or died, compactions=_whole(current.compactions))
     else:
         run._recovered = True
+    if event.approve:
+        run._settings = {**run._settings, "approve": event.approve}
     run._paused = False
     if not run._suspended:
         _withdraw_all(run, None)  # nobody knows when they became pointless

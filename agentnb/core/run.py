@@ -273,7 +273,7 @@ class RunFacts(WorkFacts):
 
     @property
     def text(self) -> str:
-        """The last text of the model; of a workflow, its answer, or the output of its last step."""
+        """The last text of the model; of a workflow, the result that it names, or the output of the step that ran last."""
         return self._text or self._work.text
 
     @property
@@ -283,11 +283,13 @@ class RunFacts(WorkFacts):
 
     @property
     def output(self) -> Any:
-        """The answer as data, if the agent has an ``output`` and the answer fits it; else None.
+        """The answer as data, if the agent has an ``output`` and the answer fits it; of a workflow its ``output``; else None.
 
         An instance of the agent's type in a run that was started with it. A run from its log knows only the schema, and gives
         plain data: dicts, lists, texts and numbers.
         """
+        if self._work.result is not None:
+            return self._work.result.output
         schema = self.output_schema
         if schema is None or not self.is_answered:
             return None

@@ -31,7 +31,7 @@ class StepOutputs:
     Changed by the fold only; `snapshot` may be called from any thread.
     """
 
-    __slots__ = ("_blocks", "_history", "_lock", "_steps", "text")
+    __slots__ = ("_blocks", "_history", "_last", "_lock", "_steps", "_text")
 
     def __init__(self) -> None:
         self._steps: dict[str, Entry] = {}
@@ -40,13 +40,19 @@ class StepOutputs:
         self._history: dict[str, list[Entry]] = {}
         """By path, the executions of a step that count: not those within a block that failed."""
         self._lock = threading.Lock()
-        self.text = ""
-        """The output of the last step that does work, as text."""
+        self._last: Entry | None = None
+        """The entry of the last step that does work; of a task, ``_text`` is its text."""
+        self._text = ""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StepOutputs) and (self._steps, self.text) == (other._steps, other.text)
 
     __hash__ = None  # type: ignore[assignment]  # it grows
+
+    @property
+    def text(self) -> str:
+        """The output of the last step that does work, as text."""
+        return self._text if self._last is None else text_of(self._last)
 
     @property
     def steps(self) -> Mapping[str, Entry]:
@@ -80,9 +86,9 @@ class StepOutputs:
             if block is not None and kind == "parallel":
                 self._keep_runs(event.step, entry)
             if kind in OF_TASKS:
-                self.text = _text_of_task(event.output, self.text)
+                self._text, self._last = _text_of_task(event.output, self.text), None
             elif kind != "condition":
-                self.text = _text(entry)
+                self._last = entry
 
     def _entry(self, event: w.StepFinished, kind: str, agent: str, block: _Block | None, *, kept: bool) -> Entry:
         if kind == "parallel" and block is not None and not event.error:
@@ -134,7 +140,8 @@ def leaves(steps: Mapping[str, Entry], before: str = "") -> Iterator[tuple[str, 
             yield path, entry
 
 
-def _text(entry: Entry) -> str:
+def text_of(entry: Entry) -> str:
+    """Return what a step gave as text; of a block, the texts of its children below each other."""
     texts = [as_text(one["output"]) for _, one in leaves({"": entry})]
     return "\n\n".join(one for one in texts if one)
 

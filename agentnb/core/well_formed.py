@@ -406,6 +406,7 @@ _CHECKS: dict[type[e.Event], Callable[[_Reading, Any], None]] = {
     w.StepStarted: _Reading.plain_data,
     w.StepAttempted: _Reading.plain_data,
     w.StepFinished: _Reading.plain_data,
+    w.ResultGiven: _Reading.plain_data,
     w.PlanProposed: _Reading.plain_data,
     w.PlanEdited: _Reading.plain_data,
     w.ModelCalled: _Reading.used,

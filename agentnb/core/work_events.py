@@ -64,6 +64,8 @@ class StepFinished(Event, frozen=True, kw_only=True, tag="step_finished", gc=Fal
     """The variables that it set, in a task file."""
     words: tuple[str, ...] = ()
     """Of a failure: the words that it has for ``retry.on``, and ``final`` if no other attempt is to be made."""
+    reason: str = ""
+    """Why it was cancelled although its run went on; empty if with its run."""
 
 
 class BranchTaken(Event, frozen=True, kw_only=True, tag="branch_taken", gc=False):
@@ -74,6 +76,16 @@ class BranchTaken(Event, frozen=True, kw_only=True, tag="branch_taken", gc=False
     reason: str = ""
     count: int = 0
     """Of a way back to an earlier step: how often it was taken in this loop, this time included; else 0."""
+
+
+class ResultGiven(Event, frozen=True, kw_only=True, tag="result_given", gc=False):
+    """A workflow that names its result has one: plain data, of the type that a template has.
+
+    ``text`` is the same as a text, where that is not ``output`` itself or its JSON.
+    """
+
+    output: Any = None
+    text: str = ""
 
 
 class PlanProposed(Event, frozen=True, kw_only=True, tag="plan_proposed", gc=False):

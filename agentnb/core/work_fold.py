@@ -56,7 +56,7 @@ def _step_finished(run: RunState, event: w.StepFinished) -> None:
         before.nested,
         event.output,
         event.error,
-        before.reason,
+        event.reason or before.reason,
         event.attempts,
         before.times,
         event.seconds,
@@ -75,6 +75,10 @@ def _branch_taken(run: RunState, event: w.BranchTaken) -> None:
     if event.count:
         edge = f"{event.step} -> {event.to}"
         run._work.back_edges[edge] = run._work.back_edges.get(edge, 0) + 1
+
+
+def _result_given(run: RunState, event: w.ResultGiven) -> None:
+    run._work.result = event
 
 
 def _plan_proposed(run: RunState, event: w.PlanProposed) -> None:
@@ -135,6 +139,7 @@ HANDLERS: dict[type[Event], Callable[[RunState, Any], None]] = {
     w.StepSkipped: _step_skipped,
     w.StepFinished: _step_finished,
     w.BranchTaken: _branch_taken,
+    w.ResultGiven: _result_given,
     w.PlanProposed: _plan_proposed,
     w.PlanEdited: _plan_edited,
     w.PlanApproved: _plan_approved,

@@ -10,7 +10,7 @@ import msgspec
 
 from agentnb.core.events import Progress
 from agentnb.core.step_outputs import StepOutputs, as_text
-from agentnb.core.work_events import FindingMade, GuidanceDrawn, ModelCalled, PlanReviewed
+from agentnb.core.work_events import FindingMade, GuidanceDrawn, ModelCalled, PlanReviewed, ResultGiven
 
 
 class StepRecord(msgspec.Struct, frozen=True, gc=False):
@@ -63,6 +63,8 @@ class WorkState:
 
     steps: dict[str, StepRecord] = dataclasses.field(default_factory=dict)
     outputs: StepOutputs = dataclasses.field(default_factory=StepOutputs)
+    result: ResultGiven | None = None
+    """What a workflow that names its result has given; None until then, and for all others."""
     back_edges: dict[str, int] = dataclasses.field(default_factory=dict)
     """How often each way back to an earlier step was taken, as ``from -> to``."""
     variables: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -76,5 +78,7 @@ class WorkState:
 
     @property
     def text(self) -> str:
-        """The ``answer`` that the tasks of a task file have set, else the output of the last step."""
+        """The result that a workflow names, or the ``answer`` of a task file; else the output of the last step."""
+        if self.result is not None:
+            return self.result.text or as_text(self.result.output)
         return as_text(self.variables.get("answer")) or self.outputs.text

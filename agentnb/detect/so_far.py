@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from agentnb.core.call_window import CallWindow
 from agentnb.core.events import AnyEvent
 from agentnb.core.messages import Message
+from agentnb.core.questions import AskedQuestion
 from agentnb.core.request import ToolSpec
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import Todo
@@ -94,6 +95,10 @@ class RunSoFar(Protocol):
     @property
     def calls(self) -> CallWindow:
         """The last tool calls, for finding repeats."""
+
+    @property
+    def questions(self) -> Sequence[AskedQuestion]:
+        """All questions to the person, oldest first, with their answers."""
 
     @property
     def findings(self) -> Sequence[FindingMade]:

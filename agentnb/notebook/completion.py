@@ -11,6 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb.context.history import NAMED as HISTORIES
 from agentnb.context.history import History
+from agentnb.core.approvals import MODES
 from agentnb.guidance import BUILT_IN, GuidanceSet
 from agentnb.models.registry import is_model
 from agentnb.models.registry import names as model_names
@@ -79,6 +80,7 @@ def _cell_words(before: list[str], options: list[str], session: Session, variabl
         "--expect": lambda: [f'"{name}' for name in NAMES],
         "--on-limit": lambda: list(ON_LIMIT),
         "--on-stop": lambda: list(ON_STOP),
+        "--approve": lambda: list(MODES),
     }
     long = SHORT.get(option, option)
     return values[long]() if long in values and before[-1] == option else options

@@ -1,4 +1,4 @@
-"""The options of ``%%agent`` that limit a run or choose how much of the conversation is sent."""
+"""The options of cells that limit a run: what it may spend, send, and do without permission."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from IPython.core.magic_arguments import argument
 
 from agentnb.policies.limits import LIMITS
-from agentnb.session.defaults import Reader, on_limit
+from agentnb.session.defaults import APPROVE_HELP, Reader, approval_mode, on_limit
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,11 +26,16 @@ def _typed(read: Reader) -> Reader:
     return typed
 
 
-def _on_limit(text: str) -> str:
-    try:
-        return on_limit(text)
-    except ValueError as error:
-        raise ArgumentTypeError(f"{error}, got {text!r}") from None
+def _word(read: Reader) -> Reader:
+    """Adapt a reader of a word to the parser."""
+
+    def word(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise ArgumentTypeError(f"{error}, got {text!r}") from None
+
+    return word
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -44,7 +49,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--on-limit": {
         "metavar": "WHAT",
-        "type": _on_limit,
+        "type": _word(on_limit),
         "help": "at a limit: stop (default), final_answer (one more reply, without tools), or raise an error",
     },
     "--history": {
@@ -70,6 +75,12 @@ def run_options(magic: F) -> F:
 def run_option(option: str) -> Callable[[F], F]:
     """Return what adds one of these options to a magic."""
     added: Callable[[F], F] = argument(option, default=SUPPRESS, **OPTIONS[option])
+    return added
+
+
+def approve_option(magic: F) -> F:
+    """Add the option ``--approve`` to a magic."""
+    added: F = argument("--approve", metavar="MODE", type=_word(approval_mode), help=APPROVE_HELP)(magic)
     return added
 
 

@@ -26,7 +26,7 @@ from agentnb.notebook.commands.traces import show_traces
 from agentnb.notebook.dry import dry_text, limits_line
 from agentnb.notebook.extension_options import chosen_extensions, extension_options
 from agentnb.notebook.interpolation import interpolate, near_misses
-from agentnb.notebook.limit_options import given, run_options
+from agentnb.notebook.limit_options import approve_option, given, run_options
 from agentnb.notebook.magic_errors import one_line_errors, parsed
 from agentnb.notebook.names import check_variable, tools_before, unquoted, words_of
 from agentnb.rerun.replayed import Replay
@@ -37,7 +37,6 @@ from agentnb.session.session import Session
 from agentnb.traces.importing import CHOICES
 
 LATER = {
-    "--approve": "approvals",
     "--plans": "plans",
 }
 """Options that the documentation promises for a later version."""
@@ -91,6 +90,7 @@ class AgentMagics(Magics):
         default=[],
         help="a function in the notebook, gate(call, run), that allows or denies a call, or asks you about it; repeatable",
     )
+    @approve_option
     @argument("-o", "--out", metavar="NAME", default="run", help="the variable that will hold the run (default: run)")
     @run_options
     @extension_options
@@ -145,7 +145,11 @@ class AgentMagics(Magics):
             if not prompt.strip():
                 raise SettingsError("The prompt is blank after its variables were inserted", "Check those variables")
             run_options = RunOptions(
-                continue_from=before, foreground=foreground, tags=tuple(options.tag), context_type=unquoted(options.context)
+                continue_from=before,
+                foreground=foreground,
+                tags=tuple(options.tag),
+                context_type=unquoted(options.context),
+                approval_mode=options.approve,
             )
             start = partial(self.session.start, agent, prompt)
             return self._runs.run(start, out, run_options, on_stop=options.on_stop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +16,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.notebook.cell_runs import Answer, cell_runs
 from agentnb.notebook.extension_options import chosen_extensions, extension_option
-from agentnb.notebook.limit_options import run_option
+from agentnb.notebook.limit_options import approve_option, run_option
 from agentnb.notebook.magic_errors import one_line_errors, parsed
 from agentnb.notebook.names import check_variable, find_agents, find_gates, find_model, find_tools, unquoted, words_of
 from agentnb.rerun.expect import EXTENSION as EXPECT
@@ -26,9 +27,6 @@ from agentnb.session.choice import choose_model
 from agentnb.session.defaults import ON_STOP
 from agentnb.session.session import Session
 from agentnb.workflow.workflow import Workflow
-
-LATER = {"--approve": "approvals"}
-"""Options that the documentation promises for a later version."""
 
 
 @magics_class
@@ -54,6 +52,7 @@ class WorkflowMagics(Magics):
         default=[],
         help="a function in the notebook, gate(call, run), that allows or denies a call of its agents; repeatable",
     )
+    @approve_option
     @argument("-o", "--out", metavar="NAME", default="run", help="the variable that will hold the run (default: run)")
     @run_option("--budget")
     @extension_option(EXPECT)
@@ -80,7 +79,7 @@ class WorkflowMagics(Magics):
         The cell waits until it has ended, puts the run into ``run`` (or -o NAME), and its result is what the last step gave.
         ``run.steps`` holds what each step gave. Agents come from its ``agents:``, or are variables of the notebook.
         """
-        options = parsed(WorkflowMagics.workflow_cell, line, LATER)
+        options = parsed(WorkflowMagics.workflow_cell, line, {})
         out = check_variable(options.out)
         workflow = self._workflow(cell.replace("\r\n", "\n"), options)
         if options.dry:
@@ -94,10 +93,9 @@ class WorkflowMagics(Magics):
         earlier = self._earlier(options)
         prompt = unquoted(options.prompt) or ("" if earlier is None else earlier.prompt)
         start = partial(self.session.start, orchestration, prompt)
-        if foreground is None:
-            return self._runs.run(start, out, RunOptions(), on_stop=options.on_stop)
-        with foreground.own_interrupts():
-            return self._runs.run(start, out, RunOptions(foreground=foreground), on_stop=options.on_stop)
+        run_options = RunOptions(foreground=foreground, approval_mode=options.approve)
+        with nullcontext() if foreground is None else foreground.own_interrupts():
+            return self._runs.run(start, out, run_options, on_stop=options.on_stop)
 
     def _workflow(self, text: str, options: Namespace) -> Workflow:
         if not text.strip():

@@ -25,6 +25,7 @@ from agentnb.guidance.sets import GuidanceSet
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
+from agentnb.policies.gates.approval_mode import SETTING
 from agentnb.policies.named import PolicySet
 from agentnb.rerun.recorded_tools import recorded_tools
 from agentnb.rerun.variant import is_own, variant_of
@@ -34,7 +35,6 @@ from agentnb.runtime.launch import new_run_id
 from agentnb.runtime.run_options import RunOptions
 from agentnb.settings import known_secrets
 from agentnb.tools.todos.board import TodoBoard
-from agentnb.tools.toolbox import Toolbox
 
 RECORDED: Literal["recorded"] = "recorded"
 
@@ -151,7 +151,10 @@ def pending_of(
         **{"max_rounds": settings.max_iterations(), **variant.limits},
         **{name: logged[name] for name in ("unpriced", "on_limit") if name in logged},
     )
-    return _pending(agent, before, ForkedFrom(run.id, at_round - 1) if is_fork else None, options or RunOptions())
+    options = options or RunOptions()
+    if options.approval_mode is None:
+        options = replace(options, approval_mode=logged.get(SETTING))
+    return _pending(agent, before, ForkedFrom(run.id, at_round - 1) if is_fork else None, options)
 
 
 def _tools(run: Run, at_round: int, tools: Any, fallback: Iterable[Any]) -> list[Any]:
@@ -167,20 +170,21 @@ def _pending(agent: Agent, before: Sequence[AnyEvent], forked_from: ForkedFrom |
     run_id = options.run_id or new_run_id()
     options = replace(options, run_id=None)
     first, *others = [structs.replace(event, seq=seq, run_id=run_id, parent_id=None) for seq, event in enumerate(before)]
-    toolbox = PendingRun.of_fork(agent, [first, *others], options).toolbox
-    started = redact(_started(first, agent, toolbox, forked_from), known_secrets())
+    pending = PendingRun.of_fork(agent, [first, *others], options)
+    started = redact(_started(first, pending, forked_from), known_secrets())
     return PendingRun.of_fork(agent, [started, *others], options)
 
 
-def _started(first: AnyEvent, agent: Agent, toolbox: Toolbox, forked_from: ForkedFrom | None) -> RunStarted:
+def _started(first: AnyEvent, pending: PendingRun, forked_from: ForkedFrom | None) -> RunStarted:
     assert isinstance(first, RunStarted), "a run begins with it"
+    agent = pending.agent
     return structs.replace(
         first,
         at=first.at or datetime.now(UTC),
         schema=SCHEMA,
         model=agent.model_name,
-        tools=toolbox.specs,
-        settings=agent.settings,
+        tools=pending.toolbox.specs,
+        settings={**agent.settings, **pending.launch.logged_mode},
         guidance=agent.guidance_texts,
         origin=None,
         forked_from=forked_from,

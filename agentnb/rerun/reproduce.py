@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from agentnb.agent.from_log import missing_gates, names_of_gates
 from agentnb.agent.start import PendingRun
 from agentnb.core.events import CommandReceived, RoundFinished
 from agentnb.core.inbox import Inbox
+from agentnb.core.questions import WaitingOnUser, by_call
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import Todo
 from agentnb.detect.finding import Detectors
@@ -22,6 +24,7 @@ from agentnb.models.recorded import RecordedModel
 from agentnb.policies.gates import Gate
 from agentnb.rerun.fork import RECORDED, pending_of
 from agentnb.rerun.variant import is_own
+from agentnb.runtime.approval import AnswerQuestion
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.run_options import RunOptions
 
@@ -43,10 +46,10 @@ async def reproduce(
     """Make a recorded run of agentnb again, with its replies and results; return the new run, the same but for ids and times.
 
     It shows that this version of agentnb, and these ``tools`` if some are given, still do what the log says. What the person
-    said is said again after the same round. ``gates``: those of your own that the run had. ``detect``: its detectors of your
-    own; without them, what they found is read from the log, as it always is of detectors that ask a model. Raises
-    `ReplayDiverged`, with the first message of a request that differs and a diff, or with what else differs; `SettingsError`
-    for a run that another product made, or that was ended from outside.
+    said is said again after the same round, and questions are answered as they were. ``gates``: those of your own that the run
+    had. ``detect``: its detectors of your own; without them, what they found is read from the log, as it always is of detectors
+    that ask a model. Raises `ReplayDiverged`, with the first message of a request that differs and a diff, or with what else
+    differs; `SettingsError` for a run that another product made, or that was ended from outside.
     """
     pending, model = _pending(run, tools, gates, detect, options)
     try:
@@ -89,10 +92,21 @@ def _pending(
     model = RecordedModel(run, in_order=True, name=run.model)
     options = options or RunOptions()
     says = _Says(run, options.watch)
-    options = replace(options, watch=says)
+    options = replace(options, watch=says, answer=options.answer or _answers_of(run))
     pending = pending_of(run, 1, model=model, tools=tools, gates=gates, detect=detect, options=options, is_fork=False)
     says.inbox = pending.launch.inbox
     return pending, model
+
+
+def _answers_of(run: Run) -> AnswerQuestion | None:
+    """Return what answers each question of a call as it was answered in this run; None if it had no questions."""
+    left = {call_id: deque(asked) for call_id, asked in by_call(run.questions).items()}
+
+    def answer(question: WaitingOnUser) -> Any:
+        asked = left.get(question.call_id)
+        return asked.popleft().answer if asked else None
+
+    return answer if left else None
 
 
 class _Says:

@@ -164,7 +164,7 @@ def _steps(at: RunAfterRound) -> Any:
 
 def _output(at: RunAfterRound) -> Any:
     """Return the answer as plain data, although the run may make an instance of a type of it."""
-    return Run.from_events(at.run.events).output if at.run.output_schema is not None else None
+    return at.run.output if at.run.output_schema is None else Run.from_events(at.run.events).output
 
 
 NAMES: Mapping[str, Name] = {
@@ -219,7 +219,11 @@ NAMES: Mapping[str, Name] = {
     "status": Name("how the run stands, such as `completed` or `failed`", lambda at: at.run.status, at_end=True),
     "stop_reason": Name("why it ended; null while it runs", lambda at: at.run.stop_reason, at_end=True),
     "text": Name("the last text of the model", lambda at: at.run.text),
-    "output": Name("the answer as plain data; null if there is none of the agreed form", _output, at_end=True),
+    "output": Name(
+        "the answer as plain data, or the result that a workflow names; null if there is none of the agreed form",
+        _output,
+        at_end=True,
+    ),
     "steps": Name(
         'steps by id: `steps.qa.attempts`, `.times`, `.status`, `.kind`, `.output`, `.error`, `.seconds`; `steps["my-step"]`',
         _steps,

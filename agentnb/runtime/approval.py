@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from agentnb.core.approvals import APPROVE, DENY, EDIT, Decision, approval_schema, decision
+from agentnb.core.approvals import APPROVE, DENY, EDIT, NEVER, Decision, approval_schema, decision
 from agentnb.core.events import AnyEvent, QuestionAnswered, QuestionAsked, ToolAdmitted
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import WaitingOnUser
@@ -22,6 +22,7 @@ AnswerQuestion: TypeAlias = Callable[[WaitingOnUser], Any]
 """Answers a question in the person's place; None declines. It may be async. A plain function is called in a thread."""
 NOT_ALLOWED = "The person did not allow it."
 NOBODY = "It needs the person's permission, and there is nobody to ask: no person is attached to this run."
+NEVER_ASKED = f"It needs the person's permission, and this run asks for none (approve={NEVER})."
 NOT_OBTAINED = "It needs the person's permission, which could not be obtained: what decides for them failed."
 
 
@@ -72,7 +73,11 @@ class Approval:
 
         It is None, and the question stays open, if the run is being suspended; with ``suspends`` also without anybody to ask.
         """
-        found = permission.decision or await self._ask(call, permission, suspends=suspends)
+        found = permission.decision
+        if found is None and self._elicitation.approval_mode.never_asks:
+            self._elicitation.withdraw_logged(permission.asked_as)
+            found = Decision(False, NEVER_ASKED)
+        found = found or await self._ask(call, permission, suspends=suspends)
         return None if found is None else _with_words(found)
 
     async def _ask(self, call: ToolCall, permission: Permission, *, suspends: bool) -> Decision | None:
@@ -139,6 +144,6 @@ def logged_permissions(events: list[AnyEvent]) -> dict[str, Permission | None]:
 
 def _with_words(found: Decision) -> Decision:
     """Return a denial with the sentence that the model is told."""
-    if found.approved or found.reason in (NOBODY, NOT_OBTAINED):
+    if found.approved or found.reason in (NOBODY, NEVER_ASKED, NOT_OBTAINED):
         return found
     return Decision(False, f"{NOT_ALLOWED} They said: {found.reason}" if found.reason else NOT_ALLOWED)

@@ -144,7 +144,10 @@ class Budget:
 
     def may_run_out(self) -> bool:
         """Return whether it has a limit or may get one later: a session can be given a budget at any time."""
-        return self.limit is not None or self._within is not None
+        if self.limit is not None or self.run_id is None:
+            return True  # without a run, it is that of a session
+        outer = self._within
+        return outer.may_run_out() if isinstance(outer, Budget) else outer is not None
 
 
 current_budget: ContextVar[Budget | None] = ContextVar("current_budget", default=None)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -26,10 +25,12 @@ from agentnb.core.questions import (
 )
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError, near
+from agentnb.policies.gates.approval_mode import ApprovalMode
 from agentnb.runtime.call_clock import CallClock
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.earlier_answers import EarlierAnswers
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.question_ids import QuestionIds
 from agentnb.runtime.threads import TICK, Work, running_loop
 from agentnb.tools.tool import Inside
 
@@ -66,35 +67,40 @@ class Elicitation:
         clock: Clock | None = None,
         answer: Program | None = None,
         approve: Approve | None = None,
+        approval_mode: ApprovalMode | None = None,
         parent: CallElicitor | None = None,
         suspends: bool = False,
     ) -> None:
         """``can_ask``: whether the caller holds a handle to answer the run's questions; ``clock``: the run's, held while a
         question is open; ``answer``: answers in the person's place; ``approve``: decides in their place whether a call may
-        run; ``parent``: the call of another run that awaits this run, whose person is asked if this run has none;
-        ``suspends``: whether the run is suspended where a question must wait for somebody to answer.
+        run; ``approval_mode``: how much needs their permission; ``parent``: the call of another run that awaits this run,
+        whose person is asked if this run has none; ``suspends``: whether the run is suspended where a question must wait.
         """
         self.suspends = suspends
-        self.approve = approve or (parent.approve if parent is not None else None)
+        self.approve: Approve | None = approve or (parent.elicitation.approve if parent is not None else None)
         """The function that decides whether a call may run: this run's, or that of a parent run."""
+        self.approval_mode = approval_mode or ApprovalMode()
         self.around = parent
         """The call of another run that awaits this run: what is not shown at calls of this run is shown there."""
         self._log = log
         self._can_ask = can_ask
         self._answer = answer
-        self._parent = parent if not (can_ask or answer) and parent is not None and parent.has_anybody else None
-        self._prefix = f"{log.id[-8:]}-" if parent is not None else ""
-        """Makes the ids of a nested run's questions unique among those of its parent run."""
+        self._parent = parent if not (can_ask or answer) and parent is not None and parent.elicitation.has_anybody else None
+        prefix = "" if parent is None else parent.names or f"{log.id[-8:]}-"
+        self.ids: QuestionIds = QuestionIds(prefix, log.run.events, None if parent is None else parent.elicitation.ids)
         self._given: dict[str, Answer] = {}
         """Answers to questions that a suspended run asked, by id."""
         self._earlier: dict[str, EarlierAnswers] = {}
         """By the id of a call that is run again: what it asked in a process that died."""
         self._programs: set[asyncio.Task[None]] = set()
         self._clock = clock or Clock()
-        # A resumed run may have asked before.
-        self._count = sum(isinstance(event, QuestionAsked) for event in log.run.events)
         self._open: dict[str, asyncio.Future[Answer]] = {}
         self._failure: StoreError | None = None
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The run, and those that it is nested in, from the innermost."""
+        return (self._log.run, *(() if self.around is None else self.around.elicitation.runs))
 
     def asker(self, call_id: str) -> CallElicitor:
         """Return the elicitor of this tool call."""
@@ -121,15 +127,18 @@ class Elicitation:
         self, kind: QuestionKind, message: str, schema: dict[str, Any], call_id: str, program: Program | None = None
     ) -> str:
         """Log a new open question and return its id. ``program`` is asked before the person."""
-        self._count += 1
-        question = WaitingOnUser(kind, message, schema, f"{self._prefix}q{self._count}", call_id)
-        return self.open_question(question, program)
+        return self.open_question(WaitingOnUser(kind, message, schema, self.ids.new(), call_id), program)
 
     def open_question(self, question: WaitingOnUser, program: Program | None = None) -> str:
         """Log the question, have it answered, and return its id."""
-        self._emit(QuestionAsked, question=question)
+        self.keep_open(question)
         self._wait_for(question, program)
         return question.id
+
+    def keep_open(self, question: WaitingOnUser) -> None:
+        """Log the question as open; whoever resumes the run answers it, unless it is awaited here."""
+        self.ids.note(question.id)
+        self._emit(QuestionAsked, question=question)
 
     def _wait_for(self, question: WaitingOnUser, program: Program | None, *, is_answered: bool = False) -> None:
         self._open[question.id] = asyncio.get_running_loop().create_future()
@@ -143,10 +152,8 @@ class Elicitation:
 
     def remember(self, call_id: str, asked: Iterable[AskedQuestion]) -> None:
         """Keep what this call asked in a process that died: the same questions in the same order get the same answers."""
-        own = re.compile(rf"{re.escape(self._prefix)}q\d+")  # and not what runs that it had begun asked through it
-        self._earlier[call_id] = EarlierAnswers(
-            one for one in asked if one.question.call_id == call_id and own.fullmatch(one.question.id)
-        )
+        own = (one for one in asked if one.question.call_id == call_id and self.ids.is_own(one.question.id))
+        self._earlier[call_id] = EarlierAnswers(own)
 
     def has_earlier(self, call_id: str) -> bool:
         """Return whether answers of a process that died are left for this call."""
@@ -173,10 +180,9 @@ class Elicitation:
     def ask_again(self, question: WaitingOnUser, program: Program | None = None) -> str:
         """Log a question as new that was open when its process died, and take the answer that was given since."""
         given = self._given.pop(question.id)
-        self._count += 1
-        again = replace(question, id=f"{self._prefix}q{self._count}")
+        again = replace(question, id=self.ids.new())
         self._given[again.id] = given._replace(question_id=again.id)
-        self._emit(QuestionAsked, question=again)
+        self.keep_open(again)
         return self.reopen(again, program)
 
     @property
@@ -223,6 +229,11 @@ class Elicitation:
         if future is not None:
             future.cancel()
             self._clock.release()
+            self._emit(QuestionAnswered, question_id=question_id, withdrawn=True)
+
+    def withdraw_logged(self, question_id: str) -> None:
+        """Withdraw a question that the log has as open and that nobody awaits in this process; no-op for others."""
+        if question_id not in self._open and self.is_open(question_id):
             self._emit(QuestionAnswered, question_id=question_id, withdrawn=True)
 
     def leave_open(self, question_id: str) -> None:
@@ -286,17 +297,33 @@ class CallElicitor(CallClock):
     _over = False
     inside: Inside | None = None
     """Takes what the call prints; None if it is no call of a tool."""
+    names: str = ""
+    """Begins the ids of what the run asks that the call awaits; if empty, the id of that run does."""
     worker: Work | None = None
     """The plain function of the call, if it runs in a worker thread."""
+    _before: Token[CallElicitor | None]
 
     def __init__(self, elicitation: Elicitation, call_id: str, outer: CallElicitor | None = None) -> None:
         """``outer``: the call whose tool makes this one; its time stands still too while this one asks."""
-        self._elicitation = elicitation
+        self.elicitation = elicitation
         self._outer = outer
         if outer is not None:
             outer._inner = (*outer._inner, self)
         self._call_id = call_id
         self._loop = asyncio.get_running_loop()
+
+    def __enter__(self) -> Self:
+        """Begin the work of the call: what asks meanwhile asks through this."""
+        self._before = current_call.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it: open questions are withdrawn, new ones refused."""
+        try:  # noqa: SIM105  # in every call: `suppress` would take longer
+            current_call.reset(self._before)
+        except ValueError:  # a run that was not awaited is closed from another context
+            pass
+        self.close()
 
     async def ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
         """Ask and await the answer, on any event loop."""
@@ -310,7 +337,7 @@ class CallElicitor(CallClock):
         """Keep what the call prints with the call, from any thread; False if it belongs elsewhere."""
         if self.inside is not None and self.inside.printed(self._call_id, text):
             return True
-        around = self._elicitation.around
+        around = self.elicitation.around
         return around is not None and around.printed(text)
 
     @property
@@ -318,19 +345,9 @@ class CallElicitor(CallClock):
         """Id of the call."""
         return self._call_id
 
-    @property
-    def has_anybody(self) -> bool:
-        """Whether there is a person to answer, or a program in their place."""
-        return self._elicitation.has_anybody
-
     def is_of(self, elicitation: Elicitation) -> bool:
         """Return whether it asks for the same run."""
-        return self._elicitation is elicitation
-
-    @property
-    def approve(self) -> Approve | None:
-        """The function that decides whether a call may run, if there is one."""
-        return self._elicitation.approve
+        return self.elicitation is elicitation
 
     def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
         """Ask and block this thread until the answer, an interrupt or the end of the call."""
@@ -352,7 +369,7 @@ class CallElicitor(CallClock):
         for inner in self._inner:
             inner.close()
         for question_id in self._open:
-            self._elicitation.withdraw(question_id)
+            self.elicitation.withdraw(question_id)
 
     async def _on_loop(self, question: Coroutine[Any, Any, T]) -> T:
         """Await the question on the event loop of the run."""
@@ -380,27 +397,27 @@ class CallElicitor(CallClock):
         ``program`` is asked before the person; ``asked_as``: the id of the question if it was logged before the run was
         suspended, or its process died.
         """
-        is_open, is_answered = self._elicitation.is_open(asked_as), self._elicitation.has_answer(asked_as)
+        is_open, is_answered = self.elicitation.is_open(asked_as), self.elicitation.has_answer(asked_as)
         if not (is_open or is_answered):
             return await self._ask(message, schema, kind, program)
         if not is_answered:
-            self._elicitation.check_anybody(program)
+            self.elicitation.check_anybody(program)
         question = WaitingOnUser(kind, message, schema, asked_as, self._call_id)
-        again = self._elicitation.reopen if is_open else self._elicitation.ask_again
+        again = self.elicitation.reopen if is_open else self.elicitation.ask_again
         with self.stopped():
             answer = await self._answer(partial(again, question, program))
         return _value(answer)
 
     def leave_open(self, message: str, schema: dict[str, Any], asked_as: str = "", kind: QuestionKind = "approval") -> None:
         """Log the question, such as whether the call may run, for an answer after the run was suspended."""
-        if not (asked_as and self._elicitation.is_open(asked_as)):
-            self._elicitation.open(kind, encodable(message), schema, self._call_id)
+        if not (asked_as and self.elicitation.is_open(asked_as)):
+            self.elicitation.open(kind, encodable(message), schema, self._call_id)
 
     async def _ask(
         self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, program: Program | None = None
     ) -> Any:
-        if not self._elicitation.has_earlier(self._call_id):
-            self._elicitation.check_anybody(program)
+        if not self.elicitation.has_earlier(self._call_id):
+            self.elicitation.check_anybody(program)
         if not isinstance(message, str) or not message.strip():
             raise SettingsError(f"{message!r} is not a question", 'Write: context.ask("...")')
         if kind not in KINDS:
@@ -408,18 +425,19 @@ class CallElicitor(CallClock):
         with self.stopped():
             plain = checked_schema(schema)
             text = encodable(message)
-            given = self._elicitation.earlier(WaitingOnUser(kind, text, plain, "", self._call_id))
+            given = self.elicitation.earlier(WaitingOnUser(kind, text, plain, "", self._call_id))
             if given is not None:
                 return _value(given)
-            self._elicitation.check_anybody(program)
-            answer = await self._answer(lambda: self._elicitation.open(kind, text, plain, self._call_id, program))
+            self.elicitation.check_anybody(program)
+            answer = await self._answer(lambda: self.elicitation.open(kind, text, plain, self._call_id, program))
         return _value(answer)
 
     async def _forward(self, question: WaitingOnUser) -> Answer:
-        self._elicitation.check_anybody()
+        self.elicitation.check_anybody()
         with self.stopped():
             here = replace(question, call_id=self._call_id)
-            return await self._answer(lambda: self._elicitation.open_question(here))
+            again = self.elicitation.is_open(here.id)  # the run was suspended with it
+            return await self._answer(partial(self.elicitation.reopen if again else self.elicitation.open_question, here))
 
     async def _answer(self, open_question: Callable[[], str]) -> Answer:
         """Open a question and wait for its answer. The question is withdrawn if that is cancelled."""
@@ -428,10 +446,10 @@ class CallElicitor(CallClock):
         question_id = open_question()
         self._open = (*self._open, question_id)
         try:
-            return await self._elicitation.answer(question_id)
+            return await self.elicitation.answer(question_id)
         finally:
             self._open = tuple(one for one in self._open if one != question_id)
-            self._elicitation.withdraw(question_id)
+            self.elicitation.withdraw(question_id)
 
 
 def _value(answer: Answer) -> Any:

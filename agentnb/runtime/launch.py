@@ -10,11 +10,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeAlias
 
+from agentnb.core.approvals import AUTO
 from agentnb.core.events import SCHEMA, RunRecovered
 from agentnb.core.inbox import Inbox
 from agentnb.core.log import Watcher, Writer
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
+from agentnb.policies.gates.approval_mode import SETTING, ApprovalMode
 from agentnb.runtime.approval import answering
 from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
 from agentnb.runtime.clock import Clock, seconds_taken
@@ -48,15 +50,18 @@ def check_resumable(run: Run, options: RunOptions) -> None:
             raise SettingsError(f"{name} has no meaning for a run that is resumed", "Leave it out: its own log is continued")
 
 
-def resumed(run: Run) -> RunRecovered:
-    """Return the event with which another process resumes a run."""
-    return RunRecovered(seq=len(run.events), at=datetime.now(UTC), run_id=run.id, parent_id=run.parent_id, schema=SCHEMA)
+def resumed(run: Run, mode: ApprovalMode) -> RunRecovered:
+    """Return the event with which another process resumes a run. ``mode``: its approval mode from here on."""
+    other = "" if mode.words == run.settings.get(SETTING, AUTO) else mode.words
+    return RunRecovered(
+        seq=len(run.events), at=datetime.now(UTC), run_id=run.id, parent_id=run.parent_id, schema=SCHEMA, approve=other
+    )
 
 
 class Launch:
     """A run about to start, or to be resumed: its options, log, inbox and budget."""
 
-    __slots__ = ("budget", "inbox", "log", "name", "open_log", "options", "recovered")
+    __slots__ = ("approval_mode", "budget", "inbox", "log", "name", "open_log", "options", "recovered", "runs_around")
 
     def __init__(
         self,
@@ -73,6 +78,12 @@ class Launch:
         self.name = name
         self.options = completed(options, is_resumed=recovered is not None)
         self.recovered = recovered
+        around = current_call.get()
+        self.runs_around = () if around is None else around.elicitation.runs
+        """The runs that await this one, from the innermost: what the person allowed there for the whole run holds here too."""
+        self.approval_mode = _approval_mode(self.options, recovered)
+        if around is not None:
+            self.approval_mode = self.approval_mode.within(around.elicitation.approval_mode)
         self.log = _log_of(self.options, recovered)
         self.open_log: Callable[[], Awaitable[Writer]] | None = None
         """Opens the log in its store; None if nothing keeps it."""
@@ -97,6 +108,12 @@ class Launch:
         """Return the clock of the run, which counts on from the seconds that it took in processes that died."""
         return Clock(max_seconds, before=0.0 if self.recovered is None else seconds_taken(self.recovered.events))
 
+    @property
+    def logged_mode(self) -> dict[str, str]:
+        """The setting with which a log says the approval mode; empty for ``auto``."""
+        words = self.approval_mode.words
+        return {} if words == AUTO else {SETTING: words}
+
     def elicitation(self, clock: Clock, *, can_ask: bool) -> Elicitation:
         """Return what brings the questions of the run to the person, or to what answers in their place."""
         return Elicitation(
@@ -104,7 +121,8 @@ class Launch:
             can_ask=can_ask,
             clock=clock,
             answer=None if self.options.answer is None else answering(self.options.answer),
-            approve=self.options.approve,
+            approve=None if isinstance(self.options.approve, str) else self.options.approve,
+            approval_mode=self.approval_mode,
             parent=current_call.get(),
             suspends=self.options.suspend and self.open_log is not None,
         )
@@ -183,6 +201,12 @@ class Launch:
         if host.begun is not None:
             host.begun(live)
         return live
+
+
+def _approval_mode(options: RunOptions, recovered: Run | None) -> ApprovalMode:
+    """Return the mode of the options, else that of a run that is resumed."""
+    logged = None if recovered is None else recovered.settings.get(SETTING)
+    return ApprovalMode.of(options.approval_mode or logged or AUTO)
 
 
 def _log_of(options: RunOptions, recovered: Run | None) -> EventLog:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from agentnb.core.approvals import checked_answers
 from agentnb.core.events import SCHEMA, RunStarted
 from agentnb.core.json_schema import plain_data
 from agentnb.core.log import Writer
@@ -73,8 +74,11 @@ class Orchestration:
     def resume(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> LiveRun:
         """Resume an interrupted run where it was cut off, and append to its log with ``writer``.
 
-        The ``store`` of the options is where its nested runs are, which are resumed with it.
+        The ``store`` of the options is where its nested runs are, which are resumed with it. Raises `SettingsError` for answers
+        to what it does not ask.
         """
+        if options is not None and options.answers and run.should_continue:
+            options = replace(options, answers=checked_answers(run, options.answers))
         return _Pending(self, run.prompt, options or RunOptions(), run, writer).start()
 
 
@@ -94,7 +98,7 @@ class _Pending:
             what.check_same(recovered)
         self._what = what
         self._launch = Launch(options, name=what.name, budget=what.budget, recovered=recovered, writer=writer)
-        self._first = self._started(prompt) if recovered is None else resumed(recovered)
+        self._first = self._started(prompt) if recovered is None else resumed(recovered, self._launch.approval_mode)
         self._launch.check_left()
 
     async def run_here(self) -> Run:
@@ -133,7 +137,7 @@ class _Pending:
             prompt=user(encodable(prompt)),
             agent=encodable(what.name),
             model="",
-            settings={**plain_data(dict(what.settings)), **limits},
+            settings={**plain_data(dict(what.settings)), **limits, **self._launch.logged_mode},
             tags=tuple([encodable(one) for one in options.tags]),
             context_type=options.context_type,
             entity=options.entity,

@@ -10,6 +10,7 @@ from typing import Any
 from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
+from agentnb.policies.gates.approval_mode import ApprovalMode
 from agentnb.runtime.approval import AnswerQuestion
 from agentnb.runtime.budget import SPENDING, Spending
 from agentnb.runtime.elicitation import Approve
@@ -56,16 +57,20 @@ class RunOptions:
     can_ask: bool | None = None
     """Whether the run has a person to answer what its tools ask; by default whether the caller gets a handle. A nested run
     without one asks the person of its parent run."""
-    approve: Approve | None = None
-    """Decides about calls that a gate asks about, before the person: a function of the call and the run."""
+    approve: Approve | str | None = None
+    """Decides about calls that a gate asks about, before the person: a function of the call and the run. A word is the
+    ``approval_mode``."""
+    approval_mode: str | None = None
+    """How much needs the person's permission: ``auto`` (default), ``ask``, ``never`` or ``read_only``
+    (`policies.gates.approval_mode`). A run that is resumed keeps its own without it."""
     answer: AnswerQuestion | None = None
     """Answers the questions of the run and of its nested runs, instead of the person."""
     suspend: bool = False
     """Where a gate asks and nobody is there to answer, suspend the run instead of denying the call, if a store keeps its log:
     it ends as ``waiting_on_user``, and is resumed with the answer (`recover`)."""
     answers: Mapping[str, Any] | None = None
-    """For a run that is resumed: answers to the questions of gates that were open when it was suspended or its process died,
-    by their ids."""
+    """For a run that is resumed: answers to the questions of gates and of steps that were open when it was suspended or its
+    process died, by their ids in ``run.waiting``."""
     budget: Spending | None = None
     """The budget that the run spends from, besides its agent's own."""
     thread: LoopThread | None = None
@@ -80,6 +85,14 @@ class RunOptions:
             raise SettingsError(f"continue_from={self.continue_from!r} is not a run", "Load it first: load_trace(PATH)")
         if self.budget is not None and not all(callable(getattr(self.budget, name, None)) for name in SPENDING):
             raise SettingsError(f"budget={self.budget!r} is not a budget", f"A budget has the methods {', '.join(SPENDING)}")
+        if isinstance(self.approve, str):
+            object.__setattr__(self, "approval_mode", self.approve)
+            object.__setattr__(self, "approve", None)
+        if self.approval_mode is not None:
+            ApprovalMode.of(self.approval_mode)
+        if self.approve is not None and not callable(self.approve):
+            hint = 'Write approve="ask", or give a function of the call and the run'
+            raise SettingsError(f"approve={self.approve!r} is neither an approval mode nor a function", hint)
         tags: Any = self.tags
         if isinstance(tags, str) or not all(isinstance(one, str) and one.strip() for one in tags):
             raise SettingsError(f"tags={tags!r} must be strings", 'Write tags=("night", "v2")')

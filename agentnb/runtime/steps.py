@@ -18,7 +18,7 @@ from agentnb.core.work_state import StepRecord
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StepFailed, StoreError
 from agentnb.policies.verdict import Stop, check_verdict
-from agentnb.runtime.elicitation import Elicitation, current_call
+from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.launch import new_run_id
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.run_options import RunOptions
@@ -100,14 +100,8 @@ class StepOrchestrator:
         if (record := self._finished(step)) is not None:
             return self.loaded(record)
         await self._begin(step)
-        asker = self._elicitation.asker(step)
-        outer = current_call.set(asker)
-        try:
-            with self._ended(step):
-                run = await self._run(step, what, prompt, options or RunOptions(), kind=kind, title=title)
-        finally:
-            current_call.reset(outer)
-            asker.close()
+        with self._elicitation.asker(step), self._ended(step):
+            run = await self._run(step, what, prompt, options or RunOptions(), kind=kind, title=title)
         status: StepStatus = "completed" if run.status == "completed" else "failed"
         why = "" if status == "completed" else f"{run.status}: {run.stop_reason}"
         self._finish(step, status, output=run.text if run.output is None else plain_data(run.output), error=why)
@@ -184,8 +178,10 @@ class StepOrchestrator:
 
     async def _begin(self, step: str) -> None:
         """Wait while the run is paused. Raise `NothingLeft` if the step cannot be paid for."""
-        async with self._gate:  # side by side, each would read only some of the commands
-            await self._lifecycle.read_inbox()
+        if self._gate.locked() or self._lifecycle.inbox.has_news:
+            async with self._gate:  # side by side, each would read only some of the commands
+                await self._lifecycle.read_inbox()
+        self._lifecycle.check_stop()
         spent = self._lifecycle.budget.exhausted()
         if spent is not None:
             reason = f"nothing is left of the {spent.name.replace('_', ' ')}"
@@ -232,6 +228,7 @@ class StepOrchestrator:
         attempts: int = 1,
         sets: Any = None,
         words: tuple[str, ...] = (),
+        reason: str = "",
     ) -> None:
         began = self._started.pop(step, None)
         if began is None:
@@ -246,6 +243,7 @@ class StepOrchestrator:
             seconds=perf_counter() - began,
             sets=sets or {},
             words=words,
+            reason=reason,
         )
 
     async def _run(self, step: str, what: Runnable, prompt: str, options: RunOptions, *, kind: str, title: str) -> Run:

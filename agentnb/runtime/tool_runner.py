@@ -13,7 +13,7 @@ import msgspec
 from agentnb.core.messages import ToolCall
 from agentnb.errors import NotAnswered, ToolFailed
 from agentnb.runtime import tool_errors
-from agentnb.runtime.elicitation import CallElicitor, Elicitation, current_call
+from agentnb.runtime.elicitation import CallElicitor, Elicitation
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.threads import is_running, time_limit
 from agentnb.tools.tool import CallSync, Inside, Tool, ToolContext, ToolOutcome
@@ -51,35 +51,29 @@ class ToolRunner:
         context = ToolContext(self._log.id, call.id, self._work_dir, self._call_sync, asker, self._inside)
         traceback, own_task = "", asyncio.current_task()
         arguments = {} if call.arguments is None else call.arguments  # some models send null for no arguments
-        outer = current_call.set(asker)
         started = perf_counter()
-        try:
-            if tool.timeout is None:
-                outcome = await tool.run(arguments, context)
-            else:
-                outcome = await _within(tool.timeout, tool, call, arguments, context, asker)
-        except NotAnswered as error:
-            outcome = tool_errors.not_answered(error)
-        except ToolFailed as error:
-            outcome = tool_errors.inner_failed(call.name, error)
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            outcome, traceback = tool_errors.raised(call.name, error), tool_errors.users_traceback(error)
-        except BaseException as error:
-            if isinstance(error, GeneratorExit) and not is_running(own_task):
-                raise
-            # SystemExit too: a tool that calls exit() must not take the kernel with it.
-            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-                raise
-            outcome, traceback = tool_errors.raised(call.name, error), tool_errors.users_traceback(error)
-        finally:
-            try:  # noqa: SIM105  # in every call: `suppress` would take longer
-                current_call.reset(outer)
-            except ValueError:  # a run that was not awaited is closed from another context
-                pass
-            asker.close()
+        with asker:
+            try:
+                if tool.timeout is None:
+                    outcome = await tool.run(arguments, context)
+                else:
+                    outcome = await _within(tool.timeout, tool, call, arguments, context, asker)
+            except NotAnswered as error:
+                outcome = tool_errors.not_answered(error)
+            except ToolFailed as error:
+                outcome = tool_errors.inner_failed(call.name, error)
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                outcome, traceback = tool_errors.raised(call.name, error), tool_errors.users_traceback(error)
+            except BaseException as error:
+                if isinstance(error, GeneratorExit) and not is_running(own_task):
+                    raise
+                # SystemExit too: a tool that calls exit() must not take the kernel with it.
+                if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                    raise
+                outcome, traceback = tool_errors.raised(call.name, error), tool_errors.users_traceback(error)
         self._askers.pop(call.id, None)
         self._elicitation.check()
         return Ran(outcome, perf_counter() - started - asker.waited, traceback)

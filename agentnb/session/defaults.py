@@ -7,11 +7,17 @@ from typing import Any
 
 from agentnb import settings
 from agentnb.context.history import NAMED as HISTORIES
+from agentnb.core.approvals import MODES
 from agentnb.errors import SettingsError
 from agentnb.models.options import shown
 from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.policies.limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
 
+APPROVE_HELP = (
+    "what needs your permission. auto (default): what a gate asks about; ask: each call of a tool that does more than read; "
+    "never: you are not asked, and what a gate would ask about is denied; read_only: only tools that just read may run"
+)
+"""What the help says about ``--approve``."""
 Reader = Callable[[str], Any]
 """Parses a text into a value; raises ValueError with what is wrong with the text."""
 SESSION_BUDGET = SESSION_BUDGET_LIMIT.name.replace("_", "-")
@@ -28,6 +34,11 @@ def on_limit(text: str) -> str:
 def on_stop(text: str) -> str:
     """Parse what a cell does when you stop its run."""
     return _one_of(ON_STOP, text)
+
+
+def approval_mode(text: str) -> str:
+    """Parse the word of an approval mode."""
+    return _one_of(MODES, text.replace("-", "_"))
 
 
 def history(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import agent_of, check_gates
+from agentnb.core.approvals import ApprovalWord
 from agentnb.core.log import Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
@@ -38,7 +39,7 @@ async def recover(
     store: Store | None = None,
     watch: Watcher | None = None,
     work_dir: str | Path | None = None,
-    approve: Approve | None = None,
+    approve: Approve | ApprovalWord | None = None,
     answer: AnswerQuestion | None = None,
     answers: Mapping[str, Any] | None = None,
     suspend: bool = False,
@@ -49,10 +50,11 @@ async def recover(
     model, if that cannot be made from its name. Or ``agent``: the agent to resume it with, whatever its log says, or the
     `Orchestration` that made a run of another kind. ``store``: where its log is, by default `.agentnb/runs`; ``work_dir``:
     where its tools work, by default the current folder. ``approve`` and ``answer`` decide and answer in your place, as for
-    `Agent.run`; ``answers``: those to the questions of gates that it left open, by their ids in ``run.waiting``;
-    ``suspend``: suspend it again where a gate asks. Tool calls that have ended are not made again; a call that was cut off
-    is reported to the model as interrupted, unless its tool is ``repeatable``. Raises `StoreError` if the log is missing or
-    still being written, `SettingsError` if the run has ended, or if a tool, a gate or the model is missing.
+    `Agent.run`, and a word as ``approve`` replaces the approval mode that it had; ``answers``: those to the questions that its
+    gates, steps and nested runs left open, by their ids in ``run.waiting``; ``suspend``: suspend it again where a question
+    needs an answer. Tool calls that have ended are not made again; a call that was cut off is reported to the model as
+    interrupted, unless its tool is ``repeatable``. Raises `StoreError` if the log is missing or still being written,
+    `SettingsError` if the run has ended, or if a tool, a gate or the model is missing.
     """
     _check_agent(agent)
     can_ask = current_host.get().can_ask

@@ -7,17 +7,13 @@ finished is not run again, and a failed attempt is not waited for again.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from agentnb.core import work_events as w
 from agentnb.core.event import Event
-from agentnb.core.events import RunRecovered
-from agentnb.detect.run import Run
 
 StepEvent = TypeVar("StepEvent", w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished, w.BranchTaken)
-WAITING = ("parallel", "map", "emit", "await")
-"""The kinds of steps that wait for others."""
 KINDS = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished, w.BranchTaken)
 
 
@@ -74,40 +70,3 @@ class RecordedSteps:
         while around:
             self._within.setdefault(around, []).append(step)
             around = around.rpartition("/")[0]
-
-
-def was_given_up(events: Sequence[Event], block: str, before: int) -> bool:
-    """Return whether a child of this block, or of one around it, had failed before the event of the log with this number.
-
-    The block fails with it, and its other children are cancelled.
-    """
-    blocks = {block[:end] for end, character in enumerate(block) if character == "/"} | ({block} if block else set())
-    children: dict[str, set[str]] = {}
-    for event in events[:before]:
-        if isinstance(event, w.StepStarted):
-            children.setdefault(event.parent, set()).add(event.step)
-    for event in reversed(events[:before]):
-        if isinstance(event, w.StepStarted):
-            blocks.discard(event.step)  # what failed before was another attempt at it
-        elif (
-            isinstance(event, w.StepFinished)
-            and event.status == "failed"
-            and any(event.step in children.get(one, ()) for one in blocks)
-        ):
-            return True
-    return False
-
-
-def went_on(run: Run, after: int) -> bool:
-    """Return whether the run went on after the event of its log with this number, in the process that logged it.
-
-    Nothing begins in a run that is being ended, nor does what waits for others complete: what was cancelled was not needed.
-    """
-    for event in run.events[after + 1 :]:
-        if isinstance(event, RunRecovered):
-            return False
-        if isinstance(event, w.StepStarted | w.StepAttempted | w.BranchTaken | w.StepSkipped):
-            return True
-        if isinstance(event, w.StepFinished) and event.status == "completed" and run.step_records[event.step].kind in WAITING:
-            return True
-    return False

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -25,10 +24,12 @@ from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps import NothingLeft, StepOrchestrator
 from agentnb.workflow import spec as s
-from agentnb.workflow.course import RecordedSteps, was_given_up, went_on
+from agentnb.workflow.course import RecordedSteps
 from agentnb.workflow.json_in_text import json_values
 from agentnb.workflow.loops import LoopCounters, LoopLimitReached
-from agentnb.workflow.step_failures import StepFailure, failure_of_logged, of_error
+from agentnb.workflow.result import log_result
+from agentnb.workflow.side_by_side import SideBySide
+from agentnb.workflow.step_failures import FailedStep, StepFailure, failure_of_logged, of_error
 from agentnb.workflow.templates import Scope, rendered, truth
 
 JITTER = 0.1
@@ -107,6 +108,7 @@ class WorkflowEngine(StepOrchestrator):
         self._loops = LoopCounters(workflow.max_loop_iterations)
         self._recorded = RecordedSteps(self.log.run.events)
         self._iterations: dict[str, int] = {}
+        self._side_by_side = SideBySide()
         self._main: asyncio.Task[Any] | None = None
         """The task of the run; those of the children of blocks are others."""
 
@@ -117,6 +119,7 @@ class WorkflowEngine(StepOrchestrator):
         try:
             self._take_over()
             await self._top_level()
+            log_result(self._workflow.output, self._scope, self.log)
         except LoopLimitReached as error:
             return Stop("max_loop_iterations", "failed", problem=error.what, hint=error.hint)
         except StepFailed as error:
@@ -218,7 +221,7 @@ class WorkflowEngine(StepOrchestrator):
         async def work(attempt: Attempt) -> None:
             scope = attempt.place.scope
             children = [self.execute(child, attempt.place.path, scope) for child in step.steps]
-            await all_or_none(children, step.max_concurrency)
+            await self._side_by_side.all_or_none(children, step.max_concurrency)
 
         return work
 
@@ -229,7 +232,7 @@ class WorkflowEngine(StepOrchestrator):
                 self.execute(replace(step.step, id=str(index)), path, replace(scope, item=item, index=index))
                 for index, item in enumerate(items_of(step, scope))
             ]
-            await all_or_none(children, step.max_concurrency)
+            await self._side_by_side.all_or_none(children, step.max_concurrency)
 
         return work
 
@@ -258,7 +261,7 @@ class WorkflowEngine(StepOrchestrator):
             started, is_new = self._started_attempt(step, place, attempt, agent=agent, inputs=inputs, nests=nests)
             ended = None if is_new else self._logged_end(path)
             if isinstance(ended, w.StepFinished):
-                if self._has_ended(place, ended):
+                if ended.status != "cancelled" or ended.reason:  # else the process died before the run had ended
                     return await self._as_finished(step, ended, done)
                 continue
             if ended is not None:
@@ -287,7 +290,7 @@ class WorkflowEngine(StepOrchestrator):
             self.record(w.StepAttempted, path, attempt=attempt, error=failure.text, wait=wait)
             await asyncio.sleep(wait * (1 + random.random() * JITTER))
         except asyncio.CancelledError:
-            self._finish(path, "cancelled", attempts=attempt)
+            self._finish_cancelled(path, attempts=attempt)
             raise
 
     def _started_attempt(
@@ -326,7 +329,9 @@ class WorkflowEngine(StepOrchestrator):
         """Make one attempt; return why it failed, or None, and the output."""
         limit = None if step.timeout is None else asyncio.timeout(step.timeout)
         try:
-            async with limit or _unlimited:
+            if limit is None:
+                return None, plain_data(await work(Attempt(place, None, nested, is_new)))
+            async with limit:
                 return None, plain_data(await work(Attempt(place, limit, nested, is_new)))
         except (StoreError, Suspended, NothingLeft, LoopLimitReached):
             raise
@@ -336,7 +341,7 @@ class WorkflowEngine(StepOrchestrator):
             own = step.timeout if isinstance(error, TimeoutError) and limit is not None and limit.expired() else None
             return of_error(error, own), None
         except BaseException:
-            self._finish(place.path, "cancelled")
+            self._finish_cancelled(place.path)
             raise
 
     def _give_up(
@@ -352,11 +357,6 @@ class WorkflowEngine(StepOrchestrator):
             return Jump(handling.goto, step.id)
         raise FailedStep(path, failure)
 
-    def _has_ended(self, place: Place, event: w.StepFinished) -> bool:
-        """Return False for a step that was cancelled with its run, or with its block: the process died before their end."""
-        run = self.log.run
-        return event.status != "cancelled" or was_given_up(run.events, place.parent, event.seq) or went_on(run, event.seq)
-
     async def _as_finished(self, step: s.StepSpec, event: w.StepFinished, done: Callable[[Any], Any]) -> Jump | None:
         """Do with the logged end of a step what was done with it in the process that died."""
         self._started.pop(event.step, None)
@@ -369,20 +369,15 @@ class WorkflowEngine(StepOrchestrator):
             return Jump(step.on_error.goto, step.id)
         raise FailedStep(event.step, failure_of_logged(event.error, event.words))
 
+    def _finish_cancelled(self, path: str, **fields: Any) -> None:
+        """Log the end of a step whose task is being cancelled, and why."""
+        self._finish(path, "cancelled", reason=self._side_by_side.reason, **fields)
+
     def record(self, kind: Any, step: str, **fields: Any) -> Any:
         """Log an event of a step, unless the log of a recovered run has it already; return it."""
         return self._recorded.take(kind, step) or self.log.emit(kind, step=step, **fields)
 
 
-class FailedStep(StepFailed):
-    """A step failed and nothing continues. A block fails with what its child failed with."""
-
-    def __init__(self, path: str, failure: StepFailure) -> None:
-        self.failure = failure if failure.step else replace(failure, step=path)
-        super().__init__(f"step {self.failure.step}: {failure.text}", failure.hint)
-
-
-_unlimited = nullcontext()
 _HEAD = frozenset({"seq", "at", "run_id", "parent_id"})
 
 
@@ -405,39 +400,3 @@ def items_of(step: s.MapStep, scope: Scope) -> Sequence[Any]:
         what = f"map {step.id}: over is not a list: {str(step.over)[:100]}"
         raise ExpressionError(what, "Let it read a list, such as {{ $steps.ID.output.items }}")
     return value
-
-
-async def all_or_none(work: Sequence[Coroutine[Any, Any, Any]], most: int | None = None) -> None:
-    """Run all at the same time, ``most`` at once; if one raises, cancel the others, await them, and raise the first error.
-
-    A run that is being suspended waits for the others to end, as their work would be lost.
-    """
-    free = asyncio.Semaphore(most or len(work) or 1)
-    failed: list[BaseException] = []  # in the order in which they failed, also within one turn of the loop
-
-    async def in_turn(one: Coroutine[Any, Any, Any]) -> None:
-        async with free:
-            try:
-                await one
-            except Exception as error:
-                failed.append(error)
-                raise
-
-    tasks = [asyncio.ensure_future(in_turn(one)) for one in work]
-    suspended: BaseException | None = None
-    left: set[asyncio.Task[None]] = {*tasks}
-    try:
-        while left:
-            _, left = await asyncio.wait(left, return_when=asyncio.FIRST_EXCEPTION)
-            for error in failed:
-                if not isinstance(error, Suspended):
-                    raise error
-                suspended = error
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for one in work:
-            one.close()  # of those that never had their turn
-    if suspended is not None:
-        raise suspended

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from agentnb.errors import near
@@ -37,11 +38,11 @@ class Fields:
         entry = self.node.entries.get(key)
         return entry.line if entry else self.line
 
-    def refuse_unknown(self, known: Collection[str]) -> None:
-        """Note every key that is not among the known ones, with those that are most like it."""
+    def refuse_unknown(self, known: Collection[str], hints: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Note every key that is not among the known ones, with those that are most like it, or the hint for this key."""
         for key, entry in self.node.entries.items():
             if key not in known:
-                self.problems.add(entry.line, f'{self.where}: unknown key "{key}"', near(key, known))
+                self.problems.add(entry.line, f'{self.where}: unknown key "{key}"', hints.get(key) or near(key, known))
 
     def given(self, key: str) -> Node | None:
         """Return the value of the key as a node; None if it is not given or null."""

@@ -1,21 +1,30 @@
-"""Files of workflows: how they are read, and whether those that a workflow names can be run."""
+"""Files of workflows: how they are read, and those that a workflow runs with it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from agentnb.errors import SettingsError
 from agentnb.workflow.places import Places
 from agentnb.workflow.problems import Problems
-from agentnb.workflow.spec import Step, WorkflowSpec, WorkflowStep
-from agentnb.workflow.step_tree import StepTree
+from agentnb.workflow.spec import WorkflowSpec, WorkflowStep
+from agentnb.workflow.step_tree import walk_all
 
-ReadFile: TypeAlias = Callable[[str, Problems, "FileChecks", Collection[str]], object]
-"""Reads the text of a workflow file that another names, notes what is wrong in it, and checks the files that it names. The last
-argument are the names of the inputs that it is passed.
+ReadFile: TypeAlias = Callable[[str, Problems, "NestedFiles", Collection[str]], Any]
+"""Reads the text of a workflow file that another names, notes what is wrong in it, and reads the files that it names. The last
+argument are the names of the inputs that it is passed. Returns what the file declares.
 """
+
+
+class NestedFile(NamedTuple):
+    """A file that a workflow runs, as it was read."""
+
+    wrong: str
+    """What is wrong with it, in a sentence; empty if nothing is."""
+    declared: Any = None
+    """The `WorkflowSpec` or `TaskFile`, if nothing is wrong with it."""
 
 
 def file_text(path: Path) -> str:
@@ -35,45 +44,52 @@ def path_beside(source: str, file: str) -> Path:
     return Path(source or ".").parent / file
 
 
-class FileChecks:
-    """Checks the files that a workflow names, and those that these name, each once."""
+class NestedFiles:
+    """Reads the files that a workflow runs, and those that these run, each once."""
 
     def __init__(self, read: ReadFile, source: str) -> None:
         self._read = read
         self._open = [Path(source).resolve()] if source else []
         """The files that lead to the one that is being read, which is the last."""
-        self._checked: dict[tuple[Path, tuple[str, ...]], str] = {}
-        """What is wrong with each file that was read, by its path and the inputs that it is passed; empty if nothing is."""
+        self._known: dict[tuple[Path, tuple[str, ...]], NestedFile] = {}
+        """The files that were read, by path and the inputs that they are passed."""
 
-    def check(self, spec: WorkflowSpec, places: Places, problems: Problems) -> None:
-        """Note each step whose file is missing, has problems, or leads back to a file that leads to it."""
-        for located in StepTree(spec.steps).all:
-            step: Step = located.step
-            if isinstance(step, WorkflowStep) and (wrong := self._wrong(path_beside(spec.source, step.file), step.inputs)):
-                where = places.names.get(step.path, f"step {step.path}")
-                problems.add(places.line(step.path, "file", step.line), f"{where}: {wrong}")
+    def read(self, spec: WorkflowSpec, places: Places, problems: Problems) -> dict[str, Any]:
+        """Return what the files declare, by the paths of the steps that run them.
 
-    def _wrong(self, path: Path, inputs: Collection[str]) -> str:
-        """Return what is wrong with a file, in a sentence; empty if nothing is."""
+        Notes each step whose file is missing, has problems, or leads back to a file that leads to it.
+        """
+        found: dict[str, Any] = {}
+        for step in walk_all(spec.steps):
+            if isinstance(step, WorkflowStep):
+                file = self._file(path_beside(spec.source, step.file), step.inputs)
+                if file.wrong:
+                    where = places.names.get(step.path, f"step {step.path}")
+                    problems.add(places.line(step.path, "file", step.line), f"{where}: {file.wrong}")
+                else:
+                    found[step.path] = file.declared
+        return found
+
+    def _file(self, path: Path, inputs: Collection[str]) -> NestedFile:
         found = path.resolve()
         if found in self._open:
             names = [one.name for one in (*self._open[self._open.index(found) :], found)]
-            return f"file: {path} runs itself, without end ({' -> '.join(names)})"
+            return NestedFile(f"file: {path} runs itself, without end ({' -> '.join(names)})")
         key = (found, tuple(inputs))
-        if key not in self._checked:
+        if key not in self._known:
             self._open.append(found)
-            self._checked[key] = self._read_wrong(path, inputs)
+            self._known[key] = self._read_file(path, inputs)
             self._open.pop()
-        return self._checked[key]
+        return self._known[key]
 
-    def _read_wrong(self, path: Path, inputs: Collection[str]) -> str:
+    def _read_file(self, path: Path, inputs: Collection[str]) -> NestedFile:
         problems = Problems(str(path))
         try:
-            self._read(file_text(path), problems, self, inputs)
+            declared = self._read(file_text(path), problems, self, inputs)
         except SettingsError as error:
-            return f"file: {error.what}"
+            return NestedFile(f"file: {error.what}")
         if not problems.found:
-            return ""
+            return NestedFile("", declared)
         first = min(problems.found, key=lambda problem: problem.line)
         count = f", and {len(problems.found) - 1} more" if len(problems.found) > 1 else ""
-        return f"file: it cannot run: {path}:{first.line}: {first.message}{count}"
+        return NestedFile(f"file: it cannot run: {path}:{first.line}: {first.message}{count}")

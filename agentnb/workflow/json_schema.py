@@ -15,7 +15,8 @@ from typing import Any
 from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.workflow import spec
 from agentnb.workflow.agent_reader import OF_WORKFLOWS, WRAPPER
-from agentnb.workflow.spec import KINDS, AgentSpec, OnError, Retry, key_of
+from agentnb.workflow.reading import SETTINGS
+from agentnb.workflow.spec import KINDS, AgentSpec, OnError, Retry, WorkflowSpec, key_of
 from agentnb.workflow.step_ids import BACK_TO, ID_PATTERN
 from agentnb.workflow.step_reader import step_keys
 
@@ -32,7 +33,14 @@ _ON_ERROR = {
         {"type": "object", "properties": {"goto": _TARGET}, "required": ["goto"], "additionalProperties": False},
     ]
 }
-_LEAST = {"max_attempts": 0, "initial_delay_seconds": 0, "max_delay_seconds": 0, "multiplier": 1, "max_concurrency": 1}
+_LEAST = {
+    "max_loop_iterations": 1,
+    "max_attempts": 0,
+    "initial_delay_seconds": 0,
+    "max_delay_seconds": 0,
+    "multiplier": 1,
+    "max_concurrency": 1,
+}
 _BY_KEY: dict[str, dict[str, Any]] = {
     "id": {"type": "string", "pattern": f"^{ID_PATTERN}$"},
     "true": {"anyOf": [_STEP, _STEPS]},
@@ -47,6 +55,7 @@ _BY_KEY: dict[str, dict[str, Any]] = {
     "over": {"type": ["string", "array"]},
     "on": _TEXTS,
     "timeout": {"type": "number", "exclusiveMinimum": 0},
+    "output": _TEXTS,
 }
 """The keys whose values are written in another way than the fields are typed."""
 
@@ -56,12 +65,11 @@ def workflow_schema() -> dict[str, Any]:
 
     It says less than `agentnb.workflow.reading`: which names there are, and what templates mean, is not in it.
     """
-    own = {"limits": _limits(OF_WORKFLOWS), "inputs": {"type": "object"}}
-    loops = {"type": "integer", "minimum": 1}
+    found = _properties(WorkflowSpec)
+    own = {**{key: found[key] for key in SETTINGS}, "limits": _limits(OF_WORKFLOWS)}
     as_mapping = {
         "steps": {**_STEPS, "minItems": 1},
-        "max_loop_iterations": loops,
-        "overrides": _object({"max_loop_iterations": loops}),
+        "overrides": _object({"max_loop_iterations": found["max_loop_iterations"]}),
         **own,
     }
     agents = {"type": "object", "additionalProperties": {"anyOf": [{"$ref": "#/$defs/agent"}, {"type": "null"}]}}

@@ -13,6 +13,7 @@ from agentnb.workflow import spec as s
 from agentnb.workflow.agents import WorkflowAgents
 from agentnb.workflow.engine import Attempt, Performers, WorkflowEngine
 from agentnb.workflow.nested import NestedRuns
+from agentnb.workflow.permissions import Permissions
 from agentnb.workflow.prior_outputs import WITHOUT_PROMPT, with_prior_outputs
 from agentnb.workflow.step_failures import StepEndedBadly, of_run
 from agentnb.workflow.step_questions import StepQuestions
@@ -41,6 +42,7 @@ class _Performers:
         self._opened = opened
         self._runs = NestedRuns(engine)
         self._questions = StepQuestions(engine, self._runs)
+        self._permissions = Permissions(engine, self._runs)
         self._tools = ToolSteps(engine.log, engine.elicitation, self._runs.start)
         self.by_kind: Mapping[str, Callable[[Any, Attempt], Awaitable[Any]]] = {
             "agent": self._agent,
@@ -58,14 +60,17 @@ class _Performers:
 
     async def _tool(self, step: s.ToolStep, attempt: Attempt) -> Any:
         arguments = rendered(step.args, attempt.place.scope) if step.args else {}
-        return await self._tools.call(self._agents.tool(step.tool), arguments, attempt.place.path)
+        tool = self._agents.tool(step.tool)
+        arguments = await self._permissions.arguments(tool, arguments, attempt)
+        return await self._tools.call(tool, arguments, attempt.place.path)
 
-    async def _workflow(self, step: s.WorkflowStep, attempt: Attempt) -> str:
+    async def _workflow(self, step: s.WorkflowStep, attempt: Attempt) -> Any:
         scope = attempt.place.scope
         prompt = scope.prompt if step.prompt is None else rendered_text(step.prompt, scope)
         before = None if attempt.is_new else self._engine.nested_log(attempt.run_id)
         what = self._opened(step, rendered(dict(step.inputs), scope), before)
-        return (await self._nested(attempt, what, prompt)).text
+        run = await self._nested(attempt, what, prompt)
+        return run.text if run.output is None else run.output
 
     async def _human(self, step: s.HumanStep, attempt: Attempt) -> Any:
         return await self._questions.ask(attempt, rendered_text(step.ask, attempt.place.scope), _schema(step))

@@ -6,13 +6,16 @@ from dataclasses import dataclass, field
 
 from agentnb.workflow.yaml_source import Node, ScalarNode, texts_in
 
+OF_WORKFLOW = ""
+"""The owner of a text that belongs to no step and no agent, but to the workflow."""
+
 
 @dataclass(frozen=True, slots=True)
 class Use:
     """A text that may hold templates."""
 
     owner: str
-    """The path of a step; of an agent its name."""
+    """The path of a step; of an agent its name; or `OF_WORKFLOW`."""
     is_of_agent: bool
     key: str
     node: ScalarNode

@@ -8,18 +8,22 @@ from dataclasses import replace
 from agentnb.workflow.agent_reader import OF_WORKFLOWS, read_agents, read_limits
 from agentnb.workflow.checks import check_workflow
 from agentnb.workflow.fields import Fields
-from agentnb.workflow.files import FileChecks
-from agentnb.workflow.places import Places
+from agentnb.workflow.files import NestedFiles
+from agentnb.workflow.places import OF_WORKFLOW, Places
 from agentnb.workflow.problems import Problems
+from agentnb.workflow.reference_checks import OUTPUT_HINT
 from agentnb.workflow.spec import DEFAULT_LOOPS, WorkflowSpec
 from agentnb.workflow.step_ids import named_steps
 from agentnb.workflow.step_reader import StepReader
 from agentnb.workflow.tasks.reading import is_task_file, read_tasks_with_problems
+from agentnb.workflow.templates import has_templates
 from agentnb.workflow.yaml_source import ListNode, MappingNode, Node, kind_of, read_yaml
 
-OF_FILES = ("agents", "workflow", "limits", "inputs")
+SETTINGS = ("inputs", "output", "limits", "max_loop_iterations")
+"""What a file says of its workflow, beside ``workflow:`` or beside the ``steps:`` in it."""
+OF_FILES = ("agents", "workflow", *SETTINGS)
 """The keys of a file."""
-OF_MAPS = ("steps", "max_loop_iterations", "overrides", "limits", "inputs")
+OF_MAPS = ("steps", *SETTINGS, "overrides")
 """The keys of a workflow that is a mapping instead of a list of steps."""
 NO_STEPS = "workflow: no steps configured"
 _EXAMPLE = "Such as: workflow: [{type: agent, name: writer}]"
@@ -40,16 +44,16 @@ def read_workflow(
     ``source`` is the file, for messages. ``strict``: what would be a warning is a problem. ``agents``: names of agents that are
     passed in Python, and replace those of the file. ``tools``: the names of all tools, and ``inputs``: those of what is passed
     besides the declared inputs; by default these are not checked. ``with_files``: the workflows of other files that it runs are
-    checked too. Warnings are in ``.warnings`` of what is returned.
+    read with it. Warnings are in ``.warnings`` of what is returned.
     """
 
-    def read(text: str, problems: Problems, files: FileChecks, passed: Collection[str]) -> object:
+    def read(text: str, problems: Problems, files: NestedFiles, passed: Collection[str]) -> object:
         if is_task_file(text):
             return read_tasks_with_problems(text, problems, passed)
         return read_with_problems(text, problems, agents=agents, tools=tools, files=files)
 
     problems = Problems(source, strict)
-    files = FileChecks(read, source) if with_files else None
+    files = NestedFiles(read, source) if with_files else None
     spec = read_with_problems(text, problems, agents=agents, tools=tools, inputs=inputs, files=files)
     problems.check()
     return replace(spec, warnings=tuple(sorted(problems.warnings, key=lambda problem: problem.line)))
@@ -62,11 +66,11 @@ def read_with_problems(
     agents: Collection[str] = (),
     tools: Collection[str] | None = None,
     inputs: Collection[str] | None = None,
-    files: FileChecks | None = None,
+    files: NestedFiles | None = None,
 ) -> WorkflowSpec:
     """Return what can be read of a workflow, and note in ``problems`` what is wrong; see `read_workflow`.
 
-    ``files``: checks the files that it runs; by default they are not looked at.
+    ``files``: reads the files that it runs; by default they are not looked at.
     """
     empty = WorkflowSpec(steps=(), source=problems.source, text=text)
     node = read_yaml(text, problems)
@@ -84,9 +88,10 @@ def read_with_problems(
     spec = replace(
         empty,
         agents=declared,
-        max_loop_iterations=_loops(settings),
+        max_loop_iterations=_loops(file, settings),
         limits=read_limits(_limits_of(file, settings), OF_WORKFLOWS),
         inputs=(found_inputs.mapping("inputs") or {}) if found_inputs else {},
+        output=_output(file, settings, places),
     )
     if not steps:
         return spec
@@ -94,9 +99,7 @@ def read_with_problems(
     spec = replace(spec, steps=reader.steps(steps, "workflow step"))
     known = None if inputs is None and found_inputs is None else {*spec.inputs, *(inputs or ())}
     check_workflow(spec, places, problems, agents=agents, tools=tools, inputs=known)
-    if files is not None:
-        files.check(spec, places, problems)
-    return spec
+    return spec if files is None else replace(spec, nested=files.read(spec, places, problems))
 
 
 def _workflow(file: Fields, problems: Problems) -> tuple[tuple[Node, ...], Fields | None]:
@@ -132,11 +135,21 @@ def _limits_of(file: Fields, settings: Fields | None) -> Fields | None:
     return found.fields("limits", "limits of the workflow") if found else None
 
 
-def _loops(settings: Fields | None) -> int:
-    if settings is None:
-        return DEFAULT_LOOPS
-    own = settings.whole("max_loop_iterations", 1)
-    overrides = settings.fields("overrides")
+def _output(file: Fields, settings: Fields | None, places: Places) -> tuple[str, ...]:
+    found = _one_of(file, settings, "output")
+    if found is None:
+        return ()
+    node, texts = found.given("output"), found.texts("output") or ()
+    places.add_use(OF_WORKFLOW, "output", node)
+    if (isinstance(node, ListNode) and not node.items) or not all(one.strip() for one in texts):
+        found.problems.add(found.line_of("output"), "workflow: output names nothing", OUTPUT_HINT)
+    return tuple(one if has_templates(one) else one.strip() for one in texts)
+
+
+def _loops(file: Fields, settings: Fields | None) -> int:
+    found = _one_of(file, settings, "max_loop_iterations")
+    own = found.whole("max_loop_iterations", 1) if found else None
+    overrides = settings.fields("overrides") if settings else None
     if overrides is not None:
         overrides.refuse_unknown(("max_loop_iterations",))
         own = overrides.whole("max_loop_iterations", 1) or own

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from agentnb.errors import ExpressionError, near
-from agentnb.workflow.places import Places, Use
+from agentnb.workflow.places import OF_WORKFLOW, Places, Use
 from agentnb.workflow.problems import Problems
 from agentnb.workflow.references import Reference, references
 from agentnb.workflow.spec import AgentSpec, AgentStep, ConditionStep, GotoStep, ParallelStep, Step
@@ -15,6 +15,8 @@ from agentnb.workflow.templates import BLOCK_OUTPUTS, TRUTHS, has_templates
 
 UNDECLARED = "W_UNDECLARED_PATH"
 """The code of the warning that a path is read in the output of an agent without a ``structured_output`` that has it."""
+ONLY_IN_MAPS = "Only the step of a map has one"
+OUTPUT_HINT = "Write the id of a step, or a template such as {{ $steps.ID.output }}"
 _OF_STEPS = ("output", "runs", "agent", "tool")
 _OF_BLOCKS = ("outputs", "steps", "order", "attempts")
 
@@ -61,8 +63,10 @@ class ReferenceChecks:
 
     def _check_use(self, use: Use) -> None:
         text = use.node.text
-        where = f'agent "{use.owner}"' if use.is_of_agent else self._places.names.get(use.owner, use.owner)
-        where = f"{where}: {use.key}"
+        where = f"{self._name_of(use)}: {use.key}"
+        if use.owner == OF_WORKFLOW and not has_templates(text):
+            self._check_id(text.strip(), use, where)
+            return
         try:
             found = references(text)
         except ExpressionError as error:
@@ -75,6 +79,8 @@ class ReferenceChecks:
         seen_from = self._seen_from(use)
         for reference in found:
             check = _Check(self._tree, seen_from, reference, self._agents, self._given)
+            if use.owner == OF_WORKFLOW and reference.root in ("$item", "$index"):
+                self._problems.add(use.node.line, f"{where}: there is no {reference.root} here", ONLY_IN_MAPS)
             if not self._places.unread.intersection(reference.parts[:1]):
                 check.run(self._inputs)
             line = use.line_of(reference.place)
@@ -86,6 +92,20 @@ class ReferenceChecks:
                 self.reads += [
                     Read(one.step.path, check.step_id, f"{where}: {{{{ {reference.written} }}}}", line) for one in seen_from
                 ]
+
+    def _name_of(self, use: Use) -> str:
+        if use.is_of_agent:
+            return f'agent "{use.owner}"'
+        return "workflow" if use.owner == OF_WORKFLOW else self._places.names.get(use.owner, use.owner)
+
+    def _check_id(self, step_id: str, use: Use, where: str) -> None:
+        """Check the id of a step whose output is the result of the workflow."""
+        if not step_id or step_id in self._tree.in_no_block or step_id in self._places.unread:
+            return
+        check = _Check(self._tree, [], Reference("$steps", (step_id,), step_id), self._agents, self._given)
+        check.run(None)
+        for what, hint in check.problems:
+            self._problems.add(use.node.line, f"{where}: {what}", hint or OUTPUT_HINT)
 
     def _seen_from(self, use: Use) -> list[Located]:
         """Return the steps for which the text is rendered: of an instruction, those that the agent works on."""
@@ -124,7 +144,7 @@ class _Check:
             if isinstance(part, str) and part not in inputs:
                 self._note(f"there is no input {part}", near(part, inputs) or "Declare it under inputs:")
         elif root in ("$item", "$index") and self._seen_from and not any(self._is_in_map(one) for one in self._seen_from):
-            self._note(f"there is no {root} here", "Only the step of a map has one")
+            self._note(f"there is no {root} here", ONLY_IN_MAPS)
         elif root in ("$prompt", "$index") and self._parts:
             self._note(f"{root} is {'a text' if root == '$prompt' else 'a number'}, and has no {self._parts[0]}")
 

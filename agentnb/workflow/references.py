@@ -193,9 +193,9 @@ def _refuse(expression: str, why: str, hint: str = "") -> NoReturn:
     raise refused(expression, why, hint)
 
 
-def refused(expression: str, why: str, hint: str = "") -> ExpressionError:
+def refused(expression: str, why: str, hint: str = "", kind: type[ExpressionError] = ExpressionError) -> ExpressionError:
     """Return the error that quotes a template and says why it has no value."""
     written = " ".join(expression.split())
-    error = ExpressionError(f"{{{{ {written[:200]}{'...' if len(written) > 200 else ''} }}}}: {why}", hint)
+    error = kind(f"{{{{ {written[:200]}{'...' if len(written) > 200 else ''} }}}}: {why}", hint)
     error.why = why
     return error

@@ -164,7 +164,7 @@ class MapStep(StepSpec):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowStep(StepSpec):
-    """Runs the workflow of another file as a nested run; its output is the text of that run."""
+    """Runs the workflow of another file as a nested run; its output is the result of that run."""
 
     kind: ClassVar[str] = "workflow"
     file: str
@@ -213,9 +213,14 @@ class WorkflowSpec:
     """``budget`` and ``max_seconds`` of the whole run, shared by all branches."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
     """Names and defaults of what is passed when it is run; read as ``$inputs.name``."""
+    output: tuple[str, ...] = ()
+    """What the run gives: ids of steps, or templates, of which the first whose steps have run counts. By default it is what the
+    step that ran last gave."""
     source: str = field(default="", metadata=_key(None))
     """The file that it was read from; relative files are looked up beside it."""
     text: str = field(default="", metadata=_key(None))
     """The YAML."""
     warnings: tuple[Problem, ...] = field(default=(), metadata=_key(None))
     """What is doubtful in it, though it can run."""
+    nested: Mapping[str, Any] = field(default_factory=dict, metadata=_key(None), repr=False)
+    """What the files that it runs declare, by the paths of their steps; empty if these were not read with it."""

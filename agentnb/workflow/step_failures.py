@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentnb import errors
 from agentnb.core.events import RunError
 from agentnb.core.messages import encodable
 from agentnb.detect.run import Run
-from agentnb.errors import AgentnbError, SettingsError
+from agentnb.errors import AgentnbError, SettingsError, StepFailed
 from agentnb.workflow.retry_words import NEVER_RETRIED, is_pattern
 
 WORDS_OF_ERRORS: dict[str, tuple[type[AgentnbError], ...]] = {
@@ -112,3 +112,11 @@ def _words_of_logged(error: RunError | None) -> Iterable[str]:
 def _is_settings(kind: str) -> bool:
     found = getattr(errors, kind, None)
     return isinstance(found, type) and issubclass(found, SettingsError)
+
+
+class FailedStep(StepFailed):
+    """A step failed and nothing continues. A block fails with what its child failed with."""
+
+    def __init__(self, path: str, failure: StepFailure) -> None:
+        self.failure = failure if failure.step else replace(failure, step=path)
+        super().__init__(f"step {self.failure.step}: {failure.text}", failure.hint)

@@ -32,7 +32,7 @@ class StepQuestions:
         known = "" if earlier is None else earlier.question.id
         is_open = earlier is not None and earlier.outcome == "open"
         asked_as = known if is_open or self._engine.elicitation.has_answer(known) else ""
-        with self._runs.asks(attempt) as asker:
+        with self._runs.asker(attempt) as asker:
             try:
                 return await asker.ask_before(question, schema, None, asked_as, kind)
             except NobodyToAsk:

@@ -122,7 +122,8 @@ def _value(template: Template, scope: Scope) -> Any:
     try:
         return evaluate(template.translated, _Paths(template, scope), _is_true)
     except _PathError as error:
-        raise refused(template.expression, error.what, error.hint) from None
+        kind = NoOutput if isinstance(error, _NoEntry) else ExpressionError
+        raise refused(template.expression, error.what, error.hint, kind) from None
     except ExpressionError as error:
         why, hint = template.restored(error.why or error.what), template.restored(error.hint)
         raise refused(template.expression, why, hint) from None
@@ -133,8 +134,16 @@ def _is_true(value: Any) -> bool:
     return TRUTHS.get(value.strip().lower(), True) if isinstance(value, str) and value.strip() else bool(value)
 
 
+class NoOutput(ExpressionError):
+    """A template reads a step that has given nothing: it has not run, or it failed."""
+
+
 class _PathError(ExpressionError):
     """A path has no value; ``what`` says why, without the expression."""
+
+
+class _NoEntry(_PathError):
+    """A path names a step that has given nothing."""
 
 
 class _Paths(Mapping[str, Any]):
@@ -214,7 +223,7 @@ class _Walk:
         part = self._parts[at]
         if not isinstance(part, str) or part not in entries:
             hint = near(str(part), list(entries)) or "No step has an output yet"
-            self._refuse(f"{self._upto(at)} {lacks} {part}", hint)
+            raise _NoEntry(f"{self._upto(at)} {lacks} {part}", hint)
         return entries[part]
 
     def _below(self, value: Any, done: int, *, is_entry: bool = False) -> Any:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from agentnb.agent.agent import Agent
 from agentnb.agent.settings import name_of_gate
 from agentnb.core import work_events as w
+from agentnb.core.approvals import ApprovalWord
 from agentnb.core.json_schema import plain_data
 from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
@@ -46,9 +48,9 @@ from agentnb.workflow.tasks.spec import TaskFile
 KEPT = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Workflow:
-    """A workflow that can be run any number of times, also at once: it has no state.
+    """A workflow that can be run any number of times, also at once: no run changes it.
 
     ``spec`` is what was declared; ``agents`` and ``tools`` are those of Python that it was read with.
     """
@@ -80,7 +82,7 @@ class Workflow:
         text = str(text_or_path) if path is None else file_text(path)
         source = "" if path is None else str(path)
         if is_task_file(text):
-            return cls._of_tasks(read_task_file(text, source, strict=strict, inputs=inputs), agents, given)
+            return cls.of_declared(read_task_file(text, source, strict=strict, inputs=inputs), agents, given)
         names = None if tools is None else tuple([as_tool(one).spec.name for one in given])
         spec = read_workflow(text, source, strict=strict, agents=tuple(agents or ()), tools=names, with_files=True)
         return cls(spec, agents, given)
@@ -96,14 +98,19 @@ class Workflow:
             raise SettingsError(f"Run {run.id} did not run a workflow from YAML", "%agent history lists runs")
         text, source = logged["text"], str(logged.get("source") or "")
         if is_task_file(text):
-            return cls._of_tasks(read_task_file(text, source, inputs=run.settings.get("inputs") or ()), agents, tuple(tools))
+            return cls.of_declared(read_task_file(text, source, inputs=run.settings.get("inputs") or ()), agents, tuple(tools))
         spec = read_workflow(text, source, agents=tuple(agents or ()))
         return cls(spec, agents, tuple(tools))
 
     @classmethod
-    def _of_tasks(cls, file: TaskFile, agents: Mapping[str, Agent] | None, tools: tuple[Any, ...]) -> Workflow:
-        spec = WorkflowSpec(steps=(), limits=file.limits, source=file.source, text=file.text, warnings=file.warnings)
-        return cls(spec, agents, tools, file)
+    def of_declared(
+        cls, declared: Declared, agents: Mapping[str, Agent] | None = None, tools: tuple[Any, ...] = ()
+    ) -> Workflow:
+        """Return the workflow of what was read, in either form."""
+        if not isinstance(declared, TaskFile):
+            return cls(declared, agents, tools)
+        named = {name: getattr(declared, name) for name in ("limits", "source", "text", "warnings")}
+        return cls(WorkflowSpec(steps=(), **named), agents, tools, declared)
 
     def mermaid(self, run: Run | None = None) -> str:
         """Return it as a Mermaid flowchart; with a run of it, coloured by how its steps stand, and with its loops counted."""
@@ -139,7 +146,7 @@ class Workflow:
         actions: Mapping[str, Action] | None = None,
         store: RunStore | None = None,
         watch: Watcher | None = None,
-        approve: Approve | None = None,
+        approve: Approve | ApprovalWord | None = None,
         answer: AnswerQuestion | None = None,
         suspend: bool = False,
         show: bool = True,
@@ -151,7 +158,8 @@ class Workflow:
         ``query`` is the prompt; ``actions``: what its tasks may call by name, besides tools. ``rerun_from`` and ``of``: begin
         at the step with this id, with what the steps before it gave in that run. ``suspend``: where the person is asked and
         nobody is here, end as ``waiting_on_user``, to be resumed with the answer (`recover`). The other keywords are as for
-        `Agent.run`. Raises `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
+        `Agent.run`. ``run.text`` is the result that ``output:`` names, else what the step that ran last gave. Raises
+        `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
         """
         prompt = self._prompt(prompt, inputs)
         what = self.orchestration(
@@ -169,10 +177,18 @@ class Workflow:
         options = replace(options or RunOptions(show=show, suspend=suspend), **given)
         return checked(await what.run(prompt, options))
 
-    def start(self, prompt: str = "", options: RunOptions | None = None, **settings: Any) -> LiveRun:
+    def start(
+        self,
+        prompt: str = "",
+        options: RunOptions | None = None,
+        *,
+        approve: Approve | ApprovalWord | None = None,
+        **settings: Any,
+    ) -> LiveRun:
         """Start a run in the background and return a handle on it at once; ``settings`` are those of `orchestration`."""
-        prompt = self._prompt(prompt, settings.get("inputs"))
-        return self.orchestration(**settings).start(prompt, options or RunOptions(can_ask=True))
+        prompt, options = self._prompt(prompt, settings.get("inputs")), options or RunOptions(can_ask=True)
+        options = options if approve is None else replace(options, approve=approve)
+        return self.orchestration(**settings).start(prompt, options)
 
     def run_sync(
         self,
@@ -180,7 +196,7 @@ class Workflow:
         *,
         store: RunStore | None = None,
         watch: Watcher | None = None,
-        approve: Approve | None = None,
+        approve: Approve | ApprovalWord | None = None,
         answer: AnswerQuestion | None = None,
         show: bool = True,
         **settings: Any,
@@ -221,8 +237,8 @@ class Workflow:
         """Return the runs of it with these settings: what can be started, nested in another run, limited and resumed.
 
         ``budget``: in US dollars, instead of that of the file; ``agent_settings``: of all agents that the file declares, such
-        as ``gates``; ``settings``: plain data for the log; ``checks_files``: read the files that it runs now, as for a new run,
-        rather than when their steps begin. Raises `SettingsError` for what cannot work.
+        as ``gates``; ``settings``: plain data for the log; ``checks_files``: check now what the files that it runs need, as for
+        a new run, rather than when their steps begin. Raises `SettingsError` for what cannot work.
         """
         earlier, limits = self._earlier(rerun_from, of), self._limits(budget)
         keep_workflow(self.declared)
@@ -235,18 +251,27 @@ class Workflow:
         known = {**(self.agents or {}), **(agents or {})}
         made = WorkflowAgents(self.spec.agents, known, all_tools, model=model, replies=replies, settings=agent_settings)
         self._check_names(made, replies or {}, known)
-        values, waits = self._inputs(inputs), deferred(self.spec.steps)
-        opened = _NestedWorkflows(self.spec.source, known, all_tools, {**models, "actions": actions})
+        values = self._inputs(inputs)
+        opened = _NestedWorkflows(self.spec, known, all_tools, {**models, "actions": actions})
         if checks_files:
-            opened.check(self.spec.steps)
+            opened.check(self._steps)
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> WorkflowEngine:
             run = lifecycle.log.run
             begins = rerun_of(run) if run.events else (rerun_from, earlier)
-            return WorkflowEngine(lifecycle, elicitation, self.spec, performers(made, opened), values, waits, *begins)
+            return WorkflowEngine(lifecycle, elicitation, self.spec, performers(made, opened), values, self._deferred, *begins)
 
         logged = self._logged(values, rerun_from, of, len(earlier)) | _needed_again(model, agent_settings)
         return Orchestration(make=make, name=self._name, settings={**logged, **(settings or {})}, **limits)
+
+    @cached_property
+    def _steps(self) -> tuple[Step, ...]:
+        """All steps, those within others too, in the order of the file."""
+        return tuple(walk_all(self.spec.steps))
+
+    @cached_property
+    def _deferred(self) -> dict[str, int]:
+        return deferred(self.spec.steps)
 
     @property
     def _name(self) -> str:
@@ -254,11 +279,10 @@ class Workflow:
 
     def _check_names(self, made: WorkflowAgents, replies: Replies, agents: Mapping[str, Agent]) -> None:
         """Raise `SettingsError` for a missing tool, and for replies of nobody: who was meant would call a model."""
-        made.check_tools(_tool_names(self.spec.steps))
-        steps = [*walk_all(self.spec.steps)]
-        if any(isinstance(step, WorkflowStep) for step in steps):
+        made.check_tools(_tool_names(self._steps))
+        if not replies or any(isinstance(step, WorkflowStep) for step in self._steps):
             return  # they may be for steps of other files
-        known = {*self.spec.agents, *agents, *(step.id for step in steps)}
+        known = {*self.spec.agents, *agents, *(step.id for step in self._steps)}
         for name in replies:
             if name not in known and name.rpartition("/")[2] not in known and not name.rpartition("/")[2].isdecimal():
                 raise SettingsError(f"replies: there is no agent and no step {name}", near(name, sorted(known)))
@@ -308,15 +332,19 @@ class Workflow:
 
 
 class _NestedWorkflows:
-    """The workflows that the steps of one run as files: each file is read once for a run."""
+    """The workflows that the steps of one run as files: as they were read with it, or read when they are needed."""
 
-    def __init__(self, source: str, agents: Mapping[str, Agent], tools: tuple[Any, ...], settings: Mapping[str, Any]) -> None:
-        """``source``: the file whose steps name them; ``settings``: those of `Workflow.orchestration`."""
-        self._source = source
+    def __init__(
+        self, spec: WorkflowSpec, agents: Mapping[str, Agent], tools: tuple[Any, ...], settings: Mapping[str, Any]
+    ) -> None:
+        """``spec``: the workflow whose steps run them; ``settings``: those of `Workflow.orchestration`."""
+        self._source = spec.source
+        self._nested = spec.nested
         self._agents = agents
         self._tools = tools
         self._settings = settings
-        self._read: dict[Path, Workflow] = {}
+        self._found: dict[str, Workflow] = {}
+        """By the path of the step."""
 
     def __call__(self, step: WorkflowStep, inputs: Mapping[str, Any], before: Run | None) -> Orchestration:
         """Return the workflow of a step; of a run that is resumed, the one in its log."""
@@ -326,16 +354,22 @@ class _NestedWorkflows:
         return self._workflow(step, inputs).orchestration(inputs=inputs, checks_files=False, **self._settings)
 
     def check(self, steps: Iterable[Step]) -> None:
-        """Find what cannot work in the files, and in those that they name, before anything runs."""
-        for step in walk_all(steps):
+        """Find what cannot work in the files that these steps run, and in those that they name, before anything runs."""
+        for step in steps:
             if isinstance(step, WorkflowStep):
                 self._workflow(step, step.inputs).orchestration(inputs=step.inputs, **self._settings)
 
     def _workflow(self, step: WorkflowStep, inputs: Mapping[str, Any]) -> Workflow:
-        path = path_beside(self._source, step.file)
-        if path not in self._read:
-            self._read[path] = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
-        return self._read[path]
+        found = self._found.get(step.path)
+        if found is None:
+            declared = self._nested.get(step.path)
+            if declared is not None:
+                found = Workflow.of_declared(declared, self._agents, self._tools)
+            else:  # of a run that is recovered: its log holds its own text only
+                path = path_beside(self._source, step.file)
+                found = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
+            self._found[step.path] = found
+        return found
 
 
 def rerun_of(run: Run) -> tuple[str | None, tuple[Any, ...]]:
@@ -381,8 +415,8 @@ def tool_names(declared: Declared) -> tuple[str, ...]:
     if isinstance(declared, TaskFile):
         return declared.tool_names
     of_agents = (name for one in declared.agents.values() for name in one.tools)
-    return tuple(dict.fromkeys([*_tool_names(declared.steps), *of_agents]))
+    return tuple(dict.fromkeys([*_tool_names(walk_all(declared.steps)), *of_agents]))
 
 
 def _tool_names(steps: Iterable[Step]) -> list[str]:
-    return [step.tool for step in walk_all(steps) if isinstance(step, ToolStep)]
+    return [step.tool for step in steps if isinstance(step, ToolStep)]

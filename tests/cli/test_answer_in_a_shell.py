@@ -57,6 +57,19 @@ def test_of_several_questions_one_is_named(cli: Call) -> None:
     assert cli(*command_of(done)).code == 0
 
 
+def test_what_nested_workflows_ask_is_named_and_answered_like_any_other_question(cli: Call) -> None:
+    written("inner.yaml", "workflow:\n  - {type: human, ask: Inner?}\n")
+    steps = "[{id: a, type: workflow, file: inner.yaml}, {id: b, type: workflow, file: inner.yaml}]"
+    done = cli("exec", written("outer.yaml", f"workflow:\n  - {{type: parallel, steps: {steps}}}\n"))
+    run = last_run()
+    assert {one.id for one in run.waiting} == {"parallel_1/a/q1", "parallel_1/b/q1"}
+    assert done.code == 4 and f"Inner? Answer it: agentnb answer {run.id} TEXT --question {run.waiting[0].id}" in done.last
+    done = cli(*command_of(done))
+    assert done.code == 4 and "--question" not in done.last and "Inner?" in done.last
+    assert cli(*command_of(done)).code == 0
+    assert {one.outcome for one in last_run().questions} == {"answered"}
+
+
 def test_an_answer_that_cannot_be_used_is_refused_and_the_run_still_waits(cli: Call, subtests: pytest.Subtests) -> None:
     tools = ("--tools", f"{module(LOOK)}:look")
     cli("exec", written("asks.yaml", ASKS), *tools)

@@ -53,6 +53,16 @@ def test_the_result_goes_to_standard_output_and_the_step_context_follows_the_pro
             assert nested_runs()[-3].prompt == prompt
 
 
+def test_the_result_that_the_file_names_is_printed_or_a_warning_that_there_is_none(cli: Call) -> None:
+    tools, path = module(LOOK), written("w.yaml", f"output: a\n{TWO}")
+    done = cli("exec", path, "--tools", f"{tools}:look")
+    assert (done.code, done.out) == (0, "seen 1\n")
+    skipped = "  - {type: condition, condition: false, true: {id: c, type: tool, name: look, args: {n: 3}}}\n"
+    done = cli("exec", written("w.yaml", f"output: c\n{TWO}{skipped}"), "--tools", f"{tools}:look")
+    told = "warning: output: the step c gave nothing. The result is what the step that ran last gave"
+    assert (done.code, done.out) == (0, "seen 2\n") and told in done.progress
+
+
 @pytest.mark.req("R4.32", "R4.33")
 def test_the_program_reads_a_pipe_and_writes_utf_8_whatever_the_locale() -> None:
     path, environment = sequential(), {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}
@@ -193,7 +203,7 @@ def test_what_cannot_run_is_told_with_exit_code_2_and_nothing_ran(cli: Call, sub
         (".",): "There is no file .",
         ("latin.yaml",): "latin.yaml is not a text in UTF-8",
         (plan,): "plan.yaml is a plan, and plans are not in this version of agentnb yet",
-        (two, *given, "--approve", "ask"): "--approve ask is not in this version of agentnb yet (approvals)",
+        (two, *given, "--approve", "perhaps"): "must be one of auto, ask, never, read_only, got 'perhaps'",
         (two, *given, "--budget", "-1"): "must be a positive amount in US dollars",
         (two, *given, "-i", '{"x": 1}'): "The workflow has no input x",
         (two, *given, "-i", '{"x": 1'): "-i is not JSON",

@@ -91,6 +91,7 @@ def test_kinds_are_named_in_the_past_tense_in_snake_case() -> None:
         "step_skipped",
         "step_finished",
         "branch_taken",
+        "result_given",
         "plan_proposed",
         "plan_edited",
         "plan_approved",

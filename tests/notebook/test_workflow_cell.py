@@ -66,6 +66,23 @@ def test_a_workflow_that_waits_for_the_person_is_told_of_and_resumed_by_the_answ
     )
 
 
+def test_what_gates_of_nested_agents_ask_is_answered_by_the_step(kernel: Any) -> None:
+    kernel.run("calls.clear()\nfrom agentnb.policies.gates import Ask")
+    kernel.run("def careful(call, run): return Ask('May it?') if call.name == 'fetch' else None")
+    both = "  - type: parallel\n    steps: [{id: left, type: agent, name: a}, {id: right, type: agent, name: a}]\n"
+    text = f"agents:\n  a: {{instruction: Work., tools: [fetch]}}\nworkflow:\n{both}"
+    cell = kernel.run(f"%%workflow -m simulated:disciplined -t fetch --gate careful --prompt \"- first `fetch('x')`\"\n{text}")
+    assert cell.status == "ok", cell.error
+    run_id = kernel.value("run.id")
+    refused = kernel.run(f"%agent answer {run_id} approve")
+    assert f"Say which: %agent answer {run_id} parallel_1/left/q1 TEXT" in refused.error, refused.error
+    kernel.run(f"%agent answer {run_id} parallel_1/right/q1 approve")
+    assert kernel.value("run.is_suspended, calls, [one.id for one in run.waiting]") == "(True, ['x'], ['parallel_1/left/q1'])"
+    answered = kernel.run(f"%agent answer {run_id} approve")
+    assert answered.status == "ok", answered.error
+    assert kernel.value("run.status, calls") == "('completed', ['x', 'x'])"
+
+
 def test_a_kernel_that_is_killed_while_a_step_asks_loses_nothing(tmp_path: Path, subtests: pytest.Subtests) -> None:
     first = Kernel(tmp_path)
     try:
@@ -185,9 +202,9 @@ def test_a_workflow_in_the_background_names_its_open_steps_and_is_stopped(kernel
     assert "is stopped. Continue with %%workflow --rerun-from sleep" in stopped
 
 
-def test_an_option_of_a_later_version_and_an_empty_cell_are_refused_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_a_wrong_option_and_an_empty_cell_are_refused_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
     for cell, words in {
-        "%%workflow --approve writes\nworkflow: []": "--approve is not in this version of agentnb yet",
+        "%%workflow --approve writes\nworkflow: []": "must be one of auto, ask, never, read_only, got 'writes'",
         "%%workflow\n": "This cell has no workflow. Write it in YAML below the %%workflow line",
         "%%workflow --max-rounds 3\nworkflow: []": "Unrecognized arguments: --max-rounds 3",
         "%%workflow -t nothing_here\nworkflow: []": "There is no tool 'nothing_here' in this notebook",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from agentnb import Store
+from agentnb import Run, Store
 from agentnb.core.events import AnyEvent
 from agentnb.traces.run_file import RunFile
 
@@ -18,7 +18,14 @@ class Snapshots(Store):
         self.kept: list[Path] = []
 
     async def open(self, run_id: str, *, nested: bool = False) -> RunFile:
-        file = await super().open(run_id, nested=nested)
+        file: RunFile = await super().open(run_id, nested=nested)
+        return self._copying(file)
+
+    def reopen(self, run_id: str) -> tuple[RunFile, Run]:
+        file, run = super().reopen(run_id)
+        return self._copying(file), run
+
+    def _copying(self, file: RunFile) -> RunFile:
         append = file.append
 
         def keep(event: AnyEvent) -> None:

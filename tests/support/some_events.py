@@ -204,6 +204,7 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
         seconds=maybe_seconds,
     ),
     w.BranchTaken: _of_kind(w.BranchTaken, step=names, to=names, reason=words),
+    w.ResultGiven: _of_kind(w.ResultGiven, output=json_values, text=words),
     w.PlanProposed: _of_kind(w.PlanProposed, plan_id=names, plan=json_objects, call_id=words),
     w.PlanEdited: _of_kind(w.PlanEdited, plan_id=names, plan=json_objects, by=words),
     w.PlanApproved: _of_kind(w.PlanApproved, plan_id=names, by=words),

@@ -11,11 +11,12 @@ import pytest
 from snapshots import Snapshots
 from virtual_time import VirtualTimeLoop
 
-from agentnb import Agent, Run, Store, ToolCall, Workflow, recover
+from agentnb import Agent, Run, Store, ToolCall, Workflow, recover, tables
 from agentnb.core.work_events import StepAttempted, StepFinished, StepStarted
 from agentnb.errors import SettingsError, WorkflowError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask
+from agentnb.workflow.side_by_side import SIBLING_FAILED
 
 TEXT = """
 workflow:
@@ -217,6 +218,47 @@ workflow:
                 assert run.status == ("failed" if is_given_up and timeout else "completed"), run.error
 
 
+def test_a_step_that_was_given_up_with_its_block_is_not_begun_again_and_the_log_says_why(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    text = """
+workflow:
+  - id: outer
+    type: parallel
+    on_error: {continue: given up}
+    steps:
+      - {id: inner, type: parallel, steps: [{id: slow, type: tool, name: slow}]}
+      - {id: bad, type: tool, name: bad}
+"""
+    begun: list[str] = []
+
+    async def slow() -> str:
+        """Wait for ever."""
+        begun.append("slow")
+        await asyncio.Event().wait()
+        return "never"
+
+    async def bad() -> str:
+        """Fail while the other waits."""
+        await asyncio.sleep(1)
+        raise ValueError("bad")
+
+    store = Snapshots(tmp_path / "whole")
+    whole = by_itself(Workflow.from_yaml(text, tools=[slow, bad]).run(store=store, show=False))
+    cancelled = {event.step: event.reason for event in whole.events if isinstance(event, StepFinished) and event.reason}
+    assert cancelled == {"outer/inner/slow": SIBLING_FAILED, "outer/inner": SIBLING_FAILED}
+    reasons = dict(zip(*(tables.steps(whole)[name].tolist() for name in ("step", "reason")), strict=True))
+    assert reasons["outer/inner/slow"] == SIBLING_FAILED
+    for folder in store.kept[:-1]:
+        before = Store(folder).load(whole.id)
+        with subtests.test(f"{folder.name}: {type(before.events[-1]).__name__}"):
+            begun.clear()
+            run = by_itself(recover(whole.id, tools=[slow, bad], store=Store(folder)))
+            assert run.step_records["outer"].output == "given up"
+            record = before.step_records.get("outer/inner/slow")
+            assert len(begun) == (record is None or record.status == "running")
+
+
 def test_what_the_log_says_counts_whatever_the_files_have_become(tmp_path: Path) -> None:
     inner, outer, store = tmp_path / "inner.yaml", tmp_path / "outer.yaml", Snapshots(tmp_path / "whole")
     inner.write_text(
@@ -268,7 +310,8 @@ def test_agents_that_ask_wait_without_a_process_too_and_each_gets_the_answers_to
     waiting = by_itself(asking.run(store=store, suspend=True, show=False))
     asked = {question.id: question for run_id in store.ids() for question in store.load(run_id).waiting}
     assert waiting.is_suspended and [one.kind for one in asked.values()].count("approval") == 2 and len(asked) == 3
-    (human,) = waiting.waiting
+    assert {question.id for question in waiting.waiting} == {"p/x/q1", "p/y/q1", "q1"} == {*asked}
+    (human,) = [question for question in waiting.waiting if question.kind == "human_step"]
     left = by_itself(recover(waiting.id, agent=saying().orchestration(), store=store, answers={human.id: "red"}))
     assert left.is_suspended and paid == [], "what was not answered is waited for further, and fails nothing"
     answers = {one: True for one in asked if one != human.id}

@@ -75,3 +75,37 @@ def test_the_classes_of_the_form_know_no_runtime_and_no_session() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[]\n"
+
+
+def chain_of_files(folder: Path, last: str) -> Path:
+    """Three files, each of which runs the next twice; the last does ``last``."""
+    for name, to in {"top.yaml": "middle.yaml", "middle.yaml": "deep/bottom.yaml"}.items():
+        (folder / name).write_text(RUNS.format(to) + f"  - {{id: b, type: workflow, file: {to}}}\n")
+    (folder / "deep").mkdir()
+    (folder / "deep" / "bottom.yaml").write_text(last)
+    return folder / "top.yaml"
+
+
+def test_files_are_read_with_the_workflow_and_not_again_when_it_runs(tmp_path: Path) -> None:
+    top = chain_of_files(tmp_path, "agents: {w: {replies: [Yes]}}\nworkflow: [{type: agent, name: w}]\n")
+    workflow = Workflow.from_yaml(top)
+    middle = workflow.spec.nested["a"]
+    assert middle is workflow.spec.nested["b"] and middle.nested["a"] is middle.nested["b"]
+    for path in tmp_path.rglob("*.yaml"):
+        path.unlink()
+    assert workflow.run_sync(show=False).text == "Yes"
+
+
+def test_a_task_file_that_is_run_has_the_inputs_of_its_own_step(tmp_path: Path) -> None:
+    def say(word: str) -> str:
+        """Says it."""
+        return word
+
+    (tmp_path / "tasks.yaml").write_text('stage: {main: {one: {action: say, input: {word: "${word}"}}}}\n')
+    top = tmp_path / "top.yaml"
+    step = "  - {{id: {0}, type: workflow, file: tasks.yaml, inputs: {{word: {0}}}}}\n"
+    top.write_text("workflow:\n" + step.format("a") + step.format("b"))
+    workflow = Workflow.from_yaml(top, tools=[say])
+    (tmp_path / "tasks.yaml").unlink()
+    run = workflow.run_sync(show=False)
+    assert [run.steps[name]["output"] for name in "ab"] == ["a", "b"]

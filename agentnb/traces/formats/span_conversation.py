@@ -42,6 +42,7 @@ RESTORED: dict[str, type[e.Event]] = {
         w.StepSkipped,
         w.StepFinished,
         w.BranchTaken,
+        w.ResultGiven,
         w.GuidanceDrawn,
         w.ContextShifted,
     )

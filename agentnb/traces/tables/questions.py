@@ -36,7 +36,13 @@ COLUMNS: list[Column[Row]] = [
         "round_started.index",
         ROUNDS,
     ),
-    Column("question_id", "str", lambda row: row.asked.question.id, "Id of the question", "question_asked.question.id"),
+    Column(
+        "question_id",
+        "str",
+        lambda row: row.asked.question.id,
+        "Id of the question; what a nested run asks has the same id in the run that awaits it",
+        "question_asked.question.id",
+    ),
     Column(
         "call_id",
         "str",

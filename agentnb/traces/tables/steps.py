@@ -104,7 +104,13 @@ COLUMNS: list[Column[Row]] = [
         "Why the attempt failed; of a completed step: why it continued with a value of its own",
         "step_finished.error, step_attempted.error",
     ),
-    Column("reason", "str", lambda row: row.of_end("reason"), "Why it was skipped", "step_skipped.reason"),
+    Column(
+        "reason",
+        "str",
+        lambda row: row.of_end("reason"),
+        "Why it was skipped, or cancelled although the run went on",
+        "step_skipped.reason, step_finished.reason",
+    ),
     Column(
         "wait",
         "float64",

@@ -11,14 +11,14 @@ from agentnb.core.questions import TEXT
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, UnknownTool, near
 from agentnb.runtime.steps import Runnable
-from agentnb.workflow.engine import Attempt, FailedStep, Place, WorkflowEngine
+from agentnb.workflow.engine import Attempt, Place, WorkflowEngine
 from agentnb.workflow.nested import NestedRuns
+from agentnb.workflow.permissions import Permissions
 from agentnb.workflow.spec import Retry
-from agentnb.workflow.step_failures import StepEndedBadly, of_run
+from agentnb.workflow.step_failures import FailedStep, StepEndedBadly, of_run
 from agentnb.workflow.step_questions import StepQuestions
 from agentnb.workflow.tasks.actions import ActionCall, ActionTable, ToolAnswer
 from agentnb.workflow.tasks.execution import Execution
-from agentnb.workflow.tasks.permissions import Permissions
 from agentnb.workflow.tasks.spec import ApprovalRules, CallStep
 from agentnb.workflow.tool_steps import ToolSteps
 
@@ -43,7 +43,7 @@ class Calls:
         self._handle = handle
         self._runs = NestedRuns(engine)
         self._questions = StepQuestions(engine, self._runs)
-        self._permissions = Permissions(engine.log, engine.elicitation, rules)
+        self._permissions = Permissions(engine, self._runs, rules.verdict)
         self._tools = ToolSteps(engine.log, engine.elicitation, self._runs.start)
 
     async def act(self, action: str, given: Any, attempt: Attempt, execution: Execution | None = None) -> Any:
@@ -68,7 +68,7 @@ class Calls:
         if tool is None:
             known = [one.spec.name for one in self._table.tools]
             raise UnknownTool(f"There is no tool {name}", near(name, known) or "Give the run its tools: tools=[f]")
-        arguments = await self._permissions.arguments(tool.spec.name, arguments, attempt)
+        arguments = await self._permissions.arguments(tool, arguments, attempt)
         return await self._tools.call(tool, arguments, attempt.place.path)
 
     async def _call_tool(self, around: Place, key: str, name: str, arguments: dict[str, Any], retries: int = 0) -> ToolAnswer:

@@ -17,15 +17,16 @@ from agentnb.policies.verdict import Stop
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.run_end import Suspended
-from agentnb.workflow.engine import Attempt, FailedStep, Place, Work, WorkflowEngine
+from agentnb.workflow.engine import Attempt, Place, Work, WorkflowEngine
+from agentnb.workflow.side_by_side import Running
 from agentnb.workflow.spec import AT_ONCE, END, WorkflowSpec
-from agentnb.workflow.step_failures import StepEndedBadly, StepFailure
+from agentnb.workflow.step_failures import FailedStep, StepEndedBadly, StepFailure
 from agentnb.workflow.tasks.actions import ActionTable
 from agentnb.workflow.tasks.calls import Calls
 from agentnb.workflow.tasks.execution import Aborted, Execution
 from agentnb.workflow.tasks.spec import Await, AwaitStep, EmitStep, TaskFile, TaskStep
 from agentnb.workflow.tasks.variables import Variables, parsed
-from agentnb.workflow.tasks.waiting import Running, cancel, has_ended, result_of, wait_for
+from agentnb.workflow.tasks.waiting import has_ended, result_of, wait_for
 
 
 class TaskEngine(WorkflowEngine):
@@ -76,12 +77,12 @@ class TaskEngine(WorkflowEngine):
             while place < len(tasks):
                 target = await self._next(tasks[place], place)
                 place = place + 1 if target is None else target
-            await wait_for(self._background.values(), "all")
+            await wait_for(self._background.values(), "all", self._side_by_side)
         except Suspended:  # what the others do would be lost
             await asyncio.gather(*self._background.values(), return_exceptions=True)
             raise
         finally:
-            await cancel([*self._background.values(), *self._awaited])
+            await self._side_by_side.cancel([*self._background.values(), *self._awaited], "")
 
     async def _next(self, task: TaskStep, at: int) -> int | None:
         """Do a task, or begin it in the background; return the place to continue at, if not the next."""
@@ -174,7 +175,7 @@ class TaskEngine(WorkflowEngine):
                 raise
             return None
         except asyncio.CancelledError:
-            self._finish(place.path, "cancelled")  # also between two attempts
+            self._finish_cancelled(place.path)  # also between two attempts
             raise
         self._awaited_by(task)
         return found[0]
@@ -239,7 +240,7 @@ class TaskEngine(WorkflowEngine):
             execution = Execution(task.task, place, {task.item_name: item})
             if self._holds(execution):
                 running[place.path] = asyncio.ensure_future(in_turn(execution))
-        await wait_for(running.values(), task.wait.mode)
+        await wait_for(running.values(), task.wait.mode, self._side_by_side)
         return self._merged(running, task.wait)
 
     def _items(self, task: EmitStep) -> list[Any]:
@@ -252,7 +253,7 @@ class TaskEngine(WorkflowEngine):
     async def _await(self, task: AwaitStep) -> Any:
         names = task.wait.on or tuple(self._background)
         running = {self._path_of(name): self._background[name] for name in names if name in self._background}
-        await wait_for(running.values(), task.wait.mode)
+        await wait_for(running.values(), task.wait.mode, self._side_by_side)
         return self._merged(running, task.wait)
 
     def _awaited_by(self, task: TaskStep) -> None:

@@ -59,7 +59,7 @@ def read_tasks_with_problems(text: str, problems: Problems, inputs: Collection[s
         problems.add(node.line, f"A task file must be a mapping, not {kind_of(node)}", _EXAMPLE)
         return empty
     file = Fields(node, "task file", problems)
-    file.refuse_unknown(OF_FILES)
+    file.refuse_unknown(OF_FILES, {"output": "The text of the run is the variable answer: set it in a post"})
     key = next((one for one in STAGES if one in file), "stage")
     if all(one in file for one in STAGES):
         problems.add(file.line_of("pipeline"), "task file: stage and pipeline are the same", "Keep one of them")

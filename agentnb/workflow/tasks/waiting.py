@@ -8,12 +8,11 @@ from typing import Any
 
 from agentnb.errors import StepFailed
 from agentnb.runtime.run_end import Suspended
+from agentnb.workflow.side_by_side import NOT_NEEDED, Running, SideBySide
 from agentnb.workflow.tasks.spec import Mode
 
-Running = asyncio.Task[Any]
 
-
-async def wait_for(tasks: Iterable[Running], mode: Mode) -> None:
+async def wait_for(tasks: Iterable[Running], mode: Mode, side_by_side: SideBySide) -> None:
     """Wait as the mode says, and cancel and await what is then still running.
 
     ``all``: until all have ended; raises the first failure, in the order of the tasks. ``anyError``: raises a failure at once.
@@ -22,6 +21,7 @@ async def wait_for(tasks: Iterable[Running], mode: Mode) -> None:
     """
     known = tuple(tasks)
     left: set[Running] = set(known)
+    reason = NOT_NEEDED
     try:
         while left:
             done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
@@ -29,20 +29,15 @@ async def wait_for(tasks: Iterable[Running], mode: Mode) -> None:
                 _raise_at_once(task, mode)
             if mode == "first" and any(has_ended(task) for task in done):
                 return
+    except BaseException as error:
+        reason = side_by_side.reason_after(error)
+        raise
     finally:
-        await cancel(task for task in known if task in left)  # in their order
+        await side_by_side.cancel((task for task in known if task in left), reason)  # in their order
     for task in known:
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            raise error
-
-
-async def cancel(tasks: Iterable[Running]) -> None:
-    """Cancel tasks, and wait until they have ended."""
-    known = tuple(tasks)
-    for task in known:
-        task.cancel()
-    await asyncio.gather(*known, return_exceptions=True)
+        failure = None if task.cancelled() else task.exception()
+        if failure is not None:
+            raise failure
 
 
 def has_ended(task: Running) -> bool:

@@ -47,6 +47,7 @@ def test_an_input_that_the_file_does_not_name_is_refused_with_the_one_that_is_me
 def test_what_cannot_work_is_a_problem_at_its_line(subtests: pytest.Subtests) -> None:
     cases = {
         "an unknown key of the file": (f"steps: []\n{TASK}", 1, ["steps"]),
+        "the result of the other form": (f"output: a\n{TASK}", 1, ["output", "the variable answer"]),
         "both names of the stage": (f"{TASK}pipeline: {{}}\n", 5, ["pipeline", "Keep one"]),
         "no tasks": ("stage: {}\n", 1, ["no tasks"]),
         "an empty block": ("stage:\n  main: {}\n", 2, ["neither a task nor a block"]),

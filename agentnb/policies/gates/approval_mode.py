@@ -1,0 +1,124 @@
+"""Approval modes: how much of what a run does needs the person's permission, whatever its agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+
+from agentnb.core.approvals import ASK, AUTO, MODES, NEVER, READ_ONLY
+from agentnb.core.messages import ToolCall
+from agentnb.detect.run import Run
+from agentnb.detect.so_far import RunSoFar
+from agentnb.errors import SettingsError, near
+from agentnb.policies.gates.verdicts import Ask, Deny, Gate
+from agentnb.tools.tool import Tool
+
+SETTING = "approve"
+"""The key under which the settings of a run hold its mode, unless that is ``auto``."""
+ALWAYS = "always"
+"""The answer that allows all calls of a tool in the run that asks, and in the runs nested in it."""
+MAX_SHOWN = 300
+"""Characters of the arguments that a question shows."""
+
+FindTool: TypeAlias = Callable[[str], Tool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalMode:
+    """The mode of a run. A nested run has its own and that of each run around it, of which nothing is lost."""
+
+    asks: bool = False
+    """Before calls of tools that do more than read."""
+    never_asks: bool = False
+    """Whether a question of any gate is a denial."""
+    only_reads: bool = False
+    """Whether calls of tools that do more than read are denied."""
+
+    @classmethod
+    def of(cls, words: str) -> ApprovalMode:
+        """Return the mode of a word, or of several as a log has them; raise `SettingsError`, with the modes, for others."""
+        each = words.split("+") if isinstance(words, str) else [words]
+        for word in each:
+            if word not in MODES:
+                known = f"Modes are {', '.join(MODES)}"
+                raise SettingsError(f"There is no approval mode {word!r}", f"{near(str(word), MODES)} {known}".strip())
+        return cls(ASK in each, NEVER in each, READ_ONLY in each)
+
+    @property
+    def words(self) -> str:
+        """The mode as a log has it: a word, or several joined with ``+``."""
+        held = {ASK: self.asks and not self.only_reads, NEVER: self.never_asks, READ_ONLY: self.only_reads}
+        return "+".join(word for word, holds in held.items() if holds) or AUTO
+
+    def within(self, outer: ApprovalMode) -> ApprovalMode:
+        """Return the mode of a run with this mode that is nested in a run with another: what either forbids is forbidden."""
+        return ApprovalMode(self.asks or outer.asks, self.never_asks or outer.never_asks, self.only_reads or outer.only_reads)
+
+    def gate(self, find: FindTool, runs_around: Sequence[Run] = ()) -> Gate | None:
+        """Return the gate of a run with this mode, if it needs one.
+
+        ``find`` returns the tool of a name; ``runs_around``: the runs that this one is nested in, where "always" holds too.
+        """
+        return EffectsGate(find, self.only_reads, tuple(runs_around)) if self.asks or self.only_reads else None
+
+
+@dataclass(frozen=True, slots=True)
+class EffectsGate:
+    """Asks about each call of a tool that does more than read, or denies it.
+
+    A tool that does not say what it does is taken to do more. Those that agentnb adds to a run, such as the todo tool and
+    ``ask_person``, do nothing to the world, or read.
+    """
+
+    find: FindTool
+    denies: bool
+    runs_around: tuple[Run, ...] = ()
+
+    def __call__(self, call: ToolCall, run: RunSoFar) -> Ask | Deny | None:
+        """Return the question, the denial, or None for a call that may run."""
+        tool = self.find(call.name)
+        if tool is None or may_only_read(tool):  # the model is told that there is no such tool
+            return None
+        if self.denies:
+            return Deny(f"this run only allows tools that read (approve={READ_ONLY}). {_about(tool)}", READ_ONLY)
+        if any(_is_always_allowed(call.name, one) for one in (run, *self.runs_around)):
+            return None
+        return Ask(
+            f'{_opening(call.name)}{shown(call.arguments)}?\n{_about(tool)} "{ALWAYS}" allows all its calls.', ASK, (ALWAYS,)
+        )
+
+
+def may_only_read(tool: Tool) -> bool:
+    """Return whether a tool declares that it does nothing to the world but read it."""
+    return tool.effects is not None and tool.effects <= {"read"}
+
+
+def shown(arguments: Any) -> str:
+    """Return the arguments of a call as a question shows them."""
+    try:
+        text = msgspec.json.encode(arguments).decode()
+    except (TypeError, ValueError, RecursionError):  # those of a call that a tool makes may be any objects
+        text = repr(arguments)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def _opening(name: str) -> str:
+    return f"May {name} run with "
+
+
+def _about(tool: Tool) -> str:
+    if tool.effects is None:
+        return f"{tool.spec.name} does not declare what it does."
+    return f"{tool.spec.name} may: {', '.join(sorted(tool.effects))}."
+
+
+def _is_always_allowed(name: str, run: Any) -> bool:
+    """Return whether the person has answered this gate's question about the tool with "always"."""
+    opening = _opening(name)
+    return any(
+        one.answer == ALWAYS and one.question.kind == "approval" and one.question.message.startswith(opening)
+        for one in reversed(run.questions)
+    )

@@ -1,0 +1,128 @@
+"""Approval modes: which calls their gate asks about or denies, and what the modes of nested runs are together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from property_settings import examples
+from run_builder import RunBuilder
+
+from agentnb import ask_person, tool
+from agentnb.core import events as e
+from agentnb.core.approvals import MODES, approval_schema
+from agentnb.core.messages import ToolCall
+from agentnb.core.questions import WaitingOnUser
+from agentnb.core.rounds import DENIED
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+from agentnb.policies.gates import ApprovalMode, Ask, Block, judge
+from agentnb.policies.gates.approval_mode import MAX_SHOWN
+from agentnb.tools.read_result import READ_TOOL, ResultReader
+from agentnb.tools.todos.board import TodoBoard
+from agentnb.tools.todos.tool import TodoTool
+from agentnb.tools.toolbox import Toolbox
+
+ALL_MODES = st.builds(ApprovalMode, st.booleans(), st.booleans(), st.booleans())
+
+
+def nothing_said() -> None:
+    """Does not say what it does."""
+
+
+@tool(effects=["read"])
+def reads() -> None:
+    """Reads."""
+
+
+@tool(effects=["read", "write"])
+def writes() -> None:
+    """Writes too."""
+
+
+@tool(effects=["network"])
+def sends() -> None:
+    """Sends."""
+
+
+BOX = Toolbox([nothing_said, reads, writes, sends, ask_person, TodoTool(TodoBoard()), ResultReader(lambda call_id: None, 100)])
+MORE = ("nothing_said", "writes", "sends")
+NO_MORE = ("reads", "ask_person", "todo_operations", READ_TOOL, "no_such_tool")
+
+
+def judged(mode: str, name: str, run: Run | None = None, around: tuple[Run, ...] = (), **arguments: Any) -> Ask | Block | None:
+    gate = ApprovalMode.of(mode).gate(BOX.get, around)
+    return judge(() if gate is None else (gate,), ToolCall(name, arguments, "c1"), run or Run())
+
+
+def test_only_tools_that_do_more_than_read_are_held_up(subtests: pytest.Subtests) -> None:
+    assert BOX.get("todo_operations") is not None
+    for mode, held in {"auto": None, "ask": Ask, "never": None, "read_only": Block}.items():
+        with subtests.test(mode):
+            assert [type(judged(mode, name)) for name in MORE] == [type(None) if held is None else held] * len(MORE)
+            assert [judged(mode, name) for name in NO_MORE] == [None] * len(NO_MORE)
+    denied = judged("read_only", "nothing_said")
+    assert isinstance(denied, Block) and (denied.rule, denied.result.error_code) == ("read_only", DENIED)
+    assert "only allows tools that read" in denied.result.text and "does not declare what it does" in denied.result.text
+
+
+def test_the_question_shows_the_arguments_and_what_the_tool_may_do() -> None:
+    found = judged("ask", "writes", path="a")
+    assert isinstance(found, Ask) and found.approvals == ("always",)
+    assert found.question.startswith('May writes run with {"path":"a"}?\nwrites may: read, write.')
+    long = judged("ask", "sends", text="x" * 1000, other=object())
+    assert isinstance(long, Ask) and len(long.question) < MAX_SHOWN + 100
+
+
+def asked(answer: Any, message: str | None = None, kind: Any = "approval") -> Run:
+    """A run in which the question about a tool was answered, or another in its place."""
+    found = judged("ask", "writes")
+    assert isinstance(found, Ask)
+    question = WaitingOnUser(kind, message or found.question, approval_schema(found.approvals), "q1", "c0")
+    return (
+        RunBuilder()
+        .add(e.RoundStarted, index=0, reason="prompt")
+        .add(e.QuestionAsked, question=question)
+        .add(e.QuestionAnswered, question_id="q1", answer=answer)
+        .run
+    )
+
+
+def test_always_allows_this_tool_in_this_run_and_in_those_nested_in_it_and_nothing_else(subtests: pytest.Subtests) -> None:
+    always = asked("always")
+    assert judged("ask", "writes", always) is None and judged("ask", "writes", around=(Run(), always)) is None
+    assert isinstance(judged("ask", "sends", always), Ask)
+    assert isinstance(judged("read_only", "writes", always), Block)
+    for name, run in {
+        "approved once": asked("approve"),
+        "declined": asked(None),
+        "another question": asked("always", "May write run with {}? May writes run with {}?"),
+        "of a tool": asked("always", kind="elicitation"),
+    }.items():
+        with subtests.test(name):
+            assert isinstance(judged("ask", "writes", run), Ask)
+
+
+def test_an_unknown_word_is_refused_with_the_modes() -> None:
+    for word in ("perhaps", "", "ask+perhaps", 3):
+        wrong: Any = word
+        with pytest.raises(SettingsError, match="auto, ask, never, read_only"):
+            ApprovalMode.of(wrong)
+    assert [ApprovalMode.of(word).words for word in MODES] == list(MODES)
+
+
+@examples(60)
+@given(ALL_MODES, ALL_MODES, ALL_MODES)
+def test_what_either_mode_forbids_is_forbidden_in_a_nested_run_and_a_log_keeps_it(
+    one: ApprovalMode, other: ApprovalMode, third: ApprovalMode
+) -> None:
+    both = one.within(other)
+    assert both == other.within(one) and both.within(third) == one.within(other.within(third))
+    again = ApprovalMode.of(both.words)
+    assert (again.never_asks, again.only_reads) == (both.never_asks, both.only_reads)
+    assert again.asks or again.only_reads or not both.asks
+    for mode in (one, other, third):
+        for held in ("asks", "never_asks", "only_reads"):
+            assert getattr(mode.within(ApprovalMode()), held) == getattr(mode, held)

@@ -1,0 +1,280 @@
+"""Runs with an approval mode: what is asked, what is denied, and that nested and resumed runs keep it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
+from waiting import PATIENCE, wait_until
+
+from agentnb import Agent, Run, RunOptions, Store, ToolCall, ask_person, fork, recover, replay, reproduce, tool
+from agentnb.core import events as e
+from agentnb.core.rounds import DENIED
+from agentnb.errors import SettingsError
+from agentnb.models import ScriptedModel
+from agentnb.policies.gates import Allow, Ask, Verdict
+from agentnb.runtime.live import LiveRun
+from agentnb.tools.tool import ToolContext
+
+
+class Desk:
+    """Tools that note what they were called with, and agents that have them."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def tools(self) -> list[Any]:
+        async def write(path: str) -> str:
+            self.done.append(f"write {path}")
+            return f"wrote {path}"
+
+        @tool(effects=["network"])
+        async def send(to: str) -> str:
+            self.done.append(f"send {to}")
+            return "sent"
+
+        @tool(effects=["read"])
+        async def look(path: str) -> str:
+            self.done.append(f"look {path}")
+            return "seen"
+
+        return [write, send, look, ask_person]
+
+    def agent(self, *replies: Any, **settings: Any) -> Agent:
+        return Agent(ScriptedModel([*replies, "Done."]), tools=self.tools(), todos=False, **settings)
+
+
+WRITE, SEND, LOOK = ToolCall("write", {"path": "a"}), ToolCall("send", {"to": "ann"}), ToolCall("look", {"path": "a"})
+
+
+def answered(live: LiveRun, *answers: Any) -> Run:
+    """The run, whose questions were answered so, in their order."""
+    for place, answer in enumerate(answers):
+        wait_until(lambda place=place: len(live.run.questions) > place or live.done)
+        live.answer(answer)
+    run = live.result(PATIENCE)
+    assert_every_call_has_one_result(run)
+    assert_closed(run)
+    assert Run.from_events(run.events) == run
+    return run
+
+
+def messages(run: Run) -> list[str]:
+    return [one.question.message.partition("\n")[0] for one in run.questions]
+
+
+@pytest.mark.req("KX.5")
+def test_in_the_mode_ask_the_person_decides_about_each_call_that_does_more_than_read(subtests: pytest.Subtests) -> None:
+    first = 'May write run with {"path":"a"}?'
+    both = [first, 'May send run with {"to":"ann"}?']
+    cases: list[tuple[list[Any], list[str], list[str]]] = [
+        (["approve", "approve", "approve"], ["write a", "send ann", "look a", "write a"], [*both, first]),
+        (["always", "approve"], ["write a", "send ann", "look a", "write a"], both),
+        (["deny: not there", {"edit": {"to": "bob"}}, False], ["send bob", "look a"], [*both, first]),
+    ]
+    for answers, done, asked in cases:
+        with subtests.test(str(answers)):
+            desk = Desk()
+            live = desk.agent([WRITE, SEND, LOOK], [WRITE]).start("go", approve="ask")
+            run = answered(live, *answers)
+            assert (sorted(desk.done), messages(run)) == (sorted(done), asked)
+            assert run.settings["approve"] == "ask"
+            assert answers[0] != "deny: not there" or "They said: not there" in results(run)[0].text
+
+
+def test_what_agentnb_adds_to_a_run_is_not_asked_about_and_without_a_mode_nothing_is() -> None:
+    todos = ToolCall("todo_operations", {"operation": "write", "todoList": [{"id": 1, "title": "a", "status": "in-progress"}]})
+    calls = [todos, ToolCall("ask_person", {"question": "Which?"})]
+    live = Agent(ScriptedModel([calls, "Done.", "Done."]), tools=[ask_person], policy="minimal").start("go", approve="ask")
+    run = answered(live, "the first")
+    assert [one.question.kind for one in run.questions] == ["elicitation"] and codes(run) == [None, None]
+    desk = Desk()
+    run = desk.agent([WRITE]).run_sync("go", approve="auto")
+    assert desk.done == ["write a"] and "approve" not in run.settings and not run.questions
+
+
+def test_where_nobody_can_be_asked_it_is_as_with_any_gate(tmp_path: Path) -> None:
+    desk, store = Desk(), Store(tmp_path)
+    run = desk.agent([WRITE]).run_sync("go", approve="ask")
+    assert codes(run) == [DENIED] and "there is nobody to ask" in results(run)[0].text
+    run = asyncio.run(desk.agent([WRITE]).run("go", RunOptions(suspend=True), store=store, approve="ask"))
+    assert run.is_suspended and len(run.waiting) == 1 and desk.done == []
+
+
+def careful(call: ToolCall, run: Run) -> Verdict:
+    return Ask("May it look?") if call.name == "look" else Allow()
+
+
+def test_a_gate_of_ones_own_decides_before_the_mode(subtests: pytest.Subtests) -> None:
+    for mode, done, asked in [("ask", ["write a", "look a"], ["May it look?"]), ("read_only", ["look a"], ["May it look?"])]:
+        with subtests.test(mode):
+            desk = Desk()
+            run = answered(desk.agent([WRITE, LOOK], gates=[careful]).start("go", approve=mode), "approve")
+            assert (desk.done, messages(run)) == (done, asked)
+
+
+def test_in_the_mode_never_what_a_gate_would_ask_is_denied_and_other_questions_stay() -> None:
+    desk = Desk()
+    question = ToolCall("ask_person", {"question": "Which?"})
+    live = desk.agent([WRITE, LOOK, question], gates=[careful]).start("go", approve="never")
+    run = answered(live, "the first")
+    assert desk.done == ["write a"] and codes(run) == [None, DENIED, None]
+    assert "this run asks for none (approve=never)" in results(run)[1].text and "did not allow" not in results(run)[1].text
+    assert [one.question.kind for one in run.questions] == ["elicitation"]
+    decided: list[str] = []
+    options = RunOptions(approve=lambda call, run: decided.append(call.name) or True, approval_mode="never", can_ask=False)
+    run = asyncio.run(desk.agent([LOOK], gates=[careful]).run("go", options))
+    assert codes(run) == [DENIED] and not decided and not run.questions
+
+
+def test_in_the_mode_read_only_what_does_more_is_denied_without_a_question() -> None:
+    desk = Desk()
+    run = desk.agent([WRITE, SEND, LOOK]).run_sync("go", approve="read_only", answer=lambda question: "approve")
+    assert desk.done == ["look a"] and codes(run) == [DENIED, DENIED, None] and not run.questions
+    assert [record.rule for record in run.rounds[0].records] == ["read_only", "read_only", ""]
+
+
+# Nested runs
+
+
+def begun_inside(kind: str, inner: Agent, **how: Any) -> Callable[..., Any]:
+    """A tool that begins a nested run."""
+
+    async def started(context: ToolContext) -> str:
+        return str((await context.start_run(inner, "go")).text)
+
+    async def awaited() -> str:
+        return (await inner.run("go", **how)).text
+
+    def plain() -> str:
+        return inner.run_sync("go", **how).text
+
+    return tool(name="delegate", effects=["read"])({"started": started, "awaited": awaited, "plain": plain}[kind])
+
+
+def test_a_nested_run_has_the_mode_of_its_run_and_its_own(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[str, str, dict[str, Any], list[Any], list[str], str]] = [
+        ("started", "ask", {}, ["approve", "deny"], ["write a"], "ask"),
+        ("awaited", "ask", {}, ["always", "approve"], ["write a", "send ann", "write a"], "ask"),
+        ("plain", "read_only", {}, [], [], "read_only"),
+        ("plain", "auto", {"approve": "read_only"}, [], [], "read_only"),
+        ("awaited", "read_only", {"approve": "auto"}, [], [], "read_only"),
+        ("awaited", "never", {"approve": "ask"}, [], [], "ask+never"),
+        ("awaited", "ask", {"approve": "never"}, [], [], "ask+never"),
+    ]
+    for number, (kind, mode, how, answers, done, words) in enumerate(cases):
+        with subtests.test(f"{kind} {mode} {how}"):
+            desk, store = Desk(), Store(tmp_path / str(number))
+            replies = [[WRITE], [SEND], [WRITE]] if answers[:1] == ["always"] else [[WRITE], [SEND]]
+            delegate = begun_inside(kind, desk.agent(*replies), **how)
+            outer = Agent(ScriptedModel([[ToolCall("delegate")], "Done."]), tools=[delegate], todos=False)
+            options = RunOptions(store=store, approval_mode=mode)
+            run = answered(outer.start("go", options), *answers)
+            assert desk.done == done
+            nested = [one for one in map(store.load, store.ids()) if one.parent_id == run.id]
+            assert len(nested) == (kind == "started") and len(run.questions) == len(answers)
+            assert all(one.settings["approve"] == words for one in nested)
+
+
+def test_always_holds_in_all_runs_nested_in_the_run_that_was_asked() -> None:
+    desk = Desk()
+    delegate = begun_inside("started", desk.agent([WRITE], "Done.", [WRITE]))
+    replies = [[ToolCall("delegate")], [LOOK], [ToolCall("delegate")], [WRITE], "Done."]
+    outer = Agent(ScriptedModel(replies), tools=[delegate, *desk.tools()], todos=False)
+    run = answered(outer.start("go", approve="ask"), "always")
+    assert desk.done == ["write a", "look a", "write a", "write a"] and len(run.questions) == 1
+
+
+# Resumed, forked and replayed runs
+
+
+def suspended(desk: Desk, store: Store, mode: str = "ask") -> Run:
+    run = asyncio.run(desk.agent([WRITE]).run("go", RunOptions(suspend=True, approval_mode=mode), store=store))
+    assert run.is_suspended
+    return run
+
+
+def test_a_run_that_is_recovered_keeps_its_mode_unless_another_is_given(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: dict[str | None, tuple[list[str], str]] = {
+        None: (["write a"], "ask"),
+        "auto": (["write a", "send ann"], "auto"),
+        "read_only": ([], "read_only"),  # what was approved is judged again
+    }
+    for word, (done, mode) in cases.items():
+        with subtests.test(str(word)):
+            desk, store = Desk(), Store(tmp_path / str(word))
+            run = suspended(desk, store)
+            how: dict[str, Any] = {"agent": desk.agent([SEND]), "store": store, "answers": {run.waiting[0].id: "approve"}}
+            run = asyncio.run(recover(run.id, **how, approve=word, suspend=True))
+            assert desk.done == done and run.settings.get("approve", "auto") == mode
+            assert [event.approve for event in run.events if isinstance(event, e.RunRecovered)] == [word or ""]
+            assert run.is_suspended == (mode == "ask")
+            assert store.load(run.id) == run
+
+
+def killed(store: Store, run: Run, kind: type[Any]) -> None:
+    """Leave of its log what was there when its process died before the last event of this kind."""
+    last = [event.seq for event in run.events if isinstance(event, kind)][-1]
+    lines = store.path(run.id).read_bytes().splitlines(keepends=True)
+    store.path(run.id).write_bytes(b"".join(lines[:last]))
+
+
+def test_a_mode_that_was_given_when_a_run_was_recovered_holds_when_it_is_recovered_again(tmp_path: Path) -> None:
+    desk, store = Desk(), Store(tmp_path)
+    run = desk.agent([LOOK]).run_sync("go", store=store)
+    for word in ("read_only", None):
+        killed(store, run, e.RoundStarted)
+        run = asyncio.run(recover(run.id, agent=desk.agent([SEND]), store=store, approve=word))
+        assert codes(run) == [None, DENIED] and run.settings["approve"] == "read_only" and desk.done == ["look a"]
+        killed(store, run, e.RoundStarted)
+        run = store.load(run.id)
+
+
+def test_with_never_a_question_that_was_left_open_is_withdrawn_and_denied(tmp_path: Path) -> None:
+    desk, store = Desk(), Store(tmp_path)
+    run = suspended(desk, store)
+    run = asyncio.run(recover(run.id, agent=desk.agent([LOOK]), store=store, approve="never"))
+    assert run.status == "completed" and codes(run) == [DENIED, None] and desk.done == ["look a"]
+    assert [one.outcome for one in run.questions] == ["withdrawn"]
+    closed = next(event for event in run.events if isinstance(event, e.QuestionAnswered))
+    assert closed.seq < next(event.seq for event in run.events if isinstance(event, e.CallBlocked))
+
+
+def test_a_fork_keeps_the_mode_and_a_replay_what_was_denied() -> None:
+    desk = Desk()
+    run = desk.agent([WRITE], [LOOK]).run_sync("go", approve="read_only")
+    for at_round in (1, 2):
+        model = ScriptedModel([[SEND], "Done."])
+        forked = asyncio.run(fork(run, at_round, model=model, tools=desk.tools()))
+        assert codes(forked)[-1] == DENIED and forked.settings["approve"] == "read_only"
+        model = ScriptedModel([[SEND], "Done."])
+        freed = asyncio.run(fork(run, at_round, model=model, tools=desk.tools(), options=RunOptions(approve="auto")))
+        assert codes(freed)[-1] is None and "approve" not in freed.settings
+    assert not any(one.differs for one in replay(run).rounds)
+    assert codes(asyncio.run(reproduce(run))) == codes(run)
+
+
+def test_a_run_whose_calls_were_approved_is_reproduced_with_the_same_answers() -> None:
+    desk = Desk()
+    live = desk.agent([WRITE], [SEND], [SEND], [WRITE]).start("go", approve="ask")
+    run = answered(live, "always", "deny: no", "approve")
+    again = asyncio.run(reproduce(run))
+    assert codes(again) == codes(run) == [None, DENIED, None, None]
+    assert [one.answer for one in again.questions] == [one.answer for one in run.questions]
+
+
+def test_what_is_no_mode_is_refused_before_anything_runs() -> None:
+    desk = Desk()
+    agent = desk.agent([WRITE])
+    wrong: Any = 3
+    for begin in (partial(agent.run_sync, "go", approve="asks"), partial(agent.start, "go", approve="asks")):
+        with pytest.raises(SettingsError, match=r"asks.*auto, ask, never, read_only"):
+            begin()
+    with pytest.raises(SettingsError, match="neither an approval mode nor a function"):
+        RunOptions(approve=wrong)
+    assert desk.done == []

@@ -1,0 +1,156 @@
+"""What the runs of steps ask is a question of the workflow's run: it lists them all and takes their answers."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from snapshots import Snapshots
+from virtual_time import VirtualTimeLoop
+
+from agentnb import Agent, Run, Store, ToolCall, Workflow, recover
+from agentnb.errors import SettingsError
+from agentnb.models import ScriptedModel
+from agentnb.policies.gates import Ask
+
+INNERMOST = """
+workflow:
+  - {id: payer, type: agent, name: payer}
+  - {id: sure, type: human, ask: "Really?", confirm: true}
+"""
+INNER = """
+workflow:
+  - {id: who, type: human, ask: "Who signs?"}
+  - {id: deep, type: workflow, file: innermost.yaml}
+"""
+OUTER = """
+workflow:
+  - id: both
+    type: parallel
+    steps:
+      - {id: payer, type: agent, name: payer}
+      - {id: sub, type: workflow, file: inner.yaml}
+      - {id: when, type: human, ask: "When?", choices: [now, later]}
+  - {id: count, type: tool, name: count}
+  - {id: again, type: condition, condition: "{{ len($steps.count.runs) >= 2 }}", false: {goto: both}}
+"""
+
+
+def count() -> str:
+    """Be counted."""
+    return "counted"
+
+
+def by_itself(work: Any) -> Any:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(work)
+
+
+class Payments:
+    """Agents that pay when the person allows it, and a workflow of three files that runs them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.paid: list[int] = []
+        for name, text in {"innermost": INNERMOST, "inner": INNER, "outer": OUTER}.items():
+            (folder / f"{name}.yaml").write_text(text)
+        self.file = folder / "outer.yaml"
+
+    def agents(self) -> dict[str, Agent]:
+        def pay(euros: int) -> str:
+            """Pay."""
+            self.paid.append(euros)
+            return f"{euros} paid"
+
+        def replies(request: Any) -> Any:
+            return "Paid." if any(one.role == "tool" for one in request.messages) else ToolCall("pay", {"euros": 5})
+
+        def gate(call: Any, run: Run) -> Ask:
+            return Ask("May it pay?")
+
+        return {"payer": Agent(ScriptedModel([replies] * 20), tools=[pay], gates=[gate], name="payer")}
+
+    def workflow(self) -> Workflow:
+        return Workflow.from_yaml(self.file, agents=self.agents(), tools=[count])
+
+    def resumed(self, run: Run | str, store: Store, **options: Any) -> Run:
+        found: Run = by_itself(recover(run, agent=self.workflow().orchestration(), store=store, **options))
+        return found
+
+
+def test_a_suspended_run_lists_what_its_nested_runs_ask_by_step_and_takes_each_answer(tmp_path: Path) -> None:
+    store, payments = Store(tmp_path / "runs"), Payments(tmp_path)
+    run = by_itself(payments.workflow().run("Pay.", store=store, suspend=True, show=False))
+    answers = {
+        "both/payer/q1": True,
+        "q1": "now",
+        "both/sub/q1": "Ada",
+        "both/sub/deep/payer/q1": True,
+        "both/sub/deep/q1": True,
+    }
+    again = {name.replace("q1", "q2"): value for name, value in answers.items()}
+    asked: list[set[str]] = []
+    left = answers | again
+    while run.is_suspended:
+        assert store.load(run.id).waiting == run.waiting
+        asked.append({one.id for one in run.waiting})
+        assert {one.call_id for one in run.waiting} <= {"both/payer", "both/sub", "both/when"}
+        name = min(asked[-1])
+        run = payments.resumed(run.id, store, answers={name: left.pop(name)}, suspend=True)
+    assert asked[0] == {"both/payer/q1", "both/sub/q1", "q1"}
+    assert {"both/sub/deep/payer/q1"} in [one - {"q1"} for one in asked] and {*map(len, asked)} == {1, 2, 3}
+    assert (run.status, left, payments.paid) == ("completed", {}, [5, 5, 5, 5])
+    assert [(one.question.id, one.outcome, one.by) for one in run.questions] == [
+        (one.question.id, "answered", "person") for one in run.questions
+    ]
+    assert len(run.questions) == len({one.question.id for one in run.questions}) == 10
+    assert store.load(run.id) == run
+
+
+def test_what_is_no_answer_to_an_open_question_is_refused_and_the_run_still_waits(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    store, payments = Store(tmp_path / "runs"), Payments(tmp_path)
+    run = by_itself(payments.workflow().run("Pay.", store=store, suspend=True, show=False))
+    for answers, told in {
+        ("payer/q1", True): "waits for no answer to 'payer/q1'. Open: ",
+        ("both/payer/q1", 7): "Please choose one of: approve, deny",
+        ("q1", "never"): "Please choose one of: now, later",
+    }.items():
+        with subtests.test(told), pytest.raises(SettingsError, match=told):
+            payments.resumed(run.id, store, answers=dict([answers]))
+        assert store.load(run.id).is_suspended
+
+
+def test_somebody_who_is_there_when_it_is_resumed_is_asked_the_same_questions(tmp_path: Path) -> None:
+    store, payments = Store(tmp_path / "runs"), Payments(tmp_path)
+    suspended = by_itself(payments.workflow().run("Pay.", store=store, suspend=True, show=False))
+    said: list[str] = []
+
+    def person(question: Any) -> Any:
+        said.append(question.id)
+        return {"When?": "now", "Who signs?": "Ada"}.get(question.message, True)
+
+    run = payments.resumed(suspended.id, store, answer=person)
+    assert (run.status, payments.paid) == ("completed", [5, 5, 5, 5])
+    assert len(said) == len({*said}) == 10 and {"both/sub/deep/payer/q2", "both/payer/q1"} <= {*said}
+    assert {one.outcome for one in run.questions} == {"answered"} and store.load(run.id) == run
+
+
+@pytest.mark.slow("it dies after each of some hundred events")
+def test_an_answer_that_was_given_counts_wherever_the_process_dies_after_it(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    payments = Payments(tmp_path)
+    run = by_itself(payments.workflow().run("Pay.", store=Store(tmp_path / "runs"), suspend=True, show=False))
+    store = Snapshots(tmp_path / "runs")
+    answers = {"both/payer/q1": True, "both/sub/q1": "Ada"}
+    payments.resumed(run.id, store, answers=answers, suspend=True)
+    assert payments.paid == [5] and len(store.kept) > 20
+    for folder in store.kept:
+        with subtests.test(folder.name):
+            later, here = Payments(tmp_path), Store(folder)
+            open_ids = {one.id for one in here.load(run.id).waiting}
+            left = {name: value for name, value in answers.items() if name in open_ids}
+            resumed = later.resumed(run.id, here, answers=left, suspend=True)
+            assert sorted(one.message for one in resumed.waiting) == ["May it pay?", "When?"]
+            assert len(later.paid) <= 1 and here.load(run.id) == resumed

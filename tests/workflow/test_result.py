@@ -1,0 +1,159 @@
+"""The result of a workflow that names it: ``output:``."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from snapshots import Snapshots
+from workflow_examples import played
+
+from agentnb import Run, Store, Workflow, expect, recover
+from agentnb.core.work_events import ResultGiven
+from agentnb.errors import WorkflowProblems
+
+STEPS = """
+agents:
+  writer: {instruction: Write.}
+  judge: {instruction: Judge.}
+workflow:
+  - {id: draft, type: agent, name: writer}
+  - {id: check, type: agent, name: judge}
+  - id: fine
+    type: condition
+    condition: "{{ $steps.check.output.ok }}"
+    false: {id: mended, type: agent, name: writer}
+  - id: both
+    type: parallel
+    steps:
+      - {id: left, type: tool, name: half}
+      - {id: right, type: tool, name: half}
+  - {id: last, type: agent, name: judge}
+"""
+FINE = {"draft": ["A draft"], "check": ['{"ok": true, "note": "good"}'], "last": ["The end"], "mended": ["Mended"]}
+
+
+async def half() -> list[int]:
+    """Return a half."""
+    return [1, 2]
+
+
+def named(output: str, replies: dict[str, Any] = FINE, **settings: Any) -> Run:
+    return played(Workflow.from_yaml(f"output: {output}\n{STEPS}", tools=[half], **settings), "", replies)
+
+
+def problems(output: str, **given: Any) -> list[tuple[int, str]]:
+    with pytest.raises(WorkflowProblems) as caught:
+        Workflow.from_yaml(f"output: {output}\n{STEPS}", tools=[half], **given)
+    return [(one.line, one.message) for one in caught.value.problems]
+
+
+def test_the_result_is_what_the_file_names_of_its_type_and_else_what_the_last_step_gave(subtests: pytest.Subtests) -> None:
+    cases: dict[str, tuple[Any, str]] = {
+        "draft": ("A draft", "A draft"),
+        '"{{ $steps.draft.output }}"': ("A draft", "A draft"),
+        '"{{ $steps.check.output.ok }}"': (True, "true"),
+        '"Draft: {{ $steps.draft.output }}"': ("Draft: A draft", "Draft: A draft"),
+        "fine": (True, "true"),
+        "both": ({"left": [1, 2], "right": [1, 2]}, "[1,2]\n\n[1,2]"),
+        '"{{ $steps.both.outputs.left.output }}"': ([1, 2], "[1,2]"),
+        "[mended, draft]": ("A draft", "A draft"),
+        '["{{ $steps.mended.output }}", "{{ $steps.last.output }}"]': ("The end", "The end"),
+        "null": (None, "The end"),
+    }
+    for output, (value, text) in cases.items():
+        with subtests.test(output):
+            run = named(output)
+            assert (run.status, run.output, run.text, list(run.warnings)) == ("completed", value, text, [])
+            again = Run.from_events(run.events)
+            assert (again.output, again.text) == (value, text)
+    expect(named('"{{ $steps.check.output.ok }}"'), "output == true", 'text == "true"')
+
+
+def test_a_step_that_gave_nothing_has_no_result_and_the_person_is_told(subtests: pytest.Subtests) -> None:
+    for output, told in {
+        "mended": "output: the step mended gave nothing. The result is what the step that ran last gave",
+        '"{{ $steps.mended.output }}"': "{{ $steps.mended.output }}: $steps has no output of mended",
+    }.items():
+        with subtests.test(output):
+            run = named(output)
+            assert (run.status, run.text, run.output) == ("completed", "The end", None)
+            (warning,) = run.warnings
+            assert told in warning
+    mended = named("mended", {**FINE, "check": ['{"ok": false}']})
+    assert (mended.text, list(mended.warnings)) == ("Mended", [])
+
+
+def test_a_result_that_cannot_be_read_fails_the_run_which_keeps_what_its_steps_gave() -> None:
+    run = named('"{{ $steps.check.output.score }}"')
+    assert (run.status, run.stop_reason, run.text) == ("failed", "step_failed", "The end")
+    assert run.error is not None and "output: {{ $steps.check.output.score }}" in run.error.message
+    assert "has no score" in run.error.message and run.steps["draft"]["output"] == "A draft"
+
+
+def test_what_a_result_names_is_checked_before_anything_runs(subtests: pytest.Subtests) -> None:
+    for output, told in {
+        "drafts": "workflow: output: there is no step drafts",
+        "[draft, lost]": "workflow: output: there is no step lost",
+        "left": "workflow: output: left is in the parallel block both",
+        '"{{ $steps.drafts.output }}"': "workflow: output: {{ $steps.drafts.output }}: there is no step drafts",
+        '"{{ $steps.draft }}"': "$steps.draft is a step, not a value",
+        '"{{ $item }}"': "there is no $item here",
+        '"{{ $steps.draft.output"': "does not end",
+        "{a: draft}": "output must be a text or a list of texts, not a mapping",
+        "[]": "workflow: output names nothing",
+        '" "': "workflow: output names nothing",
+    }.items():
+        with subtests.test(output):
+            ((line, message),) = problems(output)
+            assert line == 1 and told in message
+    assert "free text" in problems('"{{ $steps.draft.output.title }}"', strict=True)[0][1]
+
+
+def test_the_result_and_the_loop_limit_may_stand_beside_the_steps_or_beside_the_workflow_and_not_both() -> None:
+    steps = "steps: [{id: a, type: tool, name: half}, {id: b, type: tool, name: half}]"
+    for text in (
+        f"output: a\nmax_loop_iterations: 7\nworkflow: {{{steps}}}",
+        f"workflow: {{{steps}, output: a, max_loop_iterations: 7}}",
+    ):
+        spec = Workflow.from_yaml(text + "\n").spec
+        assert (spec.output, spec.max_loop_iterations) == (("a",), 7)
+    with pytest.raises(WorkflowProblems, match="output is given for the file already"):
+        Workflow.from_yaml(f"output: a\nworkflow: {{{steps}, output: b}}\n")
+
+
+def test_the_output_of_a_step_that_runs_another_file_is_the_result_of_that_file(tmp_path: Path) -> None:
+    (tmp_path / "inner.yaml").write_text(f'output: "{{{{ $steps.both.outputs.left.output }}}}"\n{STEPS}')
+    outer = tmp_path / "outer.yaml"
+    outer.write_text(
+        "workflow:\n  - {id: inner, type: workflow, file: inner.yaml}\n"
+        '  - {id: sum, type: tool, name: add, args: {numbers: "{{ $steps.inner.output }}"}}\n'
+    )
+
+    async def add(numbers: list[int]) -> int:
+        """Add."""
+        return sum(numbers)
+
+    run = played(Workflow.from_yaml(outer, tools=[half, add]), "", FINE)
+    assert (run.steps["inner"]["output"], run.text) == ([1, 2], "3")
+
+
+def test_a_run_that_is_recovered_has_the_same_result_and_logs_it_once(tmp_path: Path) -> None:
+    store = Snapshots(tmp_path / "whole")
+    text = 'output: ["{{ $steps.none.output }}", "{{ $steps.a.output }}"]\n' + (
+        "workflow:\n  - {id: a, type: tool, name: half}\n  - {id: b, type: tool, name: other}\n"
+        "  - {type: condition, condition: false, true: {id: none, type: tool, name: half}}\n"
+    )
+
+    async def other() -> str:
+        """Return another."""
+        return "other"
+
+    whole = asyncio.run(Workflow.from_yaml(text, tools=[half, other]).run(store=store, show=False))
+    assert (whole.output, whole.text) == ([1, 2], "[1,2]")
+    for folder in store.kept[:-1]:
+        run = asyncio.run(recover(whole.id, tools=[half, other], store=Store(folder)))
+        assert (run.output, run.text, run.status) == ([1, 2], "[1,2]", "completed"), folder.name
+        assert sum(isinstance(event, ResultGiven) for event in run.events) == 1
