@@ -130,6 +130,11 @@ STEPS: dict[str, tuple[str, int, list[str]]] = {
         ["true must be a step", "{goto: writer}"],
     ),
     "a condition without a template": ("  - {type: condition, condition: $steps.a.output}", 0, ["holds no template"]),
+    "a condition that continues with what is neither true nor false": (
+        "  - {type: condition, condition: 'true', on_error: {continue: 'no'}}",
+        0,
+        ["on_error: a condition can continue only with true or false"],
+    ),
     "a blank condition": ("  - {type: condition, condition: ' '}", 0, ["condition is blank"]),
     "an id that is none": ("  - {id: 1st, type: agent, name: writer}", 0, ['"1st" cannot be an id']),
     "the id of the end": ("  - {id: end, type: agent, name: writer}", 0, ['"end" cannot be an id']),

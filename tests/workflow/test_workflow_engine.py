@@ -189,6 +189,18 @@ def test_what_a_failed_step_leads_to_is_what_it_says(subtests: pytest.Subtests) 
                 assert run.steps["x"]["output"] == output and "provider" in run.step_records["x"].error
 
 
+def test_a_condition_that_has_no_value_may_continue_as_true_or_false() -> None:
+    text = """
+  - {id: x, type: agent, name: a}
+  - {id: c, type: condition, condition: "{{ $steps.x.output }}", on_error: {continue: VALUE}, true: {goto: y}, false: {goto: z}}
+  - {id: y, type: agent, name: b, end: true}
+  - {id: z, type: agent, name: b}
+"""
+    for value, last in (("true", "y"), ("false", "z")):
+        run = played(steps(text.replace("VALUE", value)), "Go", {"x": ["perhaps"], "b": ["B"]})
+        assert (run.status, ran(run)) == ("completed", ["x", "c", last])
+
+
 def test_a_timeout_fails_the_attempt_and_time_to_ask_the_person_does_not_count() -> None:
     async def slow() -> str:
         """Take long."""
