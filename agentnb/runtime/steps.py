@@ -233,8 +233,8 @@ class StepOrchestrator:
         began = self._started.pop(step, None)
         if began is None:
             return
-        self.log.emit(
-            w.StepFinished,
+        finished = w.StepFinished(
+            *self.log.head(),
             step=step,
             status=status,
             output=output,
@@ -245,6 +245,7 @@ class StepOrchestrator:
             words=words,
             reason=reason,
         )
+        self.log.append(finished)
 
     async def _run(self, step: str, what: Runnable, prompt: str, options: RunOptions, *, kind: str, title: str) -> Run:
         before = self.log.run.step_records.get(step)

@@ -171,8 +171,9 @@ class AwakeForInterrupts:
     def __enter__(self) -> None:
         self._handle: asyncio.Handle | None = None
         if threading.current_thread() is threading.main_thread():
-            # When the loop next runs, and not at once: many runs end before, and a timer takes long to make.
-            self._handle = asyncio.get_running_loop().call_soon(self._tick)
+            # When the loop next runs, and not at once: many runs end before, and a timer takes long to make. Until then it
+            # must keep nothing of the run alive, so it has a context of its own.
+            self._handle = asyncio.get_running_loop().call_soon(self._tick, context=contextvars.Context())
 
     def _tick(self) -> None:
         self._handle = asyncio.get_running_loop().call_later(TICK, self._tick)

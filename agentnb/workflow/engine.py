@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -48,8 +48,7 @@ class Jump(NamedTuple):
     """The id of the step that says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a step stands in the run: its path, that of the block around it, and what its templates may read."""
 
     path: str
@@ -57,8 +56,7 @@ class Place:
     scope: Scope
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One attempt at a step."""
 
     place: Place
@@ -301,8 +299,8 @@ class WorkflowEngine(StepOrchestrator):
         self._started[path] = perf_counter()
         if (logged := self._recorded.take(w.StepStarted, path)) is not None:
             return logged, False
-        started = self.log.emit(
-            w.StepStarted,
+        started = w.StepStarted(
+            *self.log.head(),
             step=path,
             step_kind=step.kind,
             parent=place.parent,
@@ -312,7 +310,7 @@ class WorkflowEngine(StepOrchestrator):
             agent=agent,
             attempt=attempt,
         )
-        return started, True
+        return self.log.append(started), True
 
     def _logged_end(self, path: str) -> w.StepFinished | w.StepAttempted | None:
         """Return how an attempt ended in the process that died, if it did; what went on within it is over too."""
