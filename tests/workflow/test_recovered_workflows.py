@@ -27,6 +27,12 @@ workflow:
     steps:
       - {id: left, type: tool, name: work, args: {what: left}}
       - {id: right, type: tool, name: work, args: {what: right}}
+      - id: branch
+        type: condition
+        condition: "{{ $steps.first.output == 'first done' }}"
+        true:
+          - {id: one, type: tool, name: work, args: {what: one}}
+          - {id: two, type: tool, name: work, args: {what: "{{ $steps.one.output }}"}}
   - id: each
     type: map
     over: ["1", "2", "3"]
@@ -87,7 +93,7 @@ def test_a_killed_workflow_is_recovered_from_any_event_and_finished_steps_are_no
             assert run.back_edges == whole.back_edges
             assert finished(run) == finished(whole)
             assert executions(run) == executions(whole)
-            ended = sum(count for step, count in done_before.items() if step not in ("both", "each", "again"))
+            ended = sum(count for step, count in done_before.items() if step not in ("both", "both/branch", "each", "again"))
             assert work.done.total() == whole_work.done.total() - ended
             assert here.load(run.id) == run
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -60,6 +61,48 @@ def test_a_step_has_the_prompt_of_the_workflow_or_its_own_and_sees_as_much_as_it
     assert [one[-1] for one in seen["Do it"]] == ["Do it", "Go on with A", "Do it", "Do it!"]
     assert seen["Do it"][1] == ["Go on with A"]
     assert seen["Do it"][2] == ["--- Prior Step Outputs ---", "[b (agent: b)]:\nB", "--- End Prior Step Outputs ---", "Do it"]
+
+
+@pytest.mark.req("R4.23", "R4.26")
+def test_steps_of_a_branch_within_a_block_see_each_other_and_no_sibling(tmp_path: Path) -> None:
+    workflow = steps("""
+  - {id: x, type: agent, name: a}
+  - id: par
+    type: parallel
+    retry: {max_attempts: 1, initial_delay_seconds: 0}
+    steps:
+      - id: c
+        type: condition
+        condition: "{{ $steps.x.output == 'X' }}"
+        true:
+          - {id: y, type: agent, name: b}
+          - id: inner
+            type: parallel
+            steps: [{type: condition, condition: "true", true: [{id: i, type: agent, name: b}, {id: j, type: agent, name: b}]}]
+          - {id: z, type: agent, name: b, prompt: "{{ $steps.y.output }}{{ $steps.inner.outputs.j.output }}", context: [z, y]}
+      - {id: w, type: agent, name: c}
+  - {id: last, type: agent, name: d}
+""")
+    store = Store(tmp_path)
+    replies = {"x": ["X"], "par/y": ["lost", "Y"], "par/inner/i": [{"error": "provider"}, "I"], "par/inner/j": ["J"]}
+    run = played(workflow, "Go", replies | {"par/z": ["Z"], "par/w": ["W", "W"], "last": ["."]}, store)
+    assert run.status == "completed", run.error
+    labels = {
+        path: re.findall(r"^\[(.*) \(", store.load(one.nested).prompt, re.MULTILINE)
+        for path, one in run.step_records.items()
+        if one.nested
+    }
+    assert labels == {
+        "x": [],
+        "par/y": ["x"],
+        "par/inner/i": ["x", "par/y"],
+        "par/inner/j": ["x", "par/y", "par/inner/i"],
+        "par/z": ["par/y"],
+        "par/w": ["x"],
+        "last": ["x", "par/y", "par/inner/i", "par/inner/j", "par/z", "par/w"],
+    }
+    assert store.load(run.step_records["par/z"].nested).prompt.endswith("\n\nYJ")
+    assert run.steps["par"]["order"] == ["c", "y", "inner", "z", "w"]
 
 
 def test_tools_may_print_and_say_how_far_they_are() -> None:
