@@ -59,6 +59,11 @@ class StepOutputs:
         """The entries by id."""
         return MappingProxyType(self._steps)
 
+    def inside(self, block: str) -> Mapping[str, Entry]:
+        """Return the entries of the children of a block that is open, by id, in the order in which they completed."""
+        found = self._blocks.get(block)
+        return {} if found is None else MappingProxyType(found.children)
+
     def snapshot(self) -> dict[str, Any]:
         """Return a copy of the whole: ``steps`` by id, and the ``order`` in which they first completed."""
         with self._lock:

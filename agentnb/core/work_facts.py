@@ -43,6 +43,10 @@ class WorkFacts(RunState):
         """What the steps of a workflow gave: ``run.steps["par"]["outputs"]["gen_1"]["output"]``."""
         return self._work.outputs.steps
 
+    def open_outputs(self, block: str) -> Mapping[str, dict[str, Any]]:
+        """Return what the children of a block that is open gave so far, by id; nothing of one that is over."""
+        return self._work.outputs.inside(block)
+
     @property
     def step_context(self) -> dict[str, Any]:
         """A copy of what the steps gave, as plain data: ``steps`` by id, and the ``order`` in which they first completed."""

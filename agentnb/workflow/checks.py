@@ -9,8 +9,8 @@ from agentnb.workflow.flow_checks import FlowChecks
 from agentnb.workflow.places import Places
 from agentnb.workflow.problems import Problems
 from agentnb.workflow.reference_checks import ReferenceChecks
-from agentnb.workflow.spec import AgentStep, GotoStep, Step, ToolStep, WorkflowSpec
-from agentnb.workflow.step_tree import StepTree
+from agentnb.workflow.spec import AgentStep, GotoStep, ToolStep, WorkflowSpec
+from agentnb.workflow.step_tree import Located, StepTree
 
 
 def check_workflow(
@@ -28,14 +28,14 @@ def check_workflow(
     """
     tree = StepTree(spec.steps)
     for located in tree.all:
-        _check_names(located.step, tree, spec, places, problems, agents, tools)
+        _check_names(located, tree, spec, places, problems, agents, tools)
     checks = ReferenceChecks(tree, spec.agents, places, problems, agents, inputs)
     checks.check()
     FlowChecks(tree, checks.reads, places, problems).check()
 
 
 def _check_names(
-    step: Step,
+    located: Located,
     tree: StepTree,
     spec: WorkflowSpec,
     places: Places,
@@ -43,17 +43,30 @@ def _check_names(
     agents: Collection[str],
     tools: Collection[str] | None,
 ) -> None:
+    step = located.step
     where = places.names.get(step.path, f"step {step.path}")
     if isinstance(step, AgentStep):
         known = [*spec.agents, *(name for name in agents if name not in spec.agents)]
         if step.agent not in known:
             hint = near(step.agent, known) or "Declare it under agents:, or pass an Agent of that name"
             problems.add(places.line(step.path, "name", step.line), f'{where}: agent "{step.agent}" not found in agents', hint)
-        for wanted in step.context if isinstance(step.context, tuple) else ():
-            if wanted not in tree.by_id and wanted not in places.unread:
-                ids = [one.step.id for one in tree.all if not isinstance(one.step, GotoStep)]
-                line = places.line(step.path, "context", step.line)
-                problems.add(line, f'{where}: context: there is no step "{wanted}"', near(wanted, ids))
+        if isinstance(step.context, tuple):
+            seen = {**tree.beside(located), **tree.in_no_block} if located.blocks else tree.in_no_block
+            for wanted in step.context:
+                if wanted not in seen and wanted not in places.unread:
+                    what, hint = _not_seen(wanted, located, tree, seen)
+                    problems.add(places.line(step.path, "context", step.line), f"{where}: context: {what}", hint)
     elif isinstance(step, ToolStep) and tools is not None and step.tool not in tools:
         hint = near(step.tool, tools) or "Give the workflow its tools: -t NAME, tools=[f]"
         problems.add(places.line(step.path, "name", step.line), f'{where}: there is no tool "{step.tool}"', hint)
+
+
+def _not_seen(wanted: str, viewer: Located, tree: StepTree, seen: Collection[str]) -> tuple[str, str]:
+    """Return why a step does not see the output of another, and what to write instead."""
+    found = tree.by_id.get(wanted)
+    if found is None or isinstance(found.step, GotoStep):
+        return f'there is no step "{wanted}"', near(wanted, seen)
+    outermost = found.blocks[0].step
+    if viewer.blocks and viewer.blocks[0].step.path == outermost.path:
+        return f"{wanted} runs at the same time, and its output is not seen here", ""
+    return f"{wanted} is in the {outermost.kind} block {outermost.id}", f"Write {outermost.id}"

@@ -24,12 +24,14 @@ from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps import NothingLeft, StepOrchestrator
 from agentnb.workflow import spec as s
+from agentnb.workflow.branch_outputs import BranchOutputs
 from agentnb.workflow.course import RecordedSteps
 from agentnb.workflow.json_in_text import json_values
 from agentnb.workflow.loops import LoopCounters, LoopLimitReached
 from agentnb.workflow.result import log_result
 from agentnb.workflow.side_by_side import SideBySide
 from agentnb.workflow.step_failures import FailedStep, StepFailure, failure_of_logged, of_error
+from agentnb.workflow.step_tree import children_of, with_branches
 from agentnb.workflow.templates import Scope, rendered, truth
 
 JITTER = 0.1
@@ -190,7 +192,7 @@ class WorkflowEngine(StepOrchestrator):
         if isinstance(step, s.ConditionStep):
             jump = await self._condition(step, place)
         elif isinstance(step, s.ParallelStep):
-            jump = await self.attempts(step, place, self._parallel(step), inputs={"order": [one.id for one in step.steps]})
+            jump = await self.attempts(step, place, self._parallel(step), inputs={"order": [*children_of(step)]})
         elif isinstance(step, s.MapStep):
             jump = await self.attempts(step, place, self._map(step))
         else:
@@ -217,11 +219,18 @@ class WorkflowEngine(StepOrchestrator):
 
     def _parallel(self, step: s.ParallelStep) -> Work:
         async def work(attempt: Attempt) -> None:
-            scope = attempt.place.scope
-            children = [self.execute(child, attempt.place.path, scope) for child in step.steps]
+            path, scope = attempt.place.path, attempt.place.scope
+            children = [self.execute(child, path, self._in_branch(child, path, scope)) for child in step.steps]
             await self._side_by_side.all_or_none(children, step.max_concurrency)
 
         return work
+
+    def _in_branch(self, child: s.Step, block: str, scope: Scope) -> Scope:
+        """Return what the steps of a child of a block may read: if they follow one another, also each other."""
+        if not isinstance(child, s.ConditionStep):
+            return scope
+        ids = frozenset(one.id for one in with_branches(child))
+        return replace(scope, steps=BranchOutputs(scope.steps, self.log.run, block, ids))
 
     def _map(self, step: s.MapStep) -> Work:
         async def work(attempt: Attempt) -> None:

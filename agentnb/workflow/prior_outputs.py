@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agentnb.core.step_outputs import Entry, as_text, leaves
+from agentnb.workflow.branch_outputs import path_of
 from agentnb.workflow.spec import Context
 
 WITHOUT_PROMPT = "Please proceed with the workflow step."
@@ -15,7 +16,8 @@ def with_prior_outputs(prompt: str, steps: Mapping[str, Entry], context: Context
     """Return the prompt of a step, after the outputs of the steps that have completed; empty ones are left out."""
     if context == "none":
         return prompt
-    shown = steps if context == "all" else {name: steps[name] for name in context if name in steps}
+    names = steps if context == "all" else [name for name in context if name in steps]
+    shown = {path_of(steps, name): steps[name] for name in names}
     parts = [
         f"[{path}{_made_by(entry)}]:\n{text}"
         for path, entry in leaves(shown)

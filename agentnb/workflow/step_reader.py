@@ -197,6 +197,10 @@ class StepReader:
         condition = self._required(fields, "condition", "condition")
         self._places.add_use(common["path"], "condition", fields.given("condition"))
         true_, false_ = (self._branch(fields, key, common["path"]) for key in BRANCHES)
+        on_error = common.get("on_error", OnError())
+        if on_error.continues and not isinstance(on_error.continue_with, bool):
+            what = f"{fields.where}: on_error: a condition can continue only with true or false"
+            self._problems.add(fields.line_of("on_error"), what, "Write {continue: true} or {continue: false}")
         if condition is None:
             return None
         return ConditionStep(**common, condition=condition.strip(), true_=true_, false_=false_)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -96,6 +97,11 @@ def test_a_terminal_gets_a_bar_below_the_lines_and_nothing_that_controls_it(cli:
     assert "\r0/2 steps |" in text and "\r1/2 steps |" in text and "a" in text.partition("0/2 steps")[2]
     assert "step b began\n" in text and text.rstrip().endswith("}")
     assert "s\x1b" not in text.partition(HEADING)[2]
+    both = "workflow:\n  - id: both\n    type: parallel\n    steps:\n" + TWO.partition("\n")[2].replace("  -", "      -")
+    monkeypatch.setattr(sys, "stderr", Terminal(shown := BytesIO(), encoding="utf-8"))
+    assert main(["exec", str(written("both.yaml", both)), "--tools", f"{tools}:look"]) == 0
+    bars = re.findall(r"\r(./1 steps .*?)(?=[\r\n])", shown.getvalue().decode("utf-8"))
+    assert any("both/a" in one for one in bars) and not any(re.search(r"\bboth, ", one) for one in bars)
 
 
 # What it is given
@@ -154,7 +160,7 @@ def test_the_exit_code_says_how_it_ended(cli: Call, subtests: pytest.Subtests) -
     tools = module(
         "import asyncio\n"
         "async def nap() -> str:\n    '''Naps.'''\n    await asyncio.sleep(60)\n    return ''\n"
-        "def bad() -> str:\n    '''Fails.'''\n    raise ValueError('no tide')\n"
+        "def bad() -> str:\n    '''Fails.'''\n    raise ValueError('no tide\\x1b[2J')\n"
     )
     for name, (limits, code, told) in {
         "nap": ("limits: {max_seconds: 0.05}\n", 3, "Limit reached: 0.05 s"),
@@ -164,7 +170,7 @@ def test_the_exit_code_says_how_it_ended(cli: Call, subtests: pytest.Subtests) -
             path = written(f"{name}.yaml", f"{limits}workflow:\n  - {{id: a, type: tool, name: {name}}}\n")
             done = cli("exec", path, "--tools", f"{tools}:{name}")
             assert (done.code, done.out) == (code, "") and told in done.last
-            assert "Traceback" not in done.err and HEADING in done.err
+            assert "Traceback" not in done.err and HEADING in done.err and "\x1b" not in done.err
 
 
 def test_an_interrupt_ends_the_run_and_closes_its_log(subtests: pytest.Subtests) -> None:
@@ -214,6 +220,9 @@ def test_what_cannot_run_is_told_with_exit_code_2_and_nothing_ran(cli: Call, sub
             done = cli("exec", *argv)
             assert (done.code, done.out) == (2, "") and told in done.err
             assert done.err.startswith("agentnb: ") and done.err.count("\n") == 1 and "%" not in done.err
+    written("twice.yaml", "n: 1\nn: 2\n")
+    done = cli("exec", two, *given, "-i", "twice.yaml")
+    assert done.code == 2 and lines_of(done, "twice.yaml") == [2]
     assert not RUNS.exists()
 
 

@@ -72,6 +72,26 @@ def crosses(plan: Plan) -> list[tuple[str, Edge]]:
     return found
 
 
+def shared(plan: Plan) -> list[tuple[Edge, Edge]]:
+    """The edges that run sideways on one line, and the loops that run up on one, though they lead from and to other nodes."""
+    found = []
+    for one, other in combinations(plan.wires, 2):
+        are_loops = one.edge.is_back and other.edge.is_back
+        if one.edge.source == other.edge.source or one.edge.target == other.edge.target:
+            continue
+        for (x, y), (to_x, to_y) in pairwise(one.corners):
+            for (left, top), (right, bottom) in pairwise(other.corners):
+                is_sideways = abs(x - to_x) > 1 and abs(left - right) > 1 and abs(y - top) < 1
+                is_up = are_loops and abs(y - to_y) > 1 and abs(top - bottom) > 1 and abs(x - left) < 1
+                if (is_sideways and overlap(x, to_x, left, right) > 1) or (is_up and overlap(y, to_y, top, bottom) > 1):
+                    found.append((one.edge, other.edge))
+    return found
+
+
+def overlap(start: float, end: float, other_start: float, other_end: float) -> float:
+    return min(max(start, end), max(other_start, other_end)) - max(min(start, end), min(other_start, other_end))
+
+
 @examples(1_000)
 @given(workflows())
 def test_nodes_do_not_overlap_and_no_edge_runs_through_one(spec: WorkflowSpec) -> None:
@@ -82,6 +102,7 @@ def test_nodes_do_not_overlap_and_no_edge_runs_through_one(spec: WorkflowSpec) -
         apart = one.right < other.left or other.right < one.left or one.bottom < other.top or other.bottom < one.top
         assert apart or inside(one, other) or inside(other, one), (one, other)
     assert crosses(plan) == []
+    assert shared(plan) == []
     for wire in plan.wires:
         assert all(-1e-6 <= x <= plan.width + 1e-6 and -1e-6 <= y <= plan.height + 1e-6 for x, y in wire.corners)
 

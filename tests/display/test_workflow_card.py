@@ -20,7 +20,7 @@ from agentnb.display.compact import compact_html
 from agentnb.display.html import run_html, running_html
 from agentnb.display.live_card import LiveCard
 from agentnb.display.page import page_html
-from agentnb.display.step_list import MAX_STEPS
+from agentnb.display.step_list import MAX_STEPS, listed
 from agentnb.display.text import run_text
 from agentnb.models import Reply
 from agentnb.runtime.host import Beginning, Host, hosted
@@ -59,6 +59,8 @@ def test_a_failed_step_says_why_and_what_shows_its_run() -> None:
     assert "✗ researcher agent 3 attempts failed &lt;no&gt; model" in shown
     assert "%agent load run-of-generator shows its run, if that was stored" in shown
     assert "A bold claim." in shown
+    summaries = re.findall(r"<summary.*?</summary>", run_html(run))
+    assert ["researcher" in one for one in summaries if "&lt;no&gt; model" in one] == [True], "blocks do not repeat it"
     assert "          ✗ researcher  agent  failed  3 attempts  <no> model" in run_text(run).splitlines()
 
 
@@ -76,6 +78,12 @@ def test_a_page_has_the_steps_open_and_a_run_in_progress_shows_them_too() -> Non
     run = workflow_run(NESTED, FAILED, "failed")
     assert re.search(r'<details class="agentnb-part" data-fold="rounds" open>', page_html(run))
     assert "agentnb-graph-node" in running_html(workflow_run(NESTED, FAILED)) and "researcher" in page_html(run)
+
+
+def test_steps_of_a_block_are_listed_below_it_in_whatever_order_they_began() -> None:
+    paths = ["outer", "outer/a", "outer/inner", "outer/b", "outer/inner/c", "after"]
+    run = workflow_run("", [started(path, parent=path.rpartition("/")[0]) for path in paths], "failed")
+    assert listed(run).paths == ("outer", "outer/a", "outer/inner", "outer/inner/c", "outer/b", "after")
 
 
 def test_of_many_steps_the_first_the_last_and_the_failed_ones_are_listed() -> None:

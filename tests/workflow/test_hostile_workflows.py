@@ -19,6 +19,7 @@ from agentnb import Agent, Run, ToolCall, Workflow
 from agentnb.core.work_events import StepFinished
 from agentnb.errors import SettingsError, WorkflowError, WorkflowProblems
 from agentnb.models import ScriptedModel
+from agentnb.workflow.failed_together import failed_together
 
 CALLS: Counter[str] = Counter()
 
@@ -95,6 +96,10 @@ def test_the_first_failure_is_raised_and_has_the_others_that_failed_with_it() ->
     assert ([both.what.split(":")[0], *(one.id for one in both.others)], len(order)) == ([f"step {order[0]}", order[1]], 3)
     alone = raised(steps("  - {id: e, type: tool, name: bad, on_error: {continue: 1}}\n  - {id: x, type: tool, name: bad}"))
     assert alone.others == ()
+    text = "  max_loop_iterations: 2\n  steps: [{id: x, type: tool, name: bad, on_error: {goto: x}}]"
+    looping = raised(steps(text))
+    assert isinstance(looping.run, Run) and looping.run.stop_reason == "max_loop_iterations"
+    assert failed_together(looping.run) == (), "what failed was made up for"
 
 
 def test_nothing_follows_a_step_that_swallowed_the_cancellation_of_its_block(subtests: pytest.Subtests) -> None:

@@ -15,6 +15,7 @@ FEW_FAILED = [started("each", "map"), started("each/0"), finished("each/0", "fai
 def test_a_run_begins_again_at_the_first_step_that_did_not_end_well(subtests: pytest.Subtests) -> None:
     for name, facts, expected in [
         ("a step that failed", [started("load", "tool"), finished("load", "failed", error="no")], "load"),
+        ("a step that was cancelled", [started("load", "tool"), finished("load", "cancelled")], "load"),
         ("a step that was open", [*DECIDED, started("approve", "human")], "approve"),
         ("a step in a branch", [*DECIDED, started("summary"), finished("summary", "failed", error="no")], "big"),
         ("what failed in a map that ended well", [*DECIDED, *FEW_FAILED], ""),

@@ -12,7 +12,7 @@ from snapshots import Snapshots
 from virtual_time import VirtualTimeLoop
 
 from agentnb import Agent, Run, Store, ToolCall, Workflow, recover, tables
-from agentnb.core.work_events import StepAttempted, StepFinished
+from agentnb.core.work_events import StepAttempted, StepFinished, StepStarted
 from agentnb.errors import SettingsError, WorkflowError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask
@@ -27,6 +27,12 @@ workflow:
     steps:
       - {id: left, type: tool, name: work, args: {what: left}}
       - {id: right, type: tool, name: work, args: {what: right}}
+      - id: branch
+        type: condition
+        condition: "{{ $steps.first.output == 'first done' }}"
+        true:
+          - {id: one, type: tool, name: work, args: {what: one}}
+          - {id: two, type: tool, name: work, args: {what: "{{ $steps.one.output }}"}}
   - id: each
     type: map
     over: ["1", "2", "3"]
@@ -63,6 +69,11 @@ def finished(run: Run) -> Counter[str]:
     return Counter(event.step for event in run.events if isinstance(event, StepFinished | StepAttempted))
 
 
+def executions(run: Run) -> set[tuple[str, int, int]]:
+    """The executions and attempts of each step, by their numbers."""
+    return {(event.step, event.iteration, event.attempt) for event in run.events if isinstance(event, StepStarted)}
+
+
 def test_a_killed_workflow_is_recovered_from_any_event_and_finished_steps_are_not_run_again(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
@@ -81,7 +92,8 @@ def test_a_killed_workflow_is_recovered_from_any_event_and_finished_steps_are_no
             assert run.step_context == whole.step_context
             assert run.back_edges == whole.back_edges
             assert finished(run) == finished(whole)
-            ended = sum(count for step, count in done_before.items() if step not in ("both", "each", "again"))
+            assert executions(run) == executions(whole)
+            ended = sum(count for step, count in done_before.items() if step not in ("both", "both/branch", "each", "again"))
             assert work.done.total() == whole_work.done.total() - ended
             assert here.load(run.id) == run
 
@@ -166,6 +178,7 @@ def test_agents_questions_and_failures_stand_as_they_were_when_the_process_died(
             run = by_itself(recover(whole.id, agent=again, store=here, answer=person))
             assert run.step_context == whole.step_context, run.error
             assert (finished(run), run.back_edges) == (finished(whole), whole.back_edges)
+            assert executions(run) == executions(whole)
             assert [one.answer for one in run.questions if one.outcome == "answered"] == ["answer 1", "answer 2"]
             assert len(here.ids()) == len(store.ids())  # nested runs were resumed, and none was run again
 

@@ -130,6 +130,11 @@ STEPS: dict[str, tuple[str, int, list[str]]] = {
         ["true must be a step", "{goto: writer}"],
     ),
     "a condition without a template": ("  - {type: condition, condition: $steps.a.output}", 0, ["holds no template"]),
+    "a condition that continues with what is neither true nor false": (
+        "  - {type: condition, condition: 'true', on_error: {continue: 'no'}}",
+        0,
+        ["on_error: a condition can continue only with true or false"],
+    ),
     "a blank condition": ("  - {type: condition, condition: ' '}", 0, ["condition is blank"]),
     "an id that is none": ("  - {id: 1st, type: agent, name: writer}", 0, ['"1st" cannot be an id']),
     "the id of the end": ("  - {id: end, type: agent, name: writer}", 0, ['"end" cannot be an id']),
@@ -284,6 +289,28 @@ def test_siblings_in_a_block_do_not_see_each_other_and_steps_of_one_branch_do() 
     one = "{id: one, type: agent, name: writer}"
     (problem,) = found_in(AGENTS + waiting.replace("ONE", one), strict=True)
     assert "runs at the same time" in str(problem)
+
+
+def test_a_context_names_steps_whose_outputs_are_seen(subtests: pytest.Subtests) -> None:
+    cases = {
+        "qa, fix, check, par, each, last": "",
+        "one": "context: one is in the parallel block par Write par",
+        "two": "context: two is in the parallel block par Write par",
+        "item": "context: item is in the map block each Write each",
+        "hop": 'context: there is no step "hop"',
+        "parr": 'context: there is no step "parr" Did you mean par?',
+    }
+    for names, told in cases.items():
+        with subtests.test(names):
+            found = found_in(AGENTS + BLOCKS.replace('prompt: "PROMPT"', f"context: [{names}]"))
+            assert [one.line for one in found] == [LAST] * bool(told)
+            assert all(told in f"{one.message} {one.hint}" for one in found), list(map(str, found))
+    beside = "  - {id: par, type: parallel, steps: [{id: one, type: agent, name: writer}, TWO]}\n"
+    two = "{id: two, type: agent, name: writer, context: [one]}"
+    (problem,) = found_in(AGENTS + beside.replace("TWO", two))
+    assert "one runs at the same time" in problem.message
+    both = f"[{{id: three, type: agent, name: writer}}, {two.replace('one', 'three')}]"
+    assert found_in(AGENTS + beside.replace("TWO", f"{{type: condition, condition: 'true', true: {both}}}")) == []
 
 
 def test_an_agent_of_python_is_not_checked_by_what_the_file_says_of_that_name() -> None:

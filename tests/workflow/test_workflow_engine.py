@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -60,6 +61,48 @@ def test_a_step_has_the_prompt_of_the_workflow_or_its_own_and_sees_as_much_as_it
     assert [one[-1] for one in seen["Do it"]] == ["Do it", "Go on with A", "Do it", "Do it!"]
     assert seen["Do it"][1] == ["Go on with A"]
     assert seen["Do it"][2] == ["--- Prior Step Outputs ---", "[b (agent: b)]:\nB", "--- End Prior Step Outputs ---", "Do it"]
+
+
+@pytest.mark.req("R4.23", "R4.26")
+def test_steps_of_a_branch_within_a_block_see_each_other_and_no_sibling(tmp_path: Path) -> None:
+    workflow = steps("""
+  - {id: x, type: agent, name: a}
+  - id: par
+    type: parallel
+    retry: {max_attempts: 1, initial_delay_seconds: 0}
+    steps:
+      - id: c
+        type: condition
+        condition: "{{ $steps.x.output == 'X' }}"
+        true:
+          - {id: y, type: agent, name: b}
+          - id: inner
+            type: parallel
+            steps: [{type: condition, condition: "true", true: [{id: i, type: agent, name: b}, {id: j, type: agent, name: b}]}]
+          - {id: z, type: agent, name: b, prompt: "{{ $steps.y.output }}{{ $steps.inner.outputs.j.output }}", context: [z, y]}
+      - {id: w, type: agent, name: c}
+  - {id: last, type: agent, name: d}
+""")
+    store = Store(tmp_path)
+    replies = {"x": ["X"], "par/y": ["lost", "Y"], "par/inner/i": [{"error": "provider"}, "I"], "par/inner/j": ["J"]}
+    run = played(workflow, "Go", replies | {"par/z": ["Z"], "par/w": ["W", "W"], "last": ["."]}, store)
+    assert run.status == "completed", run.error
+    labels = {
+        path: re.findall(r"^\[(.*) \(", store.load(one.nested).prompt, re.MULTILINE)
+        for path, one in run.step_records.items()
+        if one.nested
+    }
+    assert labels == {
+        "x": [],
+        "par/y": ["x"],
+        "par/inner/i": ["x", "par/y"],
+        "par/inner/j": ["x", "par/y", "par/inner/i"],
+        "par/z": ["par/y"],
+        "par/w": ["x"],
+        "last": ["x", "par/y", "par/inner/i", "par/inner/j", "par/z", "par/w"],
+    }
+    assert store.load(run.step_records["par/z"].nested).prompt.endswith("\n\nYJ")
+    assert run.steps["par"]["order"] == ["c", "y", "inner", "z", "w"]
 
 
 def test_tools_may_print_and_say_how_far_they_are() -> None:
@@ -189,6 +232,18 @@ def test_what_a_failed_step_leads_to_is_what_it_says(subtests: pytest.Subtests) 
                 assert run.steps["x"]["output"] == output and "provider" in run.step_records["x"].error
 
 
+def test_a_condition_that_has_no_value_may_continue_as_true_or_false() -> None:
+    text = """
+  - {id: x, type: agent, name: a}
+  - {id: c, type: condition, condition: "{{ $steps.x.output }}", on_error: {continue: VALUE}, true: {goto: y}, false: {goto: z}}
+  - {id: y, type: agent, name: b, end: true}
+  - {id: z, type: agent, name: b}
+"""
+    for value, last in (("true", "y"), ("false", "z")):
+        run = played(steps(text.replace("VALUE", value)), "Go", {"x": ["perhaps"], "b": ["B"]})
+        assert (run.status, ran(run)) == ("completed", ["x", "c", last])
+
+
 def test_a_timeout_fails_the_attempt_and_time_to_ask_the_person_does_not_count() -> None:
     async def slow() -> str:
         """Take long."""
@@ -250,6 +305,32 @@ def test_inner_loops_begin_anew_when_the_outer_goes_round_and_retries_do_not_cou
     assert counts == [("inner", 1), ("inner", 2), ("outer", 1), ("inner", 1), ("outer", 2)]
     table = tables.steps(run)
     assert list(table[table.step == "x"].iteration) == [1, 1, 2, 3, 4, 5, 6]
+
+
+def test_a_map_goes_over_a_list_also_of_json_in_a_text_and_over_nothing_else(subtests: pytest.Subtests) -> None:
+    text = """
+  - {id: x, type: agent, name: a}
+  - {id: m, type: map, over: "{{ $steps.x.output }}", step: {type: agent, name: b, prompt: "{{ $item }}{{ $index }}"}}
+"""
+    for said, status in [("I see [7, 8].", "completed"), ("[]", "completed"), ('{"n": 1}', "failed"), ("None.", "failed")]:
+        with subtests.test(said):
+            run = played(steps(text), "Go", {"x": [said], "b": ["one", "two"]})
+            assert run.status == status
+            if status == "completed":
+                assert run.steps["m"]["output"] == (["one", "two"] if "7" in said else [])
+            else:
+                assert run.error is not None and run.error.message.startswith("step m: map m: over is not a list: {{ $steps.x")
+
+
+def test_a_step_with_end_is_the_last_also_where_others_stand_behind_it() -> None:
+    text = """
+  - {id: x, type: agent, name: a}
+  - {id: c, type: condition, condition: "{{ $steps.x.output == 'go' }}", false: {goto: w}}
+  - {id: z, type: agent, name: b, end: true}
+  - {id: w, type: agent, name: b}
+"""
+    for said, order in (("go", ["x", "c", "z"]), ("no", ["x", "c", "w"])):
+        assert ran(played(steps(text), "Go", {"x": [said], "b": ["B"]})) == order
 
 
 @pytest.mark.req("R4.19", "R4.35", "K4.10")

@@ -33,6 +33,7 @@ def test_every_example_gives_the_step_context_beside_it(tmp_path: Path, subtests
             for key, found in checks.items():
                 if key in told:
                     assert found() == told[key], key
+            assert {store.load(one.nested).parent_id for one in run.step_records.values() if one.nested} <= {run.id}
             for step, prompts in told.get("user_messages", {}).items():
                 assert [one.prompt for one in nested(run, store, step)] == prompts
             for step, instruction in told.get("instructions", {}).items():

@@ -48,6 +48,23 @@ def test_what_is_wrong_in_the_other_file_is_told_with_its_line_and_one_file_may_
     assert [run.steps[name]["output"] for name in "ab"] == ["Yes", "Yes"]
 
 
+def test_the_inputs_and_the_prompt_of_another_file_may_be_what_steps_gave(tmp_path: Path) -> None:
+    inner, top = tmp_path / "inner.yaml", tmp_path / "top.yaml"
+    inner.write_text("inputs: {n: 1}\nworkflow:\n  - {type: tool, name: echo, args: {text: '{{ $prompt }} {{ $inputs.n }}'}}\n")
+    given = "inputs: {n: '{{ $steps.e.output }}!'}, prompt: 'About {{ $prompt }}'"
+    top.write_text(
+        "workflow:\n  - {id: e, type: tool, name: echo, args: {text: high}}\n"
+        f"  - {{id: own, type: workflow, file: inner.yaml, {given}}}\n  - {{id: same, type: workflow, file: inner.yaml}}\n"
+    )
+
+    def echo(text: str) -> str:
+        """Say it again."""
+        return text
+
+    run = Workflow.from_yaml(top, tools=[echo]).run_sync("tides", show=False)
+    assert [run.steps[name]["output"] for name in ("own", "same")] == ["About tides high!", "tides 1"]
+
+
 def test_tools_that_are_given_are_all_there_are(tmp_path: Path) -> None:
     def look() -> str:
         """Looks."""

@@ -299,13 +299,13 @@ stage:
         assert isinstance(Bench().played(text.replace("VALUE", value)).variables["whole"], str)
 
 
-def test_what_a_tool_does_to_its_arguments_changes_no_variable() -> None:
-    async def do_add(list: list[int]) -> int:
-        """Add to the list."""
-        list.append(3)
-        return len(list)
+def test_what_an_action_does_to_its_input_changes_no_variable() -> None:
+    async def add(call: ActionCall) -> int:
+        call.input["list"].append(3)
+        return len(call.input["list"])
 
-    run = played("init: {list: [1, 2]}\nstage:\n  one: {action: do:add, input: {list: '${list}'}}\n", tools=[do_add])
+    text = "init: {list: [1, 2]}\nstage:\n  one: {action: do:add, input: {list: '${list}'}}\n"
+    run = played(text, actions={"do:add": add})
     assert (run.text, run.variables) == ("3", {"list": [1, 2]})
 
 
