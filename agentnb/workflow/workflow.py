@@ -159,7 +159,7 @@ class Workflow:
         `Agent.run`. ``run.text`` is the result that ``output:`` names, else what the step that ran last gave. Raises
         `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
         """
-        prompt = self._prompt(prompt, inputs)
+        prompt = self.prompt_of(prompt, inputs)
         what = self.orchestration(
             agents=agents,
             tools=tools,
@@ -177,7 +177,7 @@ class Workflow:
 
     def start(self, prompt: str = "", options: RunOptions | None = None, **settings: Any) -> LiveRun:
         """Start a run in the background and return a handle on it at once; ``settings`` are those of `orchestration`."""
-        prompt = self._prompt(prompt, settings.get("inputs"))
+        prompt = self.prompt_of(prompt, settings.get("inputs"))
         return self.orchestration(**settings).start(prompt, options or RunOptions(can_ask=True))
 
     def run_sync(
@@ -276,7 +276,7 @@ class Workflow:
             logged["rerun"] = {"step": first, "of": of.id, "events": earlier}
         return logged
 
-    def _prompt(self, prompt: str, inputs: Mapping[str, Any] | None) -> str:
+    def prompt_of(self, prompt: str, inputs: Mapping[str, Any] | None) -> str:
         """Return the prompt of a run: that of a task file is its input ``query``."""
         query = None if self.tasks is None or inputs is None else inputs.get("query")
         if prompt and query is not None:
