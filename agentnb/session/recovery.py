@@ -35,6 +35,7 @@ async def recover(
     gates: Iterable[Gate] = (),
     model: str | Model | None = None,
     agent: Agent | Orchestration | None = None,
+    agents: Mapping[str, Agent] | None = None,
     store: Store | None = None,
     watch: Watcher | None = None,
     work_dir: str | Path | None = None,
@@ -45,20 +46,21 @@ async def recover(
 ) -> Run:
     """Resume an interrupted or suspended run where it stands, append to its log, and return the whole run when it has ended.
 
-    ``run``: a loaded run, its id, or the path of its log. ``tools`` and ``gates``: the functions it had; ``model``: its
-    model, if that cannot be made from its name. Or ``agent``: the agent to resume it with, whatever its log says, or the
-    `Orchestration` that made a run of another kind. ``store``: where its log is, by default `.agentnb/runs`; ``work_dir``:
-    where its tools work, by default the current folder. ``approve`` and ``answer`` decide and answer in your place, as for
-    `Agent.run`; ``answers``: those to the questions of gates that it left open, by their ids in ``run.waiting``;
-    ``suspend``: suspend it again where a gate asks. Tool calls that have ended are not made again; a call that was cut off
-    is reported to the model as interrupted, unless its tool is ``repeatable``. Raises `StoreError` if the log is missing or
-    still being written, `SettingsError` if the run has ended, or if a tool, a gate or the model is missing.
+    ``run``: a loaded run, its id, or the path of its log. ``tools`` and ``gates``: the functions it had; ``agents``: those
+    that a workflow had from Python, by name; ``model``: its model, if that cannot be made from its name. Or ``agent``: the
+    agent to resume it with, whatever its log says, or the `Orchestration` that made a run of another kind. ``store``: where
+    its log is, by default `.agentnb/runs`; ``work_dir``: where its tools work, by default the current folder. ``approve``
+    and ``answer`` decide and answer in your place, as for `Agent.run`; ``answers``: those to the questions of gates that it
+    left open, by their ids in ``run.waiting``; ``suspend``: suspend it again where a gate asks. Tool calls that have ended
+    are not made again; a call that was cut off is reported to the model as interrupted, unless its tool is ``repeatable``.
+    Raises `StoreError` if the log is missing or still being written, `SettingsError` if the run has ended, or if a tool, a
+    gate, an agent or the model is missing.
     """
     _check_agent(agent)
     can_ask = current_host.get().can_ask
     people: Any = {"can_ask": can_ask, "approve": approve, "answer": answer, "answers": answers, "suspend": suspend}
     options = RunOptions(watch=watch, work_dir=work_dir, **people)
-    live = begin_recovery(run, options, tools=tools, gates=gates, model=model, agent=agent, store=store)
+    live = begin_recovery(run, options, tools=tools, gates=gates, model=model, agent=agent, agents=agents, store=store)
     try:
         return await live
     except asyncio.CancelledError:
@@ -74,6 +76,7 @@ def begin_recovery(
     gates: Iterable[Gate] = (),
     model: str | Model | None = None,
     agent: Agent | Orchestration | None = None,
+    agents: Mapping[str, Agent] | None = None,
     store: Store | None = None,
 ) -> LiveRun:
     """Resume an interrupted or suspended run in the background, and return a handle on it at once; see `recover`.
@@ -83,17 +86,24 @@ def begin_recovery(
     place, run_id = place_of(run, store)
     writer, found = place.reopen(run_id)
     try:
-        chosen = agent or _made_again(found, tools=tools, gates=gates, model=model)
+        chosen = agent or _made_again(found, tools=tools, gates=gates, model=model, agents=agents)
         return chosen.resume(found, writer, replace(options, store=place))
     except BaseException:
         writer.close()
         raise
 
 
-def _made_again(run: Run, *, tools: Iterable[Any], gates: Iterable[Gate], model: str | Model | None) -> Agent | Orchestration:
+def _made_again(
+    run: Run,
+    *,
+    tools: Iterable[Any],
+    gates: Iterable[Gate],
+    model: str | Model | None,
+    agents: Mapping[str, Agent] | None = None,
+) -> Agent | Orchestration:
     """Return what made the run, from its log."""
     if is_workflow(run):
-        return workflow_again(run, tools=tools, gates=gates, model=model)
+        return workflow_again(run, tools=tools, gates=gates, model=model, agents=agents)
     return agent_of(run, tools=tools, gates=gates, model=model)
 
 
