@@ -9,10 +9,9 @@ from typing import Any
 
 from agentnb.cli.command import Command, Outcome, argument, text_of
 from agentnb.cli.hints import in_a_shell
-from agentnb.cli.inputs import find_tools, read_inputs, read_prompt
+from agentnb.cli.inputs import find_tools, read_prompt
 from agentnb.cli.kinds import refuse_plan
 from agentnb.cli.progress import Progress
-from agentnb.cli.stored_runs import path_of
 from agentnb.cli.streams import complain, tell
 from agentnb.cli.workflow_options import APPROVE, BUDGET, FILE, INPUTS, MODEL, STRICT, TOOLS, options_again
 from agentnb.cli.workflow_runs import awaited, chosen_model, outcome_of, top_steps
@@ -20,7 +19,8 @@ from agentnb.errors import WorkflowProblems
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.places import default_store
-from agentnb.workflow.files import file_text
+from agentnb.workflow.files import file_text, path_of
+from agentnb.workflow.given_inputs import read_inputs
 from agentnb.workflow.workflow import Workflow
 
 

@@ -25,6 +25,8 @@ _WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (re.compile(r"(?: with|:) %%agent --continue"), ""),
     (re.compile(r"%%agent -m"), "-m"),
     (re.compile(r"or run the workflow with model="), "or give -m MODEL"),
+    (re.compile(r"Give it as a tool: -t (\w+), tools=\[\w+\]"), r"Give it: --tools MODULE:\1"),
+    (re.compile(r"Declare it \(agents:\), or give it in Python: agents=\{.*?\)\}"), "Declare it under agents:"),
     (re.compile(r"Give the workflow its tools: -t NAME, tools=\[f\]"), "Give it: --tools MODULE:NAME"),
 )
 """Parts of hints, and what the command line says instead."""

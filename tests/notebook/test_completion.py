@@ -13,6 +13,7 @@ def complete(kernel: Any, code: str, at: int | None = None) -> list[str]:
 
 
 def test_options_models_tools_and_commands_are_completed(kernel: Any, subtests: pytest.Subtests) -> None:
+    kernel.run("stations = {'north': 'oban'}")
     for code, offered in [
         ("%%agent --ma", "--max-rounds"),
         ("%%agent -m sim", "simulated:disciplined"),
@@ -34,6 +35,7 @@ def test_options_models_tools_and_commands_are_completed(kernel: Any, subtests: 
         ("%%workflow -m sim", "simulated:disciplined"),
         ("%%workflow -t a", "add"),
         ("%%workflow --on-stop c", "continue"),
+        ("%%workflow -i stat", "stations"),
         ('%%workflow --expect "ste', '"steps'),
         ("%replay complex", "complex-fails"),
         ("%replay healthy -p mi", "minimal"),

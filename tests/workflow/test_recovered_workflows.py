@@ -349,3 +349,18 @@ workflow:
             continue
         run = by_itself(recover(whole.id, tools=[work.work], store=here))
         assert run.step_context == whole.step_context and set(work.done) <= {"d", "e"}
+
+
+def test_a_run_with_an_agent_from_python_is_recovered_with_that_agent_or_says_that_it_is_missing(tmp_path: Path) -> None:
+    store = Snapshots(tmp_path / "whole")
+    text = "workflow:\n  - {type: agent, name: judge}\n  - {id: last, type: agent, name: judge}\n"
+
+    def judge() -> dict[str, Agent]:
+        return {"judge": Agent(ScriptedModel(["fine", "good"]))}
+
+    whole = by_itself(Workflow.from_yaml(text, agents=judge()).run(store=store, show=False))
+    here = Store(store.kept[4])
+    with pytest.raises(SettingsError, match="with the agent judge, which was an object in Python") as caught:
+        by_itself(recover(whole.id, store=here))
+    assert "agents:" not in str(caught.value) and 'recover(run, agents={"judge": ...})' in str(caught.value)
+    assert by_itself(recover(whole.id, agents=judge(), store=here)).status == "completed"
