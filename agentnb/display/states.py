@@ -191,8 +191,7 @@ def steps_told(run: Run) -> str:
     """Return ``3 steps``; empty if the run works in rounds."""
     if run.rounds:
         return ""
-    count = sum(one.kind != "goto" for one in run.step_records.values())
-    return counted(count, "step") if count else ""
+    return counted(run.step_count, "step") if run.step_count else ""
 
 
 def has_ended(run: Run) -> bool:
