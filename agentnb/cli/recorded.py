@@ -45,7 +45,10 @@ def runs(given: Namespace) -> str:
     count, folder = len(store.ids()), store.shown_folder
     told = list_told(lines, count=count, folder=folder, most=given.most, wanted=given.words)
     name = "ID" if given.folder is None else str(Path(folder) / "ID.jsonl")
-    return history_text(lines, f"{told}. Show one: agentnb show {name}" if lines else told) + "\n"
+    hints = [f"Show one: agentnb show {name}"] if lines else []
+    hints += [f"Resume an interrupted one: agentnb recover {name}"] if any(one.can_be_recovered for one in lines) else []
+    hints += [f"Answer one that waits: agentnb answer {name} ANSWER"] if any(one.can_be_answered for one in lines) else []
+    return history_text(lines, ". ".join([told, *hints])) + "\n"
 
 
 def _runs_of_files(given: Namespace) -> str:

@@ -200,6 +200,11 @@ def test_a_workflow_in_the_background_names_its_open_steps_and_is_stopped(kernel
     assert "is a workflow, which reads no messages" in kernel.run("%agent say Hurry").error
     stopped = kernel.run("%agent stop").printed
     assert "is stopped. Continue with %%workflow --rerun-from sleep" in stopped
+    continued = kernel.run("%%agent --continue -t nap\nGo on.")
+    assert continued.status == "error" and "which has steps and no rounds" in continued.error
+    tasks = "stage: {one: {action: nap, input: {seconds: 0.5}}}"
+    assert kernel.run(f"%%workflow -t nap -o slow --background\n{tasks}").status == "ok"
+    assert "is stopped. To begin it again, run its cell again" in kernel.run("%agent stop").printed
 
 
 def test_a_cell_takes_its_inputs_from_a_variable_json_or_a_file_and_gives_the_result_it_names(
