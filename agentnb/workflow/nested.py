@@ -27,9 +27,11 @@ class NestedRuns:
         options = RunOptions(suspend=True) if elicitation.suspends else None
         if not attempt.is_new and (before := self._engine.nested_log(attempt.run_id)) is not None:
             options = _answers_for(before, what, elicitation)
+            elicitation.pass_on(before.waiting)
         with self.asks(attempt):
             run = await self._engine.nested_run(attempt.run_id, what, prompt, options, is_new=attempt.is_new)
         if run.is_suspended:
+            elicitation.hold_open(run.waiting, attempt.place.path)
             raise Suspended("nobody_here")
         return run
 

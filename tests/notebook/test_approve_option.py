@@ -31,7 +31,6 @@ def ready(kernel: Any) -> None:
     assert kernel.run(SETUP).status == "ok"
 
 
-@pytest.mark.req("KX.5")
 def test_in_the_mode_ask_a_cell_in_the_background_is_answered_from_another(kernel: Any, subtests: pytest.Subtests) -> None:
     for cell, done in {AGENT: "['a', 'b']", WORKFLOW: "['a']"}.items():
         with subtests.test(cell):

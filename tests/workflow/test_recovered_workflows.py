@@ -260,13 +260,19 @@ def test_agents_that_ask_wait_without_a_process_too_and_each_gets_the_answers_to
     asking = saying(ToolCall("pay", {"euros": 1}))
     waiting = by_itself(asking.run(store=store, suspend=True, show=False))
     asked = {question.id: question for run_id in store.ids() for question in store.load(run_id).waiting}
+    first = {question.id for question in store.load(waiting.step_records["p/x"].nested).waiting}
     assert waiting.is_suspended and [one.kind for one in asked.values()].count("approval") == 2 and len(asked) == 3
-    (human,) = waiting.waiting
+    assert {one.id: one.call_id for one in waiting.waiting} == {
+        one.id: {"approval": f"p/{'x' if one.id in first else 'y'}"}.get(one.kind, "p/h") for one in asked.values()
+    }, "they can be answered where the whole run is"
+    human = next(one for one in waiting.waiting if one.kind == "human_step")
     left = by_itself(recover(waiting.id, agent=saying().orchestration(), store=store, answers={human.id: "red"}))
     assert left.is_suspended and paid == [], "what was not answered is waited for further, and fails nothing"
+    assert {one.id for one in left.waiting} == {*asked} - {human.id} and store.load(left.id) == left
     answers = {one: True for one in asked if one != human.id}
     run = by_itself(recover(waiting.id, agent=saying("Done.").orchestration(), store=store, answers=answers))
     assert (run.status, paid, run.steps["p"]["outputs"]["h"]["output"]) == ("completed", [1, 1], "red")
+    assert [one.answer for one in run.questions if one.question.kind == "approval"] == [True, True]
 
 
 def test_a_run_that_began_at_a_later_step_begins_there_again(tmp_path: Path) -> None:

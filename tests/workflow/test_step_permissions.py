@@ -57,7 +57,6 @@ def error_of(run: Run) -> str:
     return "" if run.error is None else run.error.message
 
 
-@pytest.mark.req("KX.5")
 def test_a_tool_step_is_held_up_as_the_mode_says(subtests: pytest.Subtests) -> None:
     everything = ["look", "write a", "write b"]
     cases: list[tuple[str, list[Any], list[str], int, str]] = [
@@ -98,7 +97,6 @@ def test_the_stricter_of_a_task_file_and_the_mode_holds(subtests: pytest.Subtest
             assert (run.status == "failed") == bool(why) and why in error_of(run)
 
 
-@pytest.mark.req("KX.5")
 def test_a_step_that_nobody_is_here_to_allow_waits_and_the_mode_is_still_there_when_it_is_answered(tmp_path: Path) -> None:
     tools, store = Tools(), Store(tmp_path)
     run = asyncio.run(tools.workflow().run(store=store, show=False, suspend=True, approve="ask"))
