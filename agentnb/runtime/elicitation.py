@@ -242,7 +242,7 @@ class Elicitation(LoggedQuestions):
                 answer = await self._forwarded(self._parent, question)
         except Declined:
             pass
-        except NobodyToAsk:  # the parent run's person has left
+        except (NobodyToAsk, LeftOpen):  # the parent run's person has left
             self._leave(question.id)
             return
         except GeneratorExit:
@@ -260,7 +260,7 @@ class Elicitation(LoggedQuestions):
     async def _forwarded(self, parent: CallElicitor, question: WaitingOnUser) -> Answer:
         """Return the answer of the parent run's person; raises `Declined` if the call that awaits this run has ended."""
         try:
-            return await parent.forward(question)
+            return await parent.forward(question, may_wait=question.id in self._may_wait)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -295,9 +295,9 @@ class CallElicitor(CallClock):
         """Ask and await the answer, on any event loop."""
         return await self._on_loop(self._ask(message, schema, kind))
 
-    async def forward(self, question: WaitingOnUser) -> Answer:
-        """Ask the person this question of a run that the call awaits, on any event loop."""
-        return await self._on_loop(self._forward(question))
+    async def forward(self, question: WaitingOnUser, *, may_wait: bool) -> Answer:
+        """Ask the person this question of a run that the call awaits, on any event loop; ``may_wait`` as in `ask_before`."""
+        return await self._on_loop(self._forward(question, may_wait=may_wait))
 
     def printed(self, text: str) -> bool:
         """Keep what the call prints with the call, from any thread; False if it belongs elsewhere."""
@@ -407,12 +407,13 @@ class CallElicitor(CallClock):
             answer = await self._answer(opened, may_wait=may_wait)
         return value_of(answer)
 
-    async def _forward(self, question: WaitingOnUser) -> Answer:
+    async def _forward(self, question: WaitingOnUser, *, may_wait: bool) -> Answer:
         self.elicitation.check_anybody()
         with self.stopped():
             here = replace(question, call_id=self._call_id)
             again = self.elicitation.is_open(question.id)  # it was left open when both runs were suspended
-            return await self._answer(partial(self.elicitation.reopen if again else self.elicitation.open_question, here))
+            opened = self.elicitation.reopen if again else self.elicitation.open_question
+            return await self._answer(partial(opened, here), may_wait=may_wait)
 
     async def _answer(self, open_question: Callable[[], str], *, may_wait: bool = False) -> Answer:
         """Open a question and wait for its answer. The question is withdrawn if that is cancelled."""

@@ -49,12 +49,17 @@ class Terminal:
 
     def type(self, text: str) -> str:
         """Type a line, or a key with Ctrl, when it asks for one; return what was written since the last."""
+        before = self.asked()
+        self._read = len(self.shown)
+        os.write(self._master, text.encode() if text in (CTRL_C, CTRL_D) else f"{text}\n".encode())
+        return before
+
+    def asked(self) -> str:
+        """Wait until it asks for a line; return what was written since the last was typed."""
         end = time.monotonic() + PATIENCE
         while not PROMPT.search(self.shown, self._read):
             assert self._more(end), f"nothing was asked:\n{self.shown}"
-        before, self._read = self.shown[self._read :], len(self.shown)
-        os.write(self._master, text.encode() if text in (CTRL_C, CTRL_D) else f"{text}\n".encode())
-        return before
+        return self.shown[self._read :]
 
     def ended(self) -> tuple[int, str]:
         """The exit code, and standard output."""

@@ -12,7 +12,9 @@ if sys.platform == "win32":
 
 from terminal import CTRL_C, CTRL_D, Terminal
 
+from agentnb.cli.progress import Progress
 from agentnb.core.events import QuestionAnswered
+from agentnb.core.work_events import StepStarted
 
 TOOLS = '''
 from agentnb.tools.tool import ToolContext
@@ -100,3 +102,43 @@ def test_with_no_input_nothing_is_asked_at_a_terminal() -> None:
     with Terminal(*exec_of(WORKER, "--approve", "ask", "--no-input")) as terminal:
         assert terminal.ended() == (4, "")
     assert "Answer: " not in terminal.shown and last_run().is_suspended
+
+
+FAILS = '''
+import asyncio
+from pathlib import Path
+
+async def fails() -> str:
+    """Fail once it may."""
+    while not Path("go").exists():
+        await asyncio.sleep(0.01)
+    raise ValueError("no tide")
+'''
+
+
+@pytest.mark.slow("a program of its own")
+def test_a_question_that_is_withdrawn_is_not_asked_any_more_and_the_program_ends() -> None:
+    both = "{id: sure, type: human, ask: 'Publish it?', confirm: true}, {id: bad, type: tool, name: fails}"
+    path = written("both.yaml", f"workflow:\n  - {{id: p, type: parallel, steps: [{both}]}}\n")
+    with Terminal("exec", str(path), "--tools", f"{module(FAILS)}:fails") as terminal:
+        terminal.type("perhaps")
+        assert "Please choose one of: yes, no" in terminal.asked()
+        written("go", "")
+        assert terminal.ended() == (1, "")
+    after = terminal.shown.rpartition("Answer (one of: yes, no): ")[2]
+    assert after.startswith("\nThis question is not asked any more.\n") and "step p/bad failed" in after
+    assert "no tide" in terminal.shown.splitlines()[-1]
+
+
+def test_progress_is_held_back_while_the_person_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    def began(step: str) -> StepStarted:
+        return StepStarted(seq=1, at=None, run_id="r-1", step=step)
+
+    progress = Progress()
+    progress(began("a"))
+    progress.pause()
+    progress(began("b"))
+    assert capsys.readouterr().err == "step a began\n"
+    progress.resume()
+    progress(began("c"))
+    assert capsys.readouterr().err == "step b began\nstep c began\n"
