@@ -84,6 +84,10 @@ class LiveRun:
         self._answered.update(left)
         self._put("suspend", "nobody_here" if nobody_here else "asked")
 
+    def leave(self) -> None:
+        """Say that nobody is here any more to answer a run in steps: it is suspended where it has to wait for an answer."""
+        self._put("suspend", "nobody_here")
+
     def say(self, text: str) -> None:
         """Send the model a message, which it reads in the next round. Raises `SettingsError` if it is blank."""
         if not text.strip():

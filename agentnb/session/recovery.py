@@ -17,9 +17,8 @@ from agentnb.errors import SettingsError, StoreError
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
-from agentnb.runtime.approval import AnswerQuestion
+from agentnb.runtime.answerers import AnswerQuestion, Approve
 from agentnb.runtime.budget import OWN
-from agentnb.runtime.elicitation import Approve
 from agentnb.runtime.host import current_host
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.orchestration import Orchestration

@@ -17,8 +17,8 @@ from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, WorkflowError, near
 from agentnb.models.model import Model
-from agentnb.runtime.approval import AnswerQuestion
-from agentnb.runtime.elicitation import Approve, Elicitation
+from agentnb.runtime.answerers import AnswerQuestion, Approve
+from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.host import current_host
 from agentnb.runtime.lifecycle import Lifecycle

@@ -320,9 +320,11 @@ def test_agents_that_ask_wait_without_a_process_too_and_each_gets_the_answers_to
     (human,) = [question for question in waiting.waiting if question.kind == "human_step"]
     left = by_itself(recover(waiting.id, agent=saying().orchestration(), store=store, answers={human.id: "red"}))
     assert left.is_suspended and paid == [], "what was not answered is waited for further, and fails nothing"
+    assert {one.id for one in left.waiting} == {*asked} - {human.id} and store.load(left.id) == left
     answers = {one: True for one in asked if one != human.id}
     run = by_itself(recover(waiting.id, agent=saying("Done.").orchestration(), store=store, answers=answers))
     assert (run.status, paid, run.steps["p"]["outputs"]["h"]["output"]) == ("completed", [1, 1], "red")
+    assert [one.answer for one in run.questions if one.question.kind == "approval"] == [True, True]
 
 
 def test_a_run_that_began_at_a_later_step_begins_there_again(tmp_path: Path) -> None:
