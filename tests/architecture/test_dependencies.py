@@ -29,9 +29,14 @@ def used() -> set[str]:
     for tree in trees().values():
         for node in ast.walk(tree):
             found |= set().union(*(made.get(module, set()) for module in _imported(node)))
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("version") and node.args:
+            if isinstance(node, ast.Call) and _called(node.func).endswith("version") and node.args:
                 found |= {distribution(str(one.value)) for one in node.args if isinstance(one, ast.Constant)}
     return found
+
+
+def _called(function: ast.expr) -> str:
+    """The last name of what is called: ``version`` of ``metadata.version``."""
+    return str(getattr(function, "attr", getattr(function, "id", "")))
 
 
 def _imported(node: ast.AST) -> Iterator[str]:
