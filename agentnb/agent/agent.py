@@ -16,8 +16,7 @@ from agentnb.core.log import RunStore, Watcher, Writer
 from agentnb.core.messages import Message
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
-from agentnb.runtime.approval import AnswerQuestion
-from agentnb.runtime.elicitation import Approve
+from agentnb.runtime.answerers import AnswerQuestion, Approve
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.host import current_host
 from agentnb.runtime.live import LiveRun

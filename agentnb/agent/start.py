@@ -28,6 +28,7 @@ from agentnb.core.nesting import bounded
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request
 from agentnb.core.todos import Todo
+from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.guidance.prompts import prompt as prompt_file
@@ -82,6 +83,8 @@ class PendingRun:
     def of_prompt(cls, agent: AgentSettings, prompt: str | Message, options: RunOptions) -> PendingRun:
         """Prepare a new run; raises `SettingsError` for a prompt or options that cannot work."""
         given, before = options.board, options.continue_from
+        if before is not None:
+            check_of_agent(before, "it has no conversation to continue")
         return cls(
             agent=agent,
             launch=Launch(options, name=agent.name, budget=agent.budget),

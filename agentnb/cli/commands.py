@@ -6,6 +6,15 @@ from agentnb.cli.answer import ANSWER
 from agentnb.cli.command import Command
 from agentnb.cli.execute import EXEC
 from agentnb.cli.recorded import RECORDED
+from agentnb.cli.recover import RECOVER
+from agentnb.cli.schema import SCHEMA
 from agentnb.cli.validate import VALIDATE
 
-COMMANDS: dict[str, Command] = {**RECORDED, "exec": EXEC, "validate": VALIDATE, "answer": ANSWER}
+COMMANDS: dict[str, Command] = {
+    **RECORDED,
+    "exec": EXEC,
+    "validate": VALIDATE,
+    "answer": ANSWER,
+    "recover": RECOVER,
+    "schema": SCHEMA,
+}

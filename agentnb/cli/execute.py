@@ -9,18 +9,19 @@ from typing import Any
 
 from agentnb.cli.command import Command, Outcome, argument, text_of
 from agentnb.cli.hints import in_a_shell
-from agentnb.cli.inputs import find_tools, read_inputs, read_prompt
+from agentnb.cli.inputs import STDIN, find_tools, read_prompt
 from agentnb.cli.kinds import refuse_plan
 from agentnb.cli.progress import Progress
-from agentnb.cli.stored_runs import path_of
 from agentnb.cli.streams import complain, tell
+from agentnb.cli.terminal_questions import is_at_terminal
 from agentnb.cli.workflow_options import APPROVE, BUDGET, FILE, INPUTS, MODEL, STRICT, TOOLS, options_again
 from agentnb.cli.workflow_runs import awaited, chosen_model, outcome_of, top_steps
 from agentnb.errors import WorkflowProblems
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.places import default_store
-from agentnb.workflow.files import file_text
+from agentnb.workflow.files import file_text, path_of
+from agentnb.workflow.given_inputs import read_inputs
 from agentnb.workflow.workflow import Workflow
 
 
@@ -42,8 +43,9 @@ def execute(given: Namespace) -> Outcome:
     def start(options: RunOptions) -> LiveRun:
         return workflow.start(prompt, options, **settings)
 
+    asks = is_at_terminal() and not given.no_input and given.prompt != STDIN
     progress = Progress(top_steps(workflow))
-    run = awaited(start, progress, store=store, approval_mode=given.approve)
+    run = awaited(start, progress, asks=asks, store=store, approval_mode=given.approve)
     return outcome_of(run, options_again(given.tools, given.model))
 
 
@@ -69,6 +71,11 @@ EXEC = Command(
         MODEL,
         BUDGET,
         APPROVE,
+        argument(
+            "--no-input",
+            action="store_true",
+            help="ask nothing at the terminal: where an answer is needed, end with exit code 4",
+        ),
         STRICT,
     ),
     "agentnb exec publish.yaml 'Low water in Brest' -m anthropic:NAME\n"

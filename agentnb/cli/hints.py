@@ -22,9 +22,16 @@ _WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (re.compile(r"once for all cells: %agent defaults model="), "for all commands: export AGENTNB_MODEL="),
     (re.compile(r"; %agent models shows the providers|%agent models \S+ lists (?:them; |what there is)"), ""),
     (re.compile(r"%agent key ([\w-]+)"), _export),
+    (re.compile(r"Continue its conversation: %agent load \S+, then %%agent --continue"), "Its log has its end"),
+    (re.compile(r"Begin a new one at one of its steps: %%workflow.*"), "Begin a new one: agentnb exec FILE"),
     (re.compile(r"(?: with|:) %%agent --continue"), ""),
+    (re.compile(r"%agent (recover|answer) "), r"agentnb \1 "),
+    (re.compile(r"Give (?:it|them) again: -m VARIABLE, recover\(run, model=\.\.\.\)"), "Name another: -m MODEL"),
+    (re.compile(r"recover\('([^']+)', answers=\{'([^']+)': \.\.\.\}\)"), r"agentnb answer \1 ANSWER --question \2"),
     (re.compile(r"%%agent -m"), "-m"),
     (re.compile(r"or run the workflow with model="), "or give -m MODEL"),
+    (re.compile(r"Give it as a tool: -t (\w+), tools=\[\w+\]"), r"Give it: --tools MODULE:\1"),
+    (re.compile(r"Declare it \(agents:\), or give it in Python: agents=\{.*?\)\}"), "Declare it under agents:"),
     (re.compile(r"Give the workflow its tools: -t NAME, tools=\[f\]"), "Give it: --tools MODULE:NAME"),
 )
 """Parts of hints, and what the command line says instead."""

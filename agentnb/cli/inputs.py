@@ -1,20 +1,15 @@
-"""What a workflow is given in a shell: its prompt, its inputs and its tools."""
+"""What a workflow is given in a shell: its prompt and its tools."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from agentnb.cli.stored_runs import path_of
 from agentnb.errors import SettingsError, UnknownTool, near
 from agentnb.tools.function import as_tool
-from agentnb.workflow.files import file_text
-from agentnb.workflow.problems import Problems
-from agentnb.workflow.yaml_source import plain, read_yaml
 
 STDIN = "-"
 """The prompt that stands for standard input."""
@@ -37,35 +32,6 @@ def _standard_input() -> str:
     if hasattr(sys.stdin, "reconfigure"):
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     return sys.stdin.read()
-
-
-def read_inputs(given: str | None) -> dict[str, Any]:
-    """Return the inputs by name: from JSON that begins with ``{``, or from a file of JSON or YAML."""
-    if given is None:
-        return {}
-    if given.lstrip().startswith("{"):
-        found = _from_json(given, "-i")
-    else:
-        path = path_of(given)
-        text = file_text(path)
-        found = _from_json(text, str(path)) if path.suffix.lower() == ".json" else _from_yaml(text, str(path))
-    if not isinstance(found, dict):
-        raise SettingsError(f"-i {given}: inputs must be a mapping of names", 'Such as -i \'{"subject": "tides"}\'')
-    return found
-
-
-def _from_json(text: str, source: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise SettingsError(f"{source} is not JSON: {error}", 'Such as -i \'{"subject": "tides"}\'') from error
-
-
-def _from_yaml(text: str, source: str) -> Any:
-    problems = Problems(source)
-    node = read_yaml(text, problems)
-    problems.check()
-    return None if node is None else plain(node)
 
 
 def find_tools(names: Iterable[str]) -> list[Any]:

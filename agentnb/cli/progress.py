@@ -32,6 +32,8 @@ class Progress:
         self._done: set[str] = set()
         self._open: dict[str, None] = {}
         self._calls = 0
+        self._held: list[str] | None = None
+        """The lines that are to be shown when the person has answered."""
         self._bar = _bar(len(self._steps) or None) if sys.stderr is not None and sys.stderr.isatty() else None
 
     def __call__(self, item: AnyEvent | Delta) -> None:
@@ -68,6 +70,23 @@ class Progress:
 
         return DummyTqdmFile(sys.stderr)
 
+    def pause(self) -> None:
+        """Show nothing while the person is asked."""
+        with self._lock:
+            self._held = []
+            if self._bar is not None:
+                self._bar.clear()
+                self._bar.disable = True  # also for what tools print, below which it would be drawn again
+
+    def resume(self) -> None:
+        """Show what was held back, and what comes."""
+        with self._lock:
+            held, self._held = self._held or [], None
+            if self._bar is not None:
+                self._bar.disable = False
+            for line in held:
+                self._line(line)
+
     def close(self) -> None:
         """Remove the bar."""
         with self._lock:
@@ -84,6 +103,9 @@ class Progress:
             self._done |= {event.step} & self._steps
 
     def _line(self, text: str) -> None:
+        if self._held is not None:
+            self._held.append(text)
+            return
         if self._bar is None:
             tell(text)
             return

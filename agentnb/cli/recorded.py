@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.cli.command import LOOSE, OUTPUT, Command, argument, count, file, text_of
-from agentnb.cli.stored_runs import chosen, holds_other_files, path_of, runs_named, source_of, store_in, written
+from agentnb.cli.stored_runs import chosen, holds_other_files, runs_named, source_of, store_in, written
 from agentnb.cli.streams import complain
 from agentnb.display.browser import problems_told
 from agentnb.display.history import history_text, list_told, matches
@@ -25,6 +25,7 @@ from agentnb.traces.files import iter_traces, load_traces
 from agentnb.traces.store import Store
 from agentnb.traces.summaries import families
 from agentnb.traces.trace_file import Problem
+from agentnb.workflow.files import path_of
 
 SHOWN = 20
 """Runs listed by default, without ``-n``."""
@@ -44,7 +45,10 @@ def runs(given: Namespace) -> str:
     count, folder = len(store.ids()), store.shown_folder
     told = list_told(lines, count=count, folder=folder, most=given.most, wanted=given.words)
     name = "ID" if given.folder is None else str(Path(folder) / "ID.jsonl")
-    return history_text(lines, f"{told}. Show one: agentnb show {name}" if lines else told) + "\n"
+    hints = [f"Show one: agentnb show {name}"] if lines else []
+    hints += [f"Resume an interrupted one: agentnb recover {name}"] if any(one.can_be_recovered for one in lines) else []
+    hints += [f"Answer one that waits: agentnb answer {name} ANSWER"] if any(one.can_be_answered for one in lines) else []
+    return history_text(lines, ". ".join([told, *hints])) + "\n"
 
 
 def _runs_of_files(given: Namespace) -> str:

@@ -12,6 +12,7 @@ from agentnb.session.places import default_store
 from agentnb.traces.files import is_there, load_traces
 from agentnb.traces.store import Store
 from agentnb.traces.writing import write_whole
+from agentnb.workflow.files import path_of
 
 
 def store_in(folder: Path | None) -> Store:
@@ -75,15 +76,6 @@ def source_of(name: str) -> Path:
         return path
     store = default_store()[0]
     return store.path(store.find(name))
-
-
-def path_of(name: str | Path) -> Path:
-    """Return the path, with ``~`` replaced by the home folder."""
-    try:
-        return Path(name).expanduser()
-    except RuntimeError as error:
-        user = Path(name).parts[0]
-        raise SettingsError(f"There is no user {user}, so no home folder", "Write ./~NAME for a file") from error
 
 
 def _is_file(path: Path) -> bool:

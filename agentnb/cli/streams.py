@@ -33,14 +33,14 @@ def complain(text: str) -> None:
     tell(f"agentnb: {' '.join(in_a_shell(text).split())}")
 
 
-def tell(text: str) -> None:
+def tell(text: str, end: str = "\n") -> None:
     """Write lines to standard error, without known keys and without what would control a terminal."""
     out = sys.stderr
     if out is None:  # it was closed before the program began
         return
     if hasattr(out, "reconfigure") and not out.isatty():
         out.reconfigure(encoding="utf-8", errors="backslashreplace")
-    out.write(f"{clean(redact(text))}\n")
+    out.write(f"{clean(redact(text))}{end}")
     out.flush()
 
 

@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from agentnb.cli.command import DONE, INVALID, Command, Outcome
 from agentnb.cli.execute import read_file
 from agentnb.cli.hints import in_a_shell
-from agentnb.cli.inputs import find_tools, read_inputs
+from agentnb.cli.inputs import find_tools
 from agentnb.cli.kinds import kind_of_text
-from agentnb.cli.stored_runs import path_of
 from agentnb.cli.workflow_options import FILE, INPUTS, STRICT, TOOLS
 from agentnb.core.redaction import redact
 from agentnb.display.labels import counted
 from agentnb.errors import AnyProblem, WorkflowProblems
-from agentnb.workflow.files import file_text
+from agentnb.workflow.files import file_text, path_of
+from agentnb.workflow.given_inputs import read_inputs
 
 
 def validate(given: Namespace) -> Outcome:

@@ -11,6 +11,7 @@ from typing import Any
 from agentnb.cli.command import DONE, FAILED, INTERRUPTED, LIMITED, WAITING, Outcome
 from agentnb.cli.progress import Progress
 from agentnb.cli.streams import complain
+from agentnb.cli.terminal_questions import TerminalQuestions
 from agentnb.core.questions import WaitingOnUser, choice_in_words, choices
 from agentnb.detect.run import Run
 from agentnb.display.labels import clean, first_line
@@ -58,21 +59,27 @@ def top_steps(workflow: Workflow) -> list[str]:
     return [step.id for step in workflow.spec.steps if step.kind != "goto"]
 
 
-def awaited(start: Callable[[RunOptions], LiveRun], progress: Progress, **options: Any) -> Run:
+def awaited(start: Callable[[RunOptions], LiveRun], progress: Progress, *, asks: bool = False, **options: Any) -> Run:
     """Start a run and return it when it has ended: plain tools run on this thread, and an interrupt ends the run.
 
-    What they print goes to standard error. Where the person is asked the run is suspended: nobody is here.
+    What they print goes to standard error. ``asks``: the person is asked at the terminal, until they leave; else, and then,
+    the run is suspended where it needs an answer.
     """
     foreground = Foreground()
+    questions = TerminalQuestions(progress) if asks else None
     try:
         with foreground.own_interrupts(), redirect_stdout(progress.prints()):
-            given = {"foreground": foreground, "watch": progress, "can_ask": False, "suspend": True, "show": False, **options}
-            live = start(RunOptions(**given))
+            given = {"foreground": foreground, "can_ask": asks, "suspend": True, "show": False, **options}
+            live = start(RunOptions(watch=questions or progress, **given))
+            if questions is not None:
+                questions.begin(live)
             try:
                 return live.wait_in_foreground()
             except RunInterrupted:
                 return live.run
     finally:
+        if questions is not None:
+            questions.close()
         progress.close()
 
 

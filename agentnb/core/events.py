@@ -366,6 +366,8 @@ class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     rounds: int
     usage: Usage
     recovered: int = 0
+    steps: int = 0
+    """Those of a workflow; 0 also in logs of earlier versions."""
 
 
 class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False):

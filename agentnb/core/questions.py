@@ -198,13 +198,18 @@ def _problem(schema: dict[str, Any], value: Any) -> str:
 
 def _request(schema: dict[str, Any]) -> str:
     """Return what the person should do, as the beginning of a sentence."""
+    return f"Please {'choose' if choices(schema) else 'enter'} {expected(schema)}"
+
+
+def expected(schema: dict[str, Any]) -> str:
+    """Return the form of an answer in words, such as ``a whole number`` or ``one of: red, blue``."""
     if found := choices(schema):
         listed = ", ".join(cut(choice_in_words(choice)) for choice in found[:MAX_CHOICES])
-        return f"Please choose one of: {listed}{', ...' if len(found) > MAX_CHOICES else ''}"
+        return f"one of: {listed}{', ...' if len(found) > MAX_CHOICES else ''}"
     kinds = schema.get("type")
     forms = [_FORMS[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds or ()) if kind in _FORMS]
     names = ", ".join(schema.get("properties", {}))
-    return f"Please enter {' or '.join(forms) or 'JSON'}{f' with {names}' if names else ''}"
+    return f"{' or '.join(forms) or 'JSON'}{f' with {names}' if names else ''}"
 
 
 def _shown(value: Any) -> str:

@@ -39,6 +39,11 @@ class WorkFacts(RunState):
         return MappingProxyType(self._work.steps)
 
     @property
+    def step_count(self) -> int:
+        """How many steps began or were skipped, those in blocks included; jumps are none."""
+        return sum(one.kind != "goto" for one in self._work.steps.values())
+
+    @property
     def steps(self) -> Mapping[str, dict[str, Any]]:
         """What the steps of a workflow gave: ``run.steps["par"]["outputs"]["gen_1"]["output"]``."""
         return self._work.outputs.steps

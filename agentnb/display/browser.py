@@ -75,9 +75,9 @@ def figures(row: RunRow) -> list[str]:
     """Return rounds or steps, calls, failed calls, findings, tokens, cost and model of a run, as far as they are known."""
     usage: Usage = row.run.usage
     tokens = (usage.input or 0) + (usage.output or 0)
-    steps = row.run.step_records
+    steps = row.run.step_count
     parts = [
-        counted(len(steps), "step") if steps and not row.rounds else counted(row.rounds, "round"),
+        counted(steps, "step") if steps and not row.rounds else counted(row.rounds, "round"),
         counted(row.calls, "call") if row.calls else "",
         f"{row.failed:,} failed" if row.failed else "",
         counted(len(row.findings), "finding") if row.findings else "",

@@ -68,7 +68,7 @@ def _remarks(one: RunSummary) -> list[str]:
 
 
 def _line(one: RunSummary) -> str:
-    took = f"{first_line(state_told(one), 26):<26} {counted(one.rounds, 'round'):>10}  {cost_told(one):>8}"
+    took = f"{first_line(state_told(one), 26):<26} {work_told(one):>10}  {cost_told(one):>8}"
     remarks = "".join(f"  ({remark})" for remark in _remarks(one))
     tags = f"  {tags_told(one)}" if one.tags else ""
     asked = f"{_indent(one)}{first_line(one.prompt, 34)}{remarks}{tags}"
@@ -107,6 +107,12 @@ def state_told(one: RunSummary) -> str:
     return state_words(one.status, one.stop_reason)
 
 
+def work_told(one: RunSummary) -> str:
+    """Return ``3 rounds``; of a workflow and what else works in steps ``6 steps``."""
+    in_steps = not one.rounds and (one.steps or one.kind != "agent")
+    return counted(one.steps, "step") if in_steps else counted(one.rounds, "round")
+
+
 def when(one: RunSummary, form: str) -> str:
     """Return when it began, in local time; empty where that is unknown."""
     return "" if one.started_at is None else one.started_at.astimezone().strftime(form)
@@ -121,7 +127,7 @@ def _figures(one: RunSummary) -> Html:
     """Return time, rounds, tokens, cost, model and id, in columns."""
     cells = [
         ("when", when(one, "%d %b %H:%M"), when(one, "%Y-%m-%d %H:%M:%S")),
-        ("rounds", counted(one.rounds, "round"), None),
+        ("rounds", work_told(one), None),
         ("tokens", f"{thousands(one.tokens)} tokens" if one.tokens is not None else "", None),
         ("cost", cost_told(one), None),
         ("model", first_line(clean(one.model), 40), first_line(one.model, 300)),
@@ -159,9 +165,7 @@ def _button_row(one: RunSummary) -> Html:
         " ",
         tag("time", "runs-when", when(one, "%d %b %H:%M"), title=when(one, "%Y-%m-%d %H:%M:%S")),
     )
-    figures = (
-        [] if one.status == "running" else [counted(one.rounds, "round"), cost_told(one)]
-    )  # its card shows them as they grow
+    figures = [] if one.status == "running" else [work_told(one), cost_told(one)]  # its card shows them as they grow
     told = [*figures, *_remarks(one), first_line(clean(one.model.partition("?")[0]), 40)]
     pieces = (first, " ", tag("span", "runs-asked", asked_html(one)), " ", tag("span", "runs-told", " · ".join(told)))
     return tag("li", "runs-item", tag("button", "runs-run", joined(*pieces), type="button", data_run=one.id))

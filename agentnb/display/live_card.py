@@ -119,6 +119,11 @@ class LiveCard:
         elif isinstance(item, ThinkingDelta):
             self._new_thought.append(item.text)
 
+    @property
+    def shows_steps(self) -> bool:
+        """Whether its run works in steps."""
+        return self._steps is not None
+
     def nested_changed(self) -> None:
         """Note that a nested run has changed: the open round is drawn again."""
         self._stale.add(len(self.run.rounds) - 1)
@@ -249,7 +254,7 @@ class LiveCard:
     def _new_rounds(self) -> list[dict[str, Any]]:
         changed = []
         if self._steps is not None and self._stale and not self.run.rounds:
-            changed += self._changed(0, self._steps.pieces(self._form, self._printed, self.nested.changes))
+            changed += self._changed(0, self._steps.pieces(self._form, self._printed, self.nested))
         for index in sorted(self._stale):
             if 0 <= index < len(self.run.rounds):
                 changed += self._changed(index, self._pieces(self.run.rounds[index]))

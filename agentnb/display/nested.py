@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from agentnb.core.events import AnyEvent, Delta, Event, RunFinished
+from agentnb.core.events import AnyEvent, Delta, Event, RunFinished, TextDelta
 from agentnb.display.compact import compact_pieces
 from agentnb.display.figures import meta
 from agentnb.display.head import chip_html
@@ -21,24 +21,36 @@ MAX_KEPT = 200
 """Runs nested in one run that are kept whole; of more, as of the steps of a long workflow, the oldest are a line."""
 MAX_DEPTH = 3
 """Levels of nested runs that are shown within one another."""
+MAX_SAYING = 2_000
+"""Characters kept of a reply while it streams, of which the last line is shown."""
 
 
 class NestedRun:
     """One nested run: the watcher that notes that it has changed."""
 
-    def __init__(self, beginning: Beginning, changed: Callable[[], None], depth: int) -> None:
+    def __init__(
+        self, beginning: Beginning, changed: Callable[[], None], depth: int, spoke: Callable[[], None] | None = None
+    ) -> None:
+        """``spoke`` is called, from any thread, when more of a reply has come in."""
         self.run, self.name, self.stored = beginning.run, beginning.agent, beginning.stored
         self.run_id = beginning.run_id
         self.within = NestedRuns(depth + 1)
         self.changes = 0
         self.is_over = False
+        self.saying = ""
+        """The end of the reply that streams."""
         self._changed = changed
+        self._spoke = spoke
 
     def __call__(self, item: AnyEvent | Delta) -> None:
         """Note that the run has changed."""
         if isinstance(item, Event):
             self.is_over = self.is_over or isinstance(item, RunFinished)
+            self.saying = ""
             self._told()
+        elif self._spoke is not None and isinstance(item, TextDelta):
+            self.saying = (self.saying + item.text)[-MAX_SAYING:]
+            self._spoke()
 
     def nested(self, beginning: Beginning) -> NestedRun | None:
         """Return the watcher of a run that is nested in this one."""
@@ -70,8 +82,13 @@ class NestedRuns:
         self._changes: dict[str, int] = {}
         self._kept: deque[tuple[str, NestedRun]] = deque()
 
-    def add(self, beginning: Beginning, changed: Callable[[], None]) -> NestedRun | None:
-        """Return the watcher of a run that begins; ``changed`` is called, from any thread, when it has changed."""
+    def add(
+        self, beginning: Beginning, changed: Callable[[], None], spoke: Callable[[], None] | None = None
+    ) -> NestedRun | None:
+        """Return the watcher of a run that begins.
+
+        ``changed`` is called, from any thread, when it has changed; ``spoke`` when more of a reply has come in.
+        """
         call_id = beginning.call_id
         if call_id is None or self._depth >= MAX_DEPTH:
             return None
@@ -82,7 +99,7 @@ class NestedRuns:
                 self._many[call_id].ended(made.run_id)
             changed()
 
-        made = NestedRun(beginning, told, self._depth)
+        made = NestedRun(beginning, told, self._depth, spoke)
         self._many.setdefault(call_id, ManyRuns()).add(made.run_id, made.run)
         few = self._few.setdefault(call_id, [])
         if self._many[call_id].count <= MAX_CARDS:
@@ -114,6 +131,11 @@ class NestedRuns:
     def changes(self, call_id: str) -> int:
         """Return a number that grows with each change of the runs of a call."""
         return self._changes.get(call_id, 0)
+
+    def saying(self, call_id: str) -> str:
+        """Return the last line of what the newest run of a call is saying; empty while it says nothing."""
+        few = self._few.get(call_id)
+        return few[-1].saying.rstrip().rpartition("\n")[2] if few else ""
 
     def html(self, call_id: str, folds: Mapping[str, bool]) -> Html:
         """Return the runs of a call: each by itself, or a line about many."""

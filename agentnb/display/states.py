@@ -10,6 +10,7 @@ from agentnb.core.events import CompactionStarted, LimitReached, RetryScheduled
 from agentnb.core.messages import ToolResult
 from agentnb.core.rounds import INTERRUPTED, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound
 from agentnb.core.todos import has_open
+from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.display.labels import clean, counted, dollars, first_line, short_id
 from agentnb.errors import sentences
@@ -191,8 +192,7 @@ def steps_told(run: Run) -> str:
     """Return ``3 steps``; empty if the run works in rounds."""
     if run.rounds:
         return ""
-    count = sum(one.kind != "goto" for one in run.step_records.values())
-    return counted(count, "step") if count else ""
+    return counted(run.step_count, "step") if run.step_count else ""
 
 
 def has_ended(run: Run) -> bool:
@@ -247,7 +247,8 @@ class NextStep(NamedTuple):
 
 def next_step(run: Run) -> NextStep | None:
     """Return what to type to continue the run; None if it completed, is in progress, or was recorded by another product."""
-    return None if is_foreign(run) else _next_step(run)
+    is_over = run.status in ("limited", "cancelled", "stopped") and not continue_command(run)
+    return None if is_over or is_foreign(run) else _next_step(run)
 
 
 def _next_step(run: Run) -> NextStep | None:
@@ -267,9 +268,13 @@ def _next_step(run: Run) -> NextStep | None:
 
 
 def continue_command(run: Run) -> str:
-    """Return the line of a cell that continues the run, with its tools; of a workflow, that begins at its unfinished step."""
-    if step := step_to_rerun(run):
-        return clean(f"%%workflow --rerun-from {step}")
+    """Return the line of a cell that continues the run, with its tools; of a workflow, that begins at its unfinished step.
+
+    Empty if there is none: a task file, or a workflow that was stopped before its first step, is run again as a whole.
+    """
+    if works_in_steps(run):
+        step = step_to_rerun(run)
+        return clean(f"%%workflow --rerun-from {step}") if step else ""
     names = " ".join(run.own_tools)
     return clean(f"%%agent --continue -t {names if len(names) <= MAX_OF_TOOLS else 'TOOLS'}") if names else "%%agent --continue"
 

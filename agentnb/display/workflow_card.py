@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from agentnb.core.events import AnyEvent, RunStarted
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.work_state import StepRecord
 from agentnb.detect.run import Run
 from agentnb.display.form import Form
-from agentnb.display.labels import first_line
-from agentnb.display.markup import NOTHING, Html, joined, tag
+from agentnb.display.labels import clean, first_line
+from agentnb.display.markup import NOTHING, Html, tag
+from agentnb.display.nested import NestedRuns
 from agentnb.display.question import question_html
 from agentnb.display.step_list import has_steps, shown_records, step_html, step_lines, step_pieces
 from agentnb.display.workflow_graph import GraphPicture
@@ -21,7 +22,7 @@ from agentnb.workflow.logged import logged_workflow
 from agentnb.workflow.node_states import StepProgress, node_states
 
 MAX_PRINTED = 200
-"""Characters of the last line that a step has printed."""
+"""Characters of the last line that a step has printed or its agent is saying."""
 
 
 def graph_in(run: Run) -> Graph | None:
@@ -109,21 +110,34 @@ class LiveSteps:
         self._is_stale = False
         return self._graph
 
-    def pieces(self, form: Form, printed: Mapping[str, str], changes: Callable[[str], int]) -> dict[str, Html]:
+    def pieces(self, form: Form, printed: Mapping[str, str], nested: NestedRuns) -> dict[str, Html]:
         """Return the steps and their questions by their keys.
 
-        ``printed``: the end of what steps have printed, shown while they run; ``changes`` returns a number that grows with
-        each change of the runs nested in a step.
+        ``printed``: the end of what steps have printed, shown while they run; ``nested``: the runs nested in them.
         """
 
         def draw(record: StepRecord, status: str) -> Html:
-            before, version = self._drawn.get(record.id), changes(record.id)
+            before, version = self._drawn.get(record.id), nested.changes(record.id)
             if before is None or before[0] is not record or before[1:3] != (status, version):
                 before = self._drawn[record.id] = (record, status, version, step_html(record, status, form))
-            text = printed.get(record.id, "").rstrip() if record.status == "running" else ""
-            last = tag("div", "tool-printing", first_line(text.rpartition("\n")[2], MAX_PRINTED)) if text else NOTHING
-            return joined(before[3], last)
+            return before[3]
 
         drawn = step_pieces(self._run, draw)
         self._drawn = {path: one for path, one in self._drawn.items() if f"step:{path}" in drawn}
-        return with_questions(self._run, drawn, form)
+        found: dict[str, Html] = {}
+        for key, piece in drawn.items():
+            path = key.partition(":")[2]
+            found[key] = piece
+            if last := self._last_line(path, printed, nested):
+                found[f"last:{path}"] = last
+        return with_questions(self._run, found, form)
+
+    def _last_line(self, path: str, printed: Mapping[str, str], nested: NestedRuns) -> Html:
+        """Return the last line of what a step that runs has printed, or what its agent is saying: small, as it comes often."""
+        record = self._run.step_records.get(path)
+        if record is None or record.status != "running":
+            return NOTHING
+        text, kind = printed.get(path, "").rstrip().rpartition("\n")[2], "tool-printing"
+        if not text:
+            text, kind = nested.saying(path), "step-saying"
+        return tag("div", kind, first_line(clean(text), MAX_PRINTED)) if text.strip() else NOTHING

@@ -9,6 +9,7 @@ from typing import Any
 
 from agentnb.core.events import RunSuspended
 from agentnb.core.redaction import redact
+from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.display.finished import answer_html
 from agentnb.display.labels import clean, first_line
@@ -123,7 +124,7 @@ class CellRuns:
         except RunInterrupted as interrupt:
             if not interrupt.closed:
                 self.session.leave_foreground()
-            raise
+            raise _told_of(interrupt, live.run) from None
         if run.status == "failed":
             why = str(run.error) if run.error else "no reason given"
             where = f" in round {len(run.rounds)}" if run.rounds else ""
@@ -160,11 +161,21 @@ def _first_sentence(reason: str) -> str:
 def _raise_if_put_off(run: Run) -> None:
     """Raise if the person stopped the run, or suspended it until they answer."""
     if run.status == "cancelled":
-        raise RunInterrupted(closed=True)
+        raise _told_of(RunInterrupted(closed=True), run)
     last = run.events[-1] if run.is_suspended else None
     if isinstance(last, RunSuspended) and last.why == "asked":
         raise in_one_line(RunInterrupted(closed=True), f"KeyboardInterrupt: {WAITS}")
 
 
+def _told_of(interrupt: RunInterrupted, run: Run) -> RunInterrupted:
+    """Return the interrupt, which says how a workflow is continued; what it says of an agent's run it says by itself."""
+    if not (interrupt.closed and works_in_steps(run)):
+        return interrupt
+    command = continue_command(run)
+    again = f"Continue with {command}" if command else "To begin it again, run its cell again"
+    return in_one_line(interrupt, f"KeyboardInterrupt: the run was stopped and its log closed. {again}")
+
+
 def _what_next(out: str, run: Run) -> str:
-    return f"Its results so far are in {out}. Continue it with {continue_command(run)}"
+    command = continue_command(run)
+    return f"Its results so far are in {out}. {f'Continue it with {command}' if command else 'Run its cell again'}"

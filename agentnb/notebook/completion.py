@@ -23,14 +23,14 @@ from agentnb.notebook.commands.recover import RECOVER_OPTIONS
 from agentnb.notebook.commands.replay import replay_words_after
 from agentnb.notebook.commands.todos import CHANGES
 from agentnb.notebook.commands.traces import words_after
-from agentnb.notebook.names import output_names, tool_names
+from agentnb.notebook.names import input_names, output_names, tool_names
 from agentnb.policies.limits import ON_LIMIT
 from agentnb.policies.named import NAMED as POLICIES
 from agentnb.rerun.run_values import NAMES
 from agentnb.session.defaults import CHOICES, ON_STOP
 from agentnb.session.session import Session
 
-SHORT = {"-m": "--model", "-g": "--guidance", "-p": "--policy"}
+SHORT = {"-m": "--model", "-g": "--guidance", "-p": "--policy", "-i": "--inputs"}
 MAX_IDS = 20
 """Interrupted runs to offer: finding them means reading logs."""
 
@@ -77,6 +77,7 @@ def _cell_words(before: list[str], options: list[str], session: Session, variabl
         "--policy": lambda: list(POLICIES),
         "--history": lambda: [*HISTORIES, *_held(variables, _is_a(History))],
         "--output": lambda: output_names(variables),
+        "--inputs": lambda: input_names(variables),
         "--expect": lambda: [f'"{name}' for name in NAMES],
         "--on-limit": lambda: list(ON_LIMIT),
         "--on-stop": lambda: list(ON_STOP),

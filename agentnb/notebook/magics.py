@@ -131,7 +131,7 @@ class AgentMagics(Magics):
         prompt = (cell if options.raw else interpolate(cell, variables)).strip("\n")
         if not options.raw and (missed := near_misses(cell, variables)):
             print(f"{missed}. To send it without this note: --raw")
-        before = self.session.last_run() if options.go_on else None
+        before = self.session.conversation() if options.go_on else None
         foreground = None if options.background or options.dry else Foreground()
         with nullcontext() if foreground is None else foreground.own_interrupts():
             agent, note = self._agent(options, before)

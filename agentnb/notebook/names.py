@@ -20,6 +20,8 @@ from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool
 from agentnb.models.model import Model
 from agentnb.models.registry import is_model, why_no_model
 from agentnb.tools.function import as_tool
+from agentnb.workflow.given_inputs import EXAMPLE as INPUTS_EXAMPLE
+from agentnb.workflow.given_inputs import read_inputs
 
 BUILT_IN_TOOLS = {"ask_person": "agentnb.tools.ask_person"}
 """agentnb's own tools, with their modules: a run may have had one that this notebook has not imported yet."""
@@ -132,6 +134,32 @@ def find_output(name: str, variables: Mapping[str, Any]) -> Any:
     advice = near(name, [known for known in output_names(variables) if known != name])
     hint = f"{advice} Name a variable that holds a dataclass, another type, or a dict with a JSON Schema".strip()
     raise SettingsError(f"--output {name}: {what}", hint)
+
+
+def find_inputs(given: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs of a workflow by name: from the variable of this name, from JSON, or from a file of JSON or YAML.
+
+    Raises `SettingsError` for what holds none.
+    """
+    name = unquoted(given)
+    if not name.isidentifier():
+        return read_inputs(name or None)
+    value = variables.get(name)
+    if isinstance(value, dict) and _holds_inputs(value):
+        return dict(value)
+    what = f"The variable {name} holds no dict of names" if name in variables else f"There is no variable {name!r}"
+    advice = near(name, [known for known in input_names(variables) if known != name])
+    hint = f"{advice} Name a variable that holds a dict, or a file, or write JSON. {INPUTS_EXAMPLE}".strip()
+    raise SettingsError(f"--inputs {name}: {what}", hint)
+
+
+def input_names(variables: Mapping[str, Any]) -> list[str]:
+    """Return the names of dicts with names."""
+    return [name for name, value in variables.items() if not name.startswith("_") and value and _holds_inputs(value)]
+
+
+def _holds_inputs(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(key, str) for key in value)
 
 
 def output_names(variables: Mapping[str, Any]) -> list[str]:

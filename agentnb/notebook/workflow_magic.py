@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from contextlib import nullcontext
 from dataclasses import replace
@@ -9,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
-from IPython.core.magic import Magics, cell_magic, magics_class
+from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.detect.run import Run
@@ -18,7 +19,16 @@ from agentnb.notebook.cell_runs import Answer, cell_runs
 from agentnb.notebook.extension_options import chosen_extensions, extension_option
 from agentnb.notebook.limit_options import approve_option, run_option
 from agentnb.notebook.magic_errors import one_line_errors, parsed
-from agentnb.notebook.names import check_variable, find_agents, find_gates, find_model, find_tools, unquoted, words_of
+from agentnb.notebook.names import (
+    check_variable,
+    find_agents,
+    find_gates,
+    find_inputs,
+    find_model,
+    find_tools,
+    unquoted,
+    words_of,
+)
 from agentnb.rerun.expect import EXTENSION as EXPECT
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.orchestration import Orchestration
@@ -27,6 +37,10 @@ from agentnb.session.choice import choose_model
 from agentnb.session.defaults import ON_STOP
 from agentnb.session.session import Session
 from agentnb.workflow.workflow import Workflow
+
+_JSON = re.compile(r'\{\s*["}]')
+NO_FRAME = 1_000_000
+"""No frame is that deep: only the notebook's own variables are put into a line."""
 
 
 @magics_class
@@ -45,6 +59,13 @@ class WorkflowMagics(Magics):
     @argument("-m", "--model", metavar="MODEL", help="the model of agents that name none: provider:model, or a variable")
     @argument("-t", "--tools", metavar="TOOL", action="append", nargs="+", help="functions in the notebook, or lists of them")
     @argument("--prompt", metavar="TEXT", default="", help="what the agents are to work on; in quotation marks")
+    @argument(
+        "-i",
+        "--inputs",
+        metavar="NAME",
+        default="",
+        help="its inputs by name: a variable that holds a dict, JSON in quotation marks, or a file of JSON or YAML",
+    )
     @argument(
         "--gate",
         metavar="NAME",
@@ -72,14 +93,16 @@ class WorkflowMagics(Magics):
     )
     @argument("--background", action="store_true", help="return at once; watch and steer it with %%agent status, stop")
     @argument("--dry", action="store_true", help="check it and show its graph; run nothing")
+    @no_var_expand
     @cell_magic("workflow")  # type: ignore[arg-type]  # typed for functions, used on methods
     def workflow_cell(self, line: str, cell: str) -> Answer | Workflow | None:
         """Run the workflow that this cell declares in YAML, with agents and functions of the notebook.
 
-        The cell waits until it has ended, puts the run into ``run`` (or -o NAME), and its result is what the last step gave.
-        ``run.steps`` holds what each step gave. Agents come from its ``agents:``, or are variables of the notebook.
+        The cell waits until it has ended, puts the run into ``run`` (or -o NAME), and its result is what ``output:`` names, or
+        what the step that ran last gave. ``run.steps`` holds what each step gave. Agents come from its ``agents:``, or are
+        variables of the notebook.
         """
-        options = parsed(WorkflowMagics.workflow_cell, line, {})
+        options = self._options(line)
         out = check_variable(options.out)
         workflow = self._workflow(cell.replace("\r\n", "\n"), options)
         if options.dry:
@@ -92,10 +115,17 @@ class WorkflowMagics(Magics):
             print(note)
         earlier = self._earlier(options)
         prompt = unquoted(options.prompt) or ("" if earlier is None else earlier.prompt)
-        start = partial(self.session.start, orchestration, prompt)
+        start = partial(self.session.start, orchestration, workflow.prompt_of(prompt, options.inputs))
         run_options = RunOptions(foreground=foreground, approval_mode=options.approve)
         with nullcontext() if foreground is None else foreground.own_interrupts():
             return self._runs.run(start, out, run_options, on_stop=options.on_stop)
+
+    def _options(self, line: str) -> Namespace:
+        """Return the options, with ``{name}`` and ``$name`` replaced as in every magic, but in JSON left as they are."""
+        written = parsed(WorkflowMagics.workflow_cell, line, {}).inputs
+        options: Namespace = parsed(WorkflowMagics.workflow_cell, self.shell.var_expand(line, depth=NO_FRAME), {})
+        options.inputs = find_inputs(written if _JSON.match(unquoted(written)) else options.inputs, self.shell.user_ns)
+        return options
 
     def _workflow(self, text: str, options: Namespace) -> Workflow:
         if not text.strip():
@@ -103,7 +133,7 @@ class WorkflowMagics(Magics):
         variables = self.shell.user_ns
         agents = find_agents(variables)
         tools = find_tools(words_of(options.tools), variables)
-        found = Workflow.from_yaml(text + "\n", strict=options.strict, agents=agents, tools=tools)
+        found = Workflow.from_yaml(text + "\n", strict=options.strict, agents=agents, tools=tools, inputs=options.inputs)
         # A variable that happens to have the name of an agent of the file is not meant.
         return replace(found, agents={name: agent for name, agent in agents.items() if name not in found.spec.agents})
 
@@ -118,6 +148,7 @@ class WorkflowMagics(Magics):
             "model": find_model(name, self.shell.user_ns) if name else None,
             "agent_settings": {"gates": gates} if gates else None,
             "settings": {"extensions": extensions} if extensions else None,
+            "inputs": options.inputs,
             "budget": getattr(options, "budget", None),
             "rerun_from": unquoted(options.rerun_from) or None,
             "of": self._earlier(options),

@@ -24,7 +24,7 @@ from agentnb.models.recorded import RecordedModel
 from agentnb.policies.gates import Gate
 from agentnb.rerun.fork import RECORDED, pending_of
 from agentnb.rerun.variant import is_own
-from agentnb.runtime.approval import AnswerQuestion
+from agentnb.runtime.answerers import AnswerQuestion
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.run_options import RunOptions
 

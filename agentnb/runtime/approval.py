@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from agentnb.core.approvals import APPROVE, DENY, EDIT, NEVER, Decision, approval_schema, decision
 from agentnb.core.events import AnyEvent, QuestionAnswered, QuestionAsked, ToolAdmitted
@@ -14,12 +13,11 @@ from agentnb.core.questions import WaitingOnUser
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError
 from agentnb.policies.gates import Ask, as_copy
-from agentnb.runtime.elicitation import Approve, Elicitation, LeftOpen, Program, Unanswered
+from agentnb.runtime.answerers import AnswerQuestion, Approve, LeftOpen, Program, Unanswered
+from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.worker_calls import call_in_thread
 from agentnb.tools.tool import CallSync
 
-AnswerQuestion: TypeAlias = Callable[[WaitingOnUser], Any]
-"""Answers a question in the person's place; None declines. It may be async. A plain function is called in a thread."""
 NOT_ALLOWED = "The person did not allow it."
 NOBODY = "It needs the person's permission, and there is nobody to ask: no person is attached to this run."
 NEVER_ASKED = f"It needs the person's permission, and this run asks for none (approve={NEVER})."
@@ -84,7 +82,9 @@ class Approval:
         program: Program | None = None if self._approve is None else partial(self._decided, self._approve, call)
         asker = self._elicitation.asker(call.id)
         try:
-            return decision(await asker.ask_before(permission.question, permission.schema, program, permission.asked_as))
+            return decision(
+                await asker.ask_before(permission.question, permission.schema, program, permission.asked_as, may_wait=suspends)
+            )
         except NobodyToAsk:
             if not suspends:
                 return Decision(False, NOBODY)

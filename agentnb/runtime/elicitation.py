@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from contextvars import ContextVar, Token
 from functools import partial
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
 
-from agentnb.core.events import Event, QuestionAnswered, QuestionAsked, Warned
-from agentnb.core.messages import ToolCall, encodable
+from agentnb.core.events import QuestionAnswered, QuestionAsked, Warned
+from agentnb.core.messages import encodable
 from agentnb.core.questions import (
     KINDS,
     Answer,
@@ -26,37 +26,26 @@ from agentnb.core.questions import (
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError, near
 from agentnb.policies.gates.approval_mode import ApprovalMode
+from agentnb.runtime.answerers import Approve, LeftOpen, Program, value_of
 from agentnb.runtime.call_clock import CallClock
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.earlier_answers import EarlierAnswers
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.logged_questions import LoggedQuestions
 from agentnb.runtime.question_ids import QuestionIds
 from agentnb.runtime.threads import TICK, Work, running_loop
 from agentnb.tools.tool import Inside
 
 T = TypeVar("T")
+NOBODY = (
+    "There is nobody to ask: no person is attached to this run",
+    "Decide yourself and say what you assumed, or end and say what you need to know",
+)
 GRACE = 1.0
 """Seconds that a stop has to reach a nested run whose question was withdrawn."""
-Approve: TypeAlias = Callable[[ToolCall, Run], Any]
-"""Decides about a call: True, False, a reason why not, or other arguments as a dict; None leaves it to the person.
-
-It may be async. A plain function is called where plain tools run: in a notebook, on the main thread. It decides for nested
-runs too.
-"""
-Program: TypeAlias = Callable[[WaitingOnUser], Awaitable[Any]]
-"""A function that answers in the person's place: with a value, with None to leave the question to the person, or by raising
-`Declined`."""
 
 
-class LeftOpen(Exception):
-    """The run is being suspended: the question stays open, and nobody awaits its answer in this process."""
-
-
-class Unanswered(Declined):
-    """The function that answers in the person's place has failed."""
-
-
-class Elicitation:
+class Elicitation(LoggedQuestions):
     """The questions of one run, and the futures of their answers. Used on the run's event loop."""
 
     def __init__(
@@ -82,20 +71,19 @@ class Elicitation:
         self.approval_mode = approval_mode or ApprovalMode()
         self.around = parent
         """The call of another run that awaits this run: what is not shown at calls of this run is shown there."""
-        self._log = log
+        super().__init__(log)
         self._can_ask = can_ask
         self._answer = answer
         self._parent = parent if not (can_ask or answer) and parent is not None and parent.elicitation.has_anybody else None
         prefix = "" if parent is None else parent.names or f"{log.id[-8:]}-"
         self.ids: QuestionIds = QuestionIds(prefix, log.run.events, None if parent is None else parent.elicitation.ids)
-        self._given: dict[str, Answer] = {}
-        """Answers to questions that a suspended run asked, by id."""
         self._earlier: dict[str, EarlierAnswers] = {}
         """By the id of a call that is run again: what it asked in a process that died."""
         self._programs: set[asyncio.Task[None]] = set()
         self._clock = clock or Clock()
         self._open: dict[str, asyncio.Future[Answer]] = {}
-        self._failure: StoreError | None = None
+        self._may_wait: set[str] = set()
+        """Ids of the questions that may stay open when the run is suspended."""
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -107,21 +95,16 @@ class Elicitation:
         outer = current_call.get()
         return CallElicitor(self, call_id, outer if outer is not None and outer.is_of(self) else None)
 
-    def check(self) -> None:
-        """Raise the `StoreError` of a question that could not be logged: the tool that asked may have caught it."""
-        if self._failure is not None:
-            raise self._failure
-
     @property
     def has_anybody(self) -> bool:
         """Whether there is a person to answer, or a program in their place."""
-        return self._can_ask or self._answer is not None or self._parent is not None
+        parent = self._parent
+        return self._can_ask or self._answer is not None or (parent is not None and parent.elicitation.has_anybody)
 
     def check_anybody(self, program: Program | None = None) -> None:
         """Raise `NobodyToAsk` if the run has neither a person to answer, nor a program in their place."""
         if not (self.has_anybody or program):
-            what = "There is nobody to ask: no person is attached to this run"
-            raise NobodyToAsk(what, "Decide yourself and say what you assumed, or end and say what you need to know")
+            raise NobodyToAsk(*NOBODY)
 
     def open(
         self, kind: QuestionKind, message: str, schema: dict[str, Any], call_id: str, program: Program | None = None
@@ -165,10 +148,6 @@ class Elicitation:
         asked = left.next(question) if left else None
         return None if asked is None else Answer(asked.question.id, asked.answer, declined=asked.outcome == "declined")
 
-    def give(self, answers: Mapping[str, Any]) -> None:
-        """Take the answers to questions that the run asked before it was suspended, or its process died."""
-        self._given = {question_id: Answer(question_id, value) for question_id, value in answers.items()}
-
     def reopen(self, question: WaitingOnUser, program: Program | None = None) -> str:
         """Open a question again that is logged as open, and return its id."""
         given = self._given.pop(question.id, None)
@@ -184,19 +163,6 @@ class Elicitation:
         self._given[again.id] = given._replace(question_id=again.id)
         self.keep_open(again)
         return self.reopen(again, program)
-
-    @property
-    def given(self) -> Mapping[str, Any]:
-        """The answers to questions of a suspended run that nothing has taken yet, by the ids of the questions."""
-        return {question_id: answer.value for question_id, answer in self._given.items()}
-
-    def has_answer(self, question_id: str) -> bool:
-        """Return whether the answer was given when the run was resumed."""
-        return question_id in self._given
-
-    def is_open(self, question_id: str) -> bool:
-        """Return whether the log has this question as open."""
-        return any(question.id == question_id for question in self._log.run.waiting)
 
     async def answer(self, question_id: str) -> Answer:
         """Wait for the answer to an open question and return it."""
@@ -236,6 +202,24 @@ class Elicitation:
         if question_id not in self._open and self.is_open(question_id):
             self._emit(QuestionAnswered, question_id=question_id, withdrawn=True)
 
+    def may_wait(self, question_id: str) -> None:
+        """Let this question stay open when nobody is here any more."""
+        self._may_wait.add(question_id)
+
+    def leave(self) -> None:
+        """Ask nobody any more. Open questions that may wait for somebody stay open; who asks another gets `NobodyToAsk`."""
+        self._can_ask = False
+        for question_id in tuple(self._open):
+            self._leave(question_id)
+
+    def _leave(self, question_id: str) -> None:
+        if question_id in self._may_wait:
+            self.leave_open(question_id)
+        elif (future := self._open.pop(question_id, None)) is not None and not future.done():
+            future.set_exception(NobodyToAsk(*NOBODY))
+            self._clock.release()
+            self.withdraw_logged(question_id)
+
     def leave_open(self, question_id: str) -> None:
         """Await the answer to an open question no longer: whoever does gets `LeftOpen`. No-op if it was answered."""
         future = self._open.pop(question_id, None)
@@ -256,6 +240,9 @@ class Elicitation:
                 answer = await self._forwarded(self._parent, question)
         except Declined:
             pass
+        except (NobodyToAsk, LeftOpen):  # the parent run's person has left
+            self._leave(question.id)
+            return
         except GeneratorExit:
             raise
         except BaseException as error:  # whatever it raises, the question must not stay open for ever
@@ -271,20 +258,13 @@ class Elicitation:
     async def _forwarded(self, parent: CallElicitor, question: WaitingOnUser) -> Answer:
         """Return the answer of the parent run's person; raises `Declined` if the call that awaits this run has ended."""
         try:
-            return await parent.forward(question)
+            return await parent.forward(question, may_wait=question.id in self._may_wait)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
             await asyncio.sleep(GRACE)  # a stop of the parent run comes here too, and should not find this run going on
             raise Declined("The call that awaited this run has ended") from None
-
-    def _emit(self, kind: type[Event], **fields: Any) -> None:
-        try:
-            self._log.emit(kind, **fields)
-        except StoreError as error:
-            self._failure = error
-            raise
 
 
 class CallElicitor(CallClock):
@@ -329,9 +309,9 @@ class CallElicitor(CallClock):
         """Ask and await the answer, on any event loop."""
         return await self._on_loop(self._ask(message, schema, kind))
 
-    async def forward(self, question: WaitingOnUser) -> Answer:
-        """Ask the person this question of a run that the call awaits, on any event loop."""
-        return await self._on_loop(self._forward(question))
+    async def forward(self, question: WaitingOnUser, *, may_wait: bool) -> Answer:
+        """Ask the person this question of a run that the call awaits, on any event loop; ``may_wait`` as in `ask_before`."""
+        return await self._on_loop(self._forward(question, may_wait=may_wait))
 
     def printed(self, text: str) -> bool:
         """Keep what the call prints with the call, from any thread; False if it belongs elsewhere."""
@@ -391,22 +371,24 @@ class CallElicitor(CallClock):
         program: Program | None,
         asked_as: str = "",
         kind: QuestionKind = "approval",
+        *,
+        may_wait: bool = True,
     ) -> Any:
         """Ask what may wait for days, such as whether the call may run, and await the answer.
 
         ``program`` is asked before the person; ``asked_as``: the id of the question if it was logged before the run was
-        suspended, or its process died.
+        suspended, or its process died; ``may_wait``: the question may stay open, then `LeftOpen` is raised.
         """
         is_open, is_answered = self.elicitation.is_open(asked_as), self.elicitation.has_answer(asked_as)
         if not (is_open or is_answered):
-            return await self._ask(message, schema, kind, program)
+            return await self._ask(message, schema, kind, program, may_wait=may_wait)
         if not is_answered:
             self.elicitation.check_anybody(program)
         question = WaitingOnUser(kind, message, schema, asked_as, self._call_id)
         again = self.elicitation.reopen if is_open else self.elicitation.ask_again
         with self.stopped():
-            answer = await self._answer(partial(again, question, program))
-        return _value(answer)
+            answer = await self._answer(partial(again, question, program), may_wait=may_wait)
+        return value_of(answer)
 
     def leave_open(self, message: str, schema: dict[str, Any], asked_as: str = "", kind: QuestionKind = "approval") -> None:
         """Log the question, such as whether the call may run, for an answer after the run was suspended."""
@@ -414,7 +396,13 @@ class CallElicitor(CallClock):
             self.elicitation.open(kind, encodable(message), schema, self._call_id)
 
     async def _ask(
-        self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, program: Program | None = None
+        self,
+        message: str,
+        schema: dict[str, Any] | None,
+        kind: QuestionKind,
+        program: Program | None = None,
+        *,
+        may_wait: bool = False,
     ) -> Any:
         if not self.elicitation.has_earlier(self._call_id):
             self.elicitation.check_anybody(program)
@@ -427,37 +415,33 @@ class CallElicitor(CallClock):
             text = encodable(message)
             given = self.elicitation.earlier(WaitingOnUser(kind, text, plain, "", self._call_id))
             if given is not None:
-                return _value(given)
+                return value_of(given)
             self.elicitation.check_anybody(program)
-            answer = await self._answer(lambda: self.elicitation.open(kind, text, plain, self._call_id, program))
-        return _value(answer)
+            opened = partial(self.elicitation.open, kind, text, plain, self._call_id, program)
+            answer = await self._answer(opened, may_wait=may_wait)
+        return value_of(answer)
 
-    async def _forward(self, question: WaitingOnUser) -> Answer:
+    async def _forward(self, question: WaitingOnUser, *, may_wait: bool) -> Answer:
         self.elicitation.check_anybody()
         with self.stopped():
             here = replace(question, call_id=self._call_id)
-            again = self.elicitation.is_open(here.id)  # the run was suspended with it
-            return await self._answer(partial(self.elicitation.reopen if again else self.elicitation.open_question, here))
+            again = self.elicitation.is_open(here.id)  # it was left open when both runs were suspended
+            opened = self.elicitation.reopen if again else self.elicitation.open_question
+            return await self._answer(partial(opened, here), may_wait=may_wait)
 
-    async def _answer(self, open_question: Callable[[], str]) -> Answer:
+    async def _answer(self, open_question: Callable[[], str], *, may_wait: bool = False) -> Answer:
         """Open a question and wait for its answer. The question is withdrawn if that is cancelled."""
         if self._over:
             raise asyncio.CancelledError("The call has ended")
         question_id = open_question()
+        if may_wait:
+            self.elicitation.may_wait(question_id)
         self._open = (*self._open, question_id)
         try:
             return await self.elicitation.answer(question_id)
         finally:
             self._open = tuple(one for one in self._open if one != question_id)
             self.elicitation.withdraw(question_id)
-
-
-def _value(answer: Answer) -> Any:
-    if answer.failed:
-        raise Unanswered("The answer could not be obtained", "Go on without it and say what you assumed")
-    if answer.declined:
-        raise Declined("The person gave no answer", "Go on without it and say what you assumed")
-    return answer.value
 
 
 current_call: ContextVar[CallElicitor | None] = ContextVar("current_call", default=None)

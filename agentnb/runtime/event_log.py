@@ -79,7 +79,10 @@ class EventLog:
     def totals(self) -> Totals | None:
         """Return what the events so far add up to, for the end of a log whose writer knows its size; None for any other."""
         size = getattr(self._writer, "size", None)
-        return None if size is None else Totals(size, len(self.run.rounds), self.run.usage, self.run.times_recovered)
+        if size is None:
+            return None
+        run = self.run
+        return Totals(size, len(run.rounds), run.usage, run.times_recovered, run.step_count)
 
     def emit(self, kind: type[AnEvent], **fields: Any) -> AnEvent:
         """Make an event of this kind and append it. Return it as logged, redacted.

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
-from agentnb.runtime.approval import AnswerQuestion
+from agentnb.runtime.answerers import AnswerQuestion, Approve
 from agentnb.runtime.budget import Spending
-from agentnb.runtime.elicitation import Approve
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.threads import LoopThread

@@ -14,6 +14,7 @@ from agentnb.core.approvals import AUTO
 from agentnb.core.events import SCHEMA, RunRecovered
 from agentnb.core.inbox import Inbox
 from agentnb.core.log import Watcher, Writer
+from agentnb.detect.agent_runs import how_to_continue
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.gates.approval_mode import SETTING, ApprovalMode
@@ -44,7 +45,7 @@ def new_run_id() -> str:
 def check_resumable(run: Run, options: RunOptions) -> None:
     """Raise `SettingsError` if the run has ended, or for options that only a new run can have."""
     if not run.should_continue:
-        raise SettingsError(f"Run {run.id} has ended ({run.status})", "Continue its conversation: %%agent --continue")
+        raise SettingsError(f"Run {run.id} has ended ({run.status})", how_to_continue(run))
     for name in ("continue_from", "board", "parent_id", "parent", "run_id"):
         if getattr(options, name) is not None:
             raise SettingsError(f"{name} has no meaning for a run that is resumed", "Leave it out: its own log is continued")

@@ -10,6 +10,7 @@ from typing import Any
 from agentnb.core.approvals import waiting_for_approval
 from agentnb.core.inbox import Inbox
 from agentnb.core.questions import Answer, Answerer, WaitingOnUser, answer_in_words, checked_answer
+from agentnb.detect.agent_runs import how_to_continue, works_in_steps
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.runtime.foreground import Foreground
@@ -83,6 +84,10 @@ class LiveRun:
         self._answered.update(left)
         self._put("suspend", "nobody_here" if nobody_here else "asked")
 
+    def leave(self) -> None:
+        """Say that nobody is here any more to answer a run in steps: it is suspended where it has to wait for an answer."""
+        self._put("suspend", "nobody_here")
+
     def say(self, text: str) -> None:
         """Send the model a message, which it reads in the next round. Raises `SettingsError` if it is blank."""
         if not text.strip():
@@ -131,7 +136,8 @@ class LiveRun:
 
     def _put(self, name: Any, text: str = "") -> None:
         if self.done:
-            raise SettingsError(f"Run {self.run_id} has ended ({self.run.stop_reason})", "Continue with %%agent --continue")
+            hint = how_to_continue(self.run) if works_in_steps(self.run) else "Continue with %%agent --continue"
+            raise SettingsError(f"Run {self.run_id} has ended ({self.run.stop_reason})", hint)
         self._inbox.put(name, text)
 
     def _question(self, question_id: str | None) -> WaitingOnUser:

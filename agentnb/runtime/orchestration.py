@@ -121,7 +121,14 @@ class _Pending:
         clock = launch.clock(self._what.max_seconds)
         elicitation = launch.elicitation(clock, can_ask=can_ask)
         elicitation.give(launch.options.answers or {})
-        lifecycle = Lifecycle(launch.log, launch.inbox, clock=clock, budget=launch.budget, on_answer=elicitation.take)
+        lifecycle = Lifecycle(
+            launch.log,
+            launch.inbox,
+            clock=clock,
+            budget=launch.budget,
+            on_answer=elicitation.take,
+            on_suspend=lambda why: elicitation.leave(),
+        )
         return lifecycle, self._what.make(lifecycle, elicitation)
 
     def _started(self, prompt: str) -> RunStarted:

@@ -11,9 +11,8 @@ from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.gates.approval_mode import ApprovalMode
-from agentnb.runtime.approval import AnswerQuestion
+from agentnb.runtime.answerers import AnswerQuestion, Approve
 from agentnb.runtime.budget import SPENDING, Spending
-from agentnb.runtime.elicitation import Approve
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.threads import LoopThread

@@ -25,8 +25,9 @@ def progress_watcher(run: Run, run_id: str) -> Watcher | None:
 
 
 def progress_text(run: Run) -> str:
-    """Return how far the run has come: its round, the calls that run, its todos and its cost."""
-    pieces = [f"{run.agent}: round {len(run.rounds)}"]
+    """Return how far the run has come: its round or step, the calls that run, its todos and its cost."""
+    in_steps = run.kind != "agent" and not run.rounds
+    pieces = [f"{run.agent}: {f'step {run.step_count}' if in_steps else f'round {len(run.rounds)}'}"]
     records = run.rounds[-1].records if run.rounds else ()
     running = [_printable(record.call.name) for record in records if record.result is None]
     pieces += [", ".join(running)] if running else []

@@ -17,9 +17,8 @@ from agentnb.errors import SettingsError, StoreError
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
-from agentnb.runtime.approval import AnswerQuestion
+from agentnb.runtime.answerers import AnswerQuestion, Approve
 from agentnb.runtime.budget import OWN
-from agentnb.runtime.elicitation import Approve
 from agentnb.runtime.host import current_host
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.orchestration import Orchestration
@@ -36,6 +35,7 @@ async def recover(
     gates: Iterable[Gate] = (),
     model: str | Model | None = None,
     agent: Agent | Orchestration | None = None,
+    agents: Mapping[str, Agent] | None = None,
     store: Store | None = None,
     watch: Watcher | None = None,
     work_dir: str | Path | None = None,
@@ -46,21 +46,22 @@ async def recover(
 ) -> Run:
     """Resume an interrupted or suspended run where it stands, append to its log, and return the whole run when it has ended.
 
-    ``run``: a loaded run, its id, or the path of its log. ``tools`` and ``gates``: the functions it had; ``model``: its
-    model, if that cannot be made from its name. Or ``agent``: the agent to resume it with, whatever its log says, or the
-    `Orchestration` that made a run of another kind. ``store``: where its log is, by default `.agentnb/runs`; ``work_dir``:
-    where its tools work, by default the current folder. ``approve`` and ``answer`` decide and answer in your place, as for
-    `Agent.run`, and a word as ``approve`` replaces the approval mode that it had; ``answers``: those to the questions that its
-    gates, steps and nested runs left open, by their ids in ``run.waiting``; ``suspend``: suspend it again where a question
-    needs an answer. Tool calls that have ended are not made again; a call that was cut off is reported to the model as
-    interrupted, unless its tool is ``repeatable``. Raises `StoreError` if the log is missing or still being written,
-    `SettingsError` if the run has ended, or if a tool, a gate or the model is missing.
+    ``run``: a loaded run, its id, or the path of its log. ``tools`` and ``gates``: the functions it had; ``agents``: those
+    that a workflow had from Python, by name; ``model``: its model, if that cannot be made from its name. Or ``agent``: the
+    agent to resume it with, whatever its log says, or the `Orchestration` that made a run of another kind. ``store``: where
+    its log is, by default `.agentnb/runs`; ``work_dir``: where its tools work, by default the current folder. ``approve``
+    and ``answer`` decide and answer in your place, as for `Agent.run`, and a word as ``approve`` replaces the approval mode
+    that it had; ``answers``: those to the questions that its gates, steps and nested runs left open, by their ids in
+    ``run.waiting``; ``suspend``: suspend it again where a question needs an answer. Tool calls that have ended are not made
+    again; a call that was cut off is reported to the model as interrupted, unless its tool is ``repeatable``. Raises
+    `StoreError` if the log is missing or still being written, `SettingsError` if the run has ended, or if a tool, a gate, an
+    agent or the model is missing.
     """
     _check_agent(agent)
     can_ask = current_host.get().can_ask
     people: Any = {"can_ask": can_ask, "approve": approve, "answer": answer, "answers": answers, "suspend": suspend}
     options = RunOptions(watch=watch, work_dir=work_dir, **people)
-    live = begin_recovery(run, options, tools=tools, gates=gates, model=model, agent=agent, store=store)
+    live = begin_recovery(run, options, tools=tools, gates=gates, model=model, agent=agent, agents=agents, store=store)
     try:
         return await live
     except asyncio.CancelledError:
@@ -76,6 +77,7 @@ def begin_recovery(
     gates: Iterable[Gate] = (),
     model: str | Model | None = None,
     agent: Agent | Orchestration | None = None,
+    agents: Mapping[str, Agent] | None = None,
     store: Store | None = None,
 ) -> LiveRun:
     """Resume an interrupted or suspended run in the background, and return a handle on it at once; see `recover`.
@@ -85,17 +87,24 @@ def begin_recovery(
     place, run_id = place_of(run, store)
     writer, found = place.reopen(run_id)
     try:
-        chosen = agent or _made_again(found, tools=tools, gates=gates, model=model)
+        chosen = agent or _made_again(found, tools=tools, gates=gates, model=model, agents=agents)
         return chosen.resume(found, writer, replace(options, store=place))
     except BaseException:
         writer.close()
         raise
 
 
-def _made_again(run: Run, *, tools: Iterable[Any], gates: Iterable[Gate], model: str | Model | None) -> Agent | Orchestration:
+def _made_again(
+    run: Run,
+    *,
+    tools: Iterable[Any],
+    gates: Iterable[Gate],
+    model: str | Model | None,
+    agents: Mapping[str, Agent] | None = None,
+) -> Agent | Orchestration:
     """Return what made the run, from its log."""
     if is_workflow(run):
-        return workflow_again(run, tools=tools, gates=gates, model=model)
+        return workflow_again(run, tools=tools, gates=gates, model=model, agents=agents)
     return agent_of(run, tools=tools, gates=gates, model=model)
 
 

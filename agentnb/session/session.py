@@ -13,6 +13,7 @@ from typing import Any
 from agentnb.agent.agent import Agent
 from agentnb.core.request import Request
 from agentnb.core.todos import Todo
+from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, TraceError, near
 from agentnb.guidance import BUILT_IN, GuidanceSet, find_set
@@ -270,7 +271,7 @@ class Session:
         return waiting[-1]
 
     def last_run(self) -> Run:
-        """Return the run that ``--continue`` continues: the last loaded one, or else the newest.
+        """Return the last loaded run, or else the newest.
 
         Raises `SettingsError` if there is none, or if it has not ended.
         """
@@ -282,6 +283,12 @@ class Session:
         if not begun[-1].done:
             raise SettingsError(f"Run {begun[-1].run.id} is still running", "Wait for it, or end it: %agent stop")
         return begun[-1].run
+
+    def conversation(self) -> Run:
+        """Return the run that ``--continue`` continues, which is the last; raises `SettingsError` for that of a workflow."""
+        run = self.last_run()
+        check_of_agent(run, "it has no conversation to continue")
+        return run
 
     def _instead_of_continuing(self) -> str:
         """Return what to type where this kernel has no run: the newest run in the store may have been interrupted."""

@@ -12,7 +12,7 @@ from agentnb.traces.folder_cache import HOME, Stamp, made_by, made_of, make_home
 from agentnb.traces.summaries import RunSummary
 from agentnb.traces.writing import write_whole
 
-LAYOUT = 1
+LAYOUT = 2
 """Changes when the file changes its meaning."""
 MANY = 50
 """Summaries that must be new for the file to be written: reading fewer takes less time than writing it."""

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from agentnb.core.events import AnyEvent
 from agentnb.core.well_formed import check_events
 from agentnb.core.wire import TooDeep, decode_log
+from agentnb.detect.agent_runs import how_to_continue, works_in_steps
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, TraceError, near
 from agentnb.traces.folder_cache import stamp_of
@@ -280,10 +281,9 @@ def _run_of(events: list[AnyEvent], source: str, fold: Fold[AnyRun]) -> AnyRun:
 
 def _resumable(run: Run) -> Run:
     if not run.should_continue:
-        raise SettingsError(
-            f"Run {run.id} has ended ({run.stop_reason}): there is nothing to recover",
-            f"Continue its conversation: %agent load {run.id}, then %%agent --continue",
-        )
+        again = f"Continue its conversation: %agent load {run.id}, then %%agent --continue"
+        hint = how_to_continue(run) if works_in_steps(run) else again
+        raise SettingsError(f"Run {run.id} has ended ({run.stop_reason}): there is nothing to recover", hint)
     return run
 
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 import msgspec
 
-from agentnb.core.events import Origin, RunFinished
+from agentnb.core.events import Origin, RunFinished, Totals
 from agentnb.core.messages import Message
 from agentnb.core.usage import NOTHING_USED, UNKNOWN, Usage, counts
 from agentnb.core.wire import TooDeep, decode
@@ -49,6 +49,10 @@ class RunSummary(NamedTuple):
     """The notebook it was started from, if that is known."""
     foreign: bool = False
     """Whether another product recorded it: no command of agentnb resumes or answers it."""
+    kind: str = "agent"
+    """``workflow`` if it works in steps."""
+    steps: int = 0
+    """Steps that began or were skipped; jumps are none."""
 
     @property
     def can_be_recovered(self) -> bool:
@@ -74,12 +78,20 @@ class _Started(msgspec.Struct, tag="run_started", tag_field="kind", gc=False):
     tags: tuple[str, ...] = ()
     notebook: str = ""
     origin: Origin | None = None
+    run_kind: str = "agent"
 
 
 class _Reply(msgspec.Struct, gc=False):
     """The part of a `ModelReplied` event needed here."""
 
     usage: Usage = UNKNOWN
+
+
+class _Step(msgspec.Struct, gc=False):
+    """The part of a `StepStarted` or `StepSkipped` event needed here."""
+
+    step: str
+    step_kind: str = ""
 
 
 class _Summary(msgspec.Struct, gc=False):
@@ -111,8 +123,10 @@ _DECODERS: dict[bytes, msgspec.json.Decoder[Any]] = {
 }
 """How to read the usage of a model call, by the beginnings of the lines that hold one."""
 _ROUND, _RECOVERED = b'{"kind":"round_started"', b'{"kind":"run_recovered"'
+_STEPS = (b'{"kind":"step_started"', b'{"kind":"step_skipped"', b'{"kind":"step_finished"')
+_step = msgspec.json.Decoder(_Step)
 _WIDTH = len(b'{"kind":"model_rep')
-_COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _RECOVERED)}
+_COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _RECOVERED, *_STEPS)}
 """The beginnings of the lines that are counted, by their first bytes: one look-up tells that most lines are not."""
 _TAIL = 4_096
 """Bytes in which the last line of a log is, if it is the end of its run."""
@@ -148,7 +162,10 @@ def _summary_of_ends(file: BinaryIO) -> RunSummary | None:
     totals = finished.totals if finished is not None else None
     if finished is None or totals is None or totals.size != begin:
         return None
-    return _summary(_start(first), finished, totals.rounds, totals.usage, totals.recovered)
+    started = _start(first)
+    if not totals.steps and started.run_kind != "agent":  # perhaps of a version that counted none
+        return None
+    return _summary(started, finished, totals)
 
 
 def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
@@ -160,6 +177,7 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
     started = _start(next(rest, b""))
     used: Usage | None = None
     last, rounds, recovered = b"", 0, 0
+    steps: set[str] = set()
     counted = _COUNTED.get
     for line in rest:
         beginning = counted(line[:_WIDTH])
@@ -171,32 +189,36 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
             rounds += 1
         elif beginning is _RECOVERED:
             recovered += 1
+        elif beginning in _STEPS:
+            steps |= _steps(line)
         elif (found := _usage(beginning, line)) is not None:
             used = found if used is None else used + found
     if last.startswith(_SUSPENDED) and last.endswith(b"\n"):
         without_end = "waiting_on_user"
-    return _summary(started, _end(last), rounds, NOTHING_USED if used is None else used, recovered, without_end)
+    totals = Totals(0, rounds, NOTHING_USED if used is None else used, recovered, len(steps))
+    return _summary(started, _end(last), totals, without_end)
 
 
-def _summary(
-    started: _Started, finished: RunFinished | None, rounds: int, used: Usage, recovered: int, without_end: str = ""
-) -> RunSummary:
+def _summary(started: _Started, finished: RunFinished | None, totals: Totals, without_end: str = "") -> RunSummary:
+    used = totals.usage
     return RunSummary(
         started.run_id,
         started.at,
         finished.status if finished else without_end,
         finished.stop_reason if finished else without_end,
-        rounds,
+        totals.rounds,
         finished.seconds if finished else None,
         started.model,
         started.prompt.text,
         None if used.input is None and used.output is None else (used.input or 0) + (used.output or 0),
         used.cost,
-        recovered,
+        totals.recovered,
         started.parent_id,
         tags=started.tags,
         notebook=started.notebook,
         foreign=started.origin is not None,
+        kind=started.run_kind,
+        steps=totals.steps,
     )
 
 
@@ -249,3 +271,14 @@ def _usage(beginning: bytes, line: bytes) -> Usage | None:
         return UNKNOWN if line.endswith(b"\n") else None  # without a torn line, the run is read
     kind, used = type(found), cast("Usage", found.usage)
     return used if kind is _Reply or kind is _Summary or counts(used, found.error) else None
+
+
+def _steps(line: bytes) -> set[str]:
+    """Return the path of the step that this event is about; none if it cannot be read, or the step is a jump."""
+    try:
+        found = _step.decode(line)
+    except RecursionError as error:
+        raise TooDeep from error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return set()
+    return set() if found.step_kind == "goto" else {found.step}

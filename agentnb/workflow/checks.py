@@ -34,6 +34,16 @@ def check_workflow(
     FlowChecks(tree, checks.reads, places, problems).check()
 
 
+def check_made_in_python(spec: WorkflowSpec, agents: Collection[str]) -> None:
+    """Raise `WorkflowProblems` with all that is wrong with where the steps lead and which agents they name.
+
+    For a workflow whose steps were made in Python, and not read from a text.
+    """
+    problems = Problems()
+    check_workflow(spec, Places(), problems, agents=agents)
+    problems.check()
+
+
 def _check_names(
     located: Located,
     tree: StepTree,
@@ -48,7 +58,9 @@ def _check_names(
     if isinstance(step, AgentStep):
         known = [*spec.agents, *(name for name in agents if name not in spec.agents)]
         if step.agent not in known:
-            hint = near(step.agent, known) or "Declare it under agents:, or pass an Agent of that name"
+            hint = (
+                near(step.agent, known) or f'Declare it (agents:), or give it in Python: agents={{"{step.agent}": Agent(...)}}'
+            )
             problems.add(places.line(step.path, "name", step.line), f'{where}: agent "{step.agent}" not found in agents', hint)
         if isinstance(step.context, tuple):
             seen = {**tree.beside(located), **tree.in_no_block} if located.blocks else tree.in_no_block

@@ -27,6 +27,15 @@ class NestedFile(NamedTuple):
     """The `WorkflowSpec` or `TaskFile`, if nothing is wrong with it."""
 
 
+def path_of(name: str | Path) -> Path:
+    """Return the path, with ``~`` replaced by the home folder."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:
+        user = Path(name).parts[0]
+        raise SettingsError(f"There is no user {user}, so no home folder", "Write ./~NAME for a file") from error
+
+
 def file_text(path: Path) -> str:
     """Return the text of a file; raise `SettingsError` if it is missing or no text."""
     if not path.is_file():

@@ -16,7 +16,7 @@ class Problem:
     """What is wrong, or doubtful, at one line of a file."""
 
     line: int
-    """From 1."""
+    """From 1; 0 for what was made in Python, and stands in no line."""
     message: str
     hint: str = ""
     """What to write instead."""
@@ -26,8 +26,10 @@ class Problem:
     """A fixed word for what can be looked for in a program, such as ``W_DEFERRED_CONDITION``."""
 
     def __str__(self) -> str:
-        where = f"{self.source}:{self.line}" if self.source else f"line {self.line}"
-        return f"{where}: {sentences(f'{self.code} {self.message}' if self.code else self.message, self.hint)}"
+        told = sentences(f"{self.code} {self.message}" if self.code else self.message, self.hint)
+        if not self.line:
+            return f"{self.source}: {told}" if self.source else told
+        return f"{self.source}:{self.line}: {told}" if self.source else f"line {self.line}: {told}"
 
 
 @dataclass(slots=True)

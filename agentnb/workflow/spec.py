@@ -22,7 +22,7 @@ END = "end"
 """The target of a goto that ends the workflow."""
 
 
-def _key(name: str | None) -> dict[str, Any]:
+def written_as(name: str | None) -> dict[str, Any]:
     """Return the metadata of a field whose key in the form is called otherwise; None if the form does not have it."""
     return {"key": name}
 
@@ -58,9 +58,9 @@ class Retry:
 class OnError:
     """What happens when a step has failed and is not tried again. Exactly one of its fields is given; else the run fails."""
 
-    continue_with: Any = field(default=None, metadata=_key("continue"))
+    continue_with: Any = field(default=None, metadata=written_as("continue"))
     """The step counts as completed, with this output."""
-    continues: bool = field(default=False, metadata=_key(None))
+    continues: bool = field(default=False, metadata=written_as(None))
     """Whether ``continue_with`` was given; None may be what it continues with."""
     goto: str | int | None = None
     """The id, or the place in the top-level list, of the step to continue at."""
@@ -73,9 +73,9 @@ class StepSpec:
     kind: ClassVar[str] = ""
     id: str
     """Unique in the workflow; by default the name of the agent or tool, or the kind with a number."""
-    path: str = field(metadata=_key(None))
+    path: str = field(metadata=written_as(None))
     """The ids of the blocks around the step and its own, joined with ``/``."""
-    line: int = field(default=0, metadata=_key(None))
+    line: int = field(default=0, metadata=written_as(None))
     """Where the step is declared, from 1; 0 if it was not read from a text."""
     end: bool = False
     """Whether the workflow ends after this step."""
@@ -90,7 +90,7 @@ class AgentStep(StepSpec):
     """An agent works on the prompt of the workflow, or on one of its own."""
 
     kind: ClassVar[str] = "agent"
-    agent: str = field(metadata=_key("name"))
+    agent: str = field(metadata=written_as("name"))
     """``name`` in the form: one of ``agents``, or of the agents that are passed in Python."""
     prompt: str | None = None
     """Instead of the prompt of the workflow; may hold templates."""
@@ -104,8 +104,8 @@ class ConditionStep(StepSpec):
     kind: ClassVar[str] = "condition"
     condition: str
     """A template whose value is true or false."""
-    true_: tuple[Step, ...] = field(default=(), metadata=_key("true"))
-    false_: tuple[Step, ...] = field(default=(), metadata=_key("false"))
+    true_: tuple[Step, ...] = field(default=(), metadata=written_as("true"))
+    false_: tuple[Step, ...] = field(default=(), metadata=written_as("false"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class GotoStep(StepSpec):
     """Continues at another step of the top-level list: forward, or back, which is a loop."""
 
     kind: ClassVar[str] = "goto"
-    target: str | int = field(metadata=_key("goto"))
+    target: str | int = field(metadata=written_as("goto"))
     """An id, a place in the top-level list from 0, or `END`."""
 
 
@@ -132,7 +132,7 @@ class ToolStep(StepSpec):
     """Calls a tool."""
 
     kind: ClassVar[str] = "tool"
-    tool: str = field(metadata=_key("name"))
+    tool: str = field(metadata=written_as("name"))
     args: Mapping[str, Any] = field(default_factory=dict)
     """Plain data; its texts may hold templates. A text that is exactly one template keeps the type of its value."""
 
@@ -184,8 +184,8 @@ KINDS: dict[str, type[StepSpec]] = {
 class AgentSpec:
     """An agent as a workflow declares it. What it leaves out is as in `agentnb.Agent`."""
 
-    name: str = field(metadata=_key(None))
-    line: int = field(default=0, metadata=_key(None))
+    name: str = field(metadata=written_as(None))
+    line: int = field(default=0, metadata=written_as(None))
     model: str | None = None
     """``provider:model``; by default the model that the workflow is run with."""
     instruction: str = ""
@@ -216,11 +216,11 @@ class WorkflowSpec:
     output: tuple[str, ...] = ()
     """What the run gives: ids of steps, or templates, of which the first whose steps have run counts. By default it is what the
     step that ran last gave."""
-    source: str = field(default="", metadata=_key(None))
+    source: str = field(default="", metadata=written_as(None))
     """The file that it was read from; relative files are looked up beside it."""
-    text: str = field(default="", metadata=_key(None))
+    text: str = field(default="", metadata=written_as(None))
     """The YAML."""
-    warnings: tuple[Problem, ...] = field(default=(), metadata=_key(None))
+    warnings: tuple[Problem, ...] = field(default=(), metadata=written_as(None))
     """What is doubtful in it, though it can run."""
-    nested: Mapping[str, Any] = field(default_factory=dict, metadata=_key(None), repr=False)
+    nested: Mapping[str, Any] = field(default_factory=dict, metadata=written_as(None), repr=False)
     """What the files that it runs declare, by the paths of their steps; empty if these were not read with it."""

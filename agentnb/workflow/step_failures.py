@@ -31,6 +31,13 @@ FINAL = "final"
 """The word in a log for a failure that no other attempt could mend, or is to mend."""
 
 
+_OF_AGENTS = (
+    (re.compile(r"(?i)\bcontinue with (?:%%agent )?--continue"), "run the step again"),
+    (re.compile(r"(?i):? %%agent --continue| \(a cell without --continue\)| without --continue"), ""),
+)
+"""Parts of hints that are about a conversation, and what a step's say instead."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepFailure:
     """Why an attempt at a step failed."""
@@ -72,7 +79,7 @@ def of_run(run: Run) -> StepFailure:
     words = {reason, run.status, *(("timeout",) if reason == "max_seconds" else ()), *_words_of_logged(run.error)}
     told = run.error.message if run.error else f"its run ended as {run.status}: {reason}"
     is_final = reason in NEVER_RETRIED or (run.error is not None and _is_settings(run.error.type))
-    return StepFailure(encodable(told), frozenset(words), run.error.hint if run.error else "", is_final)
+    return StepFailure(encodable(told), frozenset(words), _hint_of_step(run.error.hint if run.error else ""), is_final)
 
 
 def of_error(error: BaseException, timeout: float | None = None) -> StepFailure:
@@ -82,7 +89,7 @@ def of_error(error: BaseException, timeout: float | None = None) -> StepFailure:
     if timeout is not None:
         return StepFailure(f"it did not end within {timeout:g} s", frozenset({"timeout"}), "Raise its timeout, or ask for less")
     text = encodable(error.what if isinstance(error, AgentnbError) else f"{type(error).__name__}: {error}")
-    hint = error.hint if isinstance(error, AgentnbError) else ""
+    hint = _hint_of_step(error.hint) if isinstance(error, AgentnbError) else ""
     return StepFailure(text, frozenset({"failed", "error", *_words_of(type(error))}), hint, isinstance(error, SettingsError))
 
 
@@ -98,6 +105,13 @@ def error_for(word: str) -> AgentnbError:
         hint = errors.near(word, WORDS_OF_ERRORS)
         raise SettingsError(f"There is no scripted failure {word!r}", hint)
     return kinds[0](f"A scripted failure: {word}")
+
+
+def _hint_of_step(hint: str) -> str:
+    """Return the hint of an agent's error for its step: no conversation of a workflow is continued."""
+    for words, instead in _OF_AGENTS:
+        hint = words.sub(instead, hint)
+    return hint[:1].upper() + hint[1:]
 
 
 def _words_of(kind: type[BaseException]) -> Iterable[str]:

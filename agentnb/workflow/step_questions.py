@@ -8,6 +8,7 @@ from agentnb.core import work_events as w
 from agentnb.core.events import QuestionAsked
 from agentnb.core.questions import AskedQuestion, QuestionKind
 from agentnb.errors import NobodyToAsk
+from agentnb.runtime.answerers import LeftOpen
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.run_end import Suspended
 from agentnb.workflow.engine import Attempt, WorkflowEngine
@@ -32,11 +33,14 @@ class StepQuestions:
         known = "" if earlier is None else earlier.question.id
         is_open = earlier is not None and earlier.outcome == "open"
         asked_as = known if is_open or self._engine.elicitation.has_answer(known) else ""
+        may_wait = self._engine.elicitation.suspends or bool(asked_as)
         with self._runs.asker(attempt) as asker:
             try:
-                return await asker.ask_before(question, schema, None, asked_as, kind)
+                return await asker.ask_before(question, schema, None, asked_as, kind, may_wait=may_wait)
+            except LeftOpen:
+                raise Suspended("nobody_here") from None
             except NobodyToAsk:
-                if not self._engine.elicitation.suspends and not asked_as:
+                if not may_wait:
                     raise  # a run that waited for this answer goes on waiting
                 asker.leave_open(question, schema, asked_as, kind)
                 raise Suspended("nobody_here") from None

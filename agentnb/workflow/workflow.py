@@ -17,8 +17,8 @@ from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, WorkflowError, near
 from agentnb.models.model import Model
-from agentnb.runtime.approval import AnswerQuestion
-from agentnb.runtime.elicitation import Approve, Elicitation
+from agentnb.runtime.answerers import AnswerQuestion, Approve
+from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.host import current_host
 from agentnb.runtime.lifecycle import Lifecycle
@@ -27,18 +27,19 @@ from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
 from agentnb.tools.function import as_tool
 from agentnb.workflow.agents import Replies, WorkflowAgents
+from agentnb.workflow.checks import check_made_in_python
 from agentnb.workflow.declared_graph import Declared, declared_graph
 from agentnb.workflow.deferral import deferred
 from agentnb.workflow.engine import WorkflowEngine
 from agentnb.workflow.failed_together import failed_together
 from agentnb.workflow.files import file_text, path_beside
-from agentnb.workflow.logged import keep_workflow
+from agentnb.workflow.logged import keep_workflow, logged_workflow
 from agentnb.workflow.mermaid import mermaid
 from agentnb.workflow.node_states import node_states
 from agentnb.workflow.perform import performers
 from agentnb.workflow.problems import Problem
 from agentnb.workflow.reading import read_workflow
-from agentnb.workflow.spec import Step, ToolStep, WorkflowSpec, WorkflowStep
+from agentnb.workflow.spec import AgentStep, Step, ToolStep, WorkflowSpec, WorkflowStep
 from agentnb.workflow.step_tree import walk_all, with_branches
 from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.tasks.orchestration import task_orchestration
@@ -91,7 +92,7 @@ class Workflow:
     def of_run(cls, run: Run, *, agents: Mapping[str, Agent] | None = None, tools: Iterable[Any] = ()) -> Workflow:
         """Return the workflow of a run, from its log. ``agents`` and ``tools`` are those that it was given in Python.
 
-        Raises `SettingsError` for a run of another kind.
+        Raises `SettingsError` for a run of another kind, and for an agent that is missing.
         """
         logged = run.settings.get("workflow")
         if not isinstance(logged, dict) or not isinstance(logged.get("text"), str):
@@ -99,7 +100,7 @@ class Workflow:
         text, source = logged["text"], str(logged.get("source") or "")
         if is_task_file(text):
             return cls.of_declared(read_task_file(text, source, inputs=run.settings.get("inputs") or ()), agents, tuple(tools))
-        spec = read_workflow(text, source, agents=tuple(agents or ()))
+        spec = read_workflow(text, source, agents=_check_agents_again(run, agents or {}))
         return cls(spec, agents, tuple(tools))
 
     @classmethod
@@ -161,7 +162,7 @@ class Workflow:
         `Agent.run`. ``run.text`` is the result that ``output:`` names, else what the step that ran last gave. Raises
         `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
         """
-        prompt = self._prompt(prompt, inputs)
+        prompt = self.prompt_of(prompt, inputs)
         what = self.orchestration(
             agents=agents,
             tools=tools,
@@ -186,7 +187,7 @@ class Workflow:
         **settings: Any,
     ) -> LiveRun:
         """Start a run in the background and return a handle on it at once; ``settings`` are those of `orchestration`."""
-        prompt, options = self._prompt(prompt, settings.get("inputs")), options or RunOptions(can_ask=True)
+        prompt, options = self.prompt_of(prompt, settings.get("inputs")), options or RunOptions(can_ask=True)
         options = options if approve is None else replace(options, approve=approve)
         return self.orchestration(**settings).start(prompt, options)
 
@@ -279,6 +280,8 @@ class Workflow:
 
     def _check_names(self, made: WorkflowAgents, replies: Replies, agents: Mapping[str, Agent]) -> None:
         """Raise `SettingsError` for a missing tool, and for replies of nobody: who was meant would call a model."""
+        if not self.spec.text:
+            check_made_in_python(self.spec, agents)
         made.check_tools(_tool_names(self._steps))
         if not replies or any(isinstance(step, WorkflowStep) for step in self._steps):
             return  # they may be for steps of other files
@@ -294,7 +297,7 @@ class Workflow:
             logged["rerun"] = {"step": first, "of": of.id, "events": earlier}
         return logged
 
-    def _prompt(self, prompt: str, inputs: Mapping[str, Any] | None) -> str:
+    def prompt_of(self, prompt: str, inputs: Mapping[str, Any] | None) -> str:
         """Return the prompt of a run: that of a task file is its input ``query``."""
         query = None if self.tasks is None or inputs is None else inputs.get("query")
         if prompt and query is not None:
@@ -305,7 +308,7 @@ class Workflow:
         given = given or {}
         for name in given:
             if name not in self.spec.inputs:
-                known = near(name, self.spec.inputs) or "It declares none: add inputs: to it"
+                known = near(name, self.spec.inputs) or f"It declares none: give it inputs, such as inputs: {{{name}: DEFAULT}}"
                 raise SettingsError(f"The workflow has no input {name}", known)
         return dict(plain_data({**self.spec.inputs, **given}, "The inputs"))  # as the log has them
 
@@ -382,6 +385,20 @@ def rerun_of(run: Run) -> tuple[str | None, tuple[Any, ...]]:
         hint = f"Begin it again: wf.run(rerun_from={rerun['step']!r}, of=run)"
         raise SettingsError(f"The process of run {run.id} died before it had the outputs of run {rerun['of']}", hint)
     return rerun["step"], earlier
+
+
+def _check_agents_again(run: Run, given: Mapping[str, Agent]) -> tuple[str, ...]:
+    """Return the names of the agents that are given; raise `SettingsError` if one that the run had from Python is missing."""
+    declared = logged_workflow(run.settings)
+    if isinstance(declared, WorkflowSpec):
+        for step in walk_all(declared.steps):
+            if isinstance(step, AgentStep) and step.agent not in declared.agents and step.agent not in given:
+                what = f"Run {run.id} worked with the agent {step.agent}, which was an object in Python"
+                hint = (
+                    f'Give it again: recover(run, agents={{"{step.agent}": ...}}), or in a notebook the variable {step.agent}'
+                )
+                raise SettingsError(what, f"{near(step.agent, given) if given else ''} {hint}".strip())
+    return tuple(given)
 
 
 def _needed_again(model: str | Model | None, agent_settings: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -123,27 +123,56 @@ ANSWER = """**Gentoo are the heaviest, clearly.** They weigh 5,076 g in the mean
 It is not the sexes: males and females differ by 683 g, half of what sets Gentoo apart."""
 
 
+OUTLINE = "Look at the masses by species, then whether the sexes explain the difference."
+MASSES = "Gentoo: 5,076 g in the mean. Adelie: 3,701 g. Chinstrap: 3,733 g."
+SEX = "Males and females differ by 683 g in the mean, in every species."
+DRAFT = "Gentoo are the heaviest penguins."
+FAULT = '{"is_good": false, "note": "It says nothing of the sexes."}'
+REDRAFT = "Gentoo are the heaviest, with 5,076 g in the mean. The sexes differ by 683 g, half of what sets Gentoo apart, so"
+
+
 def model(*replies, pause=0.02):
     return Told(replies, pause)
 '''
 CELL = """%%agent -m model(REPLIES) -t load_penguins compare plot ask_person
 Which species of penguin is the heaviest, and how clear is the difference?"""
+WORKFLOW = """%%workflow -m penguin_model --prompt "Which species of penguin is the heaviest?"
+agents:
+  planner: {instruction: Say what to look at.}
+  masses: {instruction: Report on the masses.}
+  sexes: {instruction: Report on the sexes.}
+  author: {instruction: Write two sentences from the reports. Mend what a check found.}
+  judge:
+    instruction: Check the text against the reports.
+    structured_output:
+      type: object
+      properties: {is_good: {type: boolean}, note: {type: string}}
+      required: [is_good]
+workflow:
+  - {id: plan, type: agent, name: planner}
+  - {id: reports, type: parallel, steps: [{type: agent, name: masses}, {type: agent, name: sexes}]}
+  - {id: text, type: agent, name: author}
+  - {id: check, type: agent, name: judge}
+  - {id: good, type: condition, condition: "{{ $steps.check.output.is_good }}", false: {goto: text}}
+  - {id: publish, type: human, ask: Publish it?, confirm: true}"""
 SETUP = "%load_ext agentnb\nfrom penguin_tools import ask_person, compare, load_penguins, plot\nfrom penguin_story import *"
 REPLIES = {
     "running": "PLAN, LOAD, COMPARE, DRAW, [SEEN, 600.0]",
     "waiting": "PLAN, LOAD, COMPARE, DRAW, CHECK, ASK, ANSWER, pause=0",
     "done": "PLAN, LOAD, COMPARE, DRAW, CHECK, SEXES, END, ANSWER",
+    "workflow": "OUTLINE, MASSES, SEX, DRAFT, FAULT, [REDRAFT, 600.0], pause=0",
 }
 """What the model says for each picture."""
 
 
 def main(folder: Path) -> None:
-    """Make the three pictures in this folder."""
+    """Make the pictures in this folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with _lab() as lab:
         _picture(lab, folder / "card-running.png", "running", "Light", _until_it_streams)
         _picture(lab, folder / "card-waiting.png", "waiting", "Dark", _until_it_asks)
         _picture(lab, folder / "card-done.png", "done", "Light", _until_it_is_done)
+        _picture(lab, folder / "workflow-running.png", "workflow", "Light", _until_it_writes_again)
     (folder / STORED.name).write_text(made_from() + "\n", encoding="utf-8")
 
 
@@ -168,7 +197,7 @@ def _lab() -> Iterator[Lab]:
 
 def _picture(lab: Lab, path: Path, name: str, theme: str, wait: Callable[[Any], None]) -> None:
     setup = f"{SETUP}\npenguin_model = model({REPLIES[name]})"
-    cell = CELL.replace("model(REPLIES)", "penguin_model")
+    cell = WORKFLOW if name == "workflow" else CELL.replace("model(REPLIES)", "penguin_model")
     lab.open(lab.write(f"{name}.ipynb", [setup, cell, "pass"]))
     lab.theme(theme)
     lab.command_done("application:toggle-left-area")
@@ -198,6 +227,11 @@ def _until_it_asks(cell: Any) -> None:
 
 def _until_it_is_done(cell: Any) -> None:
     cell.locator(".agentnb-answer table").wait_for()
+
+
+def _until_it_writes_again(cell: Any) -> None:
+    cell.locator(".agentnb-graph-label", has_text="once").wait_for()
+    cell.get_by_text("half of what sets Gentoo apart").first.wait_for()
 
 
 def _small(picture: bytes) -> bytes:

@@ -50,3 +50,11 @@ def test_plans_are_refused_by_name_and_files_that_are_none_too(cli: Call, subtes
     assert cli("validate", "nowhere.yaml").code == 2
     done = cli("validate", written("odd.yaml", "tasks: []\n"))
     assert done.code == 2 and lines_of(done, "odd.yaml")
+
+
+def test_hints_are_such_as_can_be_followed_in_a_shell(cli: Call) -> None:
+    done = cli("validate", written("w.yaml", "workflow:\n  - {type: agent, name: judge}\n"))
+    assert "Declare it under agents:" in done.out and "Python" not in done.out
+    tasks = "stage: {main: {one: {action: tides:fetch}}}\n"
+    done = cli("exec", written("w.yaml", tasks))
+    assert done.code == 2 and "Give it: --tools MODULE:tides_fetch" in done.err

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from drawn_workflows import BRANCH, LOOP, NESTED, ONCE_AROUND, finished, spec_of, started, taken, workflow_run
 from run_builder import run_of
+from virtual_time import VirtualTimeLoop
 
-from agentnb import Run
-from agentnb.core.events import QuestionAnswered, QuestionAsked
+from agentnb import Agent, Run
+from agentnb.core.events import QuestionAnswered, QuestionAsked, TextDelta
+from agentnb.core.messages import Message, Text
 from agentnb.core.questions import WaitingOnUser
 from agentnb.display.compact import compact_html
 from agentnb.display.html import run_html, running_html
@@ -19,6 +22,7 @@ from agentnb.display.live_card import LiveCard
 from agentnb.display.page import page_html
 from agentnb.display.step_list import MAX_STEPS, listed
 from agentnb.display.text import run_text
+from agentnb.models import Reply
 from agentnb.runtime.host import Beginning, Host, hosted
 from agentnb.workflow.workflow import Workflow
 
@@ -172,6 +176,46 @@ def test_runs_nested_in_a_step_are_folded_inside_it() -> None:
     assert any("agentnb-step-state" in html and 'data-fold="nested:' in html for html in while_it_runs)
     html = run_html(run, nested=card.nested.html)
     assert html.count('data-fold="nested:') == 4 and "%agent load" not in html.partition("Details")[0].partition("nested:")[0]
+
+
+class Saying:
+    """Says two lines, bit by bit."""
+
+    name = "scripted:saying"
+
+    async def stream(self, request: Any) -> AsyncIterator[Any]:
+        text = "A first line.\nA <b>second</b> one"
+        for bit in re.findall(r"\S+\s*", text):
+            yield TextDelta(bit)
+            await asyncio.sleep(0.2)
+        yield Reply(Message("assistant", (Text(text),)))
+
+
+def test_what_the_agent_of_a_step_is_saying_is_a_line_below_it_and_a_small_message() -> None:
+    card, sent = LiveCard(), []
+
+    def draw() -> None:
+        card.nested_changed()
+        if frame := card.frame():
+            sent.extend(frame["rounds"])
+
+    class Watching:
+        def __call__(self, item: Any) -> None:
+            card.take(item)
+            draw()
+
+        def nested(self, beginning: Beginning) -> Any:
+            return card.nested.add(beginning, draw, draw)
+
+    watching = Watching()
+    text = "agents: {writer: {}}\nworkflow: [{id: write, type: agent, name: writer}]"
+    workflow = Workflow(spec_of(text), {"writer": Agent(Saying(), name="writer", todos=False)})
+    with hosted(Host(watch=lambda beginning: watching)), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(workflow.run("Go."))
+    lines = [one["html"] for one in sent if "last:write" in one["html"]]
+    assert [words_in(html["last:write"]) for html in lines][-1] == "A &lt;b&gt;second&lt;/b&gt; one" and len(lines) >= 3
+    assert all([*html] == ["last:write"] for html in lines)
+    assert "last:write" in [key for one in sent for key in one["keys"]] and sent[-1]["keys"] == ["step:write"]
 
 
 def test_ways_of_agents_that_log_steps_are_shown_as_before() -> None:

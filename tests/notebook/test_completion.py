@@ -13,6 +13,7 @@ def complete(kernel: Any, code: str, at: int | None = None) -> list[str]:
 
 
 def test_options_models_tools_and_commands_are_completed(kernel: Any, subtests: pytest.Subtests) -> None:
+    kernel.run("stations = {'north': 'oban'}")
     for code, offered in [
         ("%%agent --ma", "--max-rounds"),
         ("%%agent -m sim", "simulated:disciplined"),
@@ -25,6 +26,9 @@ def test_options_models_tools_and_commands_are_completed(kernel: Any, subtests: 
         ("%agent defaults on-limit=f", "on-limit=final_answer"),
         ("%%agent --on-limit r", "raise"),
         ("%%agent --on-stop c", "continue"),
+        ("%%agent --app", "--approve"),
+        ("%%agent --approve r", "read_only"),
+        ("%%workflow --approve n", "never"),
         ("%agent defaults on-stop=c", "on-stop=continue"),
         ("%%agent --history doc", "documented"),
         ("%%agent --bud", "--budget"),
@@ -34,6 +38,7 @@ def test_options_models_tools_and_commands_are_completed(kernel: Any, subtests: 
         ("%%workflow -m sim", "simulated:disciplined"),
         ("%%workflow -t a", "add"),
         ("%%workflow --on-stop c", "continue"),
+        ("%%workflow -i stat", "stations"),
         ('%%workflow --expect "ste', '"steps'),
         ("%replay complex", "complex-fails"),
         ("%replay healthy -p mi", "minimal"),
@@ -63,6 +68,7 @@ def test_the_magic_explains_itself(kernel: Any) -> None:
     help_text = str([one for one in cell.outputs if one["type"] != "status"]) + str(cell.result)
     reply = kernel.client.execute("%%agent?", reply=True, timeout=30)
     payload = "".join(one.get("data", {}).get("text/plain", "") for one in reply["content"]["payload"])
+    assert "--approve MODE" in payload + help_text
     assert "--max-rounds" in payload + help_text and "Let an agent work on the text of this cell" in payload + help_text
 
 
@@ -75,5 +81,7 @@ def test_the_magic_for_workflows_explains_itself(kernel: Any) -> None:
         "--strict",
         "%%workflow [-m MODEL]",
         "--rerun-from STEP",
+        "--approve MODE",
+        "gate would ask about is denied",
     ):
         assert words in told, told

@@ -200,6 +200,47 @@ def test_a_workflow_in_the_background_names_its_open_steps_and_is_stopped(kernel
     assert "is a workflow, which reads no messages" in kernel.run("%agent say Hurry").error
     stopped = kernel.run("%agent stop").printed
     assert "is stopped. Continue with %%workflow --rerun-from sleep" in stopped
+    continued = kernel.run("%%agent --continue -t nap\nGo on.")
+    assert continued.status == "error" and "which has steps and no rounds" in continued.error
+    tasks = "stage: {one: {action: nap, input: {seconds: 0.5}}}"
+    assert kernel.run(f"%%workflow -t nap -o slow --background\n{tasks}").status == "ok"
+    assert "is stopped. To begin it again, run its cell again" in kernel.run("%agent stop").printed
+
+
+def test_a_cell_takes_its_inputs_from_a_variable_json_or_a_file_and_gives_the_result_it_names(
+    kernel: Any, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    cell = (
+        "inputs: {station: brest, tide: low}\noutput: first\nworkflow:\n"
+        '  - {id: first, type: tool, name: fetch, args: {station: "{{ $inputs.station }}, {{ $inputs.tide }}"}}\n'
+        "  - {id: second, type: tool, name: fetch, args: {station: cork}}\n"
+    )
+    (tmp_path / "inputs.yaml").write_text("station: vigo\n")
+    kernel.run(f"where = {{'station': 'faro'}}; many = ['faro']; folder = {str(tmp_path)!r}")
+    for given, told in {
+        "": "table of brest, low",
+        "-i where": "table of faro, low",
+        """-i '{"station": "oban", "tide": "high"}'""": "table of oban, high",
+        """-i '{"station":"$where","tide":5}'""": "table of $where, 5",
+        f"--inputs {tmp_path / 'inputs.yaml'}": "table of vigo, low",
+        "--inputs {folder}/inputs.yaml": "table of vigo, low",
+    }.items():
+        with subtests.test(given):
+            done = kernel.run(f"%%workflow -t fetch {given}\n{cell}")
+            assert done.status == "ok", done.error
+            assert kernel.value("run.text, run.steps['second']['output']") == repr((told, "table of cork"))
+    for given, told in {
+        "-i wher": "There is no variable 'wher'. Did you mean where?",
+        "-i many": "The variable many holds no dict of names",
+        """-i '{"station"}'""": "-i is not JSON",
+        """-i '{"tide":5,"n":"$where"}'""": "The workflow has no input n",
+        """-i '{"tid": 1}'""": "The workflow has no input tid. Did you mean tide?",
+    }.items():
+        with subtests.test(given):
+            assert told in kernel.run(f"%%workflow -t fetch {given}\n{cell}").error
+    tasks = "stage: {main: {one: {action: fetch, input: {station: '${query}'}}}}\n"
+    assert kernel.run(f"""%%workflow -t fetch -i '{{"query": "oban"}}'\n{tasks}""").status == "ok"
+    assert kernel.value("run.prompt, run.text") == "('oban', 'table of oban')"
 
 
 def test_a_wrong_option_and_an_empty_cell_are_refused_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:

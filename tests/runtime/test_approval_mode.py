@@ -68,7 +68,6 @@ def messages(run: Run) -> list[str]:
     return [one.question.message.partition("\n")[0] for one in run.questions]
 
 
-@pytest.mark.req("KX.5")
 def test_in_the_mode_ask_the_person_decides_about_each_call_that_does_more_than_read(subtests: pytest.Subtests) -> None:
     first = 'May write run with {"path":"a"}?'
     both = [first, 'May send run with {"to":"ann"}?']

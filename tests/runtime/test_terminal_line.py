@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from agentnb import Agent, Run, RunOptions, ToolCall
+from agentnb import Agent, Run, RunOptions, ToolCall, Workflow
 from agentnb.models import ScriptedModel
+from agentnb.runtime.terminal_line import progress_text
 
 
 class Terminal(io.StringIO):
@@ -94,3 +95,13 @@ def test_where_there_is_no_terminal_nothing_is_loaded_for_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_run_that_works_in_steps_tells_its_steps() -> None:
+    workflow = Workflow.from_yaml("workflow: [{type: tool, name: tell}, {type: tool, name: tell}]\n", tools=[tell])
+    assert progress_text(workflow.run_sync(show=False)) == "workflow: step 2"
+
+
+def tell() -> str:
+    """Tell."""
+    return "told"

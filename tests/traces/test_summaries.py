@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from totals_of_logs import check_totals, read_whole
 
-from agentnb import Agent, Run, Store, ToolCall, recover, save_trace
+from agentnb import Agent, Run, Store, ToolCall, Workflow, recover, save_trace, tables
 from agentnb.core.events import RunFinished
 from agentnb.core.messages import Message
 from agentnb.core.usage import Usage
+from agentnb.display.history import history_text, run_list_html, work_told
+from agentnb.display.states import steps_told
 from agentnb.models import Reply, ScriptedModel
 from agentnb.tools.tool import ToolContext
 from agentnb.traces.summaries import log_summary, summary
@@ -57,6 +59,40 @@ def test_the_end_of_a_run_says_what_its_lines_add_up_to(subtests: pytest.Subtest
             assert len(store.ids()) == 1 + (name == "a nested run")
             for run_id in store.ids():
                 check_totals(store.path(run_id))
+
+
+WORKFLOW = """
+workflow:
+  - {id: one, type: agent, name: a}
+  - {id: both, type: parallel, steps: [{id: left, type: agent, name: a}, {id: right, type: agent, name: a}]}
+  - {id: again, type: condition, condition: "{{ len($steps.one.runs) >= 2 }}", false: {goto: one}}
+  - {goto: last}
+  - {id: last, type: map, over: [1, 2], step: {type: agent, name: a}}
+"""
+
+
+def test_a_workflow_is_listed_with_its_steps_also_from_logs_that_do_not_count_them(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    store = Store(tmp_path)
+    workflow = Workflow.from_yaml(WORKFLOW, agents={"a": Agent(ScriptedModel(["Said."] * 20), name="a")})
+    run = workflow.run_sync("Go", store=store, show=False)
+    path = store.path(run.id)
+    (whole,) = [one for one in store.summaries() if one.id == run.id]
+    assert (whole.steps, whole.rounds, whole.kind, work_told(whole)) == (8, 0, "workflow", "8 steps")
+    assert steps_told(run) == "8 steps" and "    8 steps" in history_text([whole], "") and "8 steps" in run_list_html([whole])
+    check_totals(path)
+    frame = tables.runs(store).set_index("run_id")
+    assert frame.loc[run.id, ["steps", "rounds"]].tolist() == [8, 0] and frame.steps.sum() == 8
+    log = path.read_bytes()
+    lines = log.splitlines(keepends=True)
+    path.write_bytes(log.replace(b',"steps":8', b""))
+    with subtests.test("an earlier version"):
+        assert store.summary(run.id) == whole and log != path.read_bytes()
+    for count in range(1, len(lines)):
+        path.write_bytes(b"".join(lines[:count]) + lines[count][:30])
+        with subtests.test(f"cut after {count} events"):
+            assert store.summary(run.id).steps == store.load(run.id).step_count
 
 
 def test_the_end_of_a_resumed_run_says_it_of_both_processes(tmp_path: Path) -> None:

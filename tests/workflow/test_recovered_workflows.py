@@ -320,9 +320,11 @@ def test_agents_that_ask_wait_without_a_process_too_and_each_gets_the_answers_to
     (human,) = [question for question in waiting.waiting if question.kind == "human_step"]
     left = by_itself(recover(waiting.id, agent=saying().orchestration(), store=store, answers={human.id: "red"}))
     assert left.is_suspended and paid == [], "what was not answered is waited for further, and fails nothing"
+    assert {one.id for one in left.waiting} == {*asked} - {human.id} and store.load(left.id) == left
     answers = {one: True for one in asked if one != human.id}
     run = by_itself(recover(waiting.id, agent=saying("Done.").orchestration(), store=store, answers=answers))
     assert (run.status, paid, run.steps["p"]["outputs"]["h"]["output"]) == ("completed", [1, 1], "red")
+    assert [one.answer for one in run.questions if one.question.kind == "approval"] == [True, True]
 
 
 def test_a_run_that_began_at_a_later_step_begins_there_again(tmp_path: Path) -> None:
@@ -349,3 +351,18 @@ workflow:
             continue
         run = by_itself(recover(whole.id, tools=[work.work], store=here))
         assert run.step_context == whole.step_context and set(work.done) <= {"d", "e"}
+
+
+def test_a_run_with_an_agent_from_python_is_recovered_with_that_agent_or_says_that_it_is_missing(tmp_path: Path) -> None:
+    store = Snapshots(tmp_path / "whole")
+    text = "workflow:\n  - {type: agent, name: judge}\n  - {id: last, type: agent, name: judge}\n"
+
+    def judge() -> dict[str, Agent]:
+        return {"judge": Agent(ScriptedModel(["fine", "good"]))}
+
+    whole = by_itself(Workflow.from_yaml(text, agents=judge()).run(store=store, show=False))
+    here = Store(store.kept[4])
+    with pytest.raises(SettingsError, match="with the agent judge, which was an object in Python") as caught:
+        by_itself(recover(whole.id, store=here))
+    assert "agents:" not in str(caught.value) and 'recover(run, agents={"judge": ...})' in str(caught.value)
+    assert by_itself(recover(whole.id, agents=judge(), store=here)).status == "completed"

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from agentnb import Agent, Workflow
 from agentnb.errors import WorkflowProblems
+from agentnb.models import ScriptedModel
 from agentnb.workflow.problems import Problem, Problems
 from agentnb.workflow.reading import read_workflow
+from agentnb.workflow.spec import AgentStep, GotoStep, WorkflowSpec
 from agentnb.workflow.yaml_source import plain, read_yaml
 
 EXAMPLES = Path(__file__).parent / "examples"
@@ -449,3 +452,27 @@ def test_an_id_that_nearly_leads_back_is_a_warning() -> None:
     steps = '  - {id: draft, type: agent, name: writer}\n  - {type: condition, condition: "{{ $steps.draft.output }}",'
     found = found_in(f"{AGENTS}{steps} false: {{id: back_to_draf, type: agent, name: writer}}}}")
     assert [(one.line, "back_to_draf" in one.message, one.hint) for one in found] == [(FIRST + 1, True, "Did you mean draft?")]
+
+
+def test_what_is_wrong_with_steps_made_in_python_is_told_without_a_line_and_before_anything_runs() -> None:
+    made = WorkflowSpec(
+        steps=(
+            AgentStep(id="first", path="first", agent="jugde"),
+            GotoStep(id="back", path="back", target="frist"),
+        )
+    )
+    workflow = Workflow(made, {"judge": Agent(ScriptedModel(["fine"]))})
+    with pytest.raises(WorkflowProblems) as caught:
+        workflow.orchestration()
+    assert str(caught.value).splitlines() == [
+        'step first: agent "jugde" not found in agents. Did you mean judge?',
+        'step back: goto "frist": there is no such step. Did you mean first?',
+    ]
+    good = WorkflowSpec(steps=(AgentStep(id="first", path="first", agent="judge"),))
+    assert Workflow(good, workflow.agents).run_sync(show=False).text == "fine"
+
+
+def test_an_agent_that_is_nowhere_may_be_declared_or_given_in_python() -> None:
+    with pytest.raises(WorkflowProblems) as caught:
+        Workflow.from_yaml("workflow:\n  - {type: agent, name: judge}\n")
+    assert 'Declare it (agents:), or give it in Python: agents={"judge": Agent(...)}' in str(caught.value)

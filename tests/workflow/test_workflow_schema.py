@@ -10,6 +10,7 @@ import pytest
 from agentnb.core.json_schema import checked_schema, schema_problems
 from agentnb.workflow.json_schema import workflow_schema
 from agentnb.workflow.problems import Problems
+from agentnb.workflow.reading import OF_FILES, OF_MAPS
 from agentnb.workflow.spec import KINDS
 from agentnb.workflow.step_reader import step_keys
 from agentnb.workflow.yaml_source import plain, read_yaml
@@ -31,6 +32,13 @@ def test_it_is_a_json_schema_with_the_keys_that_are_read() -> None:
         assert step["additionalProperties"] is False
         assert step["description"]
     assert schema["$defs"]["agent_step"]["properties"]["prompt"]["description"].startswith("Instead of the prompt")
+
+
+def test_it_has_the_keys_of_a_file_and_what_is_said_of_each() -> None:
+    schema = workflow_schema()
+    assert set(schema["properties"]) == set(OF_FILES)
+    assert set(schema["properties"]["workflow"]["else"]["properties"]) == set(OF_MAPS)
+    assert all(schema["properties"][key]["description"] for key in ("inputs", "output", "max_loop_iterations"))
 
 
 def test_every_example_fits_it(subtests: pytest.Subtests) -> None:
@@ -86,7 +94,8 @@ def test_what_each_kind_of_step_may_hold_fits_it(subtests: pytest.Subtests) -> N
 def test_files_and_agents_fit_it_as_they_are_read(subtests: pytest.Subtests) -> None:
     steps = "workflow: {steps: [{goto: end}], max_loop_iterations: 3, overrides: {max_loop_iterations: 2}}"
     for text in (
-        f"{steps}\ninputs: {{a: 1}}\nlimits: {{budget: 1.5}}",
+        f"{steps}\ninputs: {{a: 1}}\nlimits: {{budget: 1.5}}\noutput: x\nmax_loop_iterations: 4",
+        f'{steps}\noutput: [x, "{{{{ $steps.y.output }}}}"]',
         f"{steps}\nagents: {{w: , v: {{tools: f, limits: {{max_rounds: 3}}, replies: [a, {{error: timeout}}]}}}}",
         f"{steps}\nagents: {{w: {{structured_output: {{name: x, strict: true, schema: {{type: object}}}}}}}}",
         f"{steps}\nagents: {{w: {{structured_output: {{type: object, properties: {{schema: {{}}}}}}}}}}",
@@ -96,6 +105,7 @@ def test_files_and_agents_fit_it_as_they_are_read(subtests: pytest.Subtests) -> 
     for text in (
         "agents: {}",
         f"{steps}\nagent: {{}}",
+        f"{steps}\noutput: {{a: x}}",
         f"{steps}\nagents: {{w: {{instructions: x}}}}",
         f"{steps}\nagents: {{w: {{limits: {{rounds: 3}}}}}}",
         f"{steps}\nagents: {{w: {{structured_output: {{name: x, schemas: 1, schema: {{type: object}}}}}}}}",

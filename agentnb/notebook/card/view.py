@@ -117,7 +117,7 @@ class CardView:
     def nested(self, beginning: Beginning) -> Watcher | None:
         """Return the watcher of a run that a call of this one begins: it is shown at that call."""
         with self._lock:
-            return self.nested_runs.add(beginning, self.draw_nested)
+            return self.nested_runs.add(beginning, self.draw_nested, self.draw_nested if self._card.shows_steps else None)
 
     @property
     def nested_runs(self) -> NestedRuns:

@@ -61,11 +61,9 @@ def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
     live = _running(session, rest)
     told = len(live.run.warnings)
     ended = session.stop(live, PATIENCE)
-    print(
-        f"Run {live.run_id} is stopped. Continue with {continue_command(live.run)}"
-        if ended
-        else f"Stopping run {live.run_id}. See %agent status"
-    )
+    command = continue_command(live.run)
+    again = f"Continue with {command}" if command else "To begin it again, run its cell again"
+    print(f"Run {live.run_id} is stopped. {again}" if ended else f"Stopping run {live.run_id}. See %agent status")
     for note in live.run.warnings[told:]:  # a tool that could not be stopped at once
         print(clean(note))
 

@@ -105,6 +105,7 @@ COLUMNS: list[Column[Run]] = [
         "times",
     ),
     Column("rounds", "int64", lambda run: len(run.rounds), "Rounds, failed ones included", COUNTED, "rounds"),
+    Column("steps", "int64", lambda run: run.step_count, "Steps of a workflow that began or were skipped", COUNTED, "steps"),
     Column(
         "compactions",
         "Int64",

@@ -97,4 +97,4 @@ class ActionTable:
 
     def _hint(self, name: str) -> str:
         known = [*self.actions, *(one.spec.name for one in self.tools)]
-        return near(name, known) if known else f"Give it a tool {tool_name(name)}: tools=[f]"
+        return near(name, known) if known else f"Give it as a tool: -t {tool_name(name)}, tools=[{tool_name(name)}]"

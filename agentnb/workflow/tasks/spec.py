@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from agentnb.workflow.problems import Problem
-from agentnb.workflow.spec import DEFAULT_LOOPS, StepSpec
+from agentnb.workflow.spec import DEFAULT_LOOPS, StepSpec, written_as
 
 ALWAYS_KNOWN = ("query", "context", "model", "tools", "results", "transcript", "promptTemplate")
 """Variables that every task file has; null unless they are passed or set."""
@@ -28,7 +28,7 @@ class Goto:
     """The name of a task or a block, or ``end``."""
     when: str | None = None
     """An expression; None for always."""
-    line: int = 0
+    line: int = field(default=0, metadata=written_as(None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,14 +59,14 @@ class TaskStep(StepSpec):
     """Variables that are set when the action has ended, in this order. Their texts see the fields of its result first."""
     goto: tuple[Goto, ...] = ()
     """The first whose condition holds is taken, after ``post``."""
-    handler: OnErrorStep | None = None
-    """``onError``: what is done once when the task fails, before the run goes on."""
+    handler: OnErrorStep | None = field(default=None, metadata=written_as("onError"))
+    """What is done once when the task fails, before the run goes on."""
     abort: bool = False
     """Whether the run ends when the task has failed."""
-    depends_on: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = field(default=(), metadata=written_as("dependsOn"))
     """Tasks, or blocks, that must have ended before it begins, as far as they have begun."""
-    in_background: bool = False
-    """``async``: whether the next task begins without waiting for it."""
+    in_background: bool = field(default=False, metadata=written_as("async"))
+    """Whether the next task begins without waiting for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +74,12 @@ class EmitStep(TaskStep):
     """Does one task for each item of a list, eight of them at the same time."""
 
     kind: ClassVar[str] = "emit"
-    each: Any = None
-    """``forEach``: a text with an expression whose value is a list, or the list."""
-    item_name: str = ""
-    """``as``: the variable that the task reads the item from."""
+    each: Any = field(default=None, metadata=written_as("forEach"))
+    """A text with an expression whose value is a list, or the list."""
+    item_name: str = field(default="", metadata=written_as("as"))
+    """The variable that the task reads the item from."""
     task: TaskStep
-    wait: Await = Await()
+    wait: Await = field(default=Await(), metadata=written_as("await"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class AwaitStep(TaskStep):
     """Waits for tasks in the background; its result are theirs."""
 
     kind: ClassVar[str] = "await"
-    wait: Await = Await()
+    wait: Await = field(default=Await(), metadata=written_as("await"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class ApprovalRules:
     """Tools that may be called whatever the mode."""
     block: frozenset[str] = frozenset()
     """Tools that may never be called."""
-    line: int = 0
+    line: int = field(default=0, metadata=written_as(None))
 
     def verdict(self, tool: str) -> ApprovalMode:
         """Return what the rules say of a tool: ``auto`` if it may be called, ``deny`` if not, ``ask`` if the person decides."""
@@ -129,24 +129,24 @@ class ApprovalRules:
 class TaskFile:
     """A whole task file."""
 
-    tasks: tuple[TaskStep, ...] = ()
+    tasks: tuple[TaskStep, ...] = field(default=(), metadata=written_as(None))
     """In the order in which they run, whatever the blocks around them."""
-    blocks: Mapping[str, range] = field(default_factory=dict)
+    blocks: Mapping[str, range] = field(default_factory=dict, metadata=written_as(None))
     """Blocks by name, with the places of their tasks."""
-    variables: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, Any] = field(default_factory=dict, metadata=written_as("init"))
     """What ``init`` and ``vars`` say: the values that variables begin with, unless they are passed."""
-    inputs: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = field(default=(), metadata=written_as(None))
     """Names of what is passed besides."""
     max_loop_iterations: int = DEFAULT_LOOPS
     """How often a goto may run its target within one loop."""
     limits: Mapping[str, Any] = field(default_factory=dict)
     """``budget`` and ``max_seconds`` of the whole run."""
     approval: ApprovalRules = ApprovalRules()
-    source: str = ""
+    source: str = field(default="", metadata=written_as(None))
     """The file that it was read from."""
-    text: str = ""
+    text: str = field(default="", metadata=written_as(None))
     """The YAML."""
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = field(default=(), metadata=written_as(None))
     """What is probably not meant."""
 
     @property

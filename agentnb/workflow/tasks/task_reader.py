@@ -28,6 +28,8 @@ TASK_KEYS = (
     "await",
 )
 """The keys of a task: a mapping with any of them is one."""
+OF_EMITS = ("forEach", "as", "task")
+RETRY_TYPES = ("fixed", "exponential", "none")
 OF_RETRIES = ("type", "maxRetries", "delay", "multiplier", "maxDelay")
 ITEM_KEYS = ("action", "input", "when", "onError", "abort", "retry")
 """The keys of the task of an ``emit``: many of it run at the same time, so it sets no variables and goes nowhere."""
@@ -146,7 +148,7 @@ class TaskReader:
         if retry is None:
             return Retry()
         retry.refuse_unknown(OF_RETRIES)
-        kind = retry.choice("type", ("fixed", "exponential", "none")) or "fixed"
+        kind = retry.choice("type", RETRY_TYPES) or "fixed"
         times = retry.whole("maxRetries")
         delay, longest = self._duration(retry, "delay"), self._duration(retry, "maxDelay")
         multiplier = retry.number("multiplier", 1)
@@ -183,8 +185,8 @@ class TaskReader:
         wait = self._await(fields)
         if emit is None:
             return TaskStep(**common)
-        emit.refuse_unknown(("forEach", "as", "task"))
-        for key in ("forEach", "as", "task"):
+        emit.refuse_unknown(OF_EMITS)
+        for key in OF_EMITS:
             if key not in emit:
                 self._problems.add(
                     emit.line, f"{emit.where} has no {key}", "Write emit: {forEach: ${LIST}, as: NAME, task: {...}}"

@@ -1,0 +1,28 @@
+"""``agentnb recover``: resumes a run whose process died, and runs it to its end."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from agentnb.cli.command import Command, Outcome, argument, text_of
+from agentnb.cli.resumed_runs import resume
+from agentnb.cli.workflow_options import MODEL, TOOLS
+from agentnb.session.recovery import place_of
+
+
+def recover(given: Namespace) -> Outcome:
+    """Resume a run whose process died where it stands, a workflow at its first unfinished step, and run it to its end."""
+    store, name = place_of(given.run)
+    return resume(store.load(store.find(name)), store, given)
+
+
+RECOVER = Command(
+    recover,
+    (
+        argument("run", metavar="ID|FILE", type=text_of, help="the id of a run here (its end is enough), or its log"),
+        TOOLS,
+        MODEL,
+    ),
+    "agentnb recover 1507efae80\nagentnb recover 1507efae80 --tools my_tools:fetch\n\n"
+    "exit codes: as those of agentnb exec; 4 if it waits for a person: the last line says how to answer",
+)

@@ -1,0 +1,39 @@
+"""Runs that another process resumes in a shell, to their end or to their next question."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from agentnb.cli.command import Outcome
+from agentnb.cli.inputs import find_tools
+from agentnb.cli.progress import Progress
+from agentnb.cli.workflow_options import options_again
+from agentnb.cli.workflow_runs import awaited, chosen_model, outcome_of, top_steps
+from agentnb.detect.run import Run
+from agentnb.session.recovery import begin_recovery, is_workflow
+from agentnb.traces.store import Store
+from agentnb.workflow.workflow import Workflow
+
+
+def resume(run: Run, store: Store, given: Namespace, answers: Mapping[str, Any] | None = None) -> Outcome:
+    """Resume a run of this store with the tools and the model of the command line, and return what the command gives.
+
+    ``answers``: to its open questions, by their ids.
+    """
+    tools, model = find_tools(given.tools), given.model
+    steps: list[str] = []
+    if is_workflow(run):
+        workflow = Workflow.of_run(run, tools=tools)
+        model = _model(run, workflow, model)
+        steps = top_steps(workflow)
+    start = partial(begin_recovery, run.id, tools=tools, model=model, store=store)
+    ended = awaited(start, Progress(steps, after=len(run.events)), answers=answers)
+    return outcome_of(ended, options_again(given.tools, given.model))
+
+
+def _model(run: Run, workflow: Workflow, given: str | None) -> str | None:
+    """Return the model of agents that name none: that of the command line, else that of the log; None leaves it to the log."""
+    return chosen_model(workflow, given) if given or not run.settings.get("model") else None

@@ -1,0 +1,40 @@
+"""What answers in the person's place, and what the asker gets where there is no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from agentnb.core.messages import ToolCall
+from agentnb.core.questions import Answer, WaitingOnUser
+from agentnb.detect.run import Run
+from agentnb.errors import Declined
+
+Approve: TypeAlias = Callable[[ToolCall, Run], Any]
+"""Decides about a call: True, False, a reason why not, or other arguments as a dict; None leaves it to the person.
+
+It may be async. A plain function is called where plain tools run: in a notebook, on the main thread. It decides for nested
+runs too.
+"""
+AnswerQuestion: TypeAlias = Callable[[WaitingOnUser], Any]
+"""Answers a question in the person's place; None declines. It may be async. A plain function is called in a thread."""
+Program: TypeAlias = Callable[[WaitingOnUser], Awaitable[Any]]
+"""A function that answers in the person's place: with a value, with None to leave the question to the person, or by raising
+`Declined`."""
+
+
+class LeftOpen(Exception):
+    """The run is being suspended: the question stays open, and nobody awaits its answer in this process."""
+
+
+class Unanswered(Declined):
+    """The function that answers in the person's place has failed."""
+
+
+def value_of(answer: Answer) -> Any:
+    """Return the value of an answer; raise `Declined` if it is none."""
+    if answer.failed:
+        raise Unanswered("The answer could not be obtained", "Go on without it and say what you assumed")
+    if answer.declined:
+        raise Declined("The person gave no answer", "Go on without it and say what you assumed")
+    return answer.value

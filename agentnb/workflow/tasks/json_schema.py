@@ -1,0 +1,108 @@
+"""The JSON Schema of task files, for editors: made of the classes in `agentnb.workflow.tasks.spec`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentnb.workflow.agent_reader import OF_WORKFLOWS
+from agentnb.workflow.class_schema import DIALECT, TEXT, TEXTS, limits_schema, object_schema, properties_of
+from agentnb.workflow.tasks.reading import MODES, NAME, STAGES, VARIABLE
+from agentnb.workflow.tasks.spec import ApprovalRules, Await, EmitStep, Goto, TaskFile
+from agentnb.workflow.tasks.task_reader import ITEM_KEYS, OF_EMITS, OF_RETRIES, RETRY_TYPES, TASK_KEYS
+
+_LEAST = {"max_loop_iterations": 1}
+_LIST = {"type": "array", "items": TEXT}
+_DURATION = {
+    "anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": r"^\s*\d+(\.\d+)?(ms|s|m|h)\s*$"}],
+    "description": "Seconds, or 500ms, 1s, 5m, 1h.",
+}
+_RETRY = {
+    "type": {"enum": list(RETRY_TYPES)},
+    "maxRetries": {"type": "integer", "minimum": 0, "description": "Tries after the first one."},
+    "delay": _DURATION,
+    "multiplier": {"type": "number", "minimum": 1, "description": "By how much an exponential wait grows."},
+    "maxDelay": _DURATION,
+}
+_BY_KEY: dict[str, dict[str, Any]] = {
+    "when": {"type": ["string", "boolean"]},
+    "goto": {"anyOf": [{"$ref": "#/$defs/goto"}, {"type": "array", "items": {"$ref": "#/$defs/goto"}}]},
+    "onError": {"$ref": "#/$defs/onError"},
+    "dependsOn": TEXTS,
+    "on": TEXTS,
+    "retry": {"$ref": "#/$defs/retry"},
+    "forEach": {"type": ["string", "array"]},
+    "task": {
+        "type": "object",
+        "minProperties": 1,
+        "maxProperties": 1,
+        "propertyNames": {"pattern": f"^{NAME.pattern}$"},
+        "additionalProperties": {"$ref": "#/$defs/item_task"},
+    },
+    "await": {"$ref": "#/$defs/await"},
+    "allow": TEXTS,
+    "block": TEXTS,
+    "approval": {"anyOf": [{"enum": list(MODES)}, {"$ref": "#/$defs/approval"}]},
+}
+"""The keys whose values are written in another way than the fields are typed."""
+
+
+def tasks_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) that a task file fits, as a new dict.
+
+    It says less than `agentnb.workflow.tasks.reading`: which names there are, and what expressions mean, is not in it.
+    """
+    found = properties_of(TaskFile, _BY_KEY, _LEAST)
+    of_file = {
+        "init": found["init"] | _variables(),
+        "vars": found["init"] | _variables(),
+        **{key: {"$ref": "#/$defs/block"} for key in STAGES},
+        **{key: found[key] for key in ("max_loop_iterations", "approval")},
+        "limits": limits_schema(OF_WORKFLOWS),
+    }
+    return {
+        "$schema": DIALECT,
+        "title": "A task file of agentnb",
+        **object_schema(of_file),
+        "oneOf": [{"required": [key]} for key in STAGES],
+        "$defs": {"block": _block(), "task_or_block": _task_or_block(), **_parts()},
+    }
+
+
+def _parts() -> dict[str, Any]:
+    task = properties_of(EmitStep, _BY_KEY)
+    task = {key: {"$ref": "#/$defs/emit"} if key == "emit" else task[key] for key in TASK_KEYS}
+    of_await = {**properties_of(Await, _BY_KEY), "timeout": _DURATION}
+    emit = properties_of(EmitStep, _BY_KEY)
+    return {
+        "task": object_schema(task),
+        "item_task": object_schema({key: task[key] for key in ITEM_KEYS}, ["action"]),
+        "emit": object_schema({key: emit[key] for key in OF_EMITS}, list(OF_EMITS)),
+        "await": {"anyOf": [{"type": "boolean"}, object_schema(of_await)]},
+        "goto": object_schema(properties_of(Goto, _BY_KEY | {"task": TEXT}), ["task"]),
+        "onError": object_schema({key: task[key] for key in ("action", "input")}, ["action"]),
+        "retry": object_schema({key: _RETRY[key] for key in OF_RETRIES}),
+        "approval": object_schema(properties_of(ApprovalRules, _BY_KEY)),
+    }
+
+
+def _variables() -> dict[str, Any]:
+    return {"propertyNames": {"pattern": f"^{VARIABLE.pattern}$"}}
+
+
+def _block() -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {"vars": {"type": "object", **_variables()}},
+        "propertyNames": {"pattern": f"^{NAME.pattern}$"},
+        "additionalProperties": {"$ref": "#/$defs/task_or_block"},
+        "description": "Tasks and blocks of tasks by name, in the order in which they run.",
+    }
+
+
+def _task_or_block() -> dict[str, Any]:
+    return {
+        "type": "object",
+        "if": {"anyOf": [{"required": [key]} for key in TASK_KEYS]},
+        "then": {"$ref": "#/$defs/task"},
+        "else": {"$ref": "#/$defs/block"},
+    }

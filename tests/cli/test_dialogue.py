@@ -1,0 +1,103 @@
+"""Questions as dialogues of lines: what typed lines mean, and what is said about those that do not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentnb.cli.dialogue import dialogue
+from agentnb.core.approvals import approval_schema
+from agentnb.core.questions import WaitingOnUser
+
+FORM = {
+    "type": "object",
+    "properties": {
+        "n": {"type": "integer", "description": "how many"},
+        "colour": {"enum": ["red", "blue"]},
+        "why": {"type": "string"},
+    },
+    "required": ["n", "why"],
+}
+EITHER = {"type": "object", "properties": {"a": {"type": "integer"}}, "minProperties": 1}
+
+
+def said(schema: dict[str, Any], *lines: str, kind: Any = "human_step") -> tuple[Any, list[str]]:
+    """The answer to a question that is asked until one fits, and what was written before each line."""
+    talk = dialogue(WaitingOnUser(kind, "Which?", schema, "q1", "step"))
+    written = [next(talk), *[talk.send(line) for line in lines[:-1]]]
+    with pytest.raises(StopIteration) as done:
+        talk.send(lines[-1])
+    return done.value.value, written
+
+
+def test_each_kind_of_answer_is_read_from_what_is_typed(subtests: pytest.Subtests) -> None:
+    approval = approval_schema(("always",))
+    cases: list[tuple[dict[str, Any], str, Any]] = [
+        ({"type": "string"}, " Vienna ", "Vienna"),
+        ({"type": "string"}, "2", "2"),
+        ({"type": "boolean"}, "Y", True),
+        ({"type": "boolean"}, "no", False),
+        ({"type": "number"}, "1.5", 1.5),
+        ({"enum": ["red", "blue"]}, "2", "blue"),
+        ({"enum": ["red", "blue"]}, "RED", "red"),
+        ({"enum": [20, 1]}, "1", 1),
+        ({"enum": ["3", "x"]}, "3", "3"),
+        ({"type": "array", "items": {"type": "integer"}}, "[1, 2]", [1, 2]),
+        ({"type": "object"}, '{"a": 1}', {"a": 1}),
+        ({"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {}}}, '{"a": 1}', {"a": 1}),
+        (approval, "1", "approve"),
+        (approval, "always", "always"),
+        (approval, "3", "deny"),
+        (approval, "yes", True),
+        (approval, "deny: not today", "deny: not today"),
+        (approval, '{"edit": {"path": "b"}}', {"edit": {"path": "b"}}),
+    ]
+    for schema, line, answer in cases:
+        with subtests.test(f"{schema} {line}"):
+            assert said(schema, line)[0] == answer
+
+
+def test_what_does_not_fit_is_said_and_it_asks_again(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[dict[str, Any], str, str, str]] = [
+        ({"type": "string"}, "", "x", "Type an answer, or press Ctrl-D"),
+        ({"type": "integer", "minimum": 1}, "0", "1", "Please enter a whole number"),
+        ({"enum": ["red", "blue"]}, "3", "1", "Please choose one of: red, blue (you entered '3')"),
+        ({"enum": ["red", "blue"]}, "0", "1", "you entered '0'"),
+        ({"type": "boolean"}, "1", "yes", "Please choose one of: yes, no"),
+        (approval_schema(), "perhaps", "2", "Please choose one of: approve, deny"),
+    ]
+    for schema, wrong, right, told in cases:
+        with subtests.test(f"{schema} {wrong}"):
+            _, written = said(schema, wrong, wrong, right)
+            assert "Which?" in written[0] and len(written) == 3
+            assert all(told in words and "Which?" not in words for words in written[1:])
+
+
+def test_a_form_is_filled_field_by_field_or_at_once() -> None:
+    answer, written = said(FORM, "x", "3", "2", "", "because")
+    assert answer == {"n": 3, "colour": "blue", "why": "because"}
+    assert written[0].endswith("n (how many; a whole number): ") and "field by field" in written[0]
+    assert written[1:] == [
+        "Please enter a whole number (you entered 'x')\nn (how many; a whole number): ",
+        "colour (one of: red, blue; may be left out): ",
+        "why (text): ",
+        "why is needed.\nwhy (text): ",
+    ]
+    assert said(FORM, "1", "", "it")[0] == {"n": 1, "why": "it"}
+    answer, written = said(FORM, '{"n": 1}', '{"n": 1, "why": "it"}')
+    assert answer == {"n": 1, "why": "it"} and "why" in written[1].partition("\n")[0]
+    assert said(FORM, "1", "red", '{"not": "the form"}')[0] == {"n": 1, "colour": "red", "why": '{"not": "the form"}'}
+    answer, written = said(EITHER, "", "1")
+    assert answer == {"a": 1} and "Once more" in written[1]
+
+
+def test_the_question_says_who_asks_and_what_may_be_typed() -> None:
+    _, (words,) = said(approval_schema(("always",)), "approve", kind="approval")
+    assert words == (
+        "\nstep: The agent asks for your approval\nWhich?\n  1 approve\n  2 always\n  3 deny\n"
+        'Or: deny: REASON, or with other arguments: {"edit": {...}}\nAnswer: '
+    )
+    assert said({"type": "integer"}, "1", kind="elicitation")[1] == [
+        "\nstep: The agent asks you\nWhich?\nAnswer (a whole number): "
+    ]

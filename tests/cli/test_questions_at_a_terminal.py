@@ -1,0 +1,144 @@
+"""``agentnb exec`` at a real terminal: it asks there, and what is typed is the answer."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from shell_calls import Call, last_run, module, written
+
+if sys.platform == "win32":
+    pytest.skip("there is no pty", allow_module_level=True)
+
+from terminal import CTRL_C, CTRL_D, Terminal
+
+from agentnb.cli.progress import Progress
+from agentnb.core.events import QuestionAnswered
+from agentnb.core.work_events import StepStarted
+
+TOOLS = '''
+from agentnb.tools.tool import ToolContext
+
+def write(path: str) -> str:
+    """Write a file."""
+    print("writing", path)
+    return f"wrote {path}"
+
+async def measure(context: ToolContext) -> str:
+    """Ask how deep the water is."""
+    depth = await context.ask("How deep?", {"type": "integer", "minimum": 1})
+    return f"{depth} m"
+'''
+WORKER = """
+agents:
+  worker: {model: "simulated:disciplined", tools: [write]}
+workflow:
+  - {id: agent, type: agent, name: worker, prompt: "- Write it with `write(path='a')`"}
+"""
+FORM = "{type: object, properties: {n: {type: integer}, why: {type: string}}, required: [n]}"
+ASKS = f"""{WORKER}
+  - {{id: tool, type: tool, name: write, args: {{path: b}}}}
+  - {{id: sure, type: human, ask: "Publish it?", confirm: true}}
+  - {{id: when, type: human, ask: "When?", choices: [now, later]}}
+  - {{id: who, type: human, ask: "Who signs?"}}
+  - {{id: form, type: human, ask: "How many?", form: {FORM}}}
+  - {{id: deep, type: tool, name: measure}}
+"""
+
+
+def exec_of(text: str, *argv: str) -> tuple[str, ...]:
+    tools = module(TOOLS)
+    return ("exec", str(written("asks.yaml", text)), "--tools", f"{tools}:write,{tools}:measure", *argv)
+
+
+@pytest.mark.slow("a program of its own that is asked eight questions")
+def test_gates_steps_and_tools_are_answered_at_the_terminal() -> None:
+    with Terminal(*exec_of(ASKS, "--approve", "ask")) as terminal:
+        asked = terminal.type("2")
+        assert "\nagent: The agent asks for your approval\nMay write run with" in asked and "\n  2 always\n" in asked
+        asked = terminal.type("perhaps")
+        assert "writing a\n" in asked and "step tool completed" in asked, "always holds in the whole run"
+        assert asked.endswith("sure: This step is yours\nPublish it?\nAnswer (one of: yes, no): ")
+        assert "Please choose one of: yes, no (you entered 'perhaps')\n" in terminal.type("y")
+        assert "\n  1 now\n  2 later\nAnswer: " in terminal.type("2")
+        terminal.type("")
+        assert "Type an answer" in terminal.type("Märta")
+        terminal.type("many")
+        assert "Please enter a whole number (you entered 'many')\n" in terminal.type("3")
+        assert terminal.type("").endswith("why (text; may be left out): ")
+        assert "May measure run with {}?" in terminal.type("approve")
+        assert "deep: The agent asks you\nHow deep?" in terminal.type("0")
+        terminal.type("7")
+        assert terminal.ended() == (0, "7 m\n")
+    run = last_run()
+    outputs = {name: run.steps[name]["output"] for name in ("sure", "when", "who", "form")}
+    assert outputs == {"sure": True, "when": "later", "who": "Märta", "form": {"n": 3}}
+    assert {event.by for event in run.events if isinstance(event, QuestionAnswered)} == {"person"}
+
+
+@pytest.mark.slow("a program of its own that is left")
+def test_ctrl_d_leaves_the_question_open_and_it_can_be_answered_later(cli: Call) -> None:
+    given = exec_of(WORKER, "--approve", "ask")
+    with Terminal(*given) as terminal:
+        terminal.type(CTRL_D)
+        assert terminal.ended() == (4, "")
+    run = last_run()
+    assert run.is_suspended and "Traceback" not in terminal.shown
+    assert f"Answer it: agentnb answer {run.id} approve" in terminal.shown.splitlines()[-1]
+    assert cli("answer", run.id, "approve", *given[2:4]).code == 0
+
+
+@pytest.mark.slow("a program of its own that is interrupted")
+def test_ctrl_c_while_it_asks_ends_the_run() -> None:
+    with Terminal(*exec_of('workflow:\n  - {id: sure, type: human, ask: "Publish it?", confirm: true}\n')) as terminal:
+        terminal.type(CTRL_C)
+        assert terminal.ended() == (130, "")
+    assert last_run().status == "cancelled" and "Traceback" not in terminal.shown
+    assert terminal.shown.splitlines()[-1].startswith("agentnb: The run was stopped.")
+
+
+@pytest.mark.slow("a program of its own")
+def test_with_no_input_nothing_is_asked_at_a_terminal() -> None:
+    with Terminal(*exec_of(WORKER, "--approve", "ask", "--no-input")) as terminal:
+        assert terminal.ended() == (4, "")
+    assert "Answer: " not in terminal.shown and last_run().is_suspended
+
+
+FAILS = '''
+import asyncio
+from pathlib import Path
+
+async def fails() -> str:
+    """Fail once it may."""
+    while not Path("go").exists():
+        await asyncio.sleep(0.01)
+    raise ValueError("no tide")
+'''
+
+
+@pytest.mark.slow("a program of its own")
+def test_a_question_that_is_withdrawn_is_not_asked_any_more_and_the_program_ends() -> None:
+    both = "{id: sure, type: human, ask: 'Publish it?', confirm: true}, {id: bad, type: tool, name: fails}"
+    path = written("both.yaml", f"workflow:\n  - {{id: p, type: parallel, steps: [{both}]}}\n")
+    with Terminal("exec", str(path), "--tools", f"{module(FAILS)}:fails") as terminal:
+        terminal.type("perhaps")
+        assert "Please choose one of: yes, no" in terminal.asked()
+        written("go", "")
+        assert terminal.ended() == (1, "")
+    after = terminal.shown.rpartition("Answer (one of: yes, no): ")[2]
+    assert after.startswith("\nThis question is not asked any more.\n") and "step p/bad failed" in after
+    assert "no tide" in terminal.shown.splitlines()[-1]
+
+
+def test_progress_is_held_back_while_the_person_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    def began(step: str) -> StepStarted:
+        return StepStarted(seq=1, at=None, run_id="r-1", step=step)
+
+    progress = Progress()
+    progress(began("a"))
+    progress.pause()
+    progress(began("b"))
+    assert capsys.readouterr().err == "step a began\n"
+    progress.resume()
+    progress(began("c"))
+    assert capsys.readouterr().err == "step b began\nstep c began\n"

@@ -1,0 +1,110 @@
+"""``agentnb recover``, and ``agentnb answer`` for a run whose process was killed while it asked."""
+
+from __future__ import annotations
+
+import pytest
+from shell_calls import RUNS, Call, last_run, module, nested_runs, written
+from test_answer_in_a_shell import command_of
+
+from agentnb import Agent, Store, ToolCall
+from agentnb.models import ScriptedModel
+
+WORK = """
+def work(what: str) -> str:
+    '''Works.'''
+    if what == "broken":
+        raise ValueError("it is broken")
+    return f"{what} done"
+"""
+THREE = """
+workflow:
+  - {id: a, type: tool, name: work, args: {what: a}}
+  - {id: b, type: parallel, steps: [{id: x, type: tool, name: work, args: {what: x}}]}
+  - {id: c, type: tool, name: work, args: {what: "{{ $steps.a.output }}"}}
+"""
+TASKS = "stage:\n  pay: {action: work, input: {what: x}}\n  more: {action: work, input: {what: y}}\napproval: ask\n"
+ASKS = "workflow:\n  - {id: sub, type: workflow, file: inner.yaml}\n  - {id: last, type: tool, name: work, args: {what: c}}\n"
+
+
+def cut_off(events: int) -> str:
+    """Leave the newest run as a process leaves it that dies after so many events, counted from the end if negative."""
+    path = RUNS / f"{last_run().id}.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:events]))
+    return path.stem
+
+
+def test_a_killed_run_is_resumed_from_any_event_and_ends_as_it_would_have(cli: Call, subtests: pytest.Subtests) -> None:
+    tools, path = ("--tools", f"{module(WORK)}:work"), written("three.yaml", THREE)
+    whole = cli("exec", path, *tools)
+    for events in range(1, len(last_run().events)):
+        with subtests.test(events=events):
+            cli("exec", path, *tools)
+            run_id = cut_off(events)
+            assert f"Resume an interrupted one: agentnb recover {'ID'}" in cli("runs").out
+            assert "To resume it: agentnb recover" in cli("answer", run_id, "yes").err
+            done = cli("recover", run_id[-8:], *tools)
+            assert (done.code, done.out, done.context) == (0, "a done done\n", whole.context)
+            assert (last_run().id, last_run().times_recovered) == (run_id, 1)
+            again = cli("recover", run_id, *tools)
+            assert again.code == 2 and "there is nothing to recover. Begin a new one: agentnb exec FILE" in again.err
+
+
+def test_exit_codes_and_messages_are_those_of_exec(cli: Call, subtests: pytest.Subtests) -> None:
+    tools = ("--tools", f"{module(WORK)}:work")
+    for text, events, code, told in (
+        ("workflow:\n  - {id: a, type: tool, name: work, args: {what: broken}}\n", 2, 1, "step a: ValueError: it is broken"),
+        (
+            "workflow:\n  - {id: a, type: human, ask: 'Which?'}\n",
+            2,
+            4,
+            "The run waits for you: Which? Answer it: agentnb answer",
+        ),
+    ):
+        with subtests.test(code=code):
+            cli("exec", written("one.yaml", text), *tools)
+            done = cli("recover", cut_off(events), *tools)
+            assert (done.code, done.out) == (code, "") and told in done.last, done.err
+    assert cli(*command_of(done)).code == 0
+    cli("exec", written("three.yaml", THREE), *tools)
+    done = cli("recover", cut_off(3))
+    assert done.code == 2 and "There is no tool work. Give it: --tools MODULE:NAME" in done.err
+    assert cli("recover", "nowhere").code == 1
+
+
+def test_the_run_of_an_agent_is_resumed_too(cli: Call) -> None:
+    Agent(ScriptedModel([ToolCall("work", {"what": "a"}), "Done."]), name="worker").run_sync(
+        "Go.", store=Store(RUNS), show=False
+    )
+    run_id = cut_off(2)
+    refused = cli("recover", run_id)
+    assert refused.code == 2 and "Name another: -m MODEL" in refused.err, refused.err
+    done = cli("recover", run_id, "-m", "simulated:disciplined")
+    assert done.code == 0 and done.out and "Step Context" not in done.err
+
+
+def test_what_a_killed_process_asked_is_answered_like_what_a_suspended_run_asks(cli: Call, subtests: pytest.Subtests) -> None:
+    tools = ("--tools", f"{module(WORK)}:work")
+    written("inner.yaml", "workflow:\n  - {type: human, ask: 'Inner?'}\n")
+    for text, answers, out in (
+        (TASKS, ("approve", "approve"), "y done\n"),
+        (ASKS, ("blue",), "c done\n"),
+    ):
+        with subtests.test(text):
+            assert cli("exec", written("asks.yaml", text), *tools).code == 4
+            for value in answers:
+                run_id = cut_off(-1)  # without the event that it was suspended
+                for nested in nested_runs():
+                    path = RUNS / f"{nested.id}.jsonl"
+                    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+                assert last_run().status == "interrupted" and last_run().waiting
+                done = cli("answer", run_id, value, *tools)
+            assert (done.code, done.out) == (0, out), done.err
+
+
+def test_the_model_that_the_run_was_given_is_kept_unless_another_is_named(cli: Call) -> None:
+    text = "agents: {a: {instruction: Write.}}\nworkflow:\n  - {id: one, type: human, ask: Who?}\n  - {type: agent, name: a}\n"
+    path = written("writes.yaml", text)
+    for given, model in ((), "simulated:forgetful"), (("-m", "simulated:disciplined"), "simulated:disciplined"):
+        cli("exec", path, "-m", "simulated:forgetful")
+        assert cli("answer", last_run().id, "Ada", *given).code == 0
+        assert nested_runs()[-1].model == model

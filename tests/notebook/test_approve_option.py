@@ -1,0 +1,53 @@
+"""``--approve`` of cells, in a real kernel."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+SETUP = '''
+done = []
+
+def write(path: str) -> str:
+    """Write a file."""
+    done.append(path)
+    return f"wrote {path}"
+'''
+AGENT = "%%agent -m simulated:disciplined -t write --approve {mode} {more}\n- first `write('a')`\n- second `write('b')`"
+WORKFLOW = "%%workflow -t write --approve {mode} {more}\nworkflow:\n  - {{type: tool, name: write, args: {{path: a}}}}"
+
+
+def wait_for(kernel: Any, expression: str) -> None:
+    end = time.monotonic() + 30
+    while kernel.value(expression) != "True":
+        assert time.monotonic() < end, f"never: {expression}"
+        time.sleep(0.05)
+
+
+@pytest.fixture(autouse=True)
+def ready(kernel: Any) -> None:
+    assert kernel.run(SETUP).status == "ok"
+
+
+def test_in_the_mode_ask_a_cell_in_the_background_is_answered_from_another(kernel: Any, subtests: pytest.Subtests) -> None:
+    for cell, done in {AGENT: "['a', 'b']", WORKFLOW: "['a']"}.items():
+        with subtests.test(cell):
+            kernel.run("done.clear()")
+            assert kernel.run(cell.format(mode="ask", more="--background"), attended=True).status == "ok"
+            wait_for(kernel, "run.status == 'waiting_on_user'")
+            assert kernel.value("done") == "[]" and "(approve, always, deny)" in kernel.run("%agent status").printed
+            assert "continues with your answer" in kernel.run("%agent answer always").printed
+            wait_for(kernel, "not run.should_continue")
+            assert kernel.value("done") == done and kernel.value("len(run.questions)") == "1"
+
+
+def test_a_cell_may_only_read_and_an_unknown_mode_is_refused_with_the_modes(kernel: Any, subtests: pytest.Subtests) -> None:
+    for cell in (AGENT, WORKFLOW):
+        with subtests.test(cell):
+            kernel.run("done.clear()")
+            kernel.run(cell.format(mode="read-only", more=""))
+            assert kernel.value("done, run.settings['approve']") == "([], 'read_only')"
+            refused = kernel.run(cell.format(mode="asks", more=""))
+            assert refused.status == "error" and "must be one of auto, ask, never, read_only, got 'asks'" in refused.error

@@ -1,0 +1,89 @@
+"""What is told of a workflow that has ended says how a workflow is continued, and not how a conversation is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, Run, Store, Workflow, recover
+from agentnb.core.events import RunFinished
+from agentnb.display.html import run_html
+from agentnb.display.states import continue_command, next_step
+from agentnb.display.text import run_text
+from agentnb.errors import AgentnbError, BrokenReply, ProviderTrouble, RateLimited, SettingsError, WorkflowError
+from agentnb.models import ScriptedModel
+
+STEPS = "workflow: [{id: a, type: agent, name: writer}, {id: b, type: agent, name: writer}]\n"
+TASKS = "stage: {one: {action: tell}, two: {action: tell}}\n"
+
+
+def tell() -> str:
+    """Tell."""
+    return "told"
+
+
+def workflow(*replies: Any) -> Workflow:
+    return Workflow.from_yaml(STEPS, agents={"writer": Agent(ScriptedModel(replies), name="writer")})
+
+
+def test_hints_of_an_agents_error_are_made_for_its_step(subtests: pytest.Subtests) -> None:
+    errors: dict[AgentnbError, str] = {
+        ProviderTrouble("It fails", "Try again in a while: %%agent --continue"): "Try again in a while",
+        RateLimited("Too many", "Wait a while, then continue with %%agent --continue"): "Wait a while, then run the step again",
+        BrokenReply("No reply", "Continue with --continue, or try another model"): "Run the step again, or try another model",
+        BrokenReply(
+            "Too long", "Start again without --continue, or give it less to read"
+        ): "Start again, or give it less to read",
+    }
+    for error, hint in errors.items():
+        with subtests.test(hint), pytest.raises(WorkflowError) as raised:
+            workflow("Said.", error).run_sync(show=False)
+        assert raised.value.hint == hint and raised.value.run is not None
+        step = next_step(raised.value.run)
+        assert step is not None and step.command == "%%workflow --rerun-from b"
+
+
+def with_end(run: Run, events: int, status: Any) -> Run:
+    """The run as it is if it ends after so many events."""
+    end = run.events[-1]
+    assert isinstance(end, RunFinished)
+    kept = [*run.events[:events], RunFinished(events, end.at, run.id, None, status=status, stop_reason=status)]
+    return Run.from_events(kept)
+
+
+def test_a_run_that_has_ended_names_the_step_to_begin_at_or_nothing_where_there_is_none(subtests: pytest.Subtests) -> None:
+    steps = workflow("Said.", "Said.").run_sync(show=False)
+    tasks = Workflow.from_yaml(TASKS, tools=[tell]).run_sync(show=False)
+    for run, command in ((steps, "%%workflow --rerun-from a"), (tasks, "")):
+        for status in ("cancelled", "limited", "stopped", "failed"):
+            with subtests.test(command, status=status):
+                ended = with_end(run, 2, status)
+                assert "--continue" not in run_text(ended) + run_html(ended)
+                assert continue_command(with_end(run, 1, status)) == ""
+                assert next_step(with_end(run, 1, status)) is None
+    assert continue_command(with_end(steps, 3, "cancelled")) in ("", "%%workflow --rerun-from b")
+
+
+def test_what_only_a_live_run_or_a_conversation_can_do_is_refused_with_what_to_do_instead(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    store = Store(tmp_path)
+    made = workflow(*["Said."] * 9)
+    run, live = made.run_sync(store=store, show=False), made.start()
+    live.result(30)
+    agent = Agent(ScriptedModel(["Said."]))
+    ways: dict[str, Callable[[], Any]] = {
+        "has ended (completed): there is nothing to recover": lambda: asyncio.run(recover(run.id, store=store)),
+        "has ended (completed)": live.pause,
+        "has steps and no rounds: it has no conversation to continue": lambda: agent.run_sync("Go", continue_from=run),
+    }
+    for told, way in ways.items():
+        with subtests.test(told), pytest.raises(SettingsError) as raised:
+            way()
+        text = str(raised.value)
+        assert told in text and "--continue" not in text
+        assert "%%workflow --rerun-from STEP" in text or f"{run.step_records['a'].nested} (a)" in text

@@ -1,0 +1,155 @@
+"""Whether steps may call tools: the approval mode of the run, alone and together with the rules of a task file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from workflow_examples import played
+
+from agentnb import Agent, Run, Store, ToolCall, Workflow, recover, tool
+from agentnb.errors import WorkflowError
+from agentnb.models import ScriptedModel
+
+STEPS = """
+workflow:
+  - {id: seen, type: tool, name: look}
+  - {id: first, type: tool, name: write, args: {path: a}}
+  - {id: second, type: tool, name: write, args: {path: b}}
+"""
+TASKS = """
+stage:
+  first: {action: write, input: {path: a}}
+  second: {action: write, input: {path: b}}
+"""
+
+
+class Tools:
+    """Two tools that note how they were called; one only reads."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+        @tool(effects=["read"])
+        async def look() -> str:
+            self.done.append("look")
+            return "seen"
+
+        async def write(path: str) -> str:
+            self.done.append(f"write {path}")
+            return f"wrote {path}"
+
+        self.tools = [look, write]
+
+    def workflow(self, text: str = STEPS) -> Workflow:
+        return Workflow.from_yaml(text, tools=self.tools)
+
+
+def saying(*answers: Any) -> Callable[[Any], Any]:
+    left = list(answers)
+    return lambda question: left.pop(0)
+
+
+def error_of(run: Run) -> str:
+    return "" if run.error is None else run.error.message
+
+
+def test_a_tool_step_is_held_up_as_the_mode_says(subtests: pytest.Subtests) -> None:
+    everything = ["look", "write a", "write b"]
+    cases: list[tuple[str, list[Any], list[str], int, str]] = [
+        ("auto", [], everything, 0, ""),
+        ("never", [], everything, 0, ""),
+        ("ask", ["approve", True], everything, 2, ""),
+        ("ask", ["always"], everything, 1, ""),
+        ("ask", [{"edit": {"path": "c"}}, "deny: enough"], ["look", "write c"], 2, "They said: enough"),
+        ("read_only", [], ["look"], 0, "this run only allows tools that read"),
+    ]
+    for mode, answers, done, asked, why in cases:
+        with subtests.test(f"{mode} {answers}"):
+            tools = Tools()
+            run = played(tools.workflow(), "", {}, approve=mode, answer=saying(*answers))
+            assert (tools.done, len(run.questions)) == (done, asked)
+            assert (run.status == "failed") == bool(why) and why in error_of(run)
+            assert run.settings.get("approve", "auto") == mode
+
+
+def test_the_stricter_of_a_task_file_and_the_mode_holds(subtests: pytest.Subtests) -> None:
+    both = ["write a", "write b"]
+    cases: list[tuple[str, str, list[Any], list[str], str]] = [
+        ("{mode: auto, allow: [write]}", "ask", ["approve", "approve"], both, ""),
+        ("auto", "ask", ["always"], both, ""),
+        ("ask", "ask", ["approve", "approve"], both, ""),
+        ("ask", "ask", ["approve", "deny"], ["write a"], "The person did not allow it"),
+        ("ask", "auto", ["approve", "approve"], both, ""),
+        ("ask", "never", [], [], "this run asks for none (approve=never)"),
+        ("ask", "read_only", [], [], "this run only allows tools that read"),
+        ("deny", "ask", [], [], "rules of the task file do not allow write"),
+        ("{mode: deny, allow: [write]}", "never", [], both, ""),
+    ]
+    for approval, mode, answers, done, why in cases:
+        with subtests.test(f"{approval} {mode} {answers}"):
+            tools = Tools()
+            run = played(tools.workflow(f"approval: {approval}\n{TASKS}"), "", {}, approve=mode, answer=saying(*answers))
+            assert tools.done == done and len(run.questions) == len(answers)
+            assert (run.status == "failed") == bool(why) and why in error_of(run)
+
+
+def test_a_step_that_nobody_is_here_to_allow_waits_and_the_mode_is_still_there_when_it_is_answered(tmp_path: Path) -> None:
+    tools, store = Tools(), Store(tmp_path)
+    run = asyncio.run(tools.workflow().run(store=store, show=False, suspend=True, approve="ask"))
+    for done in (["look"], ["look", "write a"]):
+        assert run.status == "waiting_on_user" and tools.done == done
+        (question,) = run.waiting
+        assert question.kind == "approval" and question.message.startswith("May write run with")
+        answers = {question.id: "approve"}
+        run = asyncio.run(recover(run.id, store=store, tools=tools.tools, answers=answers, suspend=True))
+    assert (run.status, tools.done) == ("completed", ["look", "write a", "write b"])
+
+
+def test_the_agents_and_workflows_of_steps_have_the_mode_and_what_was_always_allowed(tmp_path: Path) -> None:
+    tools = Tools()
+    inner = tmp_path / "inner.yaml"
+    inner.write_text("workflow:\n  - {type: tool, name: write, args: {path: inner}}\n", "utf-8")
+    outer = tmp_path / "outer.yaml"
+    outer.write_text(
+        "workflow:\n"
+        "  - {type: agent, name: worker}\n"
+        "  - {type: workflow, file: inner.yaml}\n"
+        "  - {type: tool, name: write, args: {path: step}}\n"
+        "  - {type: agent, name: worker, id: again}\n",
+        "utf-8",
+    )
+    for mode, done, asked in (("ask", ["write agent", "write inner", "write step", "write agent"], 1), ("read_only", [], 0)):
+        tools.done.clear()
+        replies = [[ToolCall("write", {"path": "agent"})], "Done."] * 2
+        worker = Agent(ScriptedModel(replies), tools=tools.tools, todos=False)
+        workflow = Workflow.from_yaml(outer, tools=tools.tools, agents={"worker": worker})
+        run = played(workflow, "", {}, approve=mode, answer=saying("always"))
+        assert tools.done == done and len(run.questions) == asked, error_of(run)
+
+
+def test_the_time_of_a_step_stands_still_while_the_person_is_asked() -> None:
+    async def slow(question: Any) -> str:
+        await asyncio.sleep(100)
+        return "approve"
+
+    tools = Tools()
+    text = "workflow:\n  - {type: tool, name: write, args: {path: a}, timeout: 5}\n"
+    run = played(tools.workflow(text), "", {}, approve="ask", answer=slow)
+    assert (run.status, tools.done) == ("completed", ["write a"])
+
+
+def test_the_ways_to_run_a_workflow_take_the_mode() -> None:
+    for begin in (
+        lambda workflow: workflow.run_sync(approve="read_only", show=False),
+        lambda workflow: workflow.start(approve="read_only").result(60),
+    ):
+        tools = Tools()
+        try:
+            begin(tools.workflow())
+        except WorkflowError as error:
+            assert "only allows tools that read" in str(error)
+        assert tools.done == ["look"]
