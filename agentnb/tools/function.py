@@ -22,9 +22,9 @@ EFFECTS: tuple[Effect, ...] = ("read", "write", "execute", "network")
 WIRE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """Names of tools that all providers accept."""
 SHOWN_AT_ONCE = (str, int, float, dict, ToolOutcome, type(None))
-MARK = "__agentnb_tool__"
 CORRECT_AND_CALL_AGAIN = "Correct these and call it again."
 """What a model is advised whose arguments do not fit."""
+MARK = "__agentnb_tool__"
 """The attribute of a function that holds what `tool` made of it."""
 
 
