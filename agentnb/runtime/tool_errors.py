@@ -18,6 +18,7 @@ from agentnb.core.nesting import MAX_DEPTH
 from agentnb.core.questions import AskedQuestion, choice_in_words
 from agentnb.core.rounds import LIMIT_REACHED, TIME_LIMIT
 from agentnb.errors import Declined, NotAnswered, ToolFailed
+from agentnb.tools.function import CORRECT_AND_CALL_AGAIN
 from agentnb.tools.tool import ToolOutcome, failure
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
@@ -36,8 +37,8 @@ def raised(tool: str, error: BaseException) -> ToolOutcome:
 
 
 def without_advice(text: str, tool: str) -> str:
-    """Return the error of a tool without what `raised` advises a model to do: for calls that no model made."""
-    return text.removesuffix(_advice(tool)).rstrip("\n")
+    """Return the error of a tool without what it advises a model to do: for calls that no model made."""
+    return text.removesuffix(_advice(tool)).removesuffix(CORRECT_AND_CALL_AGAIN).rstrip("\n")
 
 
 def _advice(tool: str) -> str:

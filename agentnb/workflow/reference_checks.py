@@ -218,7 +218,7 @@ class _Check:
         if part in BLOCK_OUTPUTS:
             if done + 1 < len(self._parts):
                 self._check_child(step, children, done + 1)
-        elif part in children:
+        elif part in children and part not in _OF_BLOCKS:
             self._check_entry(children[part], done + 1)
         elif part not in _OF_BLOCKS:
             self._note(

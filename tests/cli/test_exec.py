@@ -234,6 +234,8 @@ def test_problems_of_the_file_are_told_each_with_its_line_and_warnings_before_it
     done = cli("exec", path)
     assert done.code == 0 and lines_of(done, "w.yaml") == [4] and done.progress[0].startswith("w.yaml:4: ")
     assert cli("exec", path, "--strict").code == 2
+    done = cli("exec", written("odd.yaml", 'workflow:\n  - {type: agent, name: "a\\e[2Jb"}\n'))
+    assert done.code == 2 and lines_of(done, "odd.yaml") == [2] and "\x1b" not in done.err
 
 
 # Keys

@@ -138,6 +138,14 @@ def test_a_step_may_lead_to_itself() -> None:
         assert plan.wires[0].corners[0][1] > plan.wires[0].corners[-1][1]
 
 
+def test_loops_within_loops_run_beside_each_other() -> None:
+    nodes = tuple(Node(name, name, "agent") for name in "abcd")
+    ways = [Edge(one, other) for one, other in pairwise("abcd")]
+    for loops in ([("c", "b"), ("d", "a")], [("c", "a"), ("d", "b")], [("b", "a"), ("d", "c")]):
+        plan = laid_out(Graph(nodes, (*ways, *(Edge(source, target, (), True) for source, target in loops))))
+        assert len([wire for wire in plan.wires if wire.edge.is_back]) == 2 and shared(plan) == []
+
+
 def test_a_workflow_without_steps_is_an_empty_plan() -> None:
     assert (laid_out(Graph()).boxes, laid_out(Graph()).width) == ([], 0)
 

@@ -20,6 +20,7 @@ def test_each_attempt_is_a_row_and_so_is_a_step_that_was_skipped() -> None:
     built.add(w.StepSkipped, step="c", reason="n > 5")
     built.add(w.StepStarted, step="a", step_kind="tool", iteration=2)
     built.add(w.StepFinished, step="a", status="failed", error="gone", attempts=1)
+    built.add(w.StepSkipped, step="a", reason="n > 6")
     table = tables.steps(built.run).astype(object)
     columns = ["step", "iteration", "attempt", "status", "error", "wait", "output", "reason", "seconds"]
     rows = [tuple(one) for one in table[columns].where(table[columns].notna(), None).itertuples(index=False)]
@@ -29,4 +30,5 @@ def test_each_attempt_is_a_row_and_so_is_a_step_that_was_skipped() -> None:
         ("a", 1, 2, "completed", None, None, '{"n":1}', None, 1.0),
         ("c", None, None, "skipped", None, None, None, "n > 5", None),
         ("a", 2, 1, "failed", "gone", None, None, None, 1.0),
+        ("a", None, None, "skipped", None, None, None, "n > 6", None),
     ]

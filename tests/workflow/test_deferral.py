@@ -49,6 +49,14 @@ def test_what_a_warning_says_will_run_first_does(subtests: pytest.Subtests) -> N
             {"c": 1},
             ["a", "o", "b", "c", "c_yes"],
         ),
+        "within a branch of a block": (
+            TOOL("a")
+            + "  - id: p\n    type: parallel\n    steps:\n"
+            + indented(WAIT("o", "a.output").partition("    true: ")[0] + "    true:\n")
+            + indented(indented(WAIT("c", "b.output") + TOOL("b"))),
+            {"p/c": 1},
+            ["a", "p", "o", "c", "c_yes", "b"],
+        ),
         "none": (TOOL("a") + WAIT("c", "a.output") + TOOL("b"), {}, ["a", "c", "c_yes", "b"]),
     }
     for name, (steps, waits, order) in texts.items():
@@ -58,4 +66,5 @@ def test_what_a_warning_says_will_run_first_does(subtests: pytest.Subtests) -> N
             assert deferred(spec.steps) == waits
             assert [one.code for one in spec.warnings] == ["W_DEFERRED_CONDITION"] * len(waits)
             run = Workflow.from_yaml(text, tools=[work]).run_sync("", show=False)
-            assert run.step_context["order"] == order
+            context = run.step_context
+            assert [*context["order"], *(context["steps"].get("p") or {"order": []})["order"]] == order

@@ -37,7 +37,7 @@ workflow:
     type: map
     over: ["1", "2", "3"]
     max_concurrency: 1
-    step: {type: tool, name: work, args: {what: "{{ $item }}"}}
+    step: {type: tool, name: work, args: {what: "{{ $item }}"}, retry: {max_attempts: 1, initial_delay_seconds: 0}}
   - {id: again, type: condition, condition: "{{ len($steps.first.runs) >= 2 }}", false: {goto: first}}
   - {id: last, type: tool, name: work, args: {what: "{{ $steps.each.output[2] }}"}}
 """
@@ -77,7 +77,7 @@ def executions(run: Run) -> set[tuple[str, int, int]]:
 def test_a_killed_workflow_is_recovered_from_any_event_and_finished_steps_are_not_run_again(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    store, whole_work = Snapshots(tmp_path / "whole"), Work("right")
+    store, whole_work, failing = Snapshots(tmp_path / "whole"), Work("right", "2"), {"right": "both/right", "2": "each/1"}
     whole = by_itself(Workflow.from_yaml(TEXT, tools=[whole_work.work]).run(store=store, show=False))
     assert whole.status == "completed" and whole.back_edges == {"again -> first": 1}
     assert len(store.kept) > 40
@@ -86,7 +86,7 @@ def test_a_killed_workflow_is_recovered_from_any_event_and_finished_steps_are_no
         before = here.load(whole.id)
         with subtests.test(f"{folder.name}: {type(before.events[-1]).__name__}"):
             done_before = finished(before)
-            work = Work(*() if done_before["both/right"] else ("right",))
+            work = Work(*(what for what, step in failing.items() if not done_before[step]))
             run = by_itself(recover(whole.id, tools=[work.work], store=here))
             assert (run.status, run.times_recovered) == ("completed", 1), run.error
             assert run.step_context == whole.step_context

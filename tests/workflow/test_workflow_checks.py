@@ -255,6 +255,15 @@ def test_templates_that_lead_somewhere_are_no_problem(subtests: pytest.Subtests)
             assert found_in(AGENTS + BLOCKS.replace("PROMPT", f"{{{{ {path} }}}}")) == []
 
 
+def test_what_a_block_has_itself_is_not_hidden_by_a_child_of_that_name() -> None:
+    child = "{{id: {}, type: agent, name: writer}}".format
+    block = f"  - {{id: par, type: parallel, steps: [{child('attempts')}, {child('order')}]}}"
+    read = '  - {type: agent, name: writer, prompt: "{{ $steps.par.attempts }}{{ $steps.par.order[0] }}PATH"}'
+    assert found_in(f"{AGENTS}{block}\n{read.replace('PATH', '{{ $steps.par.outputs.order.output }}')}\n") == []
+    (problem,) = found_in(f"{AGENTS}{block}\n{read.replace('PATH', '{{ $steps.par.outputs.order }}')}\n")
+    assert "is a step, not a value" in problem.message
+
+
 def test_templates_that_lead_nowhere_are_problems(subtests: pytest.Subtests) -> None:
     wrong = {
         "$steps.qb.output": ["no step qb", "qa"],

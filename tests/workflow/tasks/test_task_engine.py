@@ -304,8 +304,8 @@ def test_what_an_action_does_to_its_input_changes_no_variable() -> None:
         call.input["list"].append(3)
         return len(call.input["list"])
 
-    text = "init: {list: [1, 2]}\nstage:\n  one: {action: do:add, input: {list: '${list}'}}\n"
-    run = played(text, actions={"do:add": add})
+    task = "{action: do:add, input: {list: '${list}'}}"
+    run = played(f"init: {{list: [1, 2]}}\nstage:\n  one: {task}\n  two: {task}\n", actions={"do:add": add})
     assert (run.text, run.variables) == ("3", {"list": [1, 2]})
 
 
