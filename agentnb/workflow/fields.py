@@ -42,9 +42,8 @@ class Fields:
         """Note every key that is not among the known ones, with those that are most like it, or the hint for this key."""
         for key, entry in self.node.entries.items():
             if key not in known:
-                self.problems.add(
-                    entry.line, f'{self.where}: unknown key "{key}"', hints.get(key) or _hint(key, entry.value, known)
-                )
+                hint = hints.get(key) or _hint(key, entry.value, known)
+                self.problems.add(entry.line, f'{self.where}: unknown key "{key}"', hint)
 
     def given(self, key: str) -> Node | None:
         """Return the value of the key as a node; None if it is not given or null."""
