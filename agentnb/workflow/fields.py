@@ -42,7 +42,7 @@ class Fields:
         """Note every key that is not among the known ones, with those that are most like it, or the hint for this key."""
         for key, entry in self.node.entries.items():
             if key not in known:
-                hint = hints.get(key) or _hint(key, entry.value, known)
+                hint = hints.get(key) or hint_for_unknown(key, entry.value, known)
                 self.problems.add(entry.line, f'{self.where}: unknown key "{key}"', hint)
 
     def given(self, key: str) -> Node | None:
@@ -138,7 +138,7 @@ class Fields:
         self.problems.add(node.line, f"{self.where}: {key} must be {wanted}, not {kind_of(node)}")
 
 
-def _hint(key: str, value: Node, known: Collection[str]) -> str:
+def hint_for_unknown(key: str, value: Node, known: Collection[str]) -> str:
     """Return the keys that are most like it; of what follows a comma in a text, how to write that text."""
     if " " in key.strip() and isinstance(value, ScalarNode) and value.value is None:
         return "Put a text with a comma into quotation marks"
