@@ -13,6 +13,7 @@ from agentnb.agent.from_log import agent_of, check_gates
 from agentnb.core.log import Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
+from agentnb.guidance import GuidanceSet
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
@@ -110,11 +111,13 @@ def workflow_again(
     gates: Iterable[Gate] = (),
     model: str | Model | None = None,
     agents: Mapping[str, Agent] | None = None,
+    guidance: GuidanceSet | None = None,
 ) -> Orchestration:
     """Return the workflow of a run with its model, budget and inputs from the log, to resume the run with.
 
-    ``tools``, ``gates`` and ``agents`` are those that it had from Python; ``model``: instead of its own. Raises
-    `SettingsError` if a gate is missing, or if its model was an object in Python and none is given.
+    ``tools``, ``gates`` and ``agents`` are those that it had from Python; ``model``: instead of its own; ``guidance``: the set
+    of its agents, if it was one of the person's own. Raises `SettingsError` if a gate is missing, or if its model was an object
+    in Python and none is given.
     """
     guarded = tuple(gates)
     check_gates(run, guarded)
@@ -126,11 +129,13 @@ def workflow_again(
         elif any(one.model is None and not one.replies for one in workflow.spec.agents.values()):
             what = f"Run {run.id} was with {logged}, which was an object in Python"
             raise SettingsError(what, "Give it again: -m VARIABLE, recover(run, model=...)")
+    of_agents = {**(run.settings.get("agent_settings") or {}), **({"guidance": guidance} if guidance else {})}
     return workflow.orchestration(
         model=model,
         inputs=run.settings.get("inputs"),
         budget=run.settings.get(OWN),
-        agent_settings={"gates": guarded} if guarded else None,
+        max_seconds=run.settings.get("max_seconds"),
+        agent_settings={**of_agents, **({"gates": guarded} if guarded else {})},
         checks_files=False,
     )
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from agentnb.agent.agent import Agent
-from agentnb.errors import SettingsError, UnknownTool, near
+from agentnb.agent.price_check import check_has_price
+from agentnb.errors import MissingKey, SettingsError, UnknownTool, near
 from agentnb.models.model import Model
+from agentnb.models.registry import make_model
 from agentnb.models.scripted import ScriptedModel
 from agentnb.tools.function import as_tool
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.spec import AgentSpec
+from agentnb.workflow.spec import AgentSpec, AgentStep
 from agentnb.workflow.step_failures import error_for
 from agentnb.workflow.templates import Scope, rendered_text
 
@@ -63,6 +66,18 @@ class WorkflowAgents:
             hint = near(name, known) or "Give the workflow its tools: -t NAME, tools=[f]"
             raise UnknownTool(f"There is no tool {name}", hint)
         return found
+
+    def check_prices(self, steps: Iterable[AgentStep], *, has_budget: bool) -> None:
+        """Raise `SettingsError` if what the model of an agent costs is not known, but is limited: by the run or the agent."""
+        checked: set[str] = set()
+        for step in steps:
+            agent = self._agent(step.agent, None)
+            is_limited = (has_budget or agent.budget is not None) and not agent.unpriced
+            if not is_limited or step.agent in checked or step.agent in self._replies or step.path in self._replies:
+                continue
+            checked.add(step.agent)
+            with suppress(MissingKey):  # which its step says, if it is ever reached
+                check_has_price(make_model(agent.model), f"Agent {step.agent} of step {step.path}")
 
     def check_tools(self, names: Iterable[str]) -> None:
         """Raise `UnknownTool` if there is none of one of these names."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from agentnb.core.json_schema import plain_data
 from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, WorkflowError, near
+from agentnb.guidance import GuidanceSet
 from agentnb.models.model import Model
 from agentnb.runtime.approval import AnswerQuestion
 from agentnb.runtime.elicitation import Approve, Elicitation
@@ -36,7 +37,7 @@ from agentnb.workflow.node_states import node_states
 from agentnb.workflow.perform import performers
 from agentnb.workflow.problems import Problem
 from agentnb.workflow.reading import read_workflow
-from agentnb.workflow.spec import Step, ToolStep, WorkflowSpec, WorkflowStep
+from agentnb.workflow.spec import AgentStep, Step, ToolStep, WorkflowSpec, WorkflowStep
 from agentnb.workflow.step_tree import walk_all, with_branches
 from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.tasks.orchestration import task_orchestration
@@ -214,17 +215,18 @@ class Workflow:
         of: Run | None = None,
         actions: Mapping[str, Action] | None = None,
         budget: float | None = None,
+        max_seconds: float | None = None,
         agent_settings: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
         checks_files: bool = True,
     ) -> Orchestration:
         """Return the runs of it with these settings: what can be started, nested in another run, limited and resumed.
 
-        ``budget``: in US dollars, instead of that of the file; ``agent_settings``: of all agents that the file declares, such
-        as ``gates``; ``settings``: plain data for the log; ``checks_files``: read the files that it runs now, as for a new run,
-        rather than when their steps begin. Raises `SettingsError` for what cannot work.
+        ``budget``, in US dollars, and ``max_seconds``: instead of those of the file; ``agent_settings``: of all agents that the
+        file declares, such as ``gates``; ``settings``: plain data for the log; ``checks_files``: read the files that it runs
+        now, as for a new run, rather than when their steps begin. Raises `SettingsError` for what cannot work.
         """
-        earlier, limits = self._earlier(rerun_from, of), self._limits(budget)
+        earlier, limits = self._earlier(rerun_from, of), self._limits(budget, max_seconds)
         keep_workflow(self.declared)
         models = {"model": model, "replies": replies, "agent_settings": agent_settings}
         all_tools = (*self.tools, *tools)
@@ -237,8 +239,7 @@ class Workflow:
         self._check_names(made, replies or {}, known)
         values, waits = self._inputs(inputs), deferred(self.spec.steps)
         opened = _NestedWorkflows(self.spec.source, known, all_tools, {**models, "actions": actions})
-        if checks_files:
-            opened.check(self.spec.steps)
+        check = self._price_check(made, opened.check(self.spec.steps) if checks_files else [])
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> WorkflowEngine:
             run = lifecycle.log.run
@@ -246,7 +247,19 @@ class Workflow:
             return WorkflowEngine(lifecycle, elicitation, self.spec, performers(made, opened), values, waits, *begins)
 
         logged = self._logged(values, rerun_from, of, len(earlier)) | _needed_again(model, agent_settings)
-        return Orchestration(make=make, name=self._name, settings={**logged, **(settings or {})}, **limits)
+        return Orchestration(make=make, name=self._name, settings={**logged, **(settings or {})}, check=check, **limits)
+
+    def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[bool], None]:
+        """Return what misses prices that a budget needs. ``inner``: the runs of the files that it runs."""
+        steps = [step for step in walk_all(self.spec.steps) if isinstance(step, AgentStep)]
+
+        def check(has_budget: bool) -> None:
+            made.check_prices(steps, has_budget=has_budget)
+            for one in inner:
+                if one.check is not None:
+                    one.check(has_budget or one.budget is not None)
+
+        return check
 
     @property
     def _name(self) -> str:
@@ -285,8 +298,9 @@ class Workflow:
                 raise SettingsError(f"The workflow has no input {name}", known)
         return dict(plain_data({**self.spec.inputs, **given}, "The inputs"))  # as the log has them
 
-    def _limits(self, budget: float | None) -> dict[str, Any]:
-        return {**self.spec.limits, **({} if budget is None else {"budget": budget})}
+    def _limits(self, budget: float | None, max_seconds: float | None) -> dict[str, Any]:
+        given = {"budget": budget, "max_seconds": max_seconds}
+        return {**self.spec.limits, **{name: value for name, value in given.items() if value is not None}}
 
     def _earlier(self, first: str | None, of: Run | None) -> tuple[w.StepStarted | Any, ...]:
         """Return the events of a run that say what the steps before this one gave; none if the workflow begins at its first."""
@@ -325,11 +339,13 @@ class _NestedWorkflows:
             return logged.orchestration(inputs=inputs, checks_files=False, **self._settings)
         return self._workflow(step, inputs).orchestration(inputs=inputs, checks_files=False, **self._settings)
 
-    def check(self, steps: Iterable[Step]) -> None:
-        """Find what cannot work in the files, and in those that they name, before anything runs."""
-        for step in walk_all(steps):
-            if isinstance(step, WorkflowStep):
-                self._workflow(step, step.inputs).orchestration(inputs=step.inputs, **self._settings)
+    def check(self, steps: Iterable[Step]) -> list[Orchestration]:
+        """Find what cannot work in the files, and in those that they name, before anything runs; return their runs."""
+        return [
+            self._workflow(step, step.inputs).orchestration(inputs=step.inputs, **self._settings)
+            for step in walk_all(steps)
+            if isinstance(step, WorkflowStep)
+        ]
 
     def _workflow(self, step: WorkflowStep, inputs: Mapping[str, Any]) -> Workflow:
         path = path_beside(self._source, step.file)
@@ -351,10 +367,14 @@ def rerun_of(run: Run) -> tuple[str | None, tuple[Any, ...]]:
 
 
 def _needed_again(model: str | Model | None, agent_settings: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what the log holds of the model and the gates, so that the run can be resumed with them."""
-    gates = [name_of_gate(gate) for gate in (agent_settings or {}).get("gates") or ()]
+    """Return what the log holds of the model, and of the agents' settings, so that the run can be resumed with them."""
+    given = dict(agent_settings or {})
+    gates = [name_of_gate(gate) for gate in given.pop("gates", None) or ()]
     name = model if isinstance(model, str) else None if model is None else model.name
-    return {**({} if name is None else {"model": name}), **({"gates": gates} if gates else {})}
+    named = {key: value.name if isinstance(value, GuidanceSet) else value for key, value in given.items()}
+    plain = {key: value for key, value in named.items() if value is None or isinstance(value, str | int | float)}
+    found = {"model": name, "gates": gates, "agent_settings": plain}
+    return {key: value for key, value in found.items() if value}
 
 
 def checked(run: Run) -> Run:
