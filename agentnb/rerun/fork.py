@@ -18,6 +18,7 @@ from agentnb.core.events import SCHEMA, AnyEvent, ForkedFrom, RunStarted
 from agentnb.core.redaction import redact
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.finding import Detectors
+from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
 from agentnb.detect.walk import walk_rounds
 from agentnb.errors import SettingsError
@@ -190,6 +191,7 @@ def _started(first: AnyEvent, agent: Agent, toolbox: Toolbox, forked_from: Forke
 
 def _before(run: Run, at_round: int) -> list[AnyEvent]:
     """Return the events before the round."""
+    check_of_agent(run, "there is none to fork")
     walked = [*walk_rounds(run)]
     if run.kind != "agent" or not walked:
         raise SettingsError(f"Run {run.id} has no rounds to fork", "Fork a run of an agent")

@@ -122,6 +122,10 @@ def workflow_again(
     guarded = tuple(gates)
     check_gates(run, guarded)
     workflow = Workflow.of_run(run, agents=agents, tools=tools)
+    if scripted := run.settings.get("replies"):
+        what = f"Run {run.id} ran on scripted replies for {', '.join(scripted)}"
+        again = "Workflow.of_run(run, tools=...).orchestration(replies={...})"
+        raise SettingsError(what, f"Give them again: recover(run, agent={again})")
     logged = run.settings.get("model")
     if model is None and isinstance(logged, str):
         if can_be_made(logged):

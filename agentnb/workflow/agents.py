@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -13,9 +14,11 @@ from agentnb.errors import MissingKey, SettingsError, UnknownTool, near
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.event_log import EventLog
 from agentnb.tools.function import as_tool
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.replies_used import replies_used
 from agentnb.workflow.spec import AgentSpec, AgentStep
 from agentnb.workflow.step_failures import error_for
 from agentnb.workflow.templates import Scope, rendered_text
@@ -48,6 +51,7 @@ class WorkflowAgents:
         self._settings = dict(settings or {})
         self._made: dict[str, Agent] = {}
         self._scripts: dict[str, ScriptedModel] = {}
+        self._used: Counter[str] = Counter()
         self._own_scripts = {name: _script(name, one.replies) for name, one in specs.items() if one.replies}
         for name in [*specs, *given]:  # what cannot work is found before anything runs
             self._agent(name, None)
@@ -84,6 +88,14 @@ class WorkflowAgents:
         for name in names:
             self.tool(name)
 
+    def continue_scripts(self, log: EventLog) -> None:
+        """Let the scripts of a recovered run go on where its log says that they stopped."""
+        self._used = replies_used(log, lambda path, name: path if path in self._replies else name)
+        for name, script in self._own_scripts.items():
+            script.used = self._used[name]
+        for key, script in self._scripts.items():
+            script.used = self._used[key]
+
     def _agent(self, name: str, scope: Scope | None) -> Agent:
         if name in self._given:
             return self._given[name]
@@ -118,6 +130,7 @@ class WorkflowAgents:
             return None
         if key not in self._scripts:
             self._scripts[key] = _script(key, self._replies[key])
+            self._scripts[key].used = self._used[key]
         return self._scripts[key]
 
 

@@ -246,7 +246,7 @@ class Workflow:
             begins = rerun_of(run) if run.events else (rerun_from, earlier)
             return WorkflowEngine(lifecycle, elicitation, self.spec, performers(made, opened), values, waits, *begins)
 
-        logged = self._logged(values, rerun_from, of, len(earlier)) | _needed_again(model, agent_settings)
+        logged = self._logged(values, rerun_from, of, len(earlier)) | _needed_again(model, agent_settings, replies)
         return Orchestration(make=make, name=self._name, settings={**logged, **(settings or {})}, check=check, **limits)
 
     def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[bool], None]:
@@ -268,13 +268,18 @@ class Workflow:
     def _check_names(self, made: WorkflowAgents, replies: Replies, agents: Mapping[str, Agent]) -> None:
         """Raise `SettingsError` for a missing tool, and for replies of nobody: who was meant would call a model."""
         made.check_tools(_tool_names(self.spec.steps))
-        steps = [*walk_all(self.spec.steps)]
-        if any(isinstance(step, WorkflowStep) for step in steps):
-            return  # they may be for steps of other files
-        known = {*self.spec.agents, *agents, *(step.id for step in steps)}
         for name in replies:
-            if name not in known and name.rpartition("/")[2] not in known and not name.rpartition("/")[2].isdecimal():
+            if not self.takes_replies(name, agents):
+                known = {*self.spec.agents, *agents, *(step.id for step in walk_all(self.spec.steps))}
                 raise SettingsError(f"replies: there is no agent and no step {name}", near(name, sorted(known)))
+
+    def takes_replies(self, name: str, agents: Iterable[str] = ()) -> bool:
+        """Return whether replies of this name may be for an agent or a step: its own, of ``agents``, or of other files."""
+        steps, last = [*walk_all(self.spec.steps)], name.rpartition("/")[2]
+        if any(isinstance(step, WorkflowStep) for step in steps):
+            return True
+        known = {*self.spec.agents, *agents, *(step.id for step in steps)}
+        return name in known or last in known or last.isdecimal()
 
     def _logged(self, inputs: Mapping[str, Any], first: str | None, of: Run | None, earlier: int) -> dict[str, Any]:
         """Return what the log holds, so that the run can be drawn and resumed."""
@@ -313,6 +318,8 @@ class Workflow:
             raise SettingsError(f"There is no step {first!r} in the top-level list", near(first, ids))
         if of is None:
             raise SettingsError(f"rerun_from={first!r} needs the run with the earlier outputs", "Give it: of=run")
+        if of.kind == "agent":
+            raise SettingsError(f"Run {of.id} is of an agent and has no steps", "Give a run of this workflow: of=run")
         before = self.spec.steps[: ids.index(first)]
         missing = [step.id for step in before if step.kind not in ("goto", "condition") and step.id not in of.steps]
         if missing and first not in of.step_records:  # a run that came so far may have gone past some
@@ -336,16 +343,22 @@ class _NestedWorkflows:
         """Return the workflow of a step; of a run that is resumed, the one in its log."""
         if before is not None and "workflow" in before.settings:
             logged = Workflow.of_run(before, agents=self._agents, tools=self._tools)
-            return logged.orchestration(inputs=inputs, checks_files=False, **self._settings)
-        return self._workflow(step, inputs).orchestration(inputs=inputs, checks_files=False, **self._settings)
+            return self._runs_of(logged, inputs, checks_files=False)
+        return self._runs_of(self._workflow(step, inputs), inputs, checks_files=False)
 
     def check(self, steps: Iterable[Step]) -> list[Orchestration]:
         """Find what cannot work in the files, and in those that they name, before anything runs; return their runs."""
         return [
-            self._workflow(step, step.inputs).orchestration(inputs=step.inputs, **self._settings)
+            self._runs_of(self._workflow(step, step.inputs), step.inputs, checks_files=True)
             for step in walk_all(steps)
             if isinstance(step, WorkflowStep)
         ]
+
+    def _runs_of(self, workflow: Workflow, inputs: Mapping[str, Any], *, checks_files: bool) -> Orchestration:
+        replies = self._settings.get("replies")
+        if replies is not None:  # those of the other files and of the one around it are not for this one
+            replies = {name: value for name, value in replies.items() if workflow.takes_replies(name, self._agents)}
+        return workflow.orchestration(inputs=inputs, checks_files=checks_files, **{**self._settings, "replies": replies})
 
     def _workflow(self, step: WorkflowStep, inputs: Mapping[str, Any]) -> Workflow:
         path = path_beside(self._source, step.file)
@@ -366,14 +379,16 @@ def rerun_of(run: Run) -> tuple[str | None, tuple[Any, ...]]:
     return rerun["step"], earlier
 
 
-def _needed_again(model: str | Model | None, agent_settings: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what the log holds of the model, and of the agents' settings, so that the run can be resumed with them."""
+def _needed_again(
+    model: str | Model | None, agent_settings: Mapping[str, Any] | None, replies: Replies | None
+) -> dict[str, Any]:
+    """Return what the log holds of the model, the agents' settings and scripts, so that the run can be resumed with them."""
     given = dict(agent_settings or {})
     gates = [name_of_gate(gate) for gate in given.pop("gates", None) or ()]
     name = model if isinstance(model, str) else None if model is None else model.name
     named = {key: value.name if isinstance(value, GuidanceSet) else value for key, value in given.items()}
     plain = {key: value for key, value in named.items() if value is None or isinstance(value, str | int | float)}
-    found = {"model": name, "gates": gates, "agent_settings": plain}
+    found = {"model": name, "gates": gates, "agent_settings": plain, "replies": sorted(replies or ())}
     return {key: value for key, value in found.items() if value}
 
 
