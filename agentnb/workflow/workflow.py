@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.settings import name_of_gate
-from agentnb.core import work_events as w
 from agentnb.core.approvals import ApprovalWord
 from agentnb.core.json_schema import plain_data
 from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError, WorkflowError, near
-from agentnb.guidance import GuidanceSet
+from agentnb.errors import SettingsError, near
 from agentnb.models.model import Model
 from agentnb.runtime.answerers import AnswerQuestion, Approve
 from agentnb.runtime.elicitation import Elicitation
@@ -32,22 +29,22 @@ from agentnb.workflow.checks import check_made_in_python
 from agentnb.workflow.declared_graph import Declared, declared_graph
 from agentnb.workflow.deferral import deferred
 from agentnb.workflow.engine import WorkflowEngine
-from agentnb.workflow.failed_together import failed_together
+from agentnb.workflow.failed_together import checked
 from agentnb.workflow.files import file_text, path_beside
-from agentnb.workflow.logged import keep_workflow, logged_workflow
+from agentnb.workflow.logged import keep_workflow
 from agentnb.workflow.mermaid import mermaid
 from agentnb.workflow.node_states import node_states
 from agentnb.workflow.perform import performers
 from agentnb.workflow.problems import Problem
 from agentnb.workflow.reading import read_workflow
+from agentnb.workflow.recovered import check_agents_again, needed_again
+from agentnb.workflow.rerun import earlier_events, rerun_of
 from agentnb.workflow.spec import AgentStep, Step, ToolStep, WorkflowSpec, WorkflowStep
-from agentnb.workflow.step_tree import walk_all, with_branches
+from agentnb.workflow.step_tree import walk_all
 from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.tasks.orchestration import task_orchestration
 from agentnb.workflow.tasks.reading import is_task_file, read_task_file
 from agentnb.workflow.tasks.spec import TaskFile
-
-KEPT = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished)
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ class Workflow:
         text, source = logged["text"], str(logged.get("source") or "")
         if is_task_file(text):
             return cls.of_declared(read_task_file(text, source, inputs=run.settings.get("inputs") or ()), agents, tuple(tools))
-        spec = read_workflow(text, source, agents=_check_agents_again(run, agents or {}))
+        spec = read_workflow(text, source, agents=check_agents_again(run, agents or {}))
         return cls(spec, agents, tuple(tools))
 
     @classmethod
@@ -243,7 +240,7 @@ class Workflow:
         file declares, such as ``gates``; ``settings``: plain data for the log; ``checks_files``: check now what the files that
         it runs need, as for a new run, rather than when their steps begin. Raises `SettingsError` for what cannot work.
         """
-        earlier, limits = self._earlier(rerun_from, of), self._limits(budget, max_seconds)
+        earlier, limits = earlier_events(self.declared, rerun_from, of), self._limits(budget, max_seconds)
         keep_workflow(self.declared)
         models = {"model": model, "replies": replies, "agent_settings": agent_settings}
         all_tools = (*self.tools, *tools)
@@ -263,7 +260,7 @@ class Workflow:
             begins = rerun_of(run) if run.events else (rerun_from, earlier)
             return WorkflowEngine(lifecycle, elicitation, self.spec, performers(made, opened), values, self._deferred, *begins)
 
-        logged = self._logged(values, rerun_from, of, len(earlier)) | _needed_again(model, agent_settings, replies)
+        logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(model, agent_settings, replies)
         return Orchestration(make=make, name=self._name, settings={**logged, **(settings or {})}, check=check, **limits)
 
     def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[bool], None]:
@@ -335,26 +332,6 @@ class Workflow:
         given = {"budget": budget, "max_seconds": max_seconds}
         return {**self.spec.limits, **{name: value for name, value in given.items() if value is not None}}
 
-    def _earlier(self, first: str | None, of: Run | None) -> tuple[w.StepStarted | Any, ...]:
-        """Return the events of a run that say what the steps before this one gave; none if the workflow begins at its first."""
-        if first is None:
-            return ()
-        if self.tasks is not None:
-            raise SettingsError("rerun_from has no meaning for a task file", "Pass its variables: inputs={...}")
-        ids = [step.id for step in self.spec.steps]
-        if first not in ids:
-            raise SettingsError(f"There is no step {first!r} in the top-level list", near(first, ids))
-        if of is None:
-            raise SettingsError(f"rerun_from={first!r} needs the run with the earlier outputs", "Give it: of=run")
-        if of.kind == "agent":
-            raise SettingsError(f"Run {of.id} is of an agent and has no steps", "Give a run of this workflow: of=run")
-        before = self.spec.steps[: ids.index(first)]
-        missing = [step.id for step in before if step.kind not in ("goto", "condition") and step.id not in of.steps]
-        if missing and first not in of.step_records:  # a run that came so far may have gone past some
-            raise SettingsError(f"Run {of.id} has no output of {missing[0]}", f"Begin there: rerun_from={missing[0]!r}")
-        roots = {step.id for one in before for step in with_branches(one)}
-        return tuple([one for one in of.events if isinstance(one, KEPT) and one.step.partition("/")[0] in roots])
-
 
 class _NestedWorkflows:
     """The workflows that the steps of one run as files: as they were read with it, or read when they are needed."""
@@ -403,54 +380,6 @@ class _NestedWorkflows:
                 found = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
             self._found[step.path] = found
         return found
-
-
-def rerun_of(run: Run) -> tuple[str | None, tuple[Any, ...]]:
-    """Return the step that a run began at and the events that it took from another; None and no events if at the first."""
-    rerun = run.settings.get("rerun")
-    if not isinstance(rerun, dict):
-        return None, ()
-    earlier = tuple([event for event in run.events if isinstance(event, KEPT)][: rerun["events"]])
-    if len(earlier) < rerun["events"]:
-        hint = f"Begin it again: wf.run(rerun_from={rerun['step']!r}, of=run)"
-        raise SettingsError(f"The process of run {run.id} died before it had the outputs of run {rerun['of']}", hint)
-    return rerun["step"], earlier
-
-
-def _check_agents_again(run: Run, given: Mapping[str, Agent]) -> tuple[str, ...]:
-    """Return the names of the agents that are given; raise `SettingsError` if one that the run had from Python is missing."""
-    declared = logged_workflow(run.settings)
-    if isinstance(declared, WorkflowSpec):
-        for step in walk_all(declared.steps):
-            if isinstance(step, AgentStep) and step.agent not in declared.agents and step.agent not in given:
-                what = f"Run {run.id} worked with the agent {step.agent}, which was an object in Python"
-                hint = (
-                    f'Give it again: recover(run, agents={{"{step.agent}": ...}}), or in a notebook the variable {step.agent}'
-                )
-                raise SettingsError(what, f"{near(step.agent, given) if given else ''} {hint}".strip())
-    return tuple(given)
-
-
-def _needed_again(
-    model: str | Model | None, agent_settings: Mapping[str, Any] | None, replies: Replies | None
-) -> dict[str, Any]:
-    """Return what the log holds of the model, the agents' settings and scripts, so that the run can be resumed with them."""
-    given = dict(agent_settings or {})
-    gates = [name_of_gate(gate) for gate in given.pop("gates", None) or ()]
-    name = model if isinstance(model, str) else None if model is None else model.name
-    named = {key: value.name if isinstance(value, GuidanceSet) else value for key, value in given.items()}
-    plain = {key: value for key, value in named.items() if value is None or isinstance(value, str | int | float)}
-    found = {"model": name, "gates": gates, "agent_settings": plain, "replies": sorted(replies or ())}
-    return {key: value for key, value in found.items() if value}
-
-
-def checked(run: Run) -> Run:
-    """Return the run; raise `WorkflowError` if it failed."""
-    if run.status != "failed" or run.error is None:
-        return run
-    error = WorkflowError(run.error.message, run.error.hint, run=run)
-    error.others = failed_together(run)[1:]
-    raise error
 
 
 def _path(text_or_path: str | Path) -> Path | None:
