@@ -61,6 +61,9 @@ check: .venv/test
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+# The hundreds of processes that tests start find modules compiled, and tests rewritten, also where Python is told to keep nothing.
+test nightly: export PYTHONDONTWRITEBYTECODE :=
+
 # Two workers, each with whole files: a file's tests share what is slow to start.
 test: check
 	@$(BIN)/python -m pytest --browser $(WORKERS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -83,6 +85,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
     if hasattr(config, "workerinput"):  # one of several processes
         items.sort(key=lambda item: _turn(item.path.relative_to(config.rootpath).as_posix()))
+
+
+def pytest_collection_finish() -> None:
+    """Set aside what importing all tests has made: else the garbage collector looks through it again and again."""
+    gc.collect()
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # libraries written in C++ would report what is never freed
 
 
 def _turn(path: str) -> int:

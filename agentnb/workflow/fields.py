@@ -42,7 +42,8 @@ class Fields:
         """Note every key that is not among the known ones, with those that are most like it, or the hint for this key."""
         for key, entry in self.node.entries.items():
             if key not in known:
-                self.problems.add(entry.line, f'{self.where}: unknown key "{key}"', hints.get(key) or near(key, known))
+                hint = hints.get(key) or hint_for_unknown(key, entry.value, known)
+                self.problems.add(entry.line, f'{self.where}: unknown key "{key}"', hint)
 
     def given(self, key: str) -> Node | None:
         """Return the value of the key as a node; None if it is not given or null."""
@@ -135,3 +136,10 @@ class Fields:
 
     def _refuse(self, key: str, node: Node, wanted: str) -> None:
         self.problems.add(node.line, f"{self.where}: {key} must be {wanted}, not {kind_of(node)}")
+
+
+def hint_for_unknown(key: str, value: Node, known: Collection[str]) -> str:
+    """Return the keys that are most like it; of what follows a comma in a text, how to write that text."""
+    if " " in key.strip() and isinstance(value, ScalarNode) and value.value is None:
+        return "Put a text with a comma into quotation marks"
+    return near(key, known)

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentnb.core.json_schema import checked_schema
 from agentnb.errors import SettingsError, near, nearest
-from agentnb.workflow.fields import Fields
+from agentnb.workflow.fields import Fields, hint_for_unknown
 from agentnb.workflow.places import Places
 from agentnb.workflow.problems import Problems
 from agentnb.workflow.retry_words import KNOWN_WORDS, NEVER_RETRIED, is_pattern
@@ -116,7 +116,11 @@ class StepReader:
         elsewhere = {key: [other for other in KINDS if key in step_keys(other)] for key in fields if key not in known}
         for key, kinds in elsewhere.items():
             what = f'{fields.where}: unknown key "{key}" of a step of type {kind}'
-            hint = f"It is for steps of type {', '.join(kinds)}" if kinds else near(key, known)
+            hint = (
+                f"It is for steps of type {', '.join(kinds)}"
+                if kinds
+                else hint_for_unknown(key, fields.node.entries[key].value, known)
+            )
             self._problems.add(fields.line_of(key), what, hint)
 
     def _common(self, fields: Fields, kind: str) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+from parsed import trees
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -24,12 +26,17 @@ def used() -> set[str]:
     """The distributions that the package imports, or asks for their version."""
     made = {module: {distribution(name) for name in names} for module, names in packages_distributions().items()}
     found: set[str] = set()
-    for path in (ROOT / "agentnb").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for tree in trees().values():
+        for node in ast.walk(tree):
             found |= set().union(*(made.get(module, set()) for module in _imported(node)))
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("version") and node.args:
+            if isinstance(node, ast.Call) and _called(node.func).endswith("version") and node.args:
                 found |= {distribution(str(one.value)) for one in node.args if isinstance(one, ast.Constant)}
     return found
+
+
+def _called(function: ast.expr) -> str:
+    """The last name of what is called: ``version`` of ``metadata.version``."""
+    return str(getattr(function, "attr", getattr(function, "id", "")))
 
 
 def _imported(node: ast.AST) -> Iterator[str]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from parsed import PACKAGE, trees
 
-ROOT = Path(__file__).resolve().parents[2] / "agentnb"
-ITS_OWN = ROOT / "core" / "request.py"
+ITS_OWN = PACKAGE / "core" / "request.py"
 ALLOWED = {
     "context/compaction.py": ["summary_request"],
     "context/request_builder.py": ["RequestBuilder.request"],
@@ -22,9 +22,8 @@ paused, and to name the tools of calls that stand in the conversation of a reque
 """
 
 
-def made_in(path: Path) -> list[str]:
+def made_in(path: Path, tree: ast.Module) -> list[str]:
     """The functions of this file that make a request, once for each place; under its name, another, or that of its module."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     own = path == ITS_OWN
     names = {*_names(tree), *(("Request",) if own else ())}
     copied = {"request", *(("self",) if own else ())}
@@ -60,5 +59,5 @@ def _calls(node: ast.AST, inside: tuple[str, ...]) -> Iterator[tuple[str, ast.Ca
 
 @pytest.mark.req("KX.7")
 def test_one_function_prepares_the_request_of_a_round_and_only_one() -> None:
-    found = {path.relative_to(ROOT).as_posix(): made_in(path) for path in sorted(ROOT.rglob("*.py"))}
+    found = {path.relative_to(PACKAGE).as_posix(): made_in(path, tree) for path, tree in trees().items()}
     assert {name: places for name, places in found.items() if places} == ALLOWED

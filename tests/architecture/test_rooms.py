@@ -9,10 +9,9 @@ import ast
 import statistics
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-FILES = sorted((ROOT / "agentnb").rglob("*.py"))
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+from parsed import PACKAGE, trees
 
+ROOT = PACKAGE.parent
 
 MATRIX = {
     "todos_tools",
@@ -45,7 +44,7 @@ def names_in(tree: ast.Module) -> set[str]:
 
 
 def test_rooms_are_small() -> None:
-    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in trees()}
     assert statistics.median(lengths.values()) < 200
     assert {path.name: length for path, length in lengths.items() if length > 450} == {}
 
@@ -53,7 +52,7 @@ def test_rooms_are_small() -> None:
 def test_functions_are_short() -> None:
     lengths = {
         f"{path.name}:{node.name}": (node.end_lineno or 0) - node.lineno + 1
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
@@ -65,7 +64,7 @@ def test_no_module_of_our_own_is_imported_inside_a_function() -> None:
     # agentnb/__init__.py hands out names lazily: that is its whole work.
     inside = {
         f"{path.relative_to(ROOT)}:{statement.lineno}"
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         if path != ROOT / "agentnb" / "__init__.py"
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
@@ -79,7 +78,7 @@ def test_no_room_imports_another_by_a_text_which_the_linter_of_imports_does_not_
     """``agentnb/__init__.py``, which imports each public name on first use, is above all rooms."""
     by_text = {
         f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         if path != ROOT / "agentnb" / "__init__.py"
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__"))
@@ -90,11 +89,11 @@ def test_no_room_imports_another_by_a_text_which_the_linter_of_imports_does_not_
 
 def test_no_room_is_a_lumber_room() -> None:
     lumber = {"utils", "helpers", "common", "config", "managers"}
-    assert [path for path in FILES if lumber & {path.stem, path.parent.name}] == []
+    assert [path for path in trees() if lumber & {path.stem, path.parent.name}] == []
 
 
 def test_only_settings_reads_the_environment() -> None:
-    readers = [path.relative_to(ROOT) for path, tree in TREES.items() if {"environ", "getenv"} & names_in(tree)]
+    readers = [path.relative_to(ROOT) for path, tree in trees().items() if {"environ", "getenv"} & names_in(tree)]
     assert readers == [Path("agentnb/settings.py")]
 
 
@@ -126,7 +125,7 @@ def test_the_notebook_room_decides_nothing() -> None:
         "agentnb.policies.limits": {"LIMITS", "ON_LIMIT"},
     }
     looked_at = 0
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         if "notebook" not in path.relative_to(ROOT / "agentnb").parts[:1]:
             continue
         looked_at += 1

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2] / "agentnb"
+from parsed import PACKAGE, trees
+
 MODULES = {
     "purse": "budget",
     "hearing": "stream_buffer",
@@ -107,7 +108,6 @@ TRANSLATED = {
     r"\banew\b": "again",
 }
 """Turns of phrase that sound translated, and what to write instead. The simulated model may talk as it likes."""
-TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))}
 
 
 def defined(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
@@ -127,7 +127,8 @@ def defined(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
 
 def old_names() -> Iterator[tuple[str, str]]:
     """Where an old name is defined, as ``file`` or ``file:name``, and what to write instead."""
-    for path, tree in TREES.items():
+    for file, tree in trees().items():
+        path = file.relative_to(PACKAGE).as_posix()
         stem = Path(path).stem
         if stem in MODULES:
             yield path, MODULES[stem]
@@ -157,9 +158,9 @@ def sentences(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 def test_no_sentence_sounds_translated() -> None:
     found = {
-        f"{path}:{line}: {text}": better
-        for path, tree in TREES.items()
-        if not path.startswith("models/simulated/")
+        f"{path.relative_to(PACKAGE)}:{line}: {text}": better
+        for path, tree in trees().items()
+        if PACKAGE / "models" / "simulated" not in path.parents
         for text, line in sentences(tree)
         for phrase, better in TRANSLATED.items()
         if re.search(phrase, text, re.IGNORECASE)

@@ -17,13 +17,14 @@ from agentnb import Agent, Matrix, Run, diff, examples, load_trace, replay
 from agentnb.context.request_history import sent_requests
 from agentnb.core import events as e
 from agentnb.core.display_data import Table
-from agentnb.core.events import Progress
+from agentnb.core.events import Progress, TextDelta
 from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
 from agentnb.core.rounds import CallRecord
 from agentnb.core.work_events import StepFinished
 from agentnb.display.browser import opened_html, rows_html, saved_frame, saved_html
 from agentnb.display.compact import compact_html
 from agentnb.display.diff_view import diff_html
+from agentnb.display.form import Form
 from agentnb.display.history import history_html, run_list_html
 from agentnb.display.html import run_html, running_html
 from agentnb.display.live_card import LiveCard
@@ -37,6 +38,7 @@ from agentnb.display.run_rows import row_of
 from agentnb.display.states import STEP_STATES
 from agentnb.display.style import NO_FORMULAS, style_sheet
 from agentnb.display.tool_card import tool_card_html
+from agentnb.display.workflow_card import LiveSteps
 from agentnb.display.workflow_graph import graph_html
 from agentnb.models import ScriptedModel
 from agentnb.runtime.host import Beginning
@@ -152,6 +154,13 @@ def workflows() -> Iterator[str]:
     steps = tuple(ToolStep(id=f"t{n}", path=f"t{n}", tool="x") for n in range(100))
     yield graph_html(WorkflowSpec(steps=(*steps, GotoStep(id="g", path="g", target="end"))))
     yield run_html(workflow_run(LOOP, [*ONCE_AROUND, (StepFinished, {"step": "draft", "status": "failed", "error": "no"})]))
+    live_steps = LiveSteps(workflow_run(LOOP, ONCE_AROUND))
+    runs_nested = NestedRuns()
+    beginning = Beginning(RunBuilder().run, "r", "w", "draft", "writer", True, True, True)
+    watcher = runs_nested.add(beginning, bool, bool)
+    assert watcher is not None
+    watcher(TextDelta("As it comes"))
+    yield from live_steps.pieces(Form(), {}, runs_nested).values()
 
 
 def test_every_rule_of_the_style_sheet_is_for_something_and_every_class_has_a_rule_or_a_script() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -44,12 +43,3 @@ def subtests(subtests: pytest.Subtests) -> Cases:
 def skipped_silence(monkeypatch: pytest.MonkeyPatch) -> SkippedSilence:
     """The silences of servers take no time; see `fake_time`."""
     return SkippedSilence(monkeypatch)
-
-
-@pytest.fixture(scope="module")
-def quick_collections() -> Iterator[None]:
-    """Let ``gc.collect()`` look only at what the tests of this file make, not at all that was imported before."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()

@@ -59,9 +59,6 @@ class Library:
     def error_details(self, error: BaseException) -> None: ...
 
 
-pytestmark = pytest.mark.usefixtures("quick_collections")
-
-
 @pytest.fixture(autouse=True)
 def no_clients_before() -> Iterator[None]:
     connections._clients.clear()

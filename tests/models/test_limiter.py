@@ -24,8 +24,6 @@ from agentnb.models.connections import Endpoint, limiter_of
 from agentnb.models.limiter import LONGEST_CLOSED, LOOK_AGAIN, MAX_AT_ONCE, Limiter, NoPlace
 from agentnb.settings import Key
 
-pytestmark = pytest.mark.usefixtures("quick_collections")
-
 
 class Place:
     """Counts who is inside, from all threads, and remembers the order of coming in."""

@@ -23,8 +23,6 @@ from agentnb.models.limiter import MAX_AT_ONCE, Limiter
 from agentnb.models.retry import RetryPolicy
 from agentnb.testing import Cut, LoopbackServer, Stall, Status
 
-pytestmark = pytest.mark.usefixtures("quick_collections")
-
 
 @contextmanager
 def full_port() -> Iterator[int]:

@@ -104,6 +104,11 @@ def test_the_line_is_that_of_the_template_in_a_text_of_many() -> None:
 
 
 STEPS: dict[str, tuple[str, int, list[str]]] = {
+    "a text with a comma in braces": (
+        "  - {type: agent, name: writer, prompt: If it is wrong, mend that.}",
+        0,
+        ['unknown key "mend that."', "quotation marks"],
+    ),
     "a step that is no mapping": ("  - writer", 0, ["must be a mapping", "type: agent"]),
     "no type": ("  - {name: writer}", 0, ["requires type", "agent, condition"]),
     "a type like another": ("  - {type: agnt, name: writer}", 0, ['unknown type "agnt"', "agent?"]),
