@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from agentnb.agent.extension import check_extensions
 from agentnb.agent.loop import Loop
+from agentnb.agent.price_check import check_has_price
 from agentnb.agent.settings import AgentSettings
 from agentnb.context.history import as_sent_then
 from agentnb.context.repo_instructions import repo_instructions
@@ -32,8 +33,6 @@ from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.guidance.prompts import prompt as prompt_file
-from agentnb.models import prices
-from agentnb.models.capabilities import capabilities_of
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.runtime import tool_errors
@@ -210,12 +209,8 @@ class PendingRun:
         if not self.launch.budget.has_limit():
             return
         self.launch.check_left()
-        if not self.agent.unpriced and not _has_price(model):
-            raise SettingsError(
-                f"What {model.name} costs is not known, so a budget cannot be enforced",
-                "State its price: -m NAME?price=3/15 (US dollars for a million tokens in and out, 0 for nothing); "
-                "or let its calls count as nothing: --unpriced, Agent(unpriced=True)",
-            )
+        if not self.agent.unpriced:
+            check_has_price(model)
 
     def _folder(self) -> Path:
         """Return the tools' working folder: that of the options, else the agent's, else the current one."""
@@ -290,12 +285,6 @@ def _checked_answers(run: Run, options: RunOptions) -> dict[str, Any]:
         hint = f"Answer it: await recover({run.id!r}, answers={{{asked.id!r}: ...}})"
         raise SettingsError(f"Run {run.id} waits for your answer to: {asked.message}", hint)
     return answers
-
-
-def _has_price(model: Model) -> bool:
-    if not (capabilities_of(model).has_price or prices.loaded()):
-        prices.load()
-    return capabilities_of(model).has_price
 
 
 def board_of(agent: AgentSettings, before: Run | None) -> Board | None:

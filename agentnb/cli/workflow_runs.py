@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stdout
 from typing import Any
 
 from agentnb.cli.command import DONE, FAILED, INTERRUPTED, LIMITED, WAITING, Outcome
@@ -16,14 +16,12 @@ from agentnb.core.questions import WaitingOnUser, choice_in_words, choices
 from agentnb.detect.run import Run
 from agentnb.display.labels import clean, first_line
 from agentnb.display.states import chip, why
-from agentnb.errors import SettingsError, sentences
+from agentnb.errors import sentences
 from agentnb.models.registry import check_model
 from agentnb.runtime.foreground import Foreground, RunInterrupted
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
-from agentnb.session.choice import choose_model
-from agentnb.workflow.spec import WorkflowStep
-from agentnb.workflow.step_tree import StepTree
+from agentnb.session.choice import choose_model_of_workflow
 from agentnb.workflow.workflow import Workflow
 
 HEADING = "--- Step Context ---"
@@ -36,20 +34,15 @@ CODES = {"completed": DONE, "limited": LIMITED, "waiting_on_user": WAITING, "can
 def chosen_model(workflow: Workflow, name: str | None) -> str | None:
     """Return the model of agents that name none, and tell the person if a stand-in takes its place; None if none is needed.
 
-    It is ``name``, else ``AGENTNB_MODEL``, else the simulated model (`choose_model`).
+    It is ``name``, else ``AGENTNB_MODEL``, else the simulated model (`choose_model_of_workflow`).
     """
     if name:
         check_model(name)
         return name
-    if any(one.model is None and not one.replies for one in workflow.spec.agents.values()):
-        chosen, note = choose_model(None)
-        if note:
-            complain(note)
-        return chosen
-    if workflow.tasks is not None or any(isinstance(one.step, WorkflowStep) for one in StepTree(workflow.spec.steps).all):
-        with suppress(SettingsError):  # perhaps its actions, or the agents of the other file, need none
-            return choose_model(None)[0]
-    return None
+    chosen, note = choose_model_of_workflow(workflow, None)
+    if note:
+        complain(note)
+    return chosen
 
 
 def top_steps(workflow: Workflow) -> list[str]:

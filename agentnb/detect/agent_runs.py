@@ -22,7 +22,8 @@ def check_of_agent(run: RunFacts, what: str) -> None:
     more = ", ..." if len(nested) > MAX_NAMED else ""
     runs = f"Its steps' own runs have them, with load_trace or %agent load: {', '.join(nested[:MAX_NAMED])}{more}"
     hint = runs if nested else "None of its steps was the run of an agent"
-    raise SettingsError(f"Run {run.id} is a {run.kind}, which has steps and no rounds: {what}", hint)
+    kind = "workflow" if run.kind == "agent" else run.kind
+    raise SettingsError(f"Run {run.id} is a {kind}, which has steps and no rounds: {what}", hint)
 
 
 def how_to_continue(run: RunFacts) -> str:

@@ -24,11 +24,13 @@ or a function of the request that returns any of these."""
 class ScriptedModel:
     """A model that gives the replies of a script, one per call, and an error when they run out.
 
-    ``requests`` holds each `Request` as it was sent. With ``stream=False`` replies come whole.
+    ``requests`` holds each `Request` as it was sent. With ``stream=False`` replies come whole. ``used``: how many replies were
+    given before, by a process that died.
     """
 
-    def __init__(self, replies: Iterable[Line], *, name: str = "scripted:script", stream: bool = True) -> None:
+    def __init__(self, replies: Iterable[Line], *, name: str = "scripted:script", stream: bool = True, used: int = 0) -> None:
         self.name = name
+        self.used = used
         self.requests: list[Request] = []
         self._replies = list(replies)
         self._stream = stream
@@ -40,7 +42,7 @@ class ScriptedModel:
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Yield the next reply of the script; raise `ScriptEnded` after the last."""
         self.requests.append(request)
-        count = len(self.requests)
+        count = self.used + len(self.requests)
         if count > len(self._replies):
             raise ScriptEnded(
                 f"The script of {self.name} has {_counted(len(self._replies))} and was asked for number {count}",

@@ -33,7 +33,7 @@ from agentnb.rerun.expect import EXTENSION as EXPECT
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
-from agentnb.session.choice import choose_model
+from agentnb.session.choice import choose_model_of_workflow
 from agentnb.session.defaults import ON_STOP
 from agentnb.session.session import Session
 from agentnb.workflow.workflow import Workflow
@@ -139,17 +139,20 @@ class WorkflowMagics(Magics):
 
     def _orchestration(self, workflow: Workflow, options: Namespace) -> tuple[Orchestration, str]:
         name, note = unquoted(options.model), ""
-        declared = workflow.spec.agents.values()
-        if not name and any(one.model is None and not one.replies for one in declared):
-            name, note = choose_model(self.session.defaults["model"])
+        if not name:
+            chosen, note = choose_model_of_workflow(workflow, self.session.defaults["model"])
+            name = chosen or ""
         extensions = [one.as_logged for one in chosen_extensions(options)]
         gates = find_gates(words_of([options.gate]), self.shell.user_ns)
+        limits, of_agents = self.session.workflow_settings()
+        limits = {name: value for name, value in limits.items() if name not in workflow.spec.limits}
         found: dict[str, Any] = {
             "model": find_model(name, self.shell.user_ns) if name else None,
-            "agent_settings": {"gates": gates} if gates else None,
+            "agent_settings": {**of_agents, **({"gates": gates} if gates else {})},
             "settings": {"extensions": extensions} if extensions else None,
             "inputs": options.inputs,
-            "budget": getattr(options, "budget", None),
+            **limits,
+            **({"budget": options.budget} if hasattr(options, "budget") else {}),
             "rerun_from": unquoted(options.rerun_from) or None,
             "of": self._earlier(options),
         }

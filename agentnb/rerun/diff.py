@@ -13,6 +13,7 @@ import msgspec
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import open_todos
 from agentnb.core.usage import Usage
+from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ class RunDiff:
 
 def diff(a: Run, b: Run) -> RunDiff:
     """Return what two runs did alike and where they part. Rounds with the same tool calls are paired; texts may differ."""
+    for one in (a, b):
+        check_of_agent(one, "rounds are what is compared")
     return RunDiff(a, b)
 
 

@@ -17,6 +17,7 @@ from agentnb.context.history import as_sent_then
 from agentnb.core.events import SCHEMA, AnyEvent, ForkedFrom, RunStarted
 from agentnb.core.redaction import redact
 from agentnb.core.todos import TODO_TOOL
+from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.finding import Detectors
 from agentnb.detect.run import Run
 from agentnb.detect.walk import walk_rounds
@@ -194,6 +195,7 @@ def _started(first: AnyEvent, pending: PendingRun, forked_from: ForkedFrom | Non
 
 def _before(run: Run, at_round: int) -> list[AnyEvent]:
     """Return the events before the round."""
+    check_of_agent(run, "there is none to fork")
     walked = [*walk_rounds(run)]
     if run.kind != "agent" or not walked:
         raise SettingsError(f"Run {run.id} has no rounds to fork", "Fork a run of an agent")

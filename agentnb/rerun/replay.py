@@ -14,6 +14,7 @@ from agentnb.core.guidance import Guidance
 from agentnb.core.messages import ToolCall, ToolResult
 from agentnb.core.rounds import DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN
 from agentnb.core.todos import open_todos
+from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.detector import DetectorMaker, Finding
 from agentnb.detect.finding import Detectors
 from agentnb.detect.run import Run
@@ -57,6 +58,7 @@ def replay(
         r.table(); r.first_divergence; r.caught_at
     """
     recorded = run if isinstance(run, Run) else load_trace(run)
+    check_of_agent(recorded, "there is nothing to replay")
     changes: dict[str, Any] = {"guidance": guidance, "policy": policy, "limits": limits, "workflow_mode": workflow_mode}
     variant = variant_of(recorded, **changes, detect=detect, repeatable=repeatable)
     walk = _Walk(recorded, variant, _found_by_round(recorded, variant.bundle.detectors))

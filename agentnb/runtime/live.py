@@ -89,9 +89,11 @@ class LiveRun:
         self._put("suspend", "nobody_here")
 
     def say(self, text: str) -> None:
-        """Send the model a message, which it reads in the next round. Raises `SettingsError` if it is blank."""
+        """Send the model a message, which it reads in the next round. Raises `SettingsError` if it is blank, or for a workflow."""
         if not text.strip():
             raise SettingsError("There is nothing to say", "Give it a text: live.say(TEXT)")
+        if works_in_steps(self.run):
+            raise SettingsError(f"Run {self.run_id} is a {self.run.kind}, which reads no messages", "To change it, stop it")
         self._put("say", text)
 
     def answer(self, value: Any, question_id: str | None = None) -> None:

@@ -42,6 +42,8 @@ class Orchestration:
     settings: Mapping[str, Any] = field(default_factory=dict)
     max_seconds: float | None = None
     budget: float | None = None
+    check: Callable[[bool], None] | None = None
+    """Called before a new run begins, with whether a budget limits it; raises `SettingsError` for what cannot work then."""
 
     def __post_init__(self) -> None:
         for name in ("max_seconds", "budget"):
@@ -100,6 +102,8 @@ class _Pending:
         self._launch = Launch(options, name=what.name, budget=what.budget, recovered=recovered, writer=writer)
         self._first = self._started(prompt) if recovered is None else resumed(recovered, self._launch.approval_mode)
         self._launch.check_left()
+        if recovered is None and what.check is not None:
+            what.check(self._launch.budget.has_limit())
 
     async def run_here(self) -> Run:
         lifecycle, orchestrator = self._assembled(can_ask=bool(self._launch.options.can_ask))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from agentnb import settings
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, UnknownModel
 from agentnb.models.registry import DEFAULT, can_be_made, check_model
+from agentnb.workflow.spec import WorkflowStep
+from agentnb.workflow.step_tree import StepTree
+from agentnb.workflow.workflow import Workflow
 
 NOTE = (
     f"Using {DEFAULT}, a scripted stand-in, not a language model, because no model is named and no key is set. "
@@ -42,3 +47,13 @@ def choose_model(default: str | None, before: Run | None = None) -> tuple[str, s
             f"%agent models {keys[0]} lists them; {DEFAULT} needs none",
         )
     return DEFAULT, NOTE
+
+
+def choose_model_of_workflow(workflow: Workflow, default: str | None) -> tuple[str | None, str]:
+    """Return the model of agents that name none, chosen as for a cell, and a line for the person; None if none is needed."""
+    if any(one.model is None and not one.replies for one in workflow.spec.agents.values()):
+        return choose_model(default)
+    if workflow.tasks is not None or any(isinstance(one.step, WorkflowStep) for one in StepTree(workflow.spec.steps).all):
+        with suppress(SettingsError):  # perhaps its actions, or the agents of the other file, need none
+            return choose_model(default)[0], ""
+    return None, ""

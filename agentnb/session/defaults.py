@@ -63,6 +63,8 @@ OTHERS: dict[str, Reader] = {
 }
 OF_CELLS: dict[str, Reader] = {"on-stop": on_stop}
 """The keys that are about the cell and not about its agent."""
+OF_WHOLE_WORKFLOWS = ("budget", "max_seconds")
+"""The limits that hold for all agents of a workflow together."""
 CHOICES = {
     "on-limit": ON_LIMIT,
     "on-stop": ON_STOP,
@@ -108,6 +110,17 @@ def agent_settings(defaults: dict[str, str]) -> dict[str, Any]:
         for name, limit in LIMITS.items()
     }
     return limits | {key.replace("-", "_"): reader(defaults[key]) for key, reader in OTHERS.items()}
+
+
+def workflow_settings(defaults: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what was changed of the defaults: limits of a whole workflow, and settings of the agents that it declares.
+
+    Guidance set and policy are names; the model is not among them.
+    """
+    first, found = at_first(), agent_settings(defaults) | {"guidance": defaults["guidance"], "policy": defaults["policy"]}
+    changed = {key.replace("_", "-") for key in defaults if defaults[key] != first[key]}
+    own = {name: value for name, value in found.items() if name.replace("_", "-") in changed}
+    return {name: own.pop(name) for name in OF_WHOLE_WORKFLOWS if name in own}, own
 
 
 def _read(key: str, text: str, reader: Reader, hint: str) -> Any:

@@ -14,6 +14,7 @@ from agentnb.core.approvals import ApprovalWord
 from agentnb.core.log import Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
+from agentnb.guidance import GuidanceSet
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
@@ -120,15 +121,21 @@ def workflow_again(
     gates: Iterable[Gate] = (),
     model: str | Model | None = None,
     agents: Mapping[str, Agent] | None = None,
+    guidance: GuidanceSet | None = None,
 ) -> Orchestration:
     """Return the workflow of a run with its model, budget and inputs from the log, to resume the run with.
 
-    ``tools``, ``gates`` and ``agents`` are those that it had from Python; ``model``: instead of its own. Raises
-    `SettingsError` if a gate is missing, or if its model was an object in Python and none is given.
+    ``tools``, ``gates`` and ``agents`` are those that it had from Python; ``model``: instead of its own; ``guidance``: the set
+    of its agents, if it was one of the person's own. Raises `SettingsError` if a gate is missing, or if its model was an object
+    in Python and none is given.
     """
     guarded = tuple(gates)
     check_gates(run, guarded)
     workflow = Workflow.of_run(run, agents=agents, tools=tools)
+    if scripted := run.settings.get("replies"):
+        what = f"Run {run.id} ran on scripted replies for {', '.join(scripted)}"
+        again = "Workflow.of_run(run, tools=...).orchestration(replies={...})"
+        raise SettingsError(what, f"Give them again: recover(run, agent={again})")
     logged = run.settings.get("model")
     if model is None and isinstance(logged, str):
         if can_be_made(logged):
@@ -136,11 +143,13 @@ def workflow_again(
         elif any(one.model is None and not one.replies for one in workflow.spec.agents.values()):
             what = f"Run {run.id} was with {logged}, which was an object in Python"
             raise SettingsError(what, "Give it again: -m VARIABLE, recover(run, model=...)")
+    of_agents = {**(run.settings.get("agent_settings") or {}), **({"guidance": guidance} if guidance else {})}
     return workflow.orchestration(
         model=model,
         inputs=run.settings.get("inputs"),
         budget=run.settings.get(OWN),
-        agent_settings={"gates": guarded} if guarded else None,
+        max_seconds=run.settings.get("max_seconds"),
+        agent_settings={**of_agents, **({"gates": guarded} if guarded else {})},
         checks_files=False,
     )
 

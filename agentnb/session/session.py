@@ -26,7 +26,7 @@ from agentnb.runtime.live import LiveRun
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.threads import LoopThread
-from agentnb.session.defaults import LIMIT_KEYS, SESSION_BUDGET, agent_settings, at_first, checked
+from agentnb.session.defaults import LIMIT_KEYS, SESSION_BUDGET, agent_settings, at_first, checked, workflow_settings
 from agentnb.session.places import default_store
 from agentnb.tools.todos.board import Board, TodoBoard
 from agentnb.traces.store import Store
@@ -335,6 +335,13 @@ class Session:
     def agent_settings(self) -> dict[str, Any]:
         """Return the defaults as `Agent` arguments, except model, guidance and policy."""
         return agent_settings(self.defaults)
+
+    def workflow_settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the defaults that were changed: limits of a whole workflow, and settings of the agents that it declares."""
+        limits, of_agents = workflow_settings(self.defaults)
+        if "guidance" in of_agents:
+            of_agents["guidance"] = self.find_set(of_agents["guidance"])
+        return limits, of_agents
 
 
 def _board_with(todos: tuple[Todo, ...]) -> TodoBoard | None:

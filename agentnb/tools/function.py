@@ -33,7 +33,7 @@ class FunctionTool:
 
     A plain function runs on the person's own thread (in a notebook: the kernel's main thread, so that plots, ``input()``
     and interrupts work), one at a time; with ``parallel_safe`` in a thread beside others. A coroutine function runs on the
-    event loop. Functions of the notebook are trusted: they run without asking.
+    event loop. Functions of the notebook are trusted: they run without asking, unless a gate or the approval mode asks.
     """
 
     def __init__(

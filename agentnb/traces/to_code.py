@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any
 
 from agentnb.core.rounds import CallRecord, WorkflowRound
+from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
 
 WIDTH = 100
@@ -23,6 +24,7 @@ def to_code(run: Run) -> str:
     ``result_1``, ``result_2`` and so on. Calls that failed or were blocked are comments, with the reason; planning and lists
     are left out. What the agent said stands above its calls.
     """
+    check_of_agent(run, "no model called its tools")
     numbers = count(1)
     cells = ["\n".join(lines) for lines in (_head(run), *(_cell(one, numbers) for one in run.rounds))]
     return "\n\n".join(filter(None, cells)) + "\n"

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from agentnb.agent.agent import Agent
-from agentnb.errors import SettingsError, UnknownTool, near
+from agentnb.agent.price_check import check_has_price
+from agentnb.errors import MissingKey, SettingsError, UnknownTool, near
 from agentnb.models.model import Model
+from agentnb.models.registry import make_model
 from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.event_log import EventLog
 from agentnb.tools.function import as_tool
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.spec import AgentSpec
+from agentnb.workflow.replies_used import replies_used
+from agentnb.workflow.spec import AgentSpec, AgentStep
 from agentnb.workflow.step_failures import error_for
 from agentnb.workflow.templates import Scope, rendered_text
 
@@ -45,6 +51,7 @@ class WorkflowAgents:
         self._settings = dict(settings or {})
         self._made: dict[str, Agent] = {}
         self._scripts: dict[str, ScriptedModel] = {}
+        self._used: Counter[str] = Counter()
         self._own_scripts = {name: _script(name, one.replies) for name, one in specs.items() if one.replies}
         for name in [*specs, *given]:  # what cannot work is found before anything runs
             self._agent(name, None)
@@ -64,10 +71,30 @@ class WorkflowAgents:
             raise UnknownTool(f"There is no tool {name}", hint)
         return found
 
+    def check_prices(self, steps: Iterable[AgentStep], *, has_budget: bool) -> None:
+        """Raise `SettingsError` if what the model of an agent costs is not known, but is limited: by the run or the agent."""
+        checked: set[str] = set()
+        for step in steps:
+            agent = self._agent(step.agent, None)
+            is_limited = (has_budget or agent.budget is not None) and not agent.unpriced
+            if not is_limited or step.agent in checked or step.agent in self._replies or step.path in self._replies:
+                continue
+            checked.add(step.agent)
+            with suppress(MissingKey):  # which its step says, if it is ever reached
+                check_has_price(make_model(agent.model), f"Agent {step.agent} of step {step.path}")
+
     def check_tools(self, names: Iterable[str]) -> None:
         """Raise `UnknownTool` if there is none of one of these names."""
         for name in names:
             self.tool(name)
+
+    def continue_scripts(self, log: EventLog) -> None:
+        """Let the scripts of a recovered run go on where its log says that they stopped."""
+        self._used = replies_used(log, lambda path, name: path if path in self._replies else name)
+        for name, script in self._own_scripts.items():
+            script.used = self._used[name]
+        for key, script in self._scripts.items():
+            script.used = self._used[key]
 
     def _agent(self, name: str, scope: Scope | None) -> Agent:
         if name in self._given:
@@ -103,6 +130,7 @@ class WorkflowAgents:
             return None
         if key not in self._scripts:
             self._scripts[key] = _script(key, self._replies[key])
+            self._scripts[key].used = self._used[key]
         return self._scripts[key]
 
 

@@ -8,6 +8,7 @@ from agentnb.core import work_events as w
 from agentnb.core.step_outputs import BLOCKS
 from agentnb.core.work_state import StepRecord
 from agentnb.detect.run import Run
+from agentnb.errors import WorkflowError
 
 
 def failed_together(run: Run) -> tuple[StepRecord, ...]:
@@ -33,3 +34,12 @@ def _failures(run: Run, ended: w.StepFinished) -> Iterator[w.StepFinished]:
                 inner.append(event)
     found = [one for event in inner if event.status != "completed" for one in _failures(run, event)]
     yield from found or ([ended] if ended.status == "failed" else [])
+
+
+def checked(run: Run) -> Run:
+    """Return the run; raise `WorkflowError` with the records of what failed with it if it failed."""
+    if run.status != "failed" or run.error is None:
+        return run
+    error = WorkflowError(run.error.message, run.error.hint, run=run)
+    error.others = failed_together(run)[1:]
+    raise error

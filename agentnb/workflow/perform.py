@@ -28,6 +28,8 @@ def performers(agents: WorkflowAgents, opened: OpenWorkflow) -> Performers:
     """Return what makes the performers of a run."""
 
     def made(engine: WorkflowEngine) -> Mapping[str, Callable[[Any, Attempt], Awaitable[Any]]]:
+        if engine.log.run.events:  # the run is recovered
+            agents.continue_scripts(engine.log)
         return _Performers(engine, agents, opened).by_kind
 
     return made

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.settings import name_of_gate
-from agentnb.core import work_events as w
 from agentnb.core.approvals import ApprovalWord
 from agentnb.core.json_schema import plain_data
 from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError, WorkflowError, near
+from agentnb.errors import SettingsError, near
 from agentnb.models.model import Model
 from agentnb.runtime.answerers import AnswerQuestion, Approve
 from agentnb.runtime.elicitation import Elicitation
@@ -31,22 +29,22 @@ from agentnb.workflow.checks import check_made_in_python
 from agentnb.workflow.declared_graph import Declared, declared_graph
 from agentnb.workflow.deferral import deferred
 from agentnb.workflow.engine import WorkflowEngine
-from agentnb.workflow.failed_together import failed_together
+from agentnb.workflow.failed_together import checked
 from agentnb.workflow.files import file_text, path_beside
-from agentnb.workflow.logged import keep_workflow, logged_workflow
+from agentnb.workflow.logged import keep_workflow
 from agentnb.workflow.mermaid import mermaid
 from agentnb.workflow.node_states import node_states
 from agentnb.workflow.perform import performers
 from agentnb.workflow.problems import Problem
 from agentnb.workflow.reading import read_workflow
+from agentnb.workflow.recovered import check_agents_again, needed_again
+from agentnb.workflow.rerun import earlier_events, rerun_of
 from agentnb.workflow.spec import AgentStep, Step, ToolStep, WorkflowSpec, WorkflowStep
-from agentnb.workflow.step_tree import walk_all, with_branches
+from agentnb.workflow.step_tree import walk_all
 from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.tasks.orchestration import task_orchestration
 from agentnb.workflow.tasks.reading import is_task_file, read_task_file
 from agentnb.workflow.tasks.spec import TaskFile
-
-KEPT = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished)
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ class Workflow:
         text, source = logged["text"], str(logged.get("source") or "")
         if is_task_file(text):
             return cls.of_declared(read_task_file(text, source, inputs=run.settings.get("inputs") or ()), agents, tuple(tools))
-        spec = read_workflow(text, source, agents=_check_agents_again(run, agents or {}))
+        spec = read_workflow(text, source, agents=check_agents_again(run, agents or {}))
         return cls(spec, agents, tuple(tools))
 
     @classmethod
@@ -231,17 +229,18 @@ class Workflow:
         of: Run | None = None,
         actions: Mapping[str, Action] | None = None,
         budget: float | None = None,
+        max_seconds: float | None = None,
         agent_settings: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
         checks_files: bool = True,
     ) -> Orchestration:
         """Return the runs of it with these settings: what can be started, nested in another run, limited and resumed.
 
-        ``budget``: in US dollars, instead of that of the file; ``agent_settings``: of all agents that the file declares, such
-        as ``gates``; ``settings``: plain data for the log; ``checks_files``: check now what the files that it runs need, as for
-        a new run, rather than when their steps begin. Raises `SettingsError` for what cannot work.
+        ``budget``, in US dollars, and ``max_seconds``: instead of those of the file; ``agent_settings``: of all agents that the
+        file declares, such as ``gates``; ``settings``: plain data for the log; ``checks_files``: check now what the files that
+        it runs need, as for a new run, rather than when their steps begin. Raises `SettingsError` for what cannot work.
         """
-        earlier, limits = self._earlier(rerun_from, of), self._limits(budget)
+        earlier, limits = earlier_events(self.declared, rerun_from, of), self._limits(budget, max_seconds)
         keep_workflow(self.declared)
         models = {"model": model, "replies": replies, "agent_settings": agent_settings}
         all_tools = (*self.tools, *tools)
@@ -254,16 +253,27 @@ class Workflow:
         self._check_names(made, replies or {}, known)
         values = self._inputs(inputs)
         opened = _NestedWorkflows(self.spec, known, all_tools, {**models, "actions": actions})
-        if checks_files:
-            opened.check(self._steps)
+        check = self._price_check(made, opened.check(self._steps) if checks_files else [])
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> WorkflowEngine:
             run = lifecycle.log.run
             begins = rerun_of(run) if run.events else (rerun_from, earlier)
             return WorkflowEngine(lifecycle, elicitation, self.spec, performers(made, opened), values, self._deferred, *begins)
 
-        logged = self._logged(values, rerun_from, of, len(earlier)) | _needed_again(model, agent_settings)
-        return Orchestration(make=make, name=self._name, settings={**logged, **(settings or {})}, **limits)
+        logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(model, agent_settings, replies)
+        return Orchestration(make=make, name=self._name, settings={**logged, **(settings or {})}, check=check, **limits)
+
+    def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[bool], None]:
+        """Return what misses prices that a budget needs. ``inner``: the runs of the files that it runs."""
+        steps = [step for step in self._steps if isinstance(step, AgentStep)]
+
+        def check(has_budget: bool) -> None:
+            made.check_prices(steps, has_budget=has_budget)
+            for one in inner:
+                if one.check is not None:
+                    one.check(has_budget or one.budget is not None)
+
+        return check
 
     @cached_property
     def _steps(self) -> tuple[Step, ...]:
@@ -283,12 +293,18 @@ class Workflow:
         if not self.spec.text:
             check_made_in_python(self.spec, agents)
         made.check_tools(_tool_names(self._steps))
-        if not replies or any(isinstance(step, WorkflowStep) for step in self._steps):
-            return  # they may be for steps of other files
-        known = {*self.spec.agents, *agents, *(step.id for step in self._steps)}
         for name in replies:
-            if name not in known and name.rpartition("/")[2] not in known and not name.rpartition("/")[2].isdecimal():
+            if not self.takes_replies(name, agents):
+                known = {*self.spec.agents, *agents, *(step.id for step in self._steps)}
                 raise SettingsError(f"replies: there is no agent and no step {name}", near(name, sorted(known)))
+
+    def takes_replies(self, name: str, agents: Iterable[str] = ()) -> bool:
+        """Return whether replies of this name may be for an agent or a step: its own, of ``agents``, or of other files."""
+        last = name.rpartition("/")[2]
+        if any(isinstance(step, WorkflowStep) for step in self._steps):
+            return True
+        known = {*self.spec.agents, *agents, *(step.id for step in self._steps)}
+        return name in known or last in known or last.isdecimal()
 
     def _logged(self, inputs: Mapping[str, Any], first: str | None, of: Run | None, earlier: int) -> dict[str, Any]:
         """Return what the log holds, so that the run can be drawn and resumed."""
@@ -312,26 +328,9 @@ class Workflow:
                 raise SettingsError(f"The workflow has no input {name}", known)
         return dict(plain_data({**self.spec.inputs, **given}, "The inputs"))  # as the log has them
 
-    def _limits(self, budget: float | None) -> dict[str, Any]:
-        return {**self.spec.limits, **({} if budget is None else {"budget": budget})}
-
-    def _earlier(self, first: str | None, of: Run | None) -> tuple[w.StepStarted | Any, ...]:
-        """Return the events of a run that say what the steps before this one gave; none if the workflow begins at its first."""
-        if first is None:
-            return ()
-        if self.tasks is not None:
-            raise SettingsError("rerun_from has no meaning for a task file", "Pass its variables: inputs={...}")
-        ids = [step.id for step in self.spec.steps]
-        if first not in ids:
-            raise SettingsError(f"There is no step {first!r} in the top-level list", near(first, ids))
-        if of is None:
-            raise SettingsError(f"rerun_from={first!r} needs the run with the earlier outputs", "Give it: of=run")
-        before = self.spec.steps[: ids.index(first)]
-        missing = [step.id for step in before if step.kind not in ("goto", "condition") and step.id not in of.steps]
-        if missing and first not in of.step_records:  # a run that came so far may have gone past some
-            raise SettingsError(f"Run {of.id} has no output of {missing[0]}", f"Begin there: rerun_from={missing[0]!r}")
-        roots = {step.id for one in before for step in with_branches(one)}
-        return tuple([one for one in of.events if isinstance(one, KEPT) and one.step.partition("/")[0] in roots])
+    def _limits(self, budget: float | None, max_seconds: float | None) -> dict[str, Any]:
+        given = {"budget": budget, "max_seconds": max_seconds}
+        return {**self.spec.limits, **{name: value for name, value in given.items() if value is not None}}
 
 
 class _NestedWorkflows:
@@ -353,14 +352,22 @@ class _NestedWorkflows:
         """Return the workflow of a step; of a run that is resumed, the one in its log."""
         if before is not None and "workflow" in before.settings:
             logged = Workflow.of_run(before, agents=self._agents, tools=self._tools)
-            return logged.orchestration(inputs=inputs, checks_files=False, **self._settings)
-        return self._workflow(step, inputs).orchestration(inputs=inputs, checks_files=False, **self._settings)
+            return self._runs_of(logged, inputs, checks_files=False)
+        return self._runs_of(self._workflow(step, inputs), inputs, checks_files=False)
 
-    def check(self, steps: Iterable[Step]) -> None:
-        """Find what cannot work in the files that these steps run, and in those that they name, before anything runs."""
-        for step in steps:
-            if isinstance(step, WorkflowStep):
-                self._workflow(step, step.inputs).orchestration(inputs=step.inputs, **self._settings)
+    def check(self, steps: Iterable[Step]) -> list[Orchestration]:
+        """Find what cannot work in the files that these steps run, before anything runs; return the runs of these files."""
+        return [
+            self._runs_of(self._workflow(step, step.inputs), step.inputs, checks_files=True)
+            for step in steps
+            if isinstance(step, WorkflowStep)
+        ]
+
+    def _runs_of(self, workflow: Workflow, inputs: Mapping[str, Any], *, checks_files: bool) -> Orchestration:
+        replies = self._settings.get("replies")
+        if replies is not None:  # those of the other files and of the one around it are not for this one
+            replies = {name: value for name, value in replies.items() if workflow.takes_replies(name, self._agents)}
+        return workflow.orchestration(inputs=inputs, checks_files=checks_files, **{**self._settings, "replies": replies})
 
     def _workflow(self, step: WorkflowStep, inputs: Mapping[str, Any]) -> Workflow:
         found = self._found.get(step.path)
@@ -373,48 +380,6 @@ class _NestedWorkflows:
                 found = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
             self._found[step.path] = found
         return found
-
-
-def rerun_of(run: Run) -> tuple[str | None, tuple[Any, ...]]:
-    """Return the step that a run began at and the events that it took from another; None and no events if at the first."""
-    rerun = run.settings.get("rerun")
-    if not isinstance(rerun, dict):
-        return None, ()
-    earlier = tuple([event for event in run.events if isinstance(event, KEPT)][: rerun["events"]])
-    if len(earlier) < rerun["events"]:
-        hint = f"Begin it again: wf.run(rerun_from={rerun['step']!r}, of=run)"
-        raise SettingsError(f"The process of run {run.id} died before it had the outputs of run {rerun['of']}", hint)
-    return rerun["step"], earlier
-
-
-def _check_agents_again(run: Run, given: Mapping[str, Agent]) -> tuple[str, ...]:
-    """Return the names of the agents that are given; raise `SettingsError` if one that the run had from Python is missing."""
-    declared = logged_workflow(run.settings)
-    if isinstance(declared, WorkflowSpec):
-        for step in walk_all(declared.steps):
-            if isinstance(step, AgentStep) and step.agent not in declared.agents and step.agent not in given:
-                what = f"Run {run.id} worked with the agent {step.agent}, which was an object in Python"
-                hint = (
-                    f'Give it again: recover(run, agents={{"{step.agent}": ...}}), or in a notebook the variable {step.agent}'
-                )
-                raise SettingsError(what, f"{near(step.agent, given) if given else ''} {hint}".strip())
-    return tuple(given)
-
-
-def _needed_again(model: str | Model | None, agent_settings: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what the log holds of the model and the gates, so that the run can be resumed with them."""
-    gates = [name_of_gate(gate) for gate in (agent_settings or {}).get("gates") or ()]
-    name = model if isinstance(model, str) else None if model is None else model.name
-    return {**({} if name is None else {"model": name}), **({"gates": gates} if gates else {})}
-
-
-def checked(run: Run) -> Run:
-    """Return the run; raise `WorkflowError` if it failed."""
-    if run.status != "failed" or run.error is None:
-        return run
-    error = WorkflowError(run.error.message, run.error.hint, run=run)
-    error.others = failed_together(run)[1:]
-    raise error
 
 
 def _path(text_or_path: str | Path) -> Path | None:

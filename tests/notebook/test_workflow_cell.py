@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import signal
 import time
 from pathlib import Path
@@ -187,6 +188,79 @@ def test_a_step_to_begin_at_needs_a_run_that_had_the_earlier_ones(kernel: Any, s
     }.items():
         with subtests.test(options):
             assert words in kernel.run(f"%%workflow -t fetch flaky {options}\n{FLAKY}").error
+
+
+DECLARED = """
+agents:
+  a: {instruction: Work.}
+  own: {instruction: Work., guidance: matrix, limits: {max_rounds: 7}}
+workflow:
+  - {type: agent, name: a}
+  - {type: agent, name: own}
+  - {id: inner, type: workflow, file: inner.yaml}
+"""
+
+
+SETTINGS = """
+from pathlib import Path
+from agentnb import Store
+
+store = Store(".agentnb/runs")
+Path("inner.yaml").write_text("agents: {b: {instruction: Work.}}\\nworkflow: [{type: agent, name: b}]\\n")
+LIMITS = ("max_rounds", "max_tokens", "unpriced", "on_limit")
+
+def of(path, one):
+    name, _, rest = path.partition("/")
+    nested = store.load(one.step_records[name].nested)
+    if rest:
+        return of(rest, nested)
+    kept = nested.settings
+    named = {"guidance": kept["guidance"]["set"], "policy": kept["policy"]["name"], "model": nested.model}
+    return {name: kept.get(name) for name in LIMITS} | named | {"history": kept["history"]}
+
+def cut_off():
+    path = store.path(run.id)
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+"""
+
+
+def test_what_defaults_were_changed_holds_for_workflows_and_after_a_recovery(kernel: Any, subtests: pytest.Subtests) -> None:
+    assert kernel.run(SETTINGS).status == "ok"
+    limits = "budget=0.5 max-seconds=600 max-rounds=9 max-tokens=5000000 on-limit=final_answer unpriced=yes"
+    changed = f"{limits} model=simulated:disciplined guidance=off policy=minimal instructions=no history=full"
+    assert kernel.run(f"%agent defaults {changed}").status == "ok"
+    cell = kernel.run(f"%%workflow --prompt Work\n{DECLARED}")
+    assert cell.status == "ok", cell.error
+    with subtests.test("the whole run"):
+        assert kernel.value("run.settings['budget'], run.settings['max_seconds']") == "(0.5, 600.0)"
+    with subtests.test("its agents"):
+        found = [ast.literal_eval(kernel.value(f"of({path!r}, run)")) for path in ("a", "own", "inner/b")]
+        assert [one.pop("max_rounds") for one in found] == [9, 7, 9]
+        assert [one.pop("guidance") for one in found] == ["off", "matrix", "off"]
+        assert found[0] == found[1] == found[2], found
+        assert found[0] == {
+            "max_tokens": 5_000_000,
+            "unpriced": True,
+            "on_limit": "final_answer",
+            "policy": "minimal",
+            "model": "simulated:disciplined",
+            "history": found[0]["history"],
+        }
+    with subtests.test("options and the file come first"):
+        kernel.run(f"%%workflow --prompt Work --budget 0.25\nlimits: {{max_seconds: 60}}\n{DECLARED}")
+        assert kernel.value("run.settings['budget'], run.settings['max_seconds']") == "(0.25, 60)"
+    first = "model= budget= max-seconds= max-rounds=50 guidance=matrix policy=matrix instructions=yes"
+    assert kernel.run(f"%agent defaults {first} unpriced=no max-tokens= history=auto on-limit=stop").status == "ok"
+    with subtests.test("after a recovery"):
+        kernel.run("cut_off()")
+        recovered = kernel.run(f"%agent recover {kernel.value('run.id')}")
+        assert recovered.status == "ok", recovered.error
+        assert kernel.value("run.settings['budget'], run.times_recovered") == "(0.25, 1)"
+        again = ast.literal_eval(kernel.value("of('a', run)"))
+        assert (again["max_rounds"], again["guidance"], again["policy"]) == (9, "off", "minimal")
+    with subtests.test("a default that was not changed says nothing"):
+        kernel.run(f"%%workflow --prompt Work\n{DECLARED}")
+        assert kernel.value("sorted(run.settings)") == "['inputs', 'model', 'workflow']"
 
 
 def test_a_workflow_in_the_background_names_its_open_steps_and_is_stopped(kernel: Any) -> None:

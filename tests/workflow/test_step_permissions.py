@@ -11,6 +11,7 @@ import pytest
 from workflow_examples import played
 
 from agentnb import Agent, Run, Store, ToolCall, Workflow, recover, tool
+from agentnb.core.questions import choices
 from agentnb.errors import WorkflowError
 from agentnb.models import ScriptedModel
 
@@ -94,6 +95,8 @@ def test_the_stricter_of_a_task_file_and_the_mode_holds(subtests: pytest.Subtest
             tools = Tools()
             run = played(tools.workflow(f"approval: {approval}\n{TASKS}"), "", {}, approve=mode, answer=saying(*answers))
             assert tools.done == done and len(run.questions) == len(answers)
+            offered = {"always" in choices(one.question.schema) for one in run.questions}
+            assert offered <= {not approval.startswith("ask")}, "a file that asks, asks about each call"
             assert (run.status == "failed") == bool(why) and why in error_of(run)
 
 

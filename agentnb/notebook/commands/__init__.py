@@ -72,7 +72,8 @@ def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[ID]: hold the newest run, or that one, before its next round"""
     live = _running(session, rest)
     live.pause()
-    print(f"Run {live.run_id} pauses before its next round. %agent resume continues it")
+    unit = "round" if live.run.kind == "agent" else "step"
+    print(f"Run {live.run_id} pauses before its next {unit}. %agent resume continues it")
 
 
 def resume(session: Session, shell: InteractiveShell, rest: str) -> None:

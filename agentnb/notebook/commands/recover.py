@@ -143,8 +143,10 @@ def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace
     own = declared.agents if isinstance(declared, WorkflowSpec) else {}
     here = find_agents(variables)
     model = unquoted(options.model)
+    guidance = (run.settings.get("agent_settings") or {}).get("guidance")
     return workflow_again(
         run,
+        guidance=find_guidance(guidance, session, variables) if guidance else None,
         tools=_tools(options, variables, run, names).values(),
         gates=_gates(options, variables, run),
         model=find_model(model, variables) if model else None,

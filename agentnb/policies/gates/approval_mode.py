@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -93,7 +93,8 @@ class EffectsGate:
 
 def may_only_read(tool: Tool) -> bool:
     """Return whether a tool declares that it does nothing to the world but read it."""
-    return tool.effects is not None and tool.effects <= {"read"}
+    effects = _effects(tool)
+    return effects is not None and set(effects) <= {"read"}
 
 
 def shown(arguments: Any) -> str:
@@ -110,9 +111,14 @@ def _opening(name: str) -> str:
 
 
 def _about(tool: Tool) -> str:
-    if tool.effects is None:
+    effects = _effects(tool)
+    if effects is None:
         return f"{tool.spec.name} does not declare what it does."
-    return f"{tool.spec.name} may: {', '.join(sorted(tool.effects))}."
+    return f"{tool.spec.name} may: {', '.join(sorted(effects))}."
+
+
+def _effects(tool: Tool) -> Iterable[str] | None:
+    return getattr(tool, "effects", None)  # anybody's class may be a tool
 
 
 def _is_always_allowed(name: str, run: Any) -> bool:

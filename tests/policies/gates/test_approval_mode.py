@@ -15,6 +15,7 @@ from agentnb.core import events as e
 from agentnb.core.approvals import MODES, approval_schema
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import WaitingOnUser
+from agentnb.core.request import ToolSpec
 from agentnb.core.rounds import DENIED
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
@@ -23,6 +24,7 @@ from agentnb.policies.gates.approval_mode import MAX_SHOWN
 from agentnb.tools.read_result import READ_TOOL, ResultReader
 from agentnb.tools.todos.board import TodoBoard
 from agentnb.tools.todos.tool import TodoTool
+from agentnb.tools.tool import ToolContext, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
 
 ALL_MODES = st.builds(ApprovalMode, st.booleans(), st.booleans(), st.booleans())
@@ -47,8 +49,19 @@ def sends() -> None:
     """Sends."""
 
 
-BOX = Toolbox([nothing_said, reads, writes, sends, ask_person, TodoTool(TodoBoard()), ResultReader(lambda call_id: None, 100)])
-MORE = ("nothing_said", "writes", "sends")
+class OwnTool:
+    """A tool of a class that knows nothing of effects."""
+
+    spec = ToolSpec("own", "Does something.", {"type": "object"})
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        return ToolOutcome(True, ())
+
+
+BOX = Toolbox(
+    [OwnTool(), nothing_said, reads, writes, sends, ask_person, TodoTool(TodoBoard()), ResultReader(lambda call_id: None, 100)]
+)
+MORE = ("own", "nothing_said", "writes", "sends")
 NO_MORE = ("reads", "ask_person", "todo_operations", READ_TOOL, "no_such_tool")
 
 

@@ -1,0 +1,44 @@
+"""What a workflow needs again when its run is resumed in another process: what its log keeps of it, and what it cannot keep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentnb.agent.agent import Agent
+from agentnb.agent.settings import name_of_gate
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError, near
+from agentnb.guidance import GuidanceSet
+from agentnb.models.model import Model
+from agentnb.workflow.agents import Replies
+from agentnb.workflow.logged import logged_workflow
+from agentnb.workflow.spec import AgentStep, WorkflowSpec
+from agentnb.workflow.step_tree import walk_all
+
+
+def check_agents_again(run: Run, given: Mapping[str, Agent]) -> tuple[str, ...]:
+    """Return the names of the agents that are given; raise `SettingsError` if one that the run had from Python is missing."""
+    declared = logged_workflow(run.settings)
+    if isinstance(declared, WorkflowSpec):
+        for step in walk_all(declared.steps):
+            if isinstance(step, AgentStep) and step.agent not in declared.agents and step.agent not in given:
+                what = f"Run {run.id} worked with the agent {step.agent}, which was an object in Python"
+                hint = (
+                    f'Give it again: recover(run, agents={{"{step.agent}": ...}}), or in a notebook the variable {step.agent}'
+                )
+                raise SettingsError(what, f"{near(step.agent, given) if given else ''} {hint}".strip())
+    return tuple(given)
+
+
+def needed_again(
+    model: str | Model | None, agent_settings: Mapping[str, Any] | None, replies: Replies | None
+) -> dict[str, Any]:
+    """Return what the log holds of the model, the agents' settings and scripts, so that the run can be resumed with them."""
+    given = dict(agent_settings or {})
+    gates = [name_of_gate(gate) for gate in given.pop("gates", None) or ()]
+    name = model if isinstance(model, str) else None if model is None else model.name
+    named = {key: value.name if isinstance(value, GuidanceSet) else value for key, value in given.items()}
+    plain = {key: value for key, value in named.items() if value is None or isinstance(value, str | int | float)}
+    found = {"model": name, "gates": gates, "agent_settings": plain, "replies": sorted(replies or ())}
+    return {key: value for key, value in found.items() if value}

@@ -1,0 +1,117 @@
+"""What is offered for runs either works on the run of a workflow, or says plainly that it is for agents, and for which runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentnb import (
+    Agent,
+    Run,
+    Store,
+    Workflow,
+    browse,
+    detect,
+    diff,
+    expect,
+    fork_sync,
+    label,
+    load_trace,
+    plots,
+    recover,
+    replay,
+    reproduce_sync,
+    save_trace,
+    survey,
+    tables,
+    to_code,
+    to_test,
+)
+from agentnb.errors import ExpectationFailed, SettingsError
+from agentnb.models import ScriptedModel
+
+TEXT = "workflow: [{id: a, type: agent, name: writer}, {id: b, type: tool, name: work}]\n"
+
+
+def work() -> str:
+    """Work."""
+    return "worked"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    agents = {"writer": Agent(ScriptedModel(["One.", "Two."] * 9), name="writer")}
+    return Workflow.from_yaml(TEXT, agents=agents, tools=[work]).run_sync("Go", store=Store(tmp_path / "runs"), show=False)
+
+
+def test_what_needs_rounds_names_the_runs_that_have_them(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    nested = run.step_records["a"].nested
+    of_agent = load_trace(tmp_path / "runs" / f"{nested}.jsonl")
+    ways: dict[str, Callable[[Run], Any]] = {
+        "replay": replay,
+        "diff": lambda one: diff(one, one),
+        "fork": lambda one: fork_sync(one, 1),
+        "reproduce": reproduce_sync,
+        "to_code": to_code,
+        "continue_from": lambda one: Agent(ScriptedModel(["Hi."])).run_sync("Go", continue_from=one, show=False),
+    }
+    for name, way in ways.items():
+        with subtests.test(name):
+            with pytest.raises(SettingsError, match=rf"is a workflow, which has steps and no rounds: .*{nested} \(a\)"):
+                way(run)
+            if name not in ("fork", "reproduce"):  # which would need its tools and replies
+                assert way(of_agent) is not None
+    with pytest.raises(SettingsError, match="None of its steps was the run of an agent"):
+        replay(Workflow.from_yaml("workflow: [{type: tool, name: work}]\n", tools=[work]).run_sync(show=False))
+
+
+def test_a_survey_of_a_folder_is_of_the_agents_runs(run: Run, tmp_path: Path) -> None:
+    frame = survey(tmp_path / "runs")
+    assert frame.healthy.tolist() == [1]
+    with pytest.raises(SettingsError, match="There is no run to survey"):
+        survey([run])
+
+
+def test_the_rest_works_on_it(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    works: dict[str, Callable[[], Any]] = {
+        **{f"tables.{name}": lambda name=name: getattr(tables, name)(run) for name in tables.NAMES},
+        **{f"plots.{name}": lambda name=name: getattr(plots, name)(run) for name in plots.__all__ if name not in OF_TABLES},
+        "findings": lambda: detect.findings(run, "default"),
+        "timeline": lambda: detect.timeline(run),
+        "walk_rounds": lambda: [*detect.walk_rounds(run)],
+        "browse": lambda: browse([run]),
+        "label": lambda: label([run]),
+        "expect": lambda: expect(run, "steps.a.attempts <= 2", "rounds == 0"),
+        "to_test": lambda: to_test(run, "steps.a.attempts <= 2", path=save_trace(run, tmp_path / "one.jsonl")),
+        "of_run": lambda: Workflow.of_run(run, agents={"writer": Agent(ScriptedModel(["Said."]))}, tools=[work]).run_sync(show=False),
+    }  # fmt: skip
+    for form in ("otel", "sam", "openinference", "openai_chat", "anthropic_messages"):
+        works[form] = lambda form=form: save_trace(run, tmp_path / f"{form}.json", format=form)
+    for ending in (".html", ".jsonl"):
+        works[ending] = lambda ending=ending: save_trace(run, tmp_path / f"saved{ending}")
+    for name, way in works.items():
+        with subtests.test(name):
+            assert way() is not None
+    assert load_trace(tmp_path / "saved.jsonl") == run
+    with pytest.raises(ExpectationFailed):
+        expect(run, "steps.a.attempts <= 0")
+
+
+OF_TABLES = ("survey", "sweep")
+
+
+def test_what_continues_a_run_says_what_to_do_instead(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"there is nothing to recover\. Begin a new one at one of its steps"):
+        asyncio.run(recover(run, store=Store(tmp_path / "runs")))
+    of_agent = load_trace(tmp_path / "runs" / f"{run.step_records['a'].nested}.jsonl")
+    workflow = Workflow.from_yaml(TEXT, agents={"writer": Agent(ScriptedModel(["Said."]))}, tools=[work])
+    with pytest.raises(SettingsError, match="is of an agent and has no steps"):
+        workflow.run_sync(rerun_from="b", of=of_agent, show=False)
+    live = workflow.start()
+    with pytest.raises(SettingsError, match="is a workflow, which reads no messages"):
+        live.say("Hurry")
+    live.result(30)
