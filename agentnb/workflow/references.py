@@ -151,8 +151,10 @@ def _check(template: Template) -> None:
 
 
 def _path(expression: str, start: int, place: int, nested: int) -> tuple[Reference, int]:
+    if nested > MAX_NESTED:
+        _refuse(expression, f"paths are nested deeper than {MAX_NESTED} brackets", "Write it flatter")
     root = _ROOT.match(expression, start)
-    if root is None or root[0] not in ROOTS or nested > MAX_NESTED:
+    if root is None or root[0] not in ROOTS:
         name = root[0] if root else expression[start : start + 20]
         _refuse(expression, f"there is no {name}", near(name, ROOTS))
     parts: list[Part] = []

@@ -196,6 +196,13 @@ def test_a_template_that_does_not_end_says_so() -> None:
             rendered(text, SCOPE)
 
 
+def test_paths_within_brackets_are_bounded() -> None:
+    assert rendered("{{ " + "$item[" * 8 + "$index" + "]" * 8 + " }}", Scope(item=[0], index=0)) == 0
+    for levels in (9, 5_000):
+        with pytest.raises(ExpressionError, match="nested deeper than 8 brackets"):
+            rendered("{{ " + "$item[" * levels + "$index" + "]" * levels + " }}", SCOPE)
+
+
 def test_item_and_index_are_only_in_a_map() -> None:
     for name in ("$item", "$index"):
         with pytest.raises(ExpressionError, match="Only the step of a map"):
