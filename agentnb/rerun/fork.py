@@ -17,8 +17,8 @@ from agentnb.context.history import as_sent_then
 from agentnb.core.events import SCHEMA, AnyEvent, ForkedFrom, RunStarted
 from agentnb.core.redaction import redact
 from agentnb.core.todos import TODO_TOOL
-from agentnb.detect.finding import Detectors
 from agentnb.detect.agent_runs import check_of_agent
+from agentnb.detect.finding import Detectors
 from agentnb.detect.run import Run
 from agentnb.detect.walk import walk_rounds
 from agentnb.errors import SettingsError

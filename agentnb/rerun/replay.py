@@ -14,9 +14,9 @@ from agentnb.core.guidance import Guidance
 from agentnb.core.messages import ToolCall, ToolResult
 from agentnb.core.rounds import DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN
 from agentnb.core.todos import open_todos
+from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.detector import DetectorMaker, Finding
 from agentnb.detect.finding import Detectors
-from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
 from agentnb.detect.walk import RoundEvents, ShadowRun, walk_rounds
 from agentnb.guidance.prompts import prompt
