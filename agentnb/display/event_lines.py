@@ -9,7 +9,6 @@ import msgspec
 
 from agentnb.core import work_events as w
 from agentnb.core.events import AnyEvent, Event, RoundStarted, RunSuspended, ToolAdmitted
-from agentnb.core.step_outputs import as_text
 from agentnb.core.usage import Usage
 from agentnb.core.work_fold import KINDS
 from agentnb.display.labels import clean, counted, duration, first_line, thousands
@@ -19,8 +18,8 @@ LONGEST = 200
 """Characters of a line."""
 MAX_LINES = 40
 """Lines shown of one round."""
-SHOWN = frozenset({*KINDS, RunSuspended})
-"""The kinds of events that are shown by their lines."""
+SHOWN = frozenset({*KINDS, RunSuspended} - {w.ResultGiven})
+"""The kinds of events that are shown by their lines. The result of a workflow is shown as its answer."""
 
 
 def event_line(event: AnyEvent) -> str:
@@ -136,7 +135,6 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     w.StepSkipped: lambda event: f"step {event.step} skipped{_because(event.reason)}",
     w.StepFinished: _step_finished,
     w.BranchTaken: lambda event: f"step {event.step} continues with {event.to}{_because(event.reason)}",
-    w.ResultGiven: lambda event: f"result{_because(event.text or as_text(event.output))}",
     w.PlanProposed: _plan_proposed,
     w.PlanEdited: lambda event: f"plan {event.plan_id} edited by {event.by}",
     w.PlanApproved: lambda event: f"plan {event.plan_id} approved by {event.by}",

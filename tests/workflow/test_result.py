@@ -12,6 +12,8 @@ from workflow_examples import played
 
 from agentnb import Run, Store, Workflow, expect, recover
 from agentnb.core.work_events import ResultGiven
+from agentnb.display.html import run_html
+from agentnb.display.text import run_text
 from agentnb.errors import WorkflowProblems
 
 STEPS = """
@@ -70,6 +72,12 @@ def test_the_result_is_what_the_file_names_of_its_type_and_else_what_the_last_st
             again = Run.from_events(run.events)
             assert (again.output, again.text) == (value, text)
     expect(named('"{{ $steps.check.output.ok }}"'), "output == true", 'text == "true"')
+
+
+def test_a_card_shows_the_result_once_and_as_the_answer() -> None:
+    run = named("draft")
+    assert run_text(run).splitlines()[1] == "A draft" and run_text(run).count("A draft") == 1
+    assert "<p>A draft</p>" in run_html(run) and "result:" not in run_html(run)
 
 
 def test_a_step_that_gave_nothing_has_no_result_and_the_person_is_told(subtests: pytest.Subtests) -> None:
