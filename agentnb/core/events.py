@@ -368,6 +368,8 @@ class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     recovered: int = 0
     steps: int = 0
     """Those of a workflow; 0 also in logs of earlier versions."""
+    inside: float = 0.0
+    """US dollars that the nested runs of a workflow have spent."""
 
 
 class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False):

@@ -353,7 +353,7 @@ class _Reading:
             raise Wrong("the last round cannot be running at the end of the run")
         if event.totals is not None:
             check_usage(event.totals.usage)
-            for name in ("size", "rounds", "recovered", "steps"):
+            for name in ("size", "rounds", "recovered", "steps", "inside"):
                 check_number(f"totals.{name}", getattr(event.totals, name))
         self.over = True
 

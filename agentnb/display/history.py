@@ -138,10 +138,11 @@ def _figures(one: RunSummary) -> Html:
 
 
 def cost_told(one: RunSummary) -> str:
-    """Return the cost; an unknown price is not shown as free."""
+    """Return the cost, of a workflow that of its nested runs; an unknown price is not shown as free."""
     if one.cost is None:
         return "no price"
-    return f"${one.cost:.4f}" if one.cost else "$0"
+    cost = one.cost + one.spent_inside
+    return f"${cost:.4f}" if cost else "$0"
 
 
 def _rest(found: Sequence[RunSummary]) -> Html:
@@ -167,5 +168,11 @@ def _button_row(one: RunSummary) -> Html:
     )
     figures = [] if one.status == "running" else [work_told(one), cost_told(one)]  # its card shows them as they grow
     told = [*figures, *_remarks(one), first_line(clean(one.model.partition("?")[0]), 40)]
-    pieces = (first, " ", tag("span", "runs-asked", asked_html(one)), " ", tag("span", "runs-told", " · ".join(told)))
+    pieces = (
+        first,
+        " ",
+        tag("span", "runs-asked", asked_html(one)),
+        " ",
+        tag("span", "runs-told", " · ".join(filter(None, told))),
+    )
     return tag("li", "runs-item", tag("button", "runs-run", joined(*pieces), type="button", data_run=one.id))

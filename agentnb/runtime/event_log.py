@@ -82,7 +82,8 @@ class EventLog:
         if size is None:
             return None
         run = self.run
-        return Totals(size, len(run.rounds), run.usage, run.times_recovered, run.step_count)
+        inside = run.counters.spent_inside if run.step_count and not run.rounds else 0.0
+        return Totals(size, len(run.rounds), run.usage, run.times_recovered, run.step_count, inside)
 
     def emit(self, kind: type[AnEvent], **fields: Any) -> AnEvent:
         """Make an event of this kind and append it. Return it as logged, redacted.

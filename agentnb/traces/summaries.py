@@ -53,6 +53,8 @@ class RunSummary(NamedTuple):
     """``workflow`` if it works in steps."""
     steps: int = 0
     """Steps that began or were skipped; jumps are none."""
+    spent_inside: float = 0.0
+    """US dollars that the nested runs of a workflow have spent."""
 
     @property
     def can_be_recovered(self) -> bool:
@@ -105,6 +107,7 @@ class _Besides(msgspec.Struct, gc=False):
 
     usage: Usage = NOTHING_USED
     error: str = ""
+    inside: float = 0.0
 
 
 class _Called(msgspec.Struct, gc=False):
@@ -123,6 +126,7 @@ _DECODERS: dict[bytes, msgspec.json.Decoder[Any]] = {
 }
 """How to read the usage of a model call, by the beginnings of the lines that hold one."""
 _ROUND, _RECOVERED = b'{"kind":"round_started"', b'{"kind":"run_recovered"'
+_BESIDES = next(beginning for beginning in _DECODERS if b"besides" in beginning)
 _STEPS = (b'{"kind":"step_started"', b'{"kind":"step_skipped"', b'{"kind":"step_finished"')
 _step = msgspec.json.Decoder(_Step)
 _WIDTH = len(b'{"kind":"model_rep')
@@ -178,6 +182,7 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
     used: Usage | None = None
     last, rounds, recovered = b"", 0, 0
     steps: set[str] = set()
+    inside = 0.0
     counted = _COUNTED.get
     for line in rest:
         beginning = counted(line[:_WIDTH])
@@ -193,9 +198,12 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
             steps |= _steps(line)
         elif (found := _usage(beginning, line)) is not None:
             used = found if used is None else used + found
+        inside += _inside(line) if beginning is _BESIDES else 0.0
     if last.startswith(_SUSPENDED) and last.endswith(b"\n"):
         without_end = "waiting_on_user"
-    totals = Totals(0, rounds, NOTHING_USED if used is None else used, recovered, len(steps))
+    totals = Totals(
+        0, rounds, NOTHING_USED if used is None else used, recovered, len(steps), inside if steps and not rounds else 0.0
+    )
     return _summary(started, _end(last), totals, without_end)
 
 
@@ -219,6 +227,7 @@ def _summary(started: _Started, finished: RunFinished | None, totals: Totals, wi
         foreign=started.origin is not None,
         kind=started.run_kind,
         steps=totals.steps,
+        spent_inside=totals.inside,
     )
 
 
@@ -271,6 +280,14 @@ def _usage(beginning: bytes, line: bytes) -> Usage | None:
         return UNKNOWN if line.endswith(b"\n") else None  # without a torn line, the run is read
     kind, used = type(found), cast("Usage", found.usage)
     return used if kind is _Reply or kind is _Summary or counts(used, found.error) else None
+
+
+def _inside(line: bytes) -> float:
+    """Return what nested runs had spent when this was logged, in US dollars."""
+    try:
+        return float(_DECODERS[_BESIDES].decode(line).inside)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return 0.0
 
 
 def _steps(line: bytes) -> set[str]:

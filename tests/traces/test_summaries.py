@@ -11,9 +11,9 @@ from totals_of_logs import check_totals, read_whole
 
 from agentnb import Agent, Run, Store, ToolCall, Workflow, recover, save_trace, tables
 from agentnb.core.events import RunFinished
-from agentnb.core.messages import Message
+from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
-from agentnb.display.history import history_text, run_list_html, work_told
+from agentnb.display.history import cost_told, history_text, run_list_html, work_told
 from agentnb.display.states import steps_told
 from agentnb.models import Reply, ScriptedModel
 from agentnb.tools.tool import ToolContext
@@ -61,6 +61,10 @@ def test_the_end_of_a_run_says_what_its_lines_add_up_to(subtests: pytest.Subtest
                 check_totals(store.path(run_id))
 
 
+def replied_at_once(cost: float) -> Reply:
+    return Reply(Message("assistant", (Text("Said."),)), Usage(1, 1, cost=cost), "end_turn", {})
+
+
 WORKFLOW = """
 workflow:
   - {id: one, type: agent, name: a}
@@ -75,12 +79,13 @@ def test_a_workflow_is_listed_with_its_steps_also_from_logs_that_do_not_count_th
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     store = Store(tmp_path)
-    workflow = Workflow.from_yaml(WORKFLOW, agents={"a": Agent(ScriptedModel(["Said."] * 20), name="a")})
+    workflow = Workflow.from_yaml(WORKFLOW, agents={"a": Agent(ScriptedModel([replied_at_once(1.0)] * 20), name="a")})
     run = workflow.run_sync("Go", store=store, show=False)
     path = store.path(run.id)
     (whole,) = [one for one in store.summaries() if one.id == run.id]
     assert (whole.steps, whole.rounds, whole.kind, work_told(whole)) == (8, 0, "workflow", "8 steps")
     assert steps_told(run) == "8 steps" and "    8 steps" in history_text([whole], "") and "8 steps" in run_list_html([whole])
+    assert (whole.spent_inside, cost_told(whole)) == (8.0, "$8.0000") and "· </span>" not in run_list_html([whole])
     check_totals(path)
     frame = tables.runs(store).set_index("run_id")
     assert frame.loc[run.id, ["steps", "rounds"]].tolist() == [8, 0] and frame.steps.sum() == 8
