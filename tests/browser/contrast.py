@@ -6,8 +6,15 @@ from typing import Any
 
 COLOURS = """card => {
     const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
-    const rgba = css => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = css; canvas.fillRect(0, 0, 1, 1);
-                          const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data; return [r, g, b, a / 255]; };
+    const known = new Map();  // to paint and read a colour takes long, and there are few
+    const rgba = css => {
+        if (!known.has(css)) {
+            canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = css; canvas.fillRect(0, 0, 1, 1);
+            const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+            known.set(css, [r, g, b, a / 255]);
+        }
+        return known.get(css);
+    };
     const over = (top, under) => [0, 1, 2].map(i => top[i] * top[3] + under[i] * (1 - top[3])).concat(1);
     const ground = one => {
         const layers = [];
