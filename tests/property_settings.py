@@ -1,4 +1,4 @@
-"""How many examples a property test tries: few in every run, many at night."""
+"""How many examples a property test tries, and how large a test is made: few and small in every run, more at night."""
 
 from __future__ import annotations
 
@@ -14,5 +14,9 @@ def examples(nightly: int, **options: Any) -> settings:
     everything else: no deadline, no database, slow generation is no failure. ``options`` are further settings of Hypothesis.
     """
     usual = settings.get_profile(settings.get_current_profile_name())
-    at_night = settings.get_current_profile_name() == "nightly"
-    return settings(usual, max_examples=nightly if at_night else min(nightly, usual.max_examples), **options)
+    return settings(usual, max_examples=size(min(nightly, usual.max_examples), nightly), **options)
+
+
+def size(every_run: int, nightly: int) -> int:
+    """Return ``nightly`` in ``make nightly`` and ``every_run`` otherwise: how many times a test does what it repeats."""
+    return nightly if settings.get_current_profile_name() == "nightly" else every_run

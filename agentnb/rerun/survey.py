@@ -57,8 +57,8 @@ def survey(
     ``rounds_cut`` those of healthy runs; ``_mean``: of one run. Shares and means come with their 95 per cent intervals by run,
     ``_low`` and ``_high``: of Wilson, and of resampled runs. ``failed``: a function of the run or its labels by ``run.id``
     (None leaves a run out), or what `expect` takes: ``failed="loops == 0"`` says that a run with loops has failed; without it,
-    runs that did not complete. Runs of workflows are left out: those of their agents are runs themselves. `plots.survey` draws the table. Raises `SettingsError` for settings that cannot be, or if there
-    is no run.
+    runs that did not complete. Runs of workflows are left out: those of their agents are runs themselves. `plots.survey` draws
+    the table. Raises `SettingsError` for settings that cannot be, or if there is no run.
     """
     has_failed_by = _judge(failed)
     variants = [*product(_listed(guidance), _listed(policy), _listed(detect), limits)]

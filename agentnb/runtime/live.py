@@ -89,7 +89,10 @@ class LiveRun:
         self._put("suspend", "nobody_here")
 
     def say(self, text: str) -> None:
-        """Send the model a message, which it reads in the next round. Raises `SettingsError` if it is blank, or for a workflow."""
+        """Send the model a message, which it reads in the next round.
+
+        Raises `SettingsError` if it is blank, and for a workflow, which reads none.
+        """
         if not text.strip():
             raise SettingsError("There is nothing to say", "Give it a text: live.say(TEXT)")
         if works_in_steps(self.run):

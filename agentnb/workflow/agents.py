@@ -73,15 +73,13 @@ class WorkflowAgents:
 
     def check_prices(self, steps: Iterable[AgentStep], *, has_budget: bool) -> None:
         """Raise `SettingsError` if what the model of an agent costs is not known, but is limited: by the run or the agent."""
-        checked: set[str] = set()
-        for step in steps:
-            agent = self._agent(step.agent, None)
-            is_limited = (has_budget or agent.budget is not None) and not agent.unpriced
-            if not is_limited or step.agent in checked or step.agent in self._replies or step.path in self._replies:
-                continue
-            checked.add(step.agent)
-            with suppress(MissingKey):  # which its step says, if it is ever reached
-                check_has_price(make_model(agent.model), f"Agent {step.agent} of step {step.path}")
+        agents = {name: self._agent(name, None) for name in (*self._specs, *self._given) if name not in self._replies}
+        left = {name for name, one in agents.items() if (has_budget or one.budget is not None) and not one.unpriced}
+        for step in steps if left else ():
+            if step.agent in left and step.path not in self._replies:
+                left.discard(step.agent)
+                with suppress(MissingKey):  # which its step says, if it is ever reached
+                    check_has_price(make_model(agents[step.agent].model), f"Agent {step.agent} of step {step.path}")
 
     def check_tools(self, names: Iterable[str]) -> None:
         """Raise `UnknownTool` if there is none of one of these names."""

@@ -281,6 +281,11 @@ class Workflow:
         return tuple(walk_all(self.spec.steps))
 
     @cached_property
+    def _checked_with(self) -> set[frozenset[str]]:
+        """The names of agents with which a workflow that was made in Python was found in order."""
+        return set()
+
+    @cached_property
     def _deferred(self) -> dict[str, int]:
         return deferred(self.spec.steps)
 
@@ -290,8 +295,10 @@ class Workflow:
 
     def _check_names(self, made: WorkflowAgents, replies: Replies, agents: Mapping[str, Agent]) -> None:
         """Raise `SettingsError` for a missing tool, and for replies of nobody: who was meant would call a model."""
-        if not self.spec.text:
+        names = frozenset(agents)
+        if not self.spec.text and names not in self._checked_with:
             check_made_in_python(self.spec, agents)
+            self._checked_with.add(names)
         made.check_tools(_tool_names(self._steps))
         for name in replies:
             if not self.takes_replies(name, agents):

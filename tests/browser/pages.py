@@ -43,6 +43,10 @@ STATE = f"""() => {{
     return JSON.stringify({{address: location.href, shown, status, outputs, nodes}}, null, 1);
 }}"""
 """What a person would report of a page that does not show what it should."""
+LOOK_FOR_KERNELS = """async () => {
+    await window.jupyterapp.serviceManager.sessions.refreshRunning();
+    await window.jupyterapp.serviceManager.kernels.refreshRunning();
+}"""
 SETTLED = """async () => {
     const {shell, commands, serviceManager} = window.jupyterapp;
     if (shell.leftCollapsed) await commands.execute('application:toggle-left-area');
@@ -161,6 +165,11 @@ class Lab:
             self.theme("Light")
         self.page.context.close()
         self._end_kernels()
+
+    def end_kernels(self) -> None:
+        """End the kernels, and let the page ask which there are: by itself it does so every few seconds."""
+        self._end_kernels()
+        self.page.evaluate(LOOK_FOR_KERNELS)
 
     def _end_kernels(self) -> None:
         with urllib.request.urlopen(f"{self.url}/api/sessions?token=t", timeout=30) as answer:

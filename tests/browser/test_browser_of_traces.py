@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import fresh_page
 from contrast import COLOURS, faint
 from measuring import watching
-from pages import Classic, Lab
+from pages import Lab
 
 pytestmark = pytest.mark.browser
 
@@ -128,43 +126,34 @@ def test_nothing_moves_when_runs_are_opened(lab: Any) -> None:
 
 
 def test_what_is_saved_shows_list_and_opened_run_without_a_kernel_and_lives_again_with_one(
-    browser: Any, server: tuple[str, Path], subtests: pytest.Subtests
+    lab: Lab, subtests: pytest.Subtests
 ) -> None:
-    with fresh_page(browser, Lab, *server) as lab:
-        live = opened(lab, TRACES)
-        live.locator("[data-place='4']").click()
-        until(live.locator("[data-variable]"), "found[4]")
+    live = opened(lab, TRACES)
+    live.locator("[data-place='4']").click()
+    until(live.locator("[data-variable]"), "found[4]")
+    lab.save()
+    (output,) = lab.outputs(1)
+    assert set(output["data"]) == {"text/html", "text/plain"} and "widget" not in json.dumps(output)
+    with subtests.test("a page that is loaded again shows it as it was"):
+        lab.reload()
+        live = live_in(lab)
+        assert live.locator("[data-variable]").inner_text() == "found[4]"
+        live.locator("[data-place='6']").click()
+        until(live.locator("[data-variable]"), "found[6]")
         lab.save()
-        (output,) = lab.outputs(1)
-        assert set(output["data"]) == {"text/html", "text/plain"} and "widget" not in json.dumps(output)
-        with subtests.test("a page that is loaded again shows it as it was"):
-            lab.reload()
-            live = live_in(lab)
-            assert live.locator("[data-variable]").inner_text() == "found[4]"
-            live.locator("[data-place='6']").click()
-            until(live.locator("[data-variable]"), "found[6]")
-            lab.save()
-        with subtests.test("a kernel that has gone leaves the saved form"):
-            lab._end_kernels()
-            saved = lab.page.locator(".agentnb-browser")
-            saved.wait_for()
-            assert "Run this cell again" in saved.inner_text() and live.count() == 0
-        with subtests.test("a copy that is not trusted shows the same"):
-            lab.open_untrusted("traces.ipynb")
-            saved = lab.page.locator(".agentnb-browser")
-            saved.wait_for()
-            assert "Task 6:" in saved.locator(".agentnb-browser-run").inner_text()
-            saved.locator("summary").first.click()
-            saved.locator(".agentnb-compact-answer").first.wait_for()
-        is_clean(lab)
-
-
-@pytest.mark.slow("a second application")
-def test_notebook_7_shows_the_same(classic: Classic) -> None:
-    live = opened(classic, EXAMPLE)
-    live.get_by_role("button", name="Next round").click()
-    until(live.locator("[data-at]"), "Round 1 of 7")
-    is_clean(classic)
+    with subtests.test("a kernel that has gone leaves the saved form"):
+        lab.end_kernels()
+        saved = lab.page.locator(".agentnb-browser")
+        saved.wait_for()
+        assert "Run this cell again" in saved.inner_text() and live.count() == 0
+    with subtests.test("a copy that is not trusted shows the same"):
+        lab.open_untrusted("traces.ipynb")
+        saved = lab.page.locator(".agentnb-browser")
+        saved.wait_for()
+        assert "Task 6:" in saved.locator(".agentnb-browser-run").inner_text()
+        saved.locator("summary").first.click()
+        saved.locator(".agentnb-compact-answer").first.wait_for()
+    is_clean(lab)
 
 
 def test_every_word_can_be_read_in_both_themes_and_widths(lab: Any, subtests: pytest.Subtests) -> None:

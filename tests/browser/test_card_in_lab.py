@@ -219,17 +219,6 @@ def test_on_ipykernel_6_the_card_shows_the_run_and_says_how_to_interrupt(lab: An
     ended(lab, index, "Stopped by you")
 
 
-def test_in_the_classic_notebook_the_card_works_as_well(classic: Any) -> None:
-    index = opened(classic, "classic-card", NAP, GO)
-    classic.start(index)
-    chip(classic, index, "Running nap")
-    card(classic, index).get_by_role("button", name="Stop").click()
-    ended(classic, index, "Stopped by you")
-    classic.wait_done(index)
-    assert classic.value("run.status") == "'cancelled'"
-    assert classic.complaints() == []
-
-
 @pytest.mark.req("R0.11")
 def test_five_thousand_tokens_arrive_whole_in_few_messages_and_nothing_stutters(fresh_lab: Any) -> None:
     lab = fresh_lab

@@ -8,6 +8,7 @@ import pytest
 from contrast import COLOURS, faint
 from measuring import Traffic, Work, busiest, model_ids, watching, working
 from pages import CURRENT, KERNEL
+from property_settings import size
 from test_card_in_lab import GO, card, chip, ended, opened
 
 pytestmark = pytest.mark.browser
@@ -123,7 +124,7 @@ CALM = (
     LONG
     + """
 quick = [[words(140), call(n)] for n in range(20)]
-model = Slow([[write("Load", "Look", "Tell")], *quick, *[[words(60), call(n)] for n in range(20, 40)], {NAP}])
+model = Slow([[write("Load", "Look", "Tell")], *quick, *[[words(35), call(n)] for n in range(20, 40)], {NAP}])
 whole_speed = model.stream
 async def stream(request):
     model.pause = 0 if len(model.requests) < 21 else 1 / 60
@@ -230,7 +231,7 @@ def test_what_is_being_typed_survives_what_comes_in(lab: Any) -> None:
     box = card(lab, index).get_by_label("Say something to the agent")
     box.focus()
     for letter in "Look at the xd dd a b table":
-        lab.page.keyboard.type(letter, delay=60)
+        lab.page.keyboard.type(letter, delay=30)
     wait_for_round(lab, 24)
     assert box.input_value() == "Look at the xd dd a b table"
     assert box.evaluate("box => [document.activeElement === box, box.selectionStart]") == [True, 27]
@@ -431,7 +432,7 @@ def test_it_can_be_read_without_colour_in_any_theme_and_width_while_it_runs(lab:
     stop(lab, index)
 
 
-# What three hundred cards leave
+# What many cards leave
 
 LOOP = """
 from agentnb.models import ScriptedModel
@@ -452,7 +453,7 @@ def nodes(lab: Any) -> int:
     return int(asked.send("Memory.getDOMCounters")["nodes"])
 
 
-def test_three_hundred_cards_leave_nothing_in_the_kernel_and_nothing_in_the_page(fresh_lab: Any) -> None:
+def test_many_cards_leave_nothing_in_the_kernel_and_nothing_in_the_page(fresh_lab: Any) -> None:
     lab = fresh_lab
     index = opened(lab, "leaks", LOOP, "go(30)")
 
@@ -465,7 +466,7 @@ def test_three_hundred_cards_leave_nothing_in_the_kernel_and_nothing_in_the_page
 
     lab.run(index)
     early = left()
-    for _ in range(3):
+    for _ in range(size(1, nightly=3)):
         lab.run(lab.write_last("go(90)"))
     assert left() <= 1.3 * early
     assert [

@@ -47,16 +47,6 @@ def test_on_ipykernel_6_no_click_is_heard_but_an_interrupt_is(lab: Any, kernels:
     assert "KeyboardInterrupt" in lab.output(1).inner_text()
 
 
-def test_a_click_reaches_a_blocked_cell_in_the_classic_notebook(classic: Any, kernels: Any) -> None:
-    classic.open(classic.write("classic.ipynb", [PROTOTYPE, BLOCK], kernels("7.4.0")))
-    classic.run(0)
-    classic.start(1)
-    click_stop(classic)
-    classic.wait_done(1)
-    assert "heard" in classic.output(1).inner_text()
-    assert classic.complaints() == []
-
-
 def test_an_unsigned_copy_is_shown_untrusted_and_cleaned(lab: Any) -> None:
     lab.open(lab.write("signed.ipynb", [PROTOTYPE, BLOCK]))
     lab.run(0)

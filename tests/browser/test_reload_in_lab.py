@@ -35,7 +35,7 @@ def reopened(lab: Any, notebook: str, *runs: int) -> list[Any]:
     """Save, end the kernel, and open the notebook anew: the cards of these cells, which are what was saved."""
     lab.save()
     stored = lab.stored(notebook)
-    lab._end_kernels()
+    lab.end_kernels()
     lab.open(notebook)
     assert "widget-view" not in json.dumps(stored)
     shown = []
@@ -84,19 +84,6 @@ def test_a_run_during_which_the_page_is_loaded_again_or_the_notebook_closed_is_s
         assert "Done" in str(run.locator(".agentnb-chip").text_content())
         assert "First." in run.text_content() and "Second." in run.text_content()
     assert lab.complaints() == []
-
-
-def test_in_the_classic_notebook_it_is_the_same(classic: Any) -> None:
-    index = opened(classic, "classic-reloaded", replies("hold", "classic"), GO)
-    classic.start(index)
-    chip(classic, index, "Running hold")
-    classic.save()
-    classic.reload(wait=False)
-    classic.allow("classic")
-    kept(classic, index)
-    (run,) = reopened(classic, "classic-reloaded.ipynb", index)
-    assert "Done" in str(run.locator(".agentnb-chip").text_content()) and "Second." in run.text_content()
-    assert classic.complaints() == []
 
 
 DEAD = "The kernel died. Restart it, define your tools, then run %agent recover"

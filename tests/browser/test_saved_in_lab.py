@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import fresh_page
-from pages import SHOTS, Lab
+from browsing import StayingPage
+from pages import SHOTS
 
 pytestmark = pytest.mark.browser
 FIRST_RUN = 9
@@ -21,15 +21,16 @@ OPEN = "() => document.querySelectorAll('details').forEach(one => { one.open = !
 
 
 @pytest.fixture(scope="module")
-def saved(browser: Any, server: tuple[str, Path]) -> Path:
+def saved(staying_page: StayingPage) -> Path:
     """The quickstart, run and saved in JupyterLab."""
-    with fresh_page(browser, Lab, *server) as lab:
-        lab.open("01_quickstart.ipynb")
-        lab.run_all()
-        lab.save()
-        assert lab.errors() == []
-        assert lab.complaints() == []
-        return Path(lab.folder, "01_quickstart.ipynb")
+    lab = staying_page.take()
+    lab.open("01_quickstart.ipynb")
+    lab.run_all()
+    lab.save()
+    assert lab.errors() == []
+    assert lab.complaints() == []
+    staying_page.give_back(spoiled=False)
+    return Path(lab.folder, "01_quickstart.ipynb")
 
 
 def outputs(notebook: Path) -> list[dict[str, Any]]:
@@ -54,10 +55,9 @@ def test_the_file_holds_html_and_text_and_nothing_of_a_widget(saved: Path) -> No
     assert "widget" not in json.dumps([output.get("data", {}) for output in outputs(saved)])
 
 
-def test_somebody_without_a_kernel_reads_all_of_it(fresh_lab: Any, saved: Path) -> None:
-    lab = fresh_lab
+def test_somebody_without_a_kernel_reads_all_of_it(lab: Any, saved: Path) -> None:
     lab.open_untrusted(saved.name)
-    lab._end_kernels()
+    lab.end_kernels()
     assert not lab.trusts(FIRST_RUN)
     lab.output(FIRST_RUN).scroll_into_view_if_needed()  # what is far away, JupyterLab hides
     run = lab.output(FIRST_RUN).locator(".agentnb-run")

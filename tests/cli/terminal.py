@@ -54,10 +54,10 @@ class Terminal:
         os.write(self._master, text.encode() if text in (CTRL_C, CTRL_D) else f"{text}\n".encode())
         return before
 
-    def asked(self) -> str:
-        """Wait until it asks for a line; return what was written since the last was typed."""
+    def asked(self, text: str = "") -> str:
+        """Wait until it asks for a line, after this text; return what was written since the last was typed."""
         end = time.monotonic() + PATIENCE
-        while not PROMPT.search(self.shown, self._read):
+        while not PROMPT.search(self.shown, self._read) or text not in self.shown[self._read :]:
             assert self._more(end), f"nothing was asked:\n{self.shown}"
         return self.shown[self._read :]
 

@@ -117,17 +117,21 @@ async def fails() -> str:
 
 
 @pytest.mark.slow("a program of its own")
-def test_a_question_that_is_withdrawn_is_not_asked_any_more_and_the_program_ends() -> None:
+def test_a_question_that_is_withdrawn_is_not_asked_any_more_and_the_next_is() -> None:
     both = "{id: sure, type: human, ask: 'Publish it?', confirm: true}, {id: bad, type: tool, name: fails}"
-    path = written("both.yaml", f"workflow:\n  - {{id: p, type: parallel, steps: [{both}]}}\n")
-    with Terminal("exec", str(path), "--tools", f"{module(FAILS)}:fails") as terminal:
+    text = (
+        f"workflow:\n  - {{id: p, type: parallel, steps: [{both}], on_error: {{continue: nothing}}}}\n"
+        "  - {id: next, type: human, ask: 'And now?'}\n"
+    )
+    with Terminal("exec", str(written("both.yaml", text)), "--tools", f"{module(FAILS)}:fails") as terminal:
         terminal.type("perhaps")
         assert "Please choose one of: yes, no" in terminal.asked()
         written("go", "")
-        assert terminal.ended() == (1, "")
-    after = terminal.shown.rpartition("Answer (one of: yes, no): ")[2]
-    assert after.startswith("\nThis question is not asked any more.\n") and "step p/bad failed" in after
-    assert "no tide" in terminal.shown.splitlines()[-1]
+        asked = terminal.asked("And now?")
+        assert "\nThis question is not asked any more.\n" in asked and "step p/bad failed" in asked
+        terminal.type("yes")
+        assert terminal.ended() == (0, "yes\n")
+    assert [one.outcome for one in last_run().questions] == ["withdrawn", "answered"]
 
 
 def test_progress_is_held_back_while_the_person_is_asked(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,9 @@ from agentnb.models import ScriptedModel
 TEXT = "workflow: [{id: a, type: agent, name: writer}, {id: b, type: tool, name: work}]\n"
 
 
+AGENTS = {"writer": Agent(ScriptedModel(["One.", "Two."] * 9), name="writer")}
+
+
 def work() -> str:
     """Work."""
     return "worked"
@@ -44,8 +48,7 @@ def work() -> str:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    agents = {"writer": Agent(ScriptedModel(["One.", "Two."] * 9), name="writer")}
-    return Workflow.from_yaml(TEXT, agents=agents, tools=[work]).run_sync("Go", store=Store(tmp_path / "runs"), show=False)
+    return Workflow.from_yaml(TEXT, agents=AGENTS, tools=[work]).run_sync("Go", store=Store(tmp_path / "runs"), show=False)
 
 
 def test_what_needs_rounds_names_the_runs_that_have_them(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -76,10 +79,11 @@ def test_a_survey_of_a_folder_is_of_the_agents_runs(run: Run, tmp_path: Path) ->
         survey([run])
 
 
+@pytest.mark.slow("it makes all tables, and plots")
 def test_the_rest_works_on_it(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
     works: dict[str, Callable[[], Any]] = {
         **{f"tables.{name}": lambda name=name: getattr(tables, name)(run) for name in tables.NAMES},
-        **{f"plots.{name}": lambda name=name: getattr(plots, name)(run) for name in plots.__all__ if name not in OF_TABLES},
+        **{f"plots.{name}": lambda name=name: getattr(plots, name)(run) for name in ("timeline", "tokens", "cost")},
         "findings": lambda: detect.findings(run, "default"),
         "timeline": lambda: detect.timeline(run),
         "walk_rounds": lambda: [*detect.walk_rounds(run)],
@@ -87,7 +91,7 @@ def test_the_rest_works_on_it(run: Run, tmp_path: Path, subtests: pytest.Subtest
         "label": lambda: label([run]),
         "expect": lambda: expect(run, "steps.a.attempts <= 2", "rounds == 0"),
         "to_test": lambda: to_test(run, "steps.a.attempts <= 2", path=save_trace(run, tmp_path / "one.jsonl")),
-        "of_run": lambda: Workflow.of_run(run, agents={"writer": Agent(ScriptedModel(["Said."]))}, tools=[work]).run_sync(show=False),
+        "of_run": lambda: Workflow.of_run(run, agents=AGENTS, tools=[work]).run_sync(show=False),
     }  # fmt: skip
     for form in ("otel", "sam", "openinference", "openai_chat", "anthropic_messages"):
         works[form] = lambda form=form: save_trace(run, tmp_path / f"{form}.json", format=form)
@@ -101,17 +105,18 @@ def test_the_rest_works_on_it(run: Run, tmp_path: Path, subtests: pytest.Subtest
         expect(run, "steps.a.attempts <= 0")
 
 
-OF_TABLES = ("survey", "sweep")
-
-
 def test_what_continues_a_run_says_what_to_do_instead(run: Run, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"there is nothing to recover\. Begin a new one at one of its steps"):
         asyncio.run(recover(run, store=Store(tmp_path / "runs")))
     of_agent = load_trace(tmp_path / "runs" / f"{run.step_records['a'].nested}.jsonl")
-    workflow = Workflow.from_yaml(TEXT, agents={"writer": Agent(ScriptedModel(["Said."]))}, tools=[work])
+    workflow = Workflow.from_yaml(TEXT, agents=AGENTS, tools=[work])
     with pytest.raises(SettingsError, match="is of an agent and has no steps"):
         workflow.run_sync(rerun_from="b", of=of_agent, show=False)
-    live = workflow.start()
+    waits = Workflow.from_yaml("workflow: [{type: human, ask: 'Which?'}]\n")
+    live = waits.start()
+    while not live.run.waiting:
+        time.sleep(0.001)
     with pytest.raises(SettingsError, match="is a workflow, which reads no messages"):
         live.say("Hurry")
-    live.result(30)
+    live.answer("this one")
+    assert live.result(30).status == "completed"

@@ -306,6 +306,39 @@ def test_a_run_of_a_cell_that_goes_on_is_shown_as_far_as_it_is(fresh: tuple[Kern
     page.until(lambda: "Stopped by you" in page.shown and "Refresh shows" not in page.shown)
 
 
+WORKFLOW = """
+agents: {a: {instruction: Work., replies: [Said.]}}
+workflow:
+  - {id: write, type: agent, name: a}
+  - {id: rest, type: tool, name: nap, args: {seconds: 0.2}}
+  - {id: sure, type: human, ask: "Publish it?", confirm: true}
+"""
+
+
+def test_a_workflow_is_listed_with_its_steps_and_opens_to_its_graph_while_it_runs_waits_and_has_ended(
+    fresh: tuple[Kernel, Page],
+) -> None:
+    kernel, page = fresh
+    page.show(kernel)
+    kernel.run(f"%%workflow -t nap --background --prompt Tides\n{WORKFLOW}")
+    run_id = kernel.value("run.id")
+    page.ask("list", do="refresh")
+    page.ask("list", do="open", run=run_id)
+    page.until(lambda: "Refresh shows its progress" in page.shown and "write" in page.shown and "agent a" in page.shown)
+    kernel.run("import time\nwhile not run.is_suspended and not run.waiting: time.sleep(0.01)\ntime.sleep(0.1)")
+    page.ask("list", do="refresh")
+    page.ask("list", do="open", run=run_id)
+    page.until(lambda: "waiting for you" in page.shown and "Publish it?" in page.shown)
+    kernel.run("%agent answer yes\nwhile run.should_continue: time.sleep(0.01)")
+    page.ask("list", do="refresh")
+    page.ask("list", do="open", run=run_id)
+    page.until(lambda: "3 steps" in page.state("list")["html"] and "Done" in page.shown and "0 rounds" not in page.shown)
+    assert not page.state("list")["error"] and not page.state("form")["error"]
+    page.start("Go on.")
+    page.until(lambda: "Go on." in page.state("list")["html"])
+    assert not page.state("form")["error"]
+
+
 def test_a_suspended_run_is_pointed_out_with_the_command_that_answers_it(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     page.show(kernel)

@@ -1,0 +1,59 @@
+"""The classic Notebook 7, which is another application than JupyterLab: cards, saved runs and the trace browser in it.
+
+All that needs it stands here: the worker that takes this file starts it, and the other one does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from test_browser_of_traces import EXAMPLE, is_clean, until
+from test_browser_of_traces import opened as traces_opened
+from test_card_in_lab import GO, NAP, card, chip, ended, opened
+from test_grounds import BLOCK, PROTOTYPE, click_stop
+from test_reload_in_lab import kept, reopened, replies
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.slow("a second application")
+def test_a_click_reaches_a_blocked_cell(classic: Any, kernels: Any) -> None:
+    classic.open(classic.write("classic.ipynb", [PROTOTYPE, BLOCK], kernels("7.4.0")))
+    classic.run(0)
+    classic.start(1)
+    click_stop(classic)
+    classic.wait_done(1)
+    assert "heard" in classic.output(1).inner_text()
+    assert classic.complaints() == []
+
+
+def test_a_card_works_as_well_as_in_jupyterlab(classic: Any) -> None:
+    index = opened(classic, "classic-card", NAP, GO)
+    classic.start(index)
+    chip(classic, index, "Running nap")
+    card(classic, index).get_by_role("button", name="Stop").click()
+    ended(classic, index, "Stopped by you")
+    classic.wait_done(index)
+    assert classic.value("run.status") == "'cancelled'"
+    assert classic.complaints() == []
+
+
+def test_a_run_during_which_the_page_is_loaded_again_is_saved_whole(classic: Any) -> None:
+    index = opened(classic, "classic-reloaded", replies("hold", "classic"), GO)
+    classic.start(index)
+    chip(classic, index, "Running hold")
+    classic.save()
+    classic.reload(wait=False)
+    classic.allow("classic")
+    kept(classic, index)
+    (run,) = reopened(classic, "classic-reloaded.ipynb", index)
+    assert "Done" in str(run.locator(".agentnb-chip").text_content()) and "Second." in run.text_content()
+    assert classic.complaints() == []
+
+
+def test_the_trace_browser_is_the_same(classic: Any) -> None:
+    live = traces_opened(classic, EXAMPLE)
+    live.get_by_role("button", name="Next round").click()
+    until(live.locator("[data-at]"), "Round 1 of 7")
+    is_clean(classic)
