@@ -462,6 +462,29 @@ def test_what_cannot_work_and_what_was_stopped_is_not_tried_again(tmp_path: Path
     assert [event.step for event in run.events if isinstance(event, StepFinished)] == ["p/w", "p"]
 
 
+@pytest.mark.req("R4.31")
+def test_what_the_person_interrupts_is_not_tried_again_and_nothing_follows(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    def stop() -> str:
+        """Interrupt."""
+        calls.append("stop")
+        raise KeyboardInterrupt
+
+    def after() -> str:
+        """Follow."""
+        calls.append("after")
+        return ""
+
+    retry = "retry: {max_attempts: 3, initial_delay_seconds: 0}"
+    one = f"{{id: x, type: tool, name: stop, {retry}, on_error: {{continue: 1}}}}"
+    text = f"  - {{id: p, type: parallel, {retry}, steps: [{one}]}}\n  - {{type: tool, name: after}}"
+    with pytest.raises(KeyboardInterrupt):
+        with_tools(text, stop, after).run_sync(show=False, store=Store(tmp_path))
+    run = Store(tmp_path).load(Store(tmp_path).ids()[0])
+    assert (calls, run.status, run.step_records["p/x"].attempt) == (["stop"], "cancelled", 1)
+
+
 def test_a_part_of_the_steps_runs_again_with_what_was_there_before() -> None:
     workflow = steps("""
   - {id: x, type: agent, name: a}
