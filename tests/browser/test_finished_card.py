@@ -31,37 +31,44 @@ MIXED = re.compile(r"color:color-mix\([^;]*;")
 """What JupyterLab drops from a notebook that is not trusted."""
 
 
-def shown(browser: Any, html: str, folder: Path, ground: str = "light", width: int = 1400) -> Any:
+def show(page: Any, html: str, folder: Path, ground: str = "light") -> None:
+    """Load the page with this card, and nothing else, on that ground."""
     colour, ink = GROUNDS[ground]
     style = f"body {{ margin: 0; background: {colour}; color: {ink}; font: 14px sans-serif }} p {{ margin: 0 0 1em }}"
     file = folder / "card.html"
     file.write_text(f'<!doctype html><meta charset="utf-8"><style>{style}</style><body>{html}', encoding="utf-8")
-    page = browser.new_page(viewport={"width": width, "height": 900})
     page.goto(file.as_uri())
+
+
+def shown(browser: Any, html: str, folder: Path) -> Any:
+    """A page with this card."""
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    show(page, html, folder)
     return page
 
 
-def check_every_word(browser: Any, folder: Path, subtests: pytest.Subtests, name: str, html: str) -> None:
+def check_every_word(page: Any, folder: Path, subtests: pytest.Subtests, name: str, html: str) -> None:
     """Every word can be read, on light and dark ground, where the notebook is trusted and where it is not."""
     for ground in GROUNDS:
         for trust, form in {"trusted": html, "not trusted": MIXED.sub("", html)}.items():
             with subtests.test(name, ground=ground, trust=trust):
-                page = shown(browser, form, folder, ground)
+                show(page, form, folder, ground)
                 page.evaluate(OPEN)
                 found = page.locator(".agentnb-run").evaluate(COLOURS)
                 assert len(found) >= 5 and faint(found) == []
-                page.context.close()
 
 
 def test_no_finished_card_is_high_whatever_went_wrong(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    page = browser.new_page()
     for name, run in finished_runs().items():
+        show(page, run_html(run), tmp_path)
         for width in (1400, 700):
             with subtests.test(name, width=width):
-                page = shown(browser, run_html(run), tmp_path, width=width)
+                page.set_viewport_size({"width": width, "height": 900})
                 box = page.locator(".agentnb-run").bounding_box()
                 assert box["height"] <= MOST and box["width"] == width
                 assert page.evaluate("() => document.documentElement.scrollWidth") <= width
-                page.context.close()
+    page.context.close()
 
 
 ROOM = """run => {
@@ -76,20 +83,21 @@ ROOM = """run => {
 def test_in_exported_html_a_card_is_as_wide_as_its_cell(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     card = new_output("display_data", data={"text/html": run_html(finished_runs()["six failed calls"])})
     notebook = new_notebook(cells=[new_code_cell("%%agent\nWhich is the heaviest?", execution_count=1, outputs=[card])])
+    page = browser.new_page()
     for template in ("lab", "classic", "basic"):
         html, _ = HTMLExporter(template_name=template).from_notebook_node(notebook)
         file = tmp_path / f"{template}.html"
         file.write_text(html, encoding="utf-8")
+        page.goto(file.as_uri(), wait_until="domcontentloaded")  # without a network: the page wants MathJax from it
+        run = page.locator(".agentnb-run")
         for width in (700, 1400):
             with subtests.test(template, width=width):
-                page = browser.new_page(viewport={"width": width, "height": 900})
-                page.goto(file.as_uri(), wait_until="domcontentloaded")  # without a network: the page wants MathJax from it
-                run = page.locator(".agentnb-run")
+                page.set_viewport_size({"width": width, "height": 900})
                 assert (
                     run.bounding_box()["width"] == pytest.approx(run.evaluate(ROOM), abs=2) and run.evaluate(ROOM) > width / 2
                 )
                 assert page.evaluate("() => document.documentElement.scrollWidth") <= width
-                page.context.close()
+    page.context.close()
 
 
 def test_a_formula_is_drawn_and_what_is_unseen_in_it_takes_no_room(browser: Any, tmp_path: Path) -> None:
@@ -113,9 +121,10 @@ def test_no_word_is_broken_in_its_middle_though_jupyterlab_would(browser: Any, t
 
 
 def test_every_word_can_be_read_on_light_and_dark_ground(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    page = browser.new_page()
     for name, run in finished_runs().items():
-        html = run_html(run, details=True)
-        check_every_word(browser, tmp_path, subtests, name, html)
+        check_every_word(page, tmp_path, subtests, name, run_html(run, details=True))
+    page.context.close()
 
 
 def test_a_page_can_be_read_in_both_schemes(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:

@@ -80,5 +80,7 @@ def test_every_word_of_a_graph_can_be_read_on_light_and_dark_ground(
     states = {path: NodeState(status, 2, 2) for path, status in zip(paths, [*STEP_STATES], strict=False)}
     failed = [started("outer", "parallel"), started("outer/generator"), finished("outer/generator", "failed", error="No model")]
     forms = {"graph": graph_html(spec, states), "card": run_html(workflow_run(NESTED, failed, "failed"))}
+    page = browser.new_page()
     for name, html in forms.items():
-        check_every_word(browser, tmp_path, subtests, name, html)
+        check_every_word(page, tmp_path, subtests, name, html)
+    page.context.close()
