@@ -358,19 +358,33 @@ def test_a_question_of_a_gate_is_put_aside_and_the_saved_form_says_how_to_answer
 ASK_TWICE = """
 from agentnb import ask_person
 first = ToolCall("ask_person", {"question": "First?", "options": ["Adelie", "Gentoo"]})
-model = Slow([["- line\\n" * 30, first], ToolCall("ask_person", {"question": "Second?"}), "I know now."])
+loads = [[f"{n}. " + "words " * 60, ToolCall("load_penguins", {"path": str(n)})] for n in range(3)]
+drawn = [["A figure.", ToolCall("plot", {"kind": "bar"})], ["words " * 60, ToolCall("doze", {"seconds": 0})]]
+model = Slow([*loads, *drawn, first, ["- line\\n" * 30, ToolCall("ask_person", {"question": "Second?"})], "I know now."])
 """
+IN_SIGHT = """([question, list]) => {
+    const [inner, outer] = [question, list].map(one => one.getBoundingClientRect());
+    return inner.top >= outer.top && inner.bottom <= outer.bottom;
+}"""
 
 
-def test_a_question_right_after_an_answer_is_scrolled_to(lab: Any) -> None:
-    index = opened(lab, "twice", ASK_TWICE, ASK)
+def in_sight(lab: Any, shown: Any) -> None:
+    """Wait until the open question is in sight in the list of rounds."""
+    parts = [shown.locator(one).element_handle() for one in (".agentnb-question", "[data-rounds]")]
+    lab.page.wait_for_function(IN_SIGHT, arg=parts)
+
+
+def test_a_question_behind_pictures_and_right_after_an_answer_is_scrolled_to(lab: Any) -> None:
+    index = opened(lab, "twice", ASK_TWICE, ASK.replace("ask_person", "ask_person load_penguins plot doze"))
     lab.start(index)
     shown = card(lab, index)
-    shown.get_by_role("button", name="Gentoo").click()
+    first = shown.get_by_role("button", name="Gentoo")
+    first.wait_for()
+    in_sight(lab, shown)
+    first.click()
     field = shown.get_by_label("Your answer")
     field.wait_for()
-    ends = [one.bounding_box() for one in (field, shown.locator("[data-rounds]"))]
-    assert ends[0]["y"] + ends[0]["height"] <= ends[1]["y"] + ends[1]["height"]
+    in_sight(lab, shown)
     field.fill("It is clear.")
     field.press("Enter")
     ended(lab, index, "Done")

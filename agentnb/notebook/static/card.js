@@ -49,6 +49,8 @@ class View {
     this.list.addEventListener("scroll", () => this.scrolled(), { passive: true });
     this.root.addEventListener("invalid", (event) => this.invalid(event), true);
     this.root.addEventListener("load", () => this.follow(), true); // pictures
+    // A round that was out of sight has its own height only when it comes into sight, and nothing else tells of that.
+    this.list.addEventListener("contentvisibilityautostatechange", () => this.follow(), true);
     this.root.addEventListener("agentnb-reveal", (event) => this.revealed(event.target));
   }
 
