@@ -33,11 +33,15 @@ SLOWEST_FIRST = (
     "notebooks",
     "tests/notebook",
     "tests/test_planted_keys.py",
+    "tests/test_public_names.py",
+    "tests/test_docs_readme.py",
     "tests/session",
     "tests/models",
     "tests/display",
     "tests/traces",
     "tests/agent",
+    "tests/runtime",
+    "tests/architecture",
 )
 """The order in which workers take files: what takes long is not begun last, when nothing is left for the other worker."""
 TAKES_LONG = 2.0

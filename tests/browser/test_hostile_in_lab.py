@@ -94,7 +94,7 @@ def _open_all(lab: Any, card: Any) -> None:
         for (const one of [...card.querySelectorAll('[data-do=all]')].slice(0, 30)) one.click();
     }""")
     card.locator(".agentnb-sight").nth(11).wait_for(state="attached")
-    lab.page.wait_for_timeout(500)  # for what else was clicked: there may be less of it
+    _settled(lab.page)  # for what else was clicked: there may be less of it
 
 
 def _cut_off(lab: Any) -> list[str]:
@@ -110,7 +110,13 @@ def _cut_off(lab: Any) -> list[str]:
 
 def _unfold(lab: Any) -> None:
     lab.page.evaluate("() => document.querySelectorAll('.agentnb-run details').forEach(one => { one.open = true; })")
-    lab.page.wait_for_timeout(500)
+    _settled(lab.page)
+
+
+def _settled(page: Any) -> None:
+    """Until the page has drawn what there is, and has had the time to run and fetch what it should not."""
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestIdleCallback(done)))")
+    page.wait_for_timeout(200)
 
 
 @pytest.mark.parametrize("end", ["failed", "completed"])
@@ -121,7 +127,7 @@ def test_nothing_of_it_does_harm_in_a_page(browser: Any, tmp_path: Path, part: s
     guard = Guard(page, file.as_uri())
     page.goto(file.as_uri())
     page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
-    page.wait_for_timeout(300)
+    _settled(page)
     guard.check()
     assert guard.said == []
     assert page.evaluate("() => [...document.body.children].map(one => one.localName)") == ["main", "template"]

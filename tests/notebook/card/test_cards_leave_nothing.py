@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pretend_browser import LEFT, Browser
+from property_settings import size
 
 from agentnb.notebook.card.widget import MAX_LEFT_OPEN
 
@@ -66,15 +67,15 @@ def nothing_is_left(kernel: Any) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.slow("three hundred runs and their cards")
-def test_three_hundred_cards_that_no_browser_shows_leave_nothing(told: Any) -> None:
+@pytest.mark.slow("a hundred runs and their cards")
+def test_many_cards_that_no_browser_shows_leave_nothing(told: Any) -> None:
     cell = told.run("card_view.UNSEEN = 1000; go(30)", attended=True)
     assert (cell.status, cell.error) == ("ok", "")
     assert sum(VIEW in one.get("data", {}) for one in cell.outputs) > 20  # the others had ended before
     assert int(told.value(f"len({LEFT})")) <= 2 * MAX_LEFT_OPEN
     assert told.run(LET_GO).status == "ok"
     told.run("card_view.UNSEEN = 0.3")
-    assert told.run("go(270)", attended=True).status == "ok"
+    assert told.run(f"go({size(70, nightly=270)})", attended=True).status == "ok"
     nothing_is_left(told)
 
 

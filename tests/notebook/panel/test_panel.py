@@ -17,6 +17,8 @@ from agentnb.notebook.widgets import HEARS_WHILE_BUSY
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 COUNT = "import ipywidgets.widgets.widget as w, comm; print(len(w._instances), len(comm.get_comm_manager().comms))"
+SOON_GIVEN_UP = "from agentnb.notebook.card import view as card_view; card_view.UNSEEN = 0.3"
+"""For cards that no page shows."""
 
 
 class Page:
@@ -358,6 +360,7 @@ def test_a_suspended_run_is_pointed_out_with_the_command_that_answers_it(fresh: 
 
 def test_a_log_that_cannot_be_created_is_the_reason_in_the_card_of_its_run(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
+    kernel.run(SOON_GIVEN_UP)
     page.show(kernel)
     before = kernel.run(COUNT).printed
     kernel.run("from pathlib import Path; Path('.agentnb').mkdir(exist_ok=True); Path('.agentnb/runs').write_text('')")
@@ -388,9 +391,7 @@ def test_a_run_is_started_and_ends_while_a_cell_keeps_the_kernel_busy(fresh: tup
 
 def test_there_is_one_panel_a_kernel_and_nothing_leaks(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
-    kernel.run(
-        "from agentnb.notebook.card import view as card_view\ncard_view.UNSEEN = 0.3"
-    )  # no page shows the cards: soon given up
+    kernel.run(SOON_GIVEN_UP)
     bundle = page.show(kernel)
     before = kernel.run(COUNT).printed
     assert page.show(kernel)[VIEW] == bundle[VIEW]
