@@ -23,6 +23,7 @@ from agentnb.runtime.launch import new_run_id
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps import NothingLeft, StepOrchestrator
+from agentnb.runtime.threads import time_limit
 from agentnb.workflow import spec as s
 from agentnb.workflow.branch_outputs import BranchOutputs
 from agentnb.workflow.course import RecordedSteps
@@ -335,11 +336,9 @@ class WorkflowEngine(StepOrchestrator):
     ) -> tuple[StepFailure | None, Any]:
         """Make one attempt; return why it failed, or None, and the output."""
         limit = None if step.timeout is None else asyncio.timeout(step.timeout)
+        attempt = Attempt(place, limit, nested, is_new)
         try:
-            if limit is None:
-                return None, plain_data(await work(Attempt(place, None, nested, is_new)))
-            async with limit:
-                return None, plain_data(await work(Attempt(place, limit, nested, is_new)))
+            return None, plain_data(await (work(attempt) if limit is None else _within(limit, work(attempt))))
         except (StoreError, Suspended, NothingLeft, LoopLimitReached):
             raise
         except FailedStep as error:
@@ -386,6 +385,16 @@ class WorkflowEngine(StepOrchestrator):
 
 
 _HEAD = frozenset({"seq", "at", "run_id", "parent_id"})
+
+
+async def _within(limit: asyncio.Timeout, work: Awaitable[Any]) -> Any:
+    """Return the output of work within its time limit, which stands still while a plain function waits for its turn."""
+    outer = time_limit.set(limit)
+    try:
+        async with limit:
+            return await work
+    finally:
+        time_limit.reset(outer)
 
 
 def _name(step: Any) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -264,6 +266,22 @@ def test_a_timeout_fails_the_attempt_and_time_to_ask_the_person_does_not_count()
     asked = with_tools("  - {id: h, type: human, ask: Go on?, confirm: true, timeout: 5}")
     run = by_itself(lambda: asked.run(answer=late, show=False))
     assert (run.status, run.steps["h"]["output"], run.questions[0].question.kind) == ("completed", True, "human_step")
+
+
+def test_a_timeout_does_not_count_the_wait_of_a_plain_function_for_its_turn_on_the_main_thread() -> None:
+    def nap(n: int) -> int:
+        """Sleep."""
+        assert threading.current_thread() is threading.main_thread()
+        time.sleep(0.3)
+        return n
+
+    text = """
+  - id: each
+    type: map
+    over: [0, 1, 2, 3]
+    step: {type: tool, name: nap, timeout: 0.9, args: {n: "{{ $item }}"}}"""
+    run = with_tools(text, nap).run_sync(show=False)  # longer than that in all
+    assert run.steps["each"]["output"] == [0, 1, 2, 3]
 
 
 def test_the_person_is_asked_in_the_form_that_the_step_says(subtests: pytest.Subtests) -> None:
