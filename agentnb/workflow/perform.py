@@ -45,7 +45,7 @@ class _Performers:
         self._runs = NestedRuns(engine)
         self._questions = StepQuestions(engine, self._runs)
         self._permissions = Permissions(engine, self._runs)
-        self._tools = ToolSteps(engine.log, engine.elicitation, self._runs.start)
+        self._tools = ToolSteps(engine, self._runs)
         self.by_kind: Mapping[str, Callable[[Any, Attempt], Awaitable[Any]]] = {
             "agent": self._agent,
             "tool": self._tool,
@@ -64,7 +64,7 @@ class _Performers:
         arguments = rendered(step.args, attempt.place.scope) if step.args else {}
         tool = self._agents.tool(step.tool)
         arguments = await self._permissions.arguments(tool, arguments, attempt)
-        return await self._tools.call(tool, arguments, attempt.place.path)
+        return await self._tools.call(tool, arguments, attempt)
 
     async def _workflow(self, step: s.WorkflowStep, attempt: Attempt) -> Any:
         scope = attempt.place.scope

@@ -267,6 +267,13 @@ def test_a_timeout_fails_the_attempt_and_time_to_ask_the_person_does_not_count()
     run = by_itself(lambda: asked.run(answer=late, show=False))
     assert (run.status, run.steps["h"]["output"], run.questions[0].question.kind) == ("completed", True, "human_step")
 
+    async def asks(context: ToolContext) -> bool:
+        """Ask."""
+        return bool(await context.ask("Go on?", {"type": "boolean"}))
+
+    run = by_itself(lambda: with_tools("  - {id: t, type: tool, name: asks, timeout: 5}", asks).run(answer=late, show=False))
+    assert (run.status, run.steps["t"]["output"], run.questions[0].question.kind) == ("completed", True, "elicitation")
+
 
 def test_a_timeout_does_not_count_the_wait_of_a_plain_function_for_its_turn_on_the_main_thread() -> None:
     def nap(n: int) -> int:

@@ -44,7 +44,7 @@ class Calls:
         self._runs = NestedRuns(engine)
         self._questions = StepQuestions(engine, self._runs)
         self._permissions = Permissions(engine, self._runs, rules.verdict)
-        self._tools = ToolSteps(engine.log, engine.elicitation, self._runs.start)
+        self._tools = ToolSteps(engine, self._runs)
 
     async def act(self, action: str, given: Any, attempt: Attempt, execution: Execution | None = None) -> Any:
         """Return the result of an action with this input. ``execution``: of the task whose action it is, not its handler."""
@@ -69,7 +69,7 @@ class Calls:
             known = [one.spec.name for one in self._table.tools]
             raise UnknownTool(f"There is no tool {name}", near(name, known) or "Give the run its tools: tools=[f]")
         arguments = await self._permissions.arguments(tool, arguments, attempt)
-        return await self._tools.call(tool, arguments, attempt.place.path)
+        return await self._tools.call(tool, arguments, attempt)
 
     async def _call_tool(self, around: Place, key: str, name: str, arguments: dict[str, Any], retries: int = 0) -> ToolAnswer:
         step, place = _step(around, key, Retry(max_attempts=retries, initial_delay_seconds=0))
