@@ -42,6 +42,7 @@ OF_POLICIES = frozenset(
         "last_round_had_tool_results",
         "mark_interrupted",
         "max_rounds",
+        "open_outputs",
         "open_round",
         "out_of_order",
         "pending",

@@ -19,6 +19,7 @@ OF_A_PERSON = {
         "steps",
         "step_records",
         "step_context",
+        "step_count",
         "back_edges",
         "variables",
         "progress",

@@ -35,6 +35,7 @@ COLUMNS = {
         "limit_value": "float64",
         "recovered": "Int64",
         "rounds": "int64",
+        "steps": "int64",
         "compactions": "Int64",
         "retries": "Int64",
         "tool_calls": "int64",
