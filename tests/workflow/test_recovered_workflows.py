@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,19 @@ workflow:
       - {id: other, type: tool, name: work, args: {what: other}}
   - {id: after, type: tool, name: work, args: {what: "{{ $steps.both.outputs.h.output }}"}}
 """
+
+
+def test_a_nested_log_without_its_first_event_is_begun_anew(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    store = Snapshots(tmp_path / "whole")
+    text = "agents: {a: {replies: [Done.]}}\nworkflow: [{type: agent, name: a}]\n"
+    whole = by_itself(Workflow.from_yaml(text).run(store=store, show=False))
+    begun = next(event.nested for event in whole.events if isinstance(event, StepStarted))
+    for left in (b"", b'{"kind":"run_started","se'):
+        with subtests.test(str(left)):
+            here = Store(shutil.copytree(store.kept[1], tmp_path / str(len(left))))
+            here.path(begun).write_bytes(left)
+            run = by_itself(recover(whole.id, store=here))
+            assert (run.status, run.text) == ("completed", "Done.") and here.load(begun).status == "completed"
 
 
 def test_a_step_of_the_person_waits_without_a_process_and_the_answer_resumes_the_run(tmp_path: Path) -> None:
