@@ -356,7 +356,7 @@ class WorkflowEngine(StepOrchestrator):
             raise
 
     def _close_suspended(self, block: str = "", reason: str = "") -> None:
-        """Log the end of steps that wait for the person, within a block that has failed or all: no answer is needed any more."""
+        """Log the end of steps that wait for the person, within a block that failed or all: no answer is needed any more."""
         for path in reversed([*self._started]):
             if not block or path.startswith(f"{block}/"):
                 for question in [one for one in self.log.run.waiting if one.call_id == path]:
