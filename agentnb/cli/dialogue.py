@@ -21,6 +21,8 @@ Dialogue: TypeAlias = Generator[str, str, Any]
 """Yields what is written before a line is read, is sent the line, and returns the answer."""
 NOTHING_TYPED = "Type an answer, or press Ctrl-D to leave the question open."
 BY_FIELD = "Answer field by field, or with all of it as a JSON object. An empty line leaves a field out."
+MAX_DIGITS = 10
+"""Digits that the number of a choice has at most: Python reads no number of thousands."""
 OTHER_FORMS = 'Or: deny: REASON, or with other arguments: {"edit": {...}}'
 
 
@@ -46,7 +48,7 @@ def typed(schema: dict[str, Any], text: str) -> Any:
     Raises `SettingsError`, which says what would fit.
     """
     listed = _numbered(schema)
-    if text.isdecimal() and 0 < int(text) <= len(listed):
+    if text.isdecimal() and len(text) < MAX_DIGITS and 0 < int(text) <= len(listed):
         return listed[int(text) - 1]
     return answer_in_words(schema, text)
 

@@ -13,6 +13,10 @@ def _export(found: re.Match[str]) -> str:
 
 
 _WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (
+        re.compile(r"The run is still in memory; see that the disk has room and run the cell again"),
+        "See that the disk has room",
+    ),
     (re.compile(r"%agent history lists runs"), "agentnb runs lists them"),
     (re.compile(r"%agent history lists"), "agentnb runs lists"),
     (re.compile(r"What can be read of it: load_traces\(\.\.\., strict=False\)"), "What can be read of it: --loose"),

@@ -121,6 +121,11 @@ class Store:
             except FileNotFoundError:
                 self.prepare()
                 return make()
+            except FileExistsError:
+                if kind is not NestedFile or self.has(run_id):
+                    raise
+                self.path(run_id).unlink()  # its process died before the first event, and the run around it is resumed
+                return make()
         except OSError as error:
             raise StoreError(
                 f"The run log cannot be created in {self.folder}: {error.strerror or error}",

@@ -30,7 +30,7 @@ from agentnb.workflow.course import RecordedSteps
 from agentnb.workflow.json_in_text import json_values
 from agentnb.workflow.loops import LoopCounters, LoopLimitReached
 from agentnb.workflow.result import log_result
-from agentnb.workflow.side_by_side import SideBySide
+from agentnb.workflow.side_by_side import SIBLING_FAILED, SideBySide
 from agentnb.workflow.step_failures import FailedStep, StepFailure, failure_of_logged, of_error
 from agentnb.workflow.step_tree import children_of, with_branches
 from agentnb.workflow.templates import Scope, rendered, truth
@@ -122,8 +122,10 @@ class WorkflowEngine(StepOrchestrator):
             await self._top_level()
             log_result(self._workflow.output, self._scope, self.log)
         except LoopLimitReached as error:
+            self._close_suspended()
             return Stop("max_loop_iterations", "failed", problem=error.what, hint=error.hint)
         except StepFailed as error:
+            self._close_suspended()
             spent = self._lifecycle.budget.exhausted()
             if spent is not None:
                 return Stop(spent.name, "limited", limit=spent.limit)
@@ -342,13 +344,24 @@ class WorkflowEngine(StepOrchestrator):
         except (StoreError, Suspended, NothingLeft, LoopLimitReached):
             raise
         except FailedStep as error:
+            self._close_suspended(place.path, SIBLING_FAILED)
             return error.failure, None
         except Exception as error:
+            self._close_suspended(place.path)
             own = step.timeout if isinstance(error, TimeoutError) and limit is not None and limit.expired() else None
             return of_error(error, own), None
         except BaseException:
             self._finish_cancelled(place.path)
             raise
+
+    def _close_suspended(self, block: str = "", reason: str = "") -> None:
+        """Log the end of steps that wait for the person, within a block that failed or all: no answer is needed any more."""
+        for path in reversed([*self._started]):
+            if not block or path.startswith(f"{block}/"):
+                for question in [one for one in self.log.run.waiting if one.call_id == path]:
+                    self.elicitation.withdraw(question.id)
+                    self.elicitation.withdraw_logged(question.id)  # of an earlier process, or of a nested run
+                self._finish(path, "cancelled", reason=reason)
 
     def _give_up(
         self, step: s.StepSpec, path: str, failure: StepFailure, attempts: int, done: Callable[[Any], Any]
@@ -369,8 +382,8 @@ class WorkflowEngine(StepOrchestrator):
         if event.status == "completed":
             done(event.output)
             return None
-        if event.status == "cancelled":  # by a sibling that failed, which says so next
-            await asyncio.get_running_loop().create_future()
+        if event.status == "cancelled":  # a sibling failed, which says so next, once this has made room for it
+            raise Suspended("nobody_here")
         if step.on_error.goto is not None:
             return Jump(step.on_error.goto, step.id)
         raise FailedStep(event.step, failure_of_logged(event.error, event.words))

@@ -16,6 +16,8 @@ ReadFile: TypeAlias = Callable[[str, Problems, "NestedFiles", Collection[str]], 
 """Reads the text of a workflow file that another names, notes what is wrong in it, and reads the files that it names. The last
 argument are the names of the inputs that it is passed. Returns what the file declares.
 """
+MAX_SHOWN = 300
+"""Characters of a path in an error."""
 
 
 class NestedFile(NamedTuple):
@@ -38,14 +40,18 @@ def path_of(name: str | Path) -> Path:
 
 def file_text(path: Path) -> str:
     """Return the text of a file; raise `SettingsError` if it is missing or no text."""
-    if not path.is_file():
-        raise SettingsError(f"There is no file {path}", "Give the path of a YAML file, or its text")
     try:
+        if not path.is_file():
+            raise SettingsError(f"There is no file {path}", "Give the path of a YAML file, or its text")
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path} is not a text in UTF-8", "Give the path of a YAML file") from error
     except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise SettingsError(f"{_shown(path)} cannot be read: {error.strerror or error}") from error
+
+
+def _shown(path: Path) -> str:
+    return str(path)[:MAX_SHOWN]
 
 
 def path_beside(source: str, file: str) -> Path:
@@ -80,7 +86,10 @@ class NestedFiles:
         return found
 
     def _file(self, path: Path, inputs: Collection[str]) -> NestedFile:
-        found = path.resolve()
+        try:
+            found = path.resolve()
+        except (OSError, RuntimeError, ValueError):  # links in a circle; no name that a file can have
+            return NestedFile(f"file: There is no file {_shown(path)}")
         if found in self._open:
             names = [one.name for one in (*self._open[self._open.index(found) :], found)]
             return NestedFile(f"file: {path} runs itself, without end ({' -> '.join(names)})")

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 from agentnb.core.approvals import decision
-from agentnb.core.messages import ToolCall
+from agentnb.core.messages import ToolCall, encodable
+from agentnb.core.questions import AskedQuestion
+from agentnb.core.redaction import redact
 from agentnb.policies.gates import Ask, Deny
 from agentnb.policies.gates.approval_mode import shown
 from agentnb.runtime.approval import Approval, Permission
@@ -68,7 +70,7 @@ class Permissions:
         return verdict if isinstance(verdict, Ask) else None
 
     def _permission(self, ask: Ask, attempt: Attempt) -> Permission:
-        asked = None if attempt.is_new else asked_before(self._log, attempt.place.path, "approval")
+        asked = None if attempt.is_new else self._asked_before(ask, attempt.place.path)
         if asked is None:
             return Permission.of(ask)
         question = asked.question
@@ -76,6 +78,21 @@ class Permissions:
             return Permission(question.message, ask.rule, question.schema, decision=decision(asked.answer))
         is_known = asked.outcome == "open" or self._elicitation.has_answer(question.id)
         return Permission.of(ask)._replace(asked_as=question.id if is_known else "")
+
+    def _asked_before(self, ask: Ask, path: str) -> AskedQuestion | None:
+        """Return this very question, if it was asked about the call before the run was resumed.
+
+        What its tool asked, and the runs that this began, decides nothing about it; nor does a question about other arguments,
+        which is withdrawn.
+        """
+        asked = [one for one in asked_before(self._log, path) if one.question.kind == "approval"]
+        own = [one for one in asked if self._elicitation.ids.is_own(one.question.id)]
+        message = redact(encodable(ask.question))  # as the log has it
+        found = next((one for one in own if one.question.message == message), None)
+        if found is None:
+            for one in own:
+                self._elicitation.withdraw_logged(one.question.id)
+        return found
 
 
 def _denied(text: str) -> StepEndedBadly:

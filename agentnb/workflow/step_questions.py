@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from agentnb.core import work_events as w
@@ -27,7 +28,7 @@ class StepQuestions:
 
         Where nobody is here to answer, the run is suspended with the question open, if it can be; else raises `NobodyToAsk`.
         """
-        earlier = None if attempt.is_new else asked_before(self._engine.log, attempt.place.path, kind)
+        earlier = None if attempt.is_new else self._asked_before(attempt.place.path, kind)
         if earlier is not None and earlier.outcome == "answered":
             return earlier.answer
         known = "" if earlier is None else earlier.question.id
@@ -45,12 +46,17 @@ class StepQuestions:
                 asker.leave_open(question, schema, asked_as, kind)
                 raise Suspended("nobody_here") from None
 
+    def _asked_before(self, path: str, kind: QuestionKind) -> AskedQuestion | None:
+        return next((one for one in asked_before(self._engine.log, path) if one.question.kind == kind), None)
 
-def asked_before(log: EventLog, path: str, kind: QuestionKind) -> AskedQuestion | None:
-    """Return what the last attempt at a step asked, in a process that died or was suspended; not what those before it did."""
+
+def asked_before(log: EventLog, path: str) -> Iterator[AskedQuestion]:
+    """Yield what was asked in the last attempt at a step, in a process that died or was suspended, the newest first.
+
+    That includes what its tool asked, and the runs that this began.
+    """
     for event in reversed(log.run.events):
         if isinstance(event, w.StepStarted) and event.step == path:
-            break
-        if isinstance(event, QuestionAsked) and event.question.call_id == path and event.question.kind == kind:
-            return next(one for one in log.run.questions if one.question.id == event.question.id)
-    return None
+            return
+        if isinstance(event, QuestionAsked) and event.question.call_id == path:
+            yield next(one for one in log.run.questions if one.question.id == event.question.id)

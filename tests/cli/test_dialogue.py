@@ -64,11 +64,12 @@ def test_what_does_not_fit_is_said_and_it_asks_again(subtests: pytest.Subtests) 
         ({"type": "integer", "minimum": 1}, "0", "1", "Please enter a whole number"),
         ({"enum": ["red", "blue"]}, "3", "1", "Please choose one of: red, blue (you entered '3')"),
         ({"enum": ["red", "blue"]}, "0", "1", "you entered '0'"),
+        ({"enum": ["red", "blue"]}, "9" * 5000, "1", "Please choose one of: red, blue"),
         ({"type": "boolean"}, "1", "yes", "Please choose one of: yes, no"),
         (approval_schema(), "perhaps", "2", "Please choose one of: approve, deny"),
     ]
     for schema, wrong, right, told in cases:
-        with subtests.test(f"{schema} {wrong}"):
+        with subtests.test(f"{schema} {wrong[:9]}"):
             _, written = said(schema, wrong, wrong, right)
             assert "Which?" in written[0] and len(written) == 3
             assert all(told in words and "Which?" not in words for words in written[1:])

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from shell_calls import EXAMPLES, RUNS, Call, lines_of, module, written
 
+from agentnb.cli.hints import in_a_shell
+from agentnb.runtime.event_log import ROOM
+
 WARNS = """agents: {judge: {instruction: Judge.}}
 workflow:
   - {id: qa, type: agent, name: judge}
@@ -58,3 +61,10 @@ def test_hints_are_such_as_can_be_followed_in_a_shell(cli: Call) -> None:
     tasks = "stage: {main: {one: {action: tides:fetch}}}\n"
     done = cli("exec", written("w.yaml", tasks))
     assert done.code == 2 and "Give it: --tools MODULE:tides_fetch" in done.err
+
+
+def test_after_a_full_disk_nobody_is_told_of_a_cell() -> None:
+    assert (
+        in_a_shell(f"The run log could not be written. {ROOM}")
+        == "The run log could not be written. See that the disk has room"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,19 @@ workflow:
       - {id: other, type: tool, name: work, args: {what: other}}
   - {id: after, type: tool, name: work, args: {what: "{{ $steps.both.outputs.h.output }}"}}
 """
+
+
+def test_a_nested_log_without_its_first_event_is_begun_anew(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    store = Snapshots(tmp_path / "whole")
+    text = "agents: {a: {replies: [Done.]}}\nworkflow: [{type: agent, name: a}]\n"
+    whole = by_itself(Workflow.from_yaml(text).run(store=store, show=False))
+    begun = next(event.nested for event in whole.events if isinstance(event, StepStarted))
+    for left in (b"", b'{"kind":"run_started","se'):
+        with subtests.test(str(left)):
+            here = Store(shutil.copytree(store.kept[1], tmp_path / str(len(left))))
+            here.path(begun).write_bytes(left)
+            run = by_itself(recover(whole.id, store=here))
+            assert (run.status, run.text) == ("completed", "Done.") and here.load(begun).status == "completed"
 
 
 def test_a_step_of_the_person_waits_without_a_process_and_the_answer_resumes_the_run(tmp_path: Path) -> None:
@@ -263,6 +277,46 @@ workflow:
             assert run.step_records["outer"].output == "given up"
             record = before.step_records.get("outer/inner/slow")
             assert len(begun) == (record is None or record.status == "running")
+
+
+LATE = """
+workflow:
+  - id: block
+    type: parallel
+    on_error: {continue: none}
+    LIMIT
+    steps:
+      - {id: h, type: human, ask: "Early?"}
+      - {id: each, type: map, over: [1], step: {type: human, ask: "Early too?"}}
+      - {id: t, type: tool, name: work, timeout: OWN}
+  - {id: later, type: human, ask: "Later?"}
+"""
+
+
+def test_what_the_steps_of_a_failed_block_asked_is_not_asked_any_more_wherever_the_process_dies(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    async def work() -> str:
+        """Wait longer than anything."""
+        await asyncio.sleep(100)
+        return "never"
+
+    for name, limit, own in (("child", "max_concurrency: 1", 0.02), ("block", "timeout: 0.02", 200)):
+        store = Snapshots(tmp_path / name / "runs")
+        text = LATE.replace("LIMIT", limit).replace("OWN", str(own))
+        whole = by_itself(Workflow.from_yaml(text, tools=[work]).run(store=store, suspend=True, show=False))
+        for folder in store.kept:
+            with subtests.test(f"{name} {folder.name}"):
+                here = Store(folder)
+                how: Any = {"tools": [work], "store": here, "suspend": True}
+                before = here.load(whole.id)
+                run = before if before == whole else by_itself(asyncio.wait_for(recover(whole.id, **how), 1000))
+                assert [one.message for one in run.waiting] == ["Later?"]
+                run = by_itself(asyncio.wait_for(recover(whole.id, answers={run.waiting[0].id: "Yes"}, **how), 1000))
+                assert run.status == "completed" and run.steps["later"]["output"] == "Yes"
+                of_block = {path: one.status for path, one in run.step_records.items() if path.startswith("block/")}
+                assert of_block.pop("block/t") == ("cancelled" if name == "block" else "failed")
+                assert {*of_block} == {"block/h", "block/each", "block/each/0"} and {*of_block.values()} == {"cancelled"}
 
 
 def test_what_the_log_says_counts_whatever_the_files_have_become(tmp_path: Path) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from snapshots import Snapshots
 from workflow_examples import played
 
 from agentnb import Agent, Run, Store, ToolCall, Workflow, recover, tool
 from agentnb.core.questions import choices
 from agentnb.errors import WorkflowError
 from agentnb.models import ScriptedModel
+from agentnb.tools.tool import ToolContext
 
 STEPS = """
 workflow:
@@ -132,6 +135,50 @@ def test_the_agents_and_workflows_of_steps_have_the_mode_and_what_was_always_all
         workflow = Workflow.from_yaml(outer, tools=tools.tools, agents={"worker": worker})
         run = played(workflow, "", {}, approve=mode, answer=saying("always"))
         assert tools.done == done and len(run.questions) == asked, error_of(run)
+
+
+class Cleaner:
+    """A tool whose agent calls another one; both are asked about, and called with what the person gave instead."""
+
+    def __init__(self, effects: list[str] | None = None) -> None:
+        self.done: list[str] = []
+        self.asked: list[str] = []
+
+        async def remove(path: str) -> str:
+            self.done.append(f"remove {path}")
+            return "removed"
+
+        async def clean(path: str, context: ToolContext) -> str:
+            self.done.append(f"clean {path}")
+            await context.ask("Wholly?", {"enum": ["approve", "deny"]}, "approval")
+            agent = Agent(ScriptedModel([[ToolCall("remove", {"path": "all"})], "Done."]), tools=[remove], todos=False)
+            return (await agent.run("Go.")).text
+
+        self.tools = [tool(clean, effects=effects) if effects else clean]
+
+    async def answer(self, question: Any) -> Any:
+        self.asked.append(question.message.removeprefix("May ").partition(" ")[0])
+        paths = {"clean": "one", "remove": "two"}
+        return next(({"edit": {"path": paths[name]}} for name in paths if f"May {name} run" in question.message), "deny")
+
+
+def test_a_call_that_is_made_again_has_the_permission_that_was_given_for_it_and_no_other(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    store, whole = Snapshots(tmp_path), Cleaner()
+    workflow = Workflow.from_yaml("workflow:\n  - {type: tool, name: clean, args: {path: all}}\n", tools=whole.tools)
+    run = played(workflow, "", {}, store, approve="ask", answer=whole.answer)
+    assert whole.done == ["clean one", "remove two"] and len(run.questions) == 3
+    for folder in store.kept[:-2]:  # before its step had finished
+        for effects in (None, ["write"]):
+            with subtests.test(f"{folder.name} {effects}"):
+                was_answered = any(one.outcome == "answered" for one in Store(folder).load(run.id).questions)
+                again, copied = Cleaner(effects), shutil.copytree(folder, tmp_path / f"{folder.name} {effects}")
+                answers = {"tools": again.tools, "answer": again.answer}
+                resumed = asyncio.run(recover(run.id, store=Store(copied), **answers))
+                assert (resumed.status, again.done) == ("completed", ["clean one", "remove two"])
+                assert again.asked.count("clean") == (0 if was_answered and not effects else 1), "another tool is asked about"
+                assert not resumed.waiting
 
 
 def test_the_time_of_a_step_stands_still_while_the_person_is_asked() -> None:

@@ -27,6 +27,18 @@ def test_a_missing_file_is_a_problem_of_the_line_that_names_it(tmp_path: Path) -
     assert line == 4 and "workflow step[0]" in message and f"There is no file {tmp_path / 'deep' / 'none.yaml'}" in message
 
 
+def test_a_name_that_no_file_can_have_is_a_problem_too(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    (tmp_path / "loop.yaml").symlink_to(tmp_path / "loop.yaml")
+    path, long = tmp_path / "top.yaml", f"{'x' * 5000}.yaml"
+    for name, told in {'"a\\0b.yaml"': "There is no file", "loop.yaml": "There is no file", long: "xxx"}.items():
+        with subtests.test(name[:9]):
+            path.write_text(RUNS.format(name))
+            ((line, message),) = problems(path)
+            assert line == 2 and "workflow step[0]: file: " in message and told in message and len(message) < 500
+    with pytest.raises(SettingsError, match="xxx cannot be read"):
+        Workflow.from_yaml(long)
+
+
 def test_a_file_that_leads_back_to_itself_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     for name, to in {"top.yaml": "sub/inner.yaml", "sub/inner.yaml": "../top.yaml", "self.yaml": "./self.yaml"}.items():
