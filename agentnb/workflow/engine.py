@@ -170,10 +170,10 @@ class WorkflowEngine(StepOrchestrator):
         self, steps: tuple[s.Step, ...], place: int, ran_early: set[int], parent: str = "", scope: Scope | None = None
     ) -> tuple[int, Jump | None]:
         """Run the step at this place, unless it ran early, and before it what it waits for; return where a jump came from."""
-        step = steps[place]
-        early = range(place + 1, place + 1 + self._deferred.get(step.path, 0))
-        order = [one for one in (*early, place) if one not in ran_early]
-        for one in order:
+        early = self._deferred.get(steps[place].path, 0)
+        for one in (*range(place + 1, place + 1 + early), place) if early else (place,):
+            if one in ran_early:
+                continue
             if one != place:
                 ran_early.add(one)
             jump = await self.execute(steps[one], parent, scope or self._scope)

@@ -40,6 +40,8 @@ class ApprovalMode:
     @classmethod
     def of(cls, words: str) -> ApprovalMode:
         """Return the mode of a word, or of several as a log has them; raise `SettingsError`, with the modes, for others."""
+        if words == AUTO:
+            return AUTO_MODE
         each = words.split("+") if isinstance(words, str) else [words]
         for word in each:
             if word not in MODES:
@@ -50,11 +52,20 @@ class ApprovalMode:
     @property
     def words(self) -> str:
         """The mode as a log has it: a word, or several joined with ``+``."""
+        if self.needs_nothing:
+            return AUTO
         held = {ASK: self.asks and not self.only_reads, NEVER: self.never_asks, READ_ONLY: self.only_reads}
-        return "+".join(word for word, holds in held.items() if holds) or AUTO
+        return "+".join(word for word, holds in held.items() if holds)
+
+    @property
+    def needs_nothing(self) -> bool:
+        """Whether it is that of a run that was given none: what no gate holds up, runs."""
+        return not (self.asks or self.never_asks or self.only_reads)
 
     def within(self, outer: ApprovalMode) -> ApprovalMode:
         """Return the mode of a run with this mode that is nested in a run with another: what either forbids is forbidden."""
+        if outer.needs_nothing:
+            return self
         return ApprovalMode(self.asks or outer.asks, self.never_asks or outer.never_asks, self.only_reads or outer.only_reads)
 
     def gate(self, find: FindTool, runs_around: Sequence[Run] = ()) -> Gate | None:
@@ -63,6 +74,10 @@ class ApprovalMode:
         ``find`` returns the tool of a name; ``runs_around``: the runs that this one is nested in, where "always" holds too.
         """
         return EffectsGate(find, self.only_reads, tuple(runs_around)) if self.asks or self.only_reads else None
+
+
+AUTO_MODE = ApprovalMode()
+"""The mode of runs that were given none."""
 
 
 @dataclass(frozen=True, slots=True)
