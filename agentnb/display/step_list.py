@@ -106,7 +106,6 @@ def step_html(record: StepRecord, status: str, form: Form) -> Html:
     """Return a step on one line, which opens to what it did."""
     line = tag("span", "step-line", *_line(record, status))
     body = _body(record, form)
-    margin = min(record.id.count("/"), 4) * 18
     key = f"step:{record.id}"
     if not body:
         shown = tag("div", "step-summary", line)
@@ -114,7 +113,13 @@ def step_html(record: StepRecord, status: str, form: Form) -> Html:
         summary = tag("summary", "step-summary", line)
         opened = form.is_open(key, status == "failed" and form.whole)
         shown = tag("details", "", summary, tag("div", "step-body", *body), data_fold=key, open=opened)
-    return tag("div", "step", Html(f'<div style="margin-left:{margin}px">{shown}</div>') if margin else shown)
+    return tag("div", "step", indented(record.id, shown))
+
+
+def indented(path: str, html: Html) -> Html:
+    """Return the HTML as far from the left as the step with this path stands in the list."""
+    margin = min(path.count("/"), 4) * 18
+    return Html(f'<div style="margin-left:{margin}px">{html}</div>') if margin else html
 
 
 def _line(record: StepRecord, status: str) -> Iterator[Html]:

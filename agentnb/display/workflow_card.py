@@ -13,7 +13,7 @@ from agentnb.display.labels import clean, first_line
 from agentnb.display.markup import NOTHING, Html, tag
 from agentnb.display.nested import NestedRuns
 from agentnb.display.question import question_html
-from agentnb.display.step_list import has_steps, shown_records, step_html, step_lines, step_pieces
+from agentnb.display.step_list import has_steps, indented, shown_records, step_html, step_lines, step_pieces
 from agentnb.display.workflow_graph import GraphPicture
 from agentnb.display.workflow_text import graph_lines
 from agentnb.workflow.declared_graph import declared_graph
@@ -140,4 +140,4 @@ class LiveSteps:
         text, kind = printed.get(path, "").rstrip().rpartition("\n")[2], "tool-printing"
         if not text:
             text, kind = nested.saying(path), "step-saying"
-        return tag("div", kind, first_line(clean(text), MAX_PRINTED)) if text.strip() else NOTHING
+        return indented(path, tag("div", kind, first_line(clean(text), MAX_PRINTED))) if text.strip() else NOTHING
