@@ -129,7 +129,7 @@ def test_a_failed_workflow_says_how_to_begin_at_the_step_and_that_works(kernel: 
     again = kernel.run(f"%%workflow -t fetch flaky -o tides --rerun-from server\n{FLAKY}")
     assert again.status == "ok" and again.shown.startswith("Done"), again.error
     assert kernel.value("calls, tides.prompt, tides.text") == "(['brest', 'mended'], 'Tides', 'it answered')"
-    assert kernel.value("tides.settings['approve']") == "'never'", "the mode of the run whose outputs it takes"
+    assert kernel.value("tides.settings['approve']") == "never", "the mode of the run whose outputs it takes"
 
 
 FREE_TEXT = """
