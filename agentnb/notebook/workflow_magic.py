@@ -36,6 +36,7 @@ from agentnb.runtime.run_options import RunOptions
 from agentnb.session.choice import choose_model_of_workflow
 from agentnb.session.defaults import ON_STOP
 from agentnb.session.session import Session
+from agentnb.workflow.rerun import with_mode_of
 from agentnb.workflow.workflow import Workflow
 
 _JSON = re.compile(r'\{\s*["}]')
@@ -116,7 +117,7 @@ class WorkflowMagics(Magics):
         earlier = self._earlier(options)
         prompt = unquoted(options.prompt) or ("" if earlier is None else earlier.prompt)
         start = partial(self.session.start, orchestration, workflow.prompt_of(prompt, options.inputs))
-        run_options = RunOptions(foreground=foreground, approval_mode=options.approve)
+        run_options = with_mode_of(earlier, RunOptions(foreground=foreground, approval_mode=options.approve))
         with nullcontext() if foreground is None else foreground.own_interrupts():
             return self._runs.run(start, out, run_options, on_stop=options.on_stop)
 

@@ -23,12 +23,13 @@ def resumed_with(elicitation: Elicitation, log: EventLog, before: Run) -> RunOpt
     logged = {one.question.id: one.answer for one in log.run.questions if one.outcome == "answered"}
     given = {**logged, **elicitation.given}  # logged: the process died before the nested run had taken it
     answers: dict[str, Any] = {}
-    for question in answerable_later(before):
+    waiting = answerable_later(before)
+    for question in waiting:
         if question.id in given:
             answers[question.id] = given[question.id]
             if elicitation.is_open(question.id):
                 log.emit(QuestionAnswered, question_id=question.id, answer=given[question.id])
-    return RunOptions(suspend=elicitation.suspends or before.is_suspended, answers=answers or None)
+    return RunOptions(suspend=elicitation.suspends or before.is_suspended or bool(waiting), answers=answers or None)
 
 
 def share_questions(elicitation: Elicitation, log: EventLog, run: Run, path: str) -> None:

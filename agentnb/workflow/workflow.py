@@ -38,7 +38,7 @@ from agentnb.workflow.perform import performers
 from agentnb.workflow.problems import Problem
 from agentnb.workflow.reading import read_workflow
 from agentnb.workflow.recovered import check_agents_again, needed_again
-from agentnb.workflow.rerun import earlier_events, rerun_of
+from agentnb.workflow.rerun import earlier_events, rerun_of, with_mode_of
 from agentnb.workflow.spec import AgentStep, Step, ToolStep, WorkflowSpec, WorkflowStep
 from agentnb.workflow.step_tree import walk_all
 from agentnb.workflow.tasks.actions import Action
@@ -174,7 +174,7 @@ class Workflow:
         given: dict[str, Any] = {"store": store, "watch": watch, "approve": approve, "answer": answer}
         given = {name: value for name, value in given.items() if value is not None}
         options = replace(options or RunOptions(show=show, suspend=suspend), **given)
-        return checked(await what.run(prompt, options))
+        return checked(await what.run(prompt, with_mode_of(of, options)))
 
     def start(
         self,
@@ -187,7 +187,7 @@ class Workflow:
         """Start a run in the background and return a handle on it at once; ``settings`` are those of `orchestration`."""
         prompt, options = self.prompt_of(prompt, settings.get("inputs")), options or RunOptions(can_ask=True)
         options = options if approve is None else replace(options, approve=approve)
-        return self.orchestration(**settings).start(prompt, options)
+        return self.orchestration(**settings).start(prompt, with_mode_of(settings.get("of"), options))
 
     def run_sync(
         self,

@@ -122,13 +122,14 @@ def _log(folder: Path) -> list[str]:
 
 def test_a_failed_workflow_says_how_to_begin_at_the_step_and_that_works(kernel: Any) -> None:
     kernel.run("calls.clear()")
-    cell = kernel.run(f"%%workflow -t fetch flaky -o tides --prompt 'Tides'\n{FLAKY}")
+    cell = kernel.run(f"%%workflow -t fetch flaky -o tides --prompt 'Tides' --approve never\n{FLAKY}")
     assert cell.status == "error" and "the server is down" in cell.error
     assert "Continue: %%workflow --rerun-from server" in cell.shown
     kernel.run("calls.append('mended')")
     again = kernel.run(f"%%workflow -t fetch flaky -o tides --rerun-from server\n{FLAKY}")
     assert again.status == "ok" and again.shown.startswith("Done"), again.error
     assert kernel.value("calls, tides.prompt, tides.text") == "(['brest', 'mended'], 'Tides', 'it answered')"
+    assert kernel.value("tides.settings['approve']") == "never", "the mode of the run whose outputs it takes"
 
 
 FREE_TEXT = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +155,28 @@ def test_an_answer_that_was_given_counts_wherever_the_process_dies_after_it(tmp_
             resumed = later.resumed(run.id, here, answers=left, suspend=True)
             assert sorted(one.message for one in resumed.waiting) == ["May it pay?", "When?"]
             assert len(later.paid) <= 1 and here.load(run.id) == resumed
+
+
+def test_a_process_that_dies_while_an_agent_asks_leaves_a_run_that_goes_on_with_or_without_a_person(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    store, payments = Snapshots(tmp_path / "whole"), Payments(tmp_path)
+    workflow = Workflow.from_yaml("workflow:\n  - {type: agent, name: payer}\n", agents=payments.agents())
+    whole = by_itself(workflow.run(store=store, show=False, answer=lambda question: True))
+    assert whole.status == "completed" and payments.paid == [5]
+    open_in = [folder for folder in store.kept if any(outcomes(Store(folder), nested=True, outcome="open"))]
+    assert len(open_in) > 1
+    for folder in open_in:
+        was_answered = any(outcomes(Store(folder), nested=False, outcome="answered"))
+        for answer in (None, lambda question: True):
+            with subtests.test(f"{folder.name} {answer is not None}"):
+                again, here = Payments(tmp_path), Store(shutil.copytree(folder, tmp_path / f"{folder.name}{bool(answer)}"))
+                run = by_itself(recover(whole.id, agents=again.agents(), store=here, answer=answer))
+                goes_on = was_answered or answer is not None
+                assert (run.status, again.paid) == (("completed", [5]) if goes_on else ("waiting_on_user", []))
+                assert [one.message for one in run.waiting] == ([] if goes_on else ["May it pay?"])
+
+
+def outcomes(store: Store, *, nested: bool, outcome: str) -> list[bool]:
+    runs = [store.load(run_id) for run_id in store.ids()]
+    return [one.outcome == outcome for run in runs if bool(run.parent_id) == nested for one in run.questions]

@@ -203,3 +203,15 @@ def test_the_ways_to_run_a_workflow_take_the_mode() -> None:
         except WorkflowError as error:
             assert "only allows tools that read" in str(error)
         assert tools.done == ["look"]
+
+
+def test_a_run_that_begins_at_a_step_of_another_has_its_mode_unless_another_is_given(subtests: pytest.Subtests) -> None:
+    text = STEPS.rpartition("  - ")[0].replace("{path: a}", "{path: a}, on_error: {continue: none}")
+    for again, done in ((None, ["look"]), ("auto", ["look", "write a", "write a"])):
+        with subtests.test(str(again)):
+            tools = Tools()
+            workflow = tools.workflow(text)
+            how: dict[str, Any] = {"rerun_from": "first", "of": played(workflow, "", {}, approve="read_only"), "approve": again}
+            for run in (played(workflow, "", {}, **how), workflow.start(**how).result(60)):
+                assert (run.status, run.settings.get("approve", "auto")) == ("completed", again or "read_only")
+            assert tools.done == done
