@@ -111,6 +111,15 @@ def test_a_failure_counts_as_the_mode_of_await_says(subtests: pytest.Subtests) -
                 assert run.stop_reason == "step_failed"
 
 
+@pytest.mark.req("R1.10")
+def test_an_await_of_an_emit_has_its_list_as_one_result(subtests: pytest.Subtests) -> None:
+    first = WAITS.partition("    await:")[0]
+    for rest, found in {"": [["after 3", "after 1", "after 2"]], ", merge: replace": ["after 3", "after 1", "after 2"]}.items():
+        with subtests.test(rest):
+            run = Bench().played(f"{first}  join: {{await: {{on: [each]{rest}}}, post: {{found: '${{result}}'}}}}\n")
+            assert run.variables["found"] == found
+
+
 @pytest.mark.req("R1.10", "R1.50")
 def test_a_failure_that_an_await_task_has_handled_does_not_count_again_at_the_end(subtests: pytest.Subtests) -> None:
     handled = "onError: {action: do:give, input: {value: handled}}"
