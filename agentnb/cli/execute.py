@@ -49,10 +49,12 @@ def execute(given: Namespace) -> Outcome:
     return outcome_of(run, options_again(given.tools, given.model))
 
 
-def read_file(path: Path, tools: list[Any] | None, *, strict: bool, inputs: Collection[str] = ()) -> Workflow:
+def read_file(
+    path: Path, tools: list[Any] | None, *, strict: bool, inputs: Collection[str] = (), checks_actions: bool = False
+) -> Workflow:
     """Return the workflow of a file; raise what says all that is wrong. ``tools``: all that there are, if that is known."""
     try:
-        return Workflow.from_yaml(path, strict=strict, tools=tools, inputs=inputs)
+        return Workflow.from_yaml(path, strict=strict, tools=tools, inputs=inputs, checks_actions=checks_actions)
     except WorkflowProblems:
         refuse_plan(file_text(path), str(path))
         raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from agentnb.cli.command import DONE, INVALID, Command, Outcome
 from agentnb.cli.execute import read_file
@@ -16,6 +16,7 @@ from agentnb.display.labels import counted
 from agentnb.errors import AnyProblem, WorkflowProblems
 from agentnb.workflow.files import file_text, path_of
 from agentnb.workflow.given_inputs import read_inputs
+from agentnb.workflow.workflow import tool_names_of_files
 
 
 def validate(given: Namespace) -> Outcome:
@@ -24,11 +25,19 @@ def validate(given: Namespace) -> Outcome:
     kind = kind_of_text(file_text(path))
     try:
         tools = find_tools(given.tools) if given.tools else None
-        workflow = read_file(path, tools, strict=given.strict, inputs=read_inputs(given.inputs))
+        inputs = read_inputs(given.inputs)
+        workflow = read_file(path, tools, strict=given.strict, inputs=inputs, checks_actions=tools is not None)
     except WorkflowProblems as error:
         return Outcome(_lines(error.problems, f"{path}: {counted(len(error.problems), 'problem')}"), INVALID)
     count = f", {counted(len(workflow.warnings), 'warning')}" if workflow.warnings else ""
-    return Outcome(_lines(workflow.warnings, f"{path}: a valid {kind}{count}"), DONE)
+    names = tool_names_of_files(workflow.declared) if tools is None else ()
+    unchecked = f"; the functions that it names were not checked: {_shown(names)}. Give --tools MODULE:NAME" if names else ""
+    return Outcome(_lines(workflow.warnings, f"{path}: a valid {kind}{count}{unchecked}"), DONE)
+
+
+def _shown(names: Sequence[str], most: int = 5) -> str:
+    more = [f"{len(names) - most} more"] if len(names) > most else []
+    return ", ".join([*names[:most], *more])
 
 
 def _lines(found: Iterable[AnyProblem], last: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from agentnb.errors import SettingsError
+from agentnb.errors import SettingsError, nearest
 from agentnb.workflow.places import Places
 from agentnb.workflow.problems import Problems
 from agentnb.workflow.spec import WorkflowSpec, WorkflowStep
@@ -83,6 +83,7 @@ class NestedFiles:
                     problems.add(places.line(step.path, "file", step.line), f"{where}: {file.wrong}")
                 else:
                     found[step.path] = file.declared
+                    _check_inputs(step, file.declared, places, problems)
         return found
 
     def _file(self, path: Path, inputs: Collection[str]) -> NestedFile:
@@ -111,3 +112,15 @@ class NestedFiles:
         first = min(problems.found, key=lambda problem: problem.line)
         count = f", and {len(problems.found) - 1} more" if len(problems.found) > 1 else ""
         return NestedFile(f"file: it cannot run: {path}:{first.line}: {first.message}{count}")
+
+
+def _check_inputs(step: WorkflowStep, declared: Any, places: Places, problems: Problems) -> None:
+    """Note what a step passes to a workflow that does not declare it. A task file takes whatever it is passed."""
+    if not isinstance(declared, WorkflowSpec):
+        return
+    where = places.names.get(step.path, f"step {step.path}")
+    for name in step.inputs:
+        if name not in declared.inputs:
+            hint = nearest(name, declared.inputs) or f"Declare it in that file: inputs: {{{name}: DEFAULT}}"
+            line = places.line(step.path, "inputs", step.line)
+            problems.add(line, f"{where}: inputs: {step.file} has no input {name}", hint)

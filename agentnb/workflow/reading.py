@@ -15,7 +15,7 @@ from agentnb.workflow.reference_checks import OUTPUT_HINT
 from agentnb.workflow.spec import DEFAULT_LOOPS, WorkflowSpec
 from agentnb.workflow.step_ids import named_steps
 from agentnb.workflow.step_reader import StepReader
-from agentnb.workflow.tasks.reading import is_task_file, read_tasks_with_problems
+from agentnb.workflow.tasks.reading import CheckActions, is_task_file, read_tasks_with_problems
 from agentnb.workflow.templates import has_templates
 from agentnb.workflow.yaml_source import ListNode, MappingNode, Node, kind_of, read_yaml
 
@@ -36,20 +36,22 @@ def read_workflow(
     strict: bool = False,
     agents: Collection[str] = (),
     tools: Collection[str] | None = None,
-    inputs: Collection[str] | None = None,
+    inputs: Collection[str] | None = (),
     with_files: bool = False,
+    check_actions: CheckActions | None = None,
 ) -> WorkflowSpec:
     """Return the workflow that a YAML text declares; raise `WorkflowProblems` with all that is wrong in it.
 
     ``source`` is the file, for messages. ``strict``: what would be a warning is a problem. ``agents``: names of agents that are
-    passed in Python, and replace those of the file. ``tools``: the names of all tools, and ``inputs``: those of what is passed
-    besides the declared inputs; by default these are not checked. ``with_files``: the workflows of other files that it runs are
-    read with it. Warnings are in ``.warnings`` of what is returned.
+    passed in Python, and replace those of the file. ``tools``: the names of all tools; by default these are not checked.
+    ``inputs``: names of what is passed besides the declared inputs; None if that is not known. ``with_files``: the workflows of
+    other files that it runs are read with it; ``check_actions``: of those that are task files, as for `read_task_file`.
+    Warnings are in ``.warnings`` of what is returned.
     """
 
     def read(text: str, problems: Problems, files: NestedFiles, passed: Collection[str]) -> object:
         if is_task_file(text):
-            return read_tasks_with_problems(text, problems, passed)
+            return read_tasks_with_problems(text, problems, passed, check_actions)
         return read_with_problems(text, problems, agents=agents, tools=tools, files=files)
 
     problems = Problems(source, strict)
@@ -65,7 +67,7 @@ def read_with_problems(
     *,
     agents: Collection[str] = (),
     tools: Collection[str] | None = None,
-    inputs: Collection[str] | None = None,
+    inputs: Collection[str] | None = (),
     files: NestedFiles | None = None,
 ) -> WorkflowSpec:
     """Return what can be read of a workflow, and note in ``problems`` what is wrong; see `read_workflow`.

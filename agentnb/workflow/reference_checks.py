@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from agentnb.errors import ExpressionError, near
+from agentnb.errors import ExpressionError, near, nearest
 from agentnb.workflow.places import OF_WORKFLOW, Places, Use
 from agentnb.workflow.problems import Problems
 from agentnb.workflow.references import Reference, references
 from agentnb.workflow.spec import AgentSpec, AgentStep, ConditionStep, GotoStep, ParallelStep, Step
 from agentnb.workflow.step_tree import Located, StepTree, children_of
+from agentnb.workflow.template_forms import warn_in_workflow
 from agentnb.workflow.templates import BLOCK_OUTPUTS, TRUTHS, has_templates
 
 UNDECLARED = "W_UNDECLARED_PATH"
@@ -76,6 +77,7 @@ class ReferenceChecks:
             self._problems.add(
                 use.node.line, f'{where}: "{text.strip()}" holds no template', 'Such as "{{ $steps.qa.output.ok }}"'
             )
+        warn_in_workflow(use.node, where, self._problems)
         seen_from = self._seen_from(use)
         for reference in found:
             check = _Check(self._tree, seen_from, reference, self._agents, self._given)
@@ -142,7 +144,7 @@ class _Check:
         elif root == "$inputs" and inputs is not None and self._parts:
             part = self._parts[0]
             if isinstance(part, str) and part not in inputs:
-                self._note(f"there is no input {part}", near(part, inputs) or "Declare it under inputs:")
+                self._note(f"there is no input {part}", nearest(part, inputs) or f"Declare it: inputs: {{{part}: DEFAULT}}")
         elif root in ("$item", "$index") and self._seen_from and not any(self._is_in_map(one) for one in self._seen_from):
             self._note(f"there is no {root} here", ONLY_IN_MAPS)
         elif root in ("$prompt", "$index") and self._parts:

@@ -105,7 +105,8 @@ class StepReader:
         if given is None and "goto" in fields and "type" not in fields:
             return "goto"
         if given is None and "type" not in fields:
-            self._problems.add(fields.line, f"{fields.where}: a step requires type", TYPES)
+            hint = "To end the run here, write {goto: end}" if set(fields) == {"end"} else TYPES
+            self._problems.add(fields.line, f"{fields.where}: a step requires type", hint)
         elif given is not None:
             hint = f"{nearest(given, KINDS)} {TYPES}".strip()
             self._problems.add(fields.line_of("type"), f'{fields.where}: unknown type "{given}"', hint)

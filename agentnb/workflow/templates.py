@@ -25,6 +25,8 @@ TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 """The texts that a condition takes as true or false, in whatever case."""
 BLOCK_OUTPUTS = ("outputs", "steps")
 """What the outputs of a block are called."""
+NOT_TAKEN = "If it is in a branch that may not be taken, give the condition on_error: {continue: false}"
+"""What to do if a condition reads a step that has given nothing: its name was checked before."""
 
 
 class _Missing:
@@ -74,7 +76,10 @@ def rendered_text(text: str, scope: Scope) -> str:
 
 def truth(text: str, scope: Scope) -> bool:
     """Return whether a condition holds: true and false, and the texts and numbers of `TRUTHS`. Raises `ExpressionError`."""
-    value = rendered(text.strip(), scope)
+    try:
+        value = rendered(text.strip(), scope)
+    except NoOutput as error:
+        raise NoOutput(error.what, NOT_TAKEN) from error
     found = value if isinstance(value, bool) else TRUTHS.get(str(value).strip().lower()) if type(value) in (str, int) else None
     if found is None:
         what = f'workflow: condition did not resolve to boolean: "{text.strip()}"'

@@ -24,6 +24,7 @@ from agentnb.runtime.live import LiveRun
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
 from agentnb.tools.function import as_tool
+from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.agents import Replies, WorkflowAgents
 from agentnb.workflow.checks import check_made_in_python
 from agentnb.workflow.declared_graph import Declared, declared_graph
@@ -41,7 +42,7 @@ from agentnb.workflow.recovered import check_agents_again, needed_again
 from agentnb.workflow.rerun import earlier_events, rerun_of, with_mode_of
 from agentnb.workflow.spec import AgentStep, Step, ToolStep, WorkflowSpec, WorkflowStep
 from agentnb.workflow.step_tree import walk_all
-from agentnb.workflow.tasks.actions import Action
+from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.orchestration import task_orchestration
 from agentnb.workflow.tasks.reading import is_task_file, read_task_file
 from agentnb.workflow.tasks.spec import TaskFile
@@ -69,21 +70,26 @@ class Workflow:
         agents: Mapping[str, Agent] | None = None,
         tools: Iterable[Any] | None = None,
         inputs: Collection[str] = (),
+        checks_actions: bool = False,
     ) -> Workflow:
         """Read a workflow from YAML, or from a file of it: one with ``workflow:``, or a task file, with ``stage:``.
 
         ``agents``: agents of Python by name, beside those of the file or instead of them; ``tools``: functions that its agents,
         tool steps and tasks name, all of them; without it they are looked for when it is run. ``inputs``: names of what a task
-        file will be passed besides the variables that it declares; ``strict``: warnings are problems too. Raises
-        `WorkflowProblems` with all that is wrong, each with its line.
+        file will be passed besides the variables that it declares; ``strict``: warnings are problems too;
+        ``checks_actions``: tasks may call only these tools and agentnb's own actions. Raises `WorkflowProblems` with all that
+        is wrong, each with its line.
         """
         given, path = tuple(tools or ()), _path(text_or_path)
         text = str(text_or_path) if path is None else file_text(path)
         source = "" if path is None else str(path)
+        check = ActionTable(Toolbox([as_tool(one) for one in given])).note if checks_actions else None
         if is_task_file(text):
-            return cls.of_declared(read_task_file(text, source, strict=strict, inputs=inputs), agents, given)
+            file = read_task_file(text, source, strict=strict, inputs=inputs, check_actions=check)
+            return cls.of_declared(file, agents, given)
         names = None if tools is None else tuple([as_tool(one).spec.name for one in given])
-        spec = read_workflow(text, source, strict=strict, agents=tuple(agents or ()), tools=names, with_files=True)
+        known: dict[str, Any] = {"agents": tuple(agents or ()), "tools": names, "check_actions": check}
+        spec = read_workflow(text, source, strict=strict, with_files=True, **known)
         return cls(spec, agents, given)
 
     @classmethod
@@ -98,7 +104,7 @@ class Workflow:
         text, source = logged["text"], str(logged.get("source") or "")
         if is_task_file(text):
             return cls.of_declared(read_task_file(text, source, inputs=run.settings.get("inputs") or ()), agents, tuple(tools))
-        spec = read_workflow(text, source, agents=check_agents_again(run, agents or {}))
+        spec = read_workflow(text, source, agents=check_agents_again(run, agents or {}), inputs=None)
         return cls(spec, agents, tuple(tools))
 
     @classmethod
@@ -405,6 +411,18 @@ def tool_names(declared: Declared) -> tuple[str, ...]:
         return declared.tool_names
     of_agents = (name for one in declared.agents.values() for name in one.tools)
     return tuple(dict.fromkeys([*_tool_names(walk_all(declared.steps)), *of_agents]))
+
+
+def tool_names_of_files(declared: Declared) -> tuple[str, ...]:
+    """Return the names of the tools that a workflow needs and those that it runs as files, each once."""
+    files: dict[int, Declared] = {}
+    left = [declared]
+    while left:
+        one = left.pop()
+        if id(one) not in files:
+            files[id(one)] = one
+            left += [] if isinstance(one, TaskFile) else [*one.nested.values()][::-1]
+    return tuple(dict.fromkeys(name for one in files.values() for name in tool_names(one)))
 
 
 def _tool_names(steps: Iterable[Step]) -> list[str]:

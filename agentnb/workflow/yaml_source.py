@@ -241,7 +241,9 @@ class _Builder:
 
     def _key(self, node: Node) -> str:
         if not isinstance(node, ScalarNode):
-            self._problems.add(node.line, f"A key cannot be {kind_of(node)}", "Write a text before the colon")
+            is_template = isinstance(node, MappingNode)  # two braces without quotation marks
+            hint = 'Put "{{ ... }}" into quotation marks' if is_template else "Write a text before the colon"
+            self._problems.add(node.line, f"A key cannot be {kind_of(node)}", hint)
             return f"({node.line})"
         return str(node.value).lower() if isinstance(node.value, bool) else node.text
 

@@ -40,9 +40,27 @@ def test_warnings_are_told_and_are_problems_with_strict(cli: Call) -> None:
 
 def test_tools_are_checked_if_they_are_given(cli: Call) -> None:
     path = written("t.yaml", "workflow:\n  - {type: tool, name: fetch}\n")
-    assert cli("validate", path).code == 0
+    done = cli("validate", path)
+    assert done.code == 0 and "not checked: fetch. Give --tools MODULE:NAME\n" in done.out.splitlines(keepends=True)[-1]
     done = cli("validate", path, "--tools", f"{module('def look() -> str: ...')}:look")
     assert done.code == 2 and lines_of(done, "t.yaml") == [2] and "tools=" not in done.out
+
+
+def test_the_actions_of_a_task_file_are_checked_with_all_else_if_tools_are_given(cli: Call) -> None:
+    tools = f"{module('def tides_fetch() -> str: ...')}:tides_fetch"
+    text = "stage:\n  one: {action: tides:fech, onError: {action: tides:fetch}}\n  two: {when: nothing}\n"
+    path = written("t.yaml", text)
+    top = written("top.yaml", "workflow:\n  - {type: workflow, file: t.yaml}\n")
+    done = cli("validate", path, "--tools", tools)
+    assert done.code == 2 and lines_of(done, "t.yaml") == [2, 3] and "Did you mean tides_fetch" in done.out
+    written("t.yaml", text.replace("when: nothing", "when: 1 < 2"))
+    done = cli("validate", top, "--tools", tools)
+    assert done.code == 2 and lines_of(done, "top.yaml") == [2] and "there is no action tides:fech" in done.out
+    for name in (path, top):
+        assert "not checked: tides_fech, tides_fetch. Give --tools" in cli("validate", name).out
+    written("t.yaml", "stage: {one: {action: tides:fetch}}\n")
+    for name, kind in ((path, "task file"), (top, "workflow")):
+        assert cli("validate", name, "--tools", tools).out == f"{name}: a valid {kind}\n"
 
 
 def test_plans_are_refused_by_name_and_files_that_are_none_too(cli: Call, subtests: pytest.Subtests) -> None:

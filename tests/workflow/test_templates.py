@@ -213,8 +213,9 @@ def test_item_and_index_are_only_in_a_map() -> None:
 def test_what_is_not_needed_is_not_looked_up() -> None:
     assert truth("{{ $steps.check.output && $steps.gone.output.ok }}", SCOPE) is False
     assert truth("{{ $steps.first-draft.output.ok || $steps.gone.output.ok }}", SCOPE) is True
-    with pytest.raises(ExpressionError, match="gone"):
+    with pytest.raises(ExpressionError, match="gone") as caught:
         truth("{{ $steps.first-draft.output.ok && $steps.gone.output.ok }}", SCOPE)
+    assert "on_error: {continue: false}" in caught.value.hint
 
 
 @pytest.mark.req("R4.12", "R4.14")

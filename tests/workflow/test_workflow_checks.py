@@ -111,6 +111,11 @@ STEPS: dict[str, tuple[str, int, list[str]]] = {
     ),
     "a step that is no mapping": ("  - writer", 0, ["must be a mapping", "type: agent"]),
     "no type": ("  - {name: writer}", 0, ["requires type", "agent, condition"]),
+    "an end as a branch": (
+        "  - {type: condition, condition: 'true', true: {end: true}}",
+        0,
+        ["requires type", "{goto: end}"],
+    ),
     "a type like another": ("  - {type: agnt, name: writer}", 0, ['unknown type "agnt"', "agent?"]),
     "a key of another kind": ("  - {type: agent, name: writer, args: {}}", 0, ['unknown key "args"', "tool"]),
     "no goto": ("  - {type: goto}\n  - {type: agent, name: writer}", 0, ["goto step requires goto"]),
@@ -257,7 +262,7 @@ def test_templates_that_lead_somewhere_are_no_problem(subtests: pytest.Subtests)
         "$steps.last.output",
     ]:
         with subtests.test(path):
-            assert found_in(AGENTS + BLOCKS.replace("PROMPT", f"{{{{ {path} }}}}")) == []
+            assert found_in(AGENTS + BLOCKS.replace("PROMPT", f"{{{{ {path} }}}}"), inputs=["anything"]) == []
 
 
 def test_what_a_block_has_itself_is_not_hidden_by_a_child_of_that_name() -> None:
@@ -375,11 +380,26 @@ def test_steps_that_only_an_error_or_a_condition_leads_to_are_reached() -> None:
 
 def test_inputs_are_known_where_they_are_declared() -> None:
     text = AGENTS + '  - {type: agent, name: writer, prompt: "{{ $inputs.lang }}"}\n'
-    assert found_in(text) == []
+    assert found_in(text, inputs=None) == found_in(text, inputs=["lang"]) == []
+    for undeclared in (text, f"inputs: {{tone: dry}}\n{text}"):
+        (problem,) = found_in(undeclared)
+        assert (problem.line, problem.hint) == (text.count("\n") + (undeclared != text), "Declare it: inputs: {lang: DEFAULT}")
     assert found_in(f"inputs: {{lang: fr}}\n{text}") == []
     assert found_in(f"inputs: {{tone: dry}}\n{text}", inputs=["lang"]) == []
     for found in (found_in(f"inputs: {{langs: fr}}\n{text}"), found_in(text, inputs=["langs"])):
         assert ["there is no input lang" in str(one) and "langs" in str(one) for one in found] == [True]
+
+
+@pytest.mark.req("R4.4")
+def test_a_template_in_the_form_of_task_files_is_a_warning_at_its_line(subtests: pytest.Subtests) -> None:
+    cases = {"Say ${station} now": True, "{{ '${station}' }}": False, "costs $5 {a}": False, "${}": False}
+    for prompt, warned in cases.items():
+        with subtests.test(prompt):
+            text = f"{AGENTS}  - type: agent\n    name: writer\n    prompt: |\n      First\n      {prompt}\n"
+            warnings = read_workflow(text).warnings
+            assert [(one.line, one.code) for one in warnings] == [(FIRST + 4, "W_OTHER_FORM")] * warned
+            assert all("${station}" in one.message and "reads {{ $... }}" in one.hint for one in warnings)
+            assert len(found_in(text, strict=True)) == warned
 
 
 def test_tools_are_known_where_their_names_are_given() -> None:

@@ -77,6 +77,16 @@ def test_the_inputs_and_the_prompt_of_another_file_may_be_what_steps_gave(tmp_pa
     assert [run.steps[name]["output"] for name in ("own", "same")] == ["About tides high!", "tides 1"]
 
 
+@pytest.mark.req("R4.4")
+def test_an_input_that_the_other_file_does_not_declare_is_a_problem_of_the_line_that_passes_it(tmp_path: Path) -> None:
+    inner, top = tmp_path / "inner.yaml", tmp_path / "top.yaml"
+    inner.write_text("inputs: {topic: 1}\nworkflow: [{goto: end}]\n")
+    top.write_text("workflow:\n  - type: workflow\n    file: inner.yaml\n    inputs: {topik: 1, topic: 2}\n")
+    assert problems(top) == [(4, "workflow step[0]: inputs: inner.yaml has no input topik")]
+    inner.write_text("workflow:\n  - {type: tool, name: f, args: {a: '{{ $inputs.topic }}'}}\n")
+    assert ["there is no input topic" in told for _, told in problems(inner)] == [True]
+
+
 def test_tools_that_are_given_are_all_there_are(tmp_path: Path) -> None:
     def look() -> str:
         """Looks."""

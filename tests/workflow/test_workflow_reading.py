@@ -171,7 +171,8 @@ def test_each_kind_of_step_is_read_with_all_its_keys() -> None:
   - {id: h, type: map, over: [1, 2], step: {id: sub, type: tool, name: search}}
   - {id: i, type: workflow, file: other.yaml, prompt: "{{ $prompt }}", inputs: {n: "{{ $index }}"}}
   - {id: j, type: parallel, max_concurrency: 2, steps: [{type: agent, name: writer}]}
-""".replace("{{ $index }}", "{{ $inputs.n }}")
+""".replace("{{ $index }}", "{{ $inputs.n }}"),
+        inputs=["n"],
     )
     a, b, c, d, e, f, g, h, i, j = spec.steps
     assert isinstance(a, AgentStep)

@@ -96,6 +96,7 @@ def test_what_would_be_lost_or_cannot_be_read_is_a_problem_with_its_line(subtest
         "a: 1\nb: !mine x": (2, "tag"),
         "a: 1\n---\nb: 2": (2, "second document"),
         "? [a, b]\n: c": (1, "A key cannot be a list"),
+        "a: 1\nb: {{ $steps.a.output }}": (2, "quotation marks"),
         "a: 1\nb: *c": (2, "*c stands for nothing"),
         "a: &a [*a]": (1, "*a stands for what it is itself in"),
         "a: 1\nb: 99999999999999999999": (2, "too large"),

@@ -77,13 +77,17 @@ class ActionTable:
     def check(self, file: TaskFile) -> None:
         """Raise `WorkflowProblems` with all actions of a file that are neither in the table nor a tool."""
         problems = Problems(file.source)
+        self.note(file, problems)
+        problems.check()
+
+    def note(self, file: TaskFile, problems: Problems) -> None:
+        """Note in ``problems`` all actions of a file that are neither in the table nor a tool."""
         for task in file.tasks:
             for one in (task, task.task) if isinstance(task, EmitStep) else (task,):
                 self._check_task(one, problems)
         for name in sorted(file.approval.allow | file.approval.block):
             if self.tools.get(name) is None:
                 problems.add(file.approval.line, f"approval: there is no tool {name}", self._hint(name))
-        problems.check()
 
     def _check_task(self, task: TaskStep, problems: Problems) -> None:
         named = [(task.action, task.line)]

@@ -173,6 +173,7 @@ class TaskEngine(WorkflowEngine):
                 raise Aborted(error.failure) from error
             if task.handler is None:
                 raise
+            self._awaited_by(task)
             return None
         except asyncio.CancelledError:
             self._finish_cancelled(place.path)  # also between two attempts
@@ -183,6 +184,8 @@ class TaskEngine(WorkflowEngine):
     def _work(self, execution: Execution, given: Any) -> Work:
         async def work(attempt: Attempt) -> Any:
             if execution.problem is not None:
+                if isinstance(execution.task, AwaitStep):  # one that fails has awaited, whatever it failed for
+                    await self._await(execution.task)
                 raise execution.problem
             result = parsed(await self._result(execution, given, attempt))
             self._sets[execution.place.path] = self.variables.after(execution.task.post, result)
@@ -257,7 +260,10 @@ class TaskEngine(WorkflowEngine):
         return self._merged(running, task.wait)
 
     def _awaited_by(self, task: TaskStep) -> None:
-        """Count no longer as in the background what a task has awaited: it has seen their failures."""
+        """Count no longer as in the background what a task has awaited, also one that failed and was handled.
+
+        It has seen their failures, which do not count again when the run ends.
+        """
         if isinstance(task, AwaitStep):
             for name in task.wait.on or tuple(self._background):
                 if name in self._background:

@@ -9,6 +9,7 @@ from agentnb.core.expressions import expressions_in, names_in
 from agentnb.errors import ExpressionError, near
 from agentnb.workflow.problems import Problems
 from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskStep
+from agentnb.workflow.template_forms import warn_in_task_file
 from agentnb.workflow.yaml_source import Node, texts_in
 
 
@@ -36,6 +37,7 @@ class ExpressionPlaces:
     def add_texts(self, node: Node | None, where: str, extra: Iterable[str] = (), *, sees_result: bool = False) -> None:
         """Note each ``${expression}`` in the texts of a node."""
         for text in () if node is None else texts_in(node):
+            warn_in_task_file(text, where, self._problems)
             begin = 0
             try:
                 for expression in expressions_in(text.text):

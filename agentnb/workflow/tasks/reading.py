@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from agentnb.workflow.agent_reader import OF_WORKFLOWS, read_limits
 from agentnb.workflow.fields import Fields
@@ -24,6 +24,8 @@ STAGES = ("stage", "pipeline")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 VARIABLE = re.compile(r"[^\W\d]\w*")
 _TOP_KEY = re.compile(r"""^(?P<quote>["']?)(?P<key>stage|pipeline|workflow)(?P=quote)\s*:""", re.MULTILINE)
+CheckActions: TypeAlias = Callable[[TaskFile, Problems], None]
+"""Notes the actions of a task file that there are not."""
 _EXAMPLE = "Such as stage: {main: {fetch: {action: tides:fetch}}}"
 
 
@@ -37,19 +39,29 @@ def is_task_file(text: str) -> bool:
     return "workflow" not in keys and not keys.isdisjoint(STAGES)
 
 
-def read_task_file(text: str, source: str = "", *, strict: bool = False, inputs: Collection[str] = ()) -> TaskFile:
+def read_task_file(
+    text: str,
+    source: str = "",
+    *,
+    strict: bool = False,
+    inputs: Collection[str] = (),
+    check_actions: CheckActions | None = None,
+) -> TaskFile:
     """Return the task file that a YAML text declares; raise `WorkflowProblems` with all that is wrong in it.
 
     ``source`` is the file, for messages. ``strict``: what would be a warning is a problem. ``inputs``: names of what is passed
-    besides the variables that the file declares. Warnings are in ``.warnings`` of what is returned.
+    besides the variables that the file declares; ``check_actions``: notes what its tasks call and nobody gave; by default
+    this is not checked. Warnings are in ``.warnings`` of what is returned.
     """
     problems = Problems(source, strict)
-    spec = read_tasks_with_problems(text, problems, inputs)
+    spec = read_tasks_with_problems(text, problems, inputs, check_actions)
     problems.check()
     return replace(spec, warnings=tuple(sorted(problems.warnings, key=lambda problem: problem.line)))
 
 
-def read_tasks_with_problems(text: str, problems: Problems, inputs: Collection[str] = ()) -> TaskFile:
+def read_tasks_with_problems(
+    text: str, problems: Problems, inputs: Collection[str] = (), check_actions: CheckActions | None = None
+) -> TaskFile:
     """Return what can be read of a task file, and note in ``problems`` what is wrong; see `read_task_file`."""
     empty = TaskFile(source=problems.source, text=text)
     node = read_yaml(text, problems)
@@ -79,6 +91,8 @@ def read_tasks_with_problems(text: str, problems: Problems, inputs: Collection[s
     )
     check_file(spec, problems)
     places.check({*declared, *inputs}, tasks)
+    if check_actions is not None:
+        check_actions(spec, problems)
     return spec
 
 

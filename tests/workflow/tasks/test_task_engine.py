@@ -112,6 +112,36 @@ def test_a_failure_counts_as_the_mode_of_await_says(subtests: pytest.Subtests) -
 
 
 @pytest.mark.req("R1.10")
+def test_an_await_of_an_emit_has_its_list_as_one_result(subtests: pytest.Subtests) -> None:
+    first = WAITS.partition("    await:")[0]
+    for rest, found in {"": [["after 3", "after 1", "after 2"]], ", merge: replace": ["after 3", "after 1", "after 2"]}.items():
+        with subtests.test(rest):
+            run = Bench().played(f"{first}  join: {{await: {{on: [each]{rest}}}, post: {{found: '${{result}}'}}}}\n")
+            assert run.variables["found"] == found
+
+
+@pytest.mark.req("R1.10", "R1.50")
+def test_a_failure_that_an_await_task_has_handled_does_not_count_again_at_the_end(subtests: pytest.Subtests) -> None:
+    handled = "onError: {action: do:give, input: {value: handled}}"
+    awaits = {
+        "all": "await: {on: [slow, bad]}",
+        "at once": "await: {on: [slow, bad], mode: anyError}",
+        "everything": "await: true",
+        "its own condition": "await: true, when: 1 < null",
+    }
+    for name, waits in awaits.items():
+        with subtests.test(name):
+            bench = Bench()
+            run = bench.played(f"{FAILS.partition('  both:')[0]}  both: {{{waits}, {handled}}}\n  last: {{post: {{a: 1}}}}\n")
+            assert (run.status, bench.told[-1], run.variables) == ("completed", "give handled", {"a": 1})
+            assert ("it fails" in bench.told, "give handled" in bench.told[:-1]) == (True, False)
+    with subtests.test("another one"):
+        text = f"{FAILS.partition('  both:')[0]}  both: {{await: {{on: [slow]}}, post: {{a: '${{1 / 0}}'}}, {handled}}}\n"
+        run = Bench().played(text)
+        assert run.status == "failed" and run.error is not None and "no luck" in run.error.message
+
+
+@pytest.mark.req("R1.10")
 def test_when_the_time_of_an_await_has_run_out_the_task_fails_and_the_rest_is_cancelled() -> None:
     bench = Bench()
     text = WAITS.replace("MODE", "all").replace("merge: MERGE", "timeout: 1500ms")

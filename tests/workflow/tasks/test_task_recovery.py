@@ -31,6 +31,8 @@ stage:
     tries: {action: count:wrong, async: true, retry: {maxRetries: 3, delay: 9s}, post: {wrong: true}}
     one_second: {action: count:one, async: true, input: {n: 1}}
     sooner: {await: {mode: first, on: [tries, one_second]}}
+    lost: {action: count:wrong, async: true}
+    known: {await: {on: [lost]}, onError: {action: count:quick}}
     late: {action: count:late, async: true, post: {flag: "${true}"}}
     soon: {action: count:quick, async: true}
     gap: {dependsOn: soon, post: {gap: 1}}
