@@ -133,7 +133,8 @@ class WorkflowMagics(Magics):
         variables = self.shell.user_ns
         agents = find_agents(variables)
         tools = find_tools(words_of(options.tools), variables)
-        found = Workflow.from_yaml(text + "\n", strict=options.strict, agents=agents, tools=tools, inputs=options.inputs)
+        lines = f"\n{text}\n"  # with a line for the magic's own, so that problems have the lines that the cell shows
+        found = Workflow.from_yaml(lines, strict=options.strict, agents=agents, tools=tools, inputs=options.inputs)
         # A variable that happens to have the name of an agent of the file is not meant.
         return replace(found, agents={name: agent for name, agent in agents.items() if name not in found.spec.agents})
 

@@ -322,6 +322,7 @@ def test_a_wrong_option_and_an_empty_cell_are_refused_in_one_line(kernel: Any, s
         "%%workflow --approve writes\nworkflow: []": "must be one of auto, ask, never, read_only, got 'writes'",
         "%%workflow\n": "This cell has no workflow. Write it in YAML below the %%workflow line",
         "%%workflow --max-rounds 3\nworkflow: []": "Unrecognized arguments: --max-rounds 3",
+        "%%workflow\nworkflow:\n  - {id: a, type: human, ask: Well?}\n  - {id: b, type: nothing}": "line 4: ",
         "%%workflow -t nothing_here\nworkflow: []": "There is no tool 'nothing_here' in this notebook",
     }.items():
         with subtests.test(cell):
