@@ -121,9 +121,9 @@ class CellRuns:
 
     def variable_of(self, run_id: str) -> str:
         """Return the variable that a cell put this run into, if that still holds it; else ``run``."""
-        for name, kept in self._run_of.items():
+        for name, known in self._run_of.items():
             held = self._shell.user_ns.get(name)
-            if kept == run_id and isinstance(held, Run) and held.id == run_id:
+            if known == run_id and isinstance(held, Run) and held.id == run_id:
                 return name
         return "run"
 
