@@ -32,6 +32,7 @@ _WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (re.compile(r"%agent (recover|answer) "), r"agentnb \1 "),
     (re.compile(r"Give (?:it|them) again: -m VARIABLE, recover\(run, model=\.\.\.\)"), "Name another: -m MODEL"),
     (re.compile(r"recover\('([^']+)', answers=\{'([^']+)': \.\.\.\}\)"), r"agentnb answer \1 ANSWER --question \2"),
+    (re.compile(r', approve="ask"'), ""),
     (re.compile(r"%%agent -m"), "-m"),
     (re.compile(r"or run the workflow with model="), "or give -m MODEL"),
     (re.compile(r"Give it as a tool: -t (\w+), tools=\[\w+\]"), r"Give it: --tools MODULE:\1"),
