@@ -30,6 +30,7 @@ from agentnb.notebook.names import (
     words_of,
 )
 from agentnb.rerun.expect import EXTENSION as EXPECT
+from agentnb.rerun.expect import check_steps
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
@@ -143,7 +144,10 @@ class WorkflowMagics(Magics):
         if not name:
             chosen, note = choose_model_of_workflow(workflow, self.session.defaults["model"])
             name = chosen or ""
-        extensions = [one.as_logged for one in chosen_extensions(options)]
+        chosen = chosen_extensions(options)
+        extensions = [one.as_logged for one in chosen]
+        expected = [text for one in chosen if one.name == EXPECT for text in one.settings["texts"]]
+        check_steps(expected, workflow.step_paths)
         gates = find_gates(words_of([options.gate]), self.shell.user_ns)
         limits, of_agents = self.session.workflow_settings()
         limits = {name: value for name, value in limits.items() if name not in workflow.spec.limits}
