@@ -30,7 +30,9 @@ class Outcome(NamedTuple):
     told: str = ""
     """For standard error, after the text."""
     last: str = ""
-    """The last line of standard error: why the exit code is not 0, and what to type next."""
+    """A line for standard error, after the rest: why the exit code is not 0, and what to type next."""
+    command: str = ""
+    """The command that goes on, alone on the last line of standard error."""
 
 
 class Command(NamedTuple):

@@ -84,5 +84,5 @@ EXEC = Command(
     "echo 'Low water in Brest' | agentnb exec publish.yaml - --tools my_tools:fetch\n"
     'agentnb exec publish.yaml -i \'{"language": "French"}\'\n\n'
     "exit codes: 0 completed, 1 failed or stopped, 2 invalid: nothing ran, 3 a limit was reached,\n"
-    "4 waiting for a person: the last line says how to answer, 130 cancelled",
+    "4 waiting for a person: the last line is a command that answers, 130 cancelled",
 )

@@ -46,6 +46,8 @@ def _write_outcome(outcome: str | Outcome) -> int:
         tell(found.told)
     if found.last:
         complain(found.last)
+    if found.command:
+        tell(found.command)
     return found.code
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentnb.cli.streams import tell
 from agentnb.core import work_events as w
-from agentnb.core.events import AnyEvent, Delta, Event, ToolFinished, Warned
+from agentnb.core.events import AnyEvent, Delta, Event, RunStarted, ToolFinished, Warned
 from agentnb.core.log import Watcher
 from agentnb.detect.run import Run
 from agentnb.display.event_lines import event_line
@@ -43,9 +43,9 @@ class Progress:
                 self._take(item)
                 if item.seq >= self._after:
                     self._line(event_line(item))
-        elif isinstance(item, Warned) and item.seq >= self._after:
-            with self._lock:
-                self._line(f"warning: {clean(item.message)}")
+        elif isinstance(item, Warned | RunStarted) and item.seq >= self._after:
+            with self._lock:  # with its id a run can be resumed after a kill
+                self._line(f"run {item.run_id}" if isinstance(item, RunStarted) else f"warning: {clean(item.message)}")
 
     def nested(self, beginning: Beginning) -> Watcher:
         """Return the watcher of a run that is nested in this one: its tool calls are shown."""

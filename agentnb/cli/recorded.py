@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.cli.command import LOOSE, OUTPUT, Command, argument, count, file, text_of
+from agentnb.cli.hints import in_a_shell
 from agentnb.cli.stored_runs import chosen, holds_other_files, runs_named, source_of, store_in, written
 from agentnb.cli.streams import complain
 from agentnb.display.browser import problems_told
@@ -69,7 +70,7 @@ def show(given: Namespace) -> str:
             raise SettingsError(f"{given.run} holds {len(found):,} runs", f"Name one: agentnb show {given.run} --run 1")
         return files_text(found, given.run, most=len(found))
     html = given.html or (given.output is not None and given.output.suffix.lower() in (".html", ".htm"))
-    text = page_html(run) if html else run_text(run) + "\n"
+    text = page_html(run) if html else run_text(run, hint=in_a_shell) + "\n"
     return written(text.encode("utf-8", "replace"), given.output, "The run") if given.output else text
 
 

@@ -24,5 +24,5 @@ RECOVER = Command(
         MODEL,
     ),
     "agentnb recover 1507efae80\nagentnb recover 1507efae80 --tools my_tools:fetch\n\n"
-    "exit codes: as those of agentnb exec; 4 if it waits for a person: the last line says how to answer",
+    "exit codes: as those of agentnb exec; 4 if it waits for a person: the last line is a command that answers",
 )

@@ -26,7 +26,7 @@ from agentnb.workflow.workflow import Workflow
 
 HEADING = "--- Step Context ---"
 MAX_OF_A_QUESTION = 200
-"""Characters of a question that the last line repeats."""
+"""Characters of a question that is repeated before the command that answers it."""
 CODES = {"completed": DONE, "limited": LIMITED, "waiting_on_user": WAITING, "cancelled": INTERRUPTED}
 """Exit codes by the status of the run; of every other, `FAILED`."""
 
@@ -81,7 +81,7 @@ def outcome_of(run: Run, again: Sequence[str] = ()) -> Outcome:
     has_steps = bool(run.step_records) or run.kind != "agent"
     context = f"{HEADING}\n{json.dumps(run.step_context, indent=2, ensure_ascii=False)}" if has_steps else ""
     if run.is_suspended and run.waiting:
-        return Outcome("", WAITING, context, _how_to_answer(run, again))
+        return Outcome("", WAITING, context, *_how_to_answer(run, again))
     if run.status == "completed":
         return Outcome(f"{run.text}\n" if run.text else "", DONE, context)
     see = f"All of it: agentnb show {run.id}"
@@ -92,7 +92,7 @@ def outcome_of(run: Run, again: Sequence[str] = ()) -> Outcome:
     return Outcome("", CODES.get(run.status, FAILED), context, sentences(what, see))
 
 
-def _how_to_answer(run: Run, again: Sequence[str]) -> str:
+def _how_to_answer(run: Run, again: Sequence[str]) -> tuple[str, str]:
     """Return what is asked, and the command that answers it."""
     question = run.waiting[0]
     which = ["--question", question.id] if len(run.waiting) > 1 else []
@@ -100,7 +100,7 @@ def _how_to_answer(run: Run, again: Sequence[str]) -> str:
     listed = ", ".join(map(choice_in_words, choices(question.schema)))
     asked = first_line(clean(question.message), MAX_OF_A_QUESTION) + (f" ({first_line(clean(listed), 200)})" if listed else "")
     more = f" (one of {len(run.waiting)} questions)" if which else ""
-    return f"The run waits for you{more}: {asked} Answer it: {command}"
+    return f"The run waits for you{more}: {asked} Answer it:", command
 
 
 def _example(question: WaitingOnUser) -> str:

@@ -288,7 +288,7 @@ def _open_again(run: Run) -> str:
 def _after_failure(run: Run) -> NextStep | None:
     """Return what continues a failed run, unless its error says so itself, or it would only fail again."""
     error = run.error
-    if error is not None and (error.type in FINAL_ERRORS or "--continue" in error.hint):
+    if error is not None and (error.type in FINAL_ERRORS or any(word in error.hint for word in ("--continue", "--approve"))):
         return None
     return NextStep("Then continue" if error is not None and error.hint else "Continue", continue_command(run))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -34,8 +34,11 @@ MAX_READ = 10_000
 """Characters of a text that are searched for its first words."""
 
 
-def run_text(run: Run, *, streaming: str = "") -> str:
-    """Return the whole run: its state, its answer, then a few lines per round."""
+def run_text(run: Run, *, streaming: str = "", hint: Callable[[str], str] = str) -> str:
+    """Return the whole run: its state, its answer, then a few lines per round.
+
+    ``hint`` rewrites the lines that say what to type, which are for a notebook, for another place such as a shell.
+    """
     lines = [head_line(run)]
     answer = labels.clean(labels.cut(states.shown_answer(run).strip(), MAX_OF_AN_ANSWER))
     lines += [answer, ""] if answer else []
@@ -56,10 +59,10 @@ def run_text(run: Run, *, streaming: str = "") -> str:
     lines += [f"  {line}" for line in todo_labels.todo_lines(run)]
     lines += question_lines(run)
     if run.waiting and states.is_going_on(run):
-        lines.append("Answer it: %agent answer TEXT")
-    lines += [f"Note: {note}" for note in states.notes(run)]
+        lines.append(hint("Answer it: %agent answer TEXT"))
+    lines += [f"Note: {hint(note)}" for note in states.notes(run)]
     lines += expectation_lines(run)
-    if ending := states.ending(run):
+    if ending := hint(states.ending(run)):
         lines.append(ending)
     return "\n".join(lines).rstrip()
 

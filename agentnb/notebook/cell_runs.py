@@ -75,6 +75,8 @@ class CellRuns:
         self.left_open = LeftOpen()
         self.cell = CellHost(shell, session, self.left_open)
         """The host of the cell that runs."""
+        self._run_of: dict[str, str] = {}
+        """The ids of runs by the variables that cells put them into."""
 
     def begin_cell(self) -> None:
         """Let the runs that Python code of the next cell begins be shown below that cell."""
@@ -101,6 +103,7 @@ class CellRuns:
         view = view_for(self._shell, self.left_open, blocks=blocks, variable=out)
         live = start(replace(options, watch=view, can_ask=can_ask(self._shell, blocks=blocks), suspend=True))
         self._shell.user_ns[out] = live.run
+        self._run_of[out] = live.run_id
         view.show(live)
         if not blocks:
             if isinstance(view, TerminalView):  # a card shows that it runs, and then that it is done
@@ -115,6 +118,14 @@ class CellRuns:
         check_logged(run, out)
         cell = self.cell
         return Answer.shown_by(run.text, lambda: self.cell is cell) if run.is_answered else None
+
+    def variable_of(self, run_id: str) -> str:
+        """Return the variable that a cell put this run into, if that still holds it; else ``run``."""
+        for name, known in self._run_of.items():
+            held = self._shell.user_ns.get(name)
+            if known == run_id and isinstance(held, Run) and held.id == run_id:
+                return name
+        return "run"
 
     def _waited_for(self, live: LiveRun, out: str) -> Run:
         try:

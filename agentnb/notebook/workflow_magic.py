@@ -30,6 +30,7 @@ from agentnb.notebook.names import (
     words_of,
 )
 from agentnb.rerun.expect import EXTENSION as EXPECT
+from agentnb.rerun.expect import check_steps
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
@@ -134,7 +135,8 @@ class WorkflowMagics(Magics):
         variables = self.shell.user_ns
         agents = find_agents(variables)
         tools = find_tools(words_of(options.tools), variables)
-        found = Workflow.from_yaml(text + "\n", strict=options.strict, agents=agents, tools=tools, inputs=options.inputs)
+        lines = f"\n{text}\n"  # with a line for the magic's own, so that problems have the lines that the cell shows
+        found = Workflow.from_yaml(lines, strict=options.strict, agents=agents, tools=tools, inputs=options.inputs)
         # A variable that happens to have the name of an agent of the file is not meant.
         return replace(found, agents={name: agent for name, agent in agents.items() if name not in found.spec.agents})
 
@@ -143,7 +145,10 @@ class WorkflowMagics(Magics):
         if not name:
             chosen, note = choose_model_of_workflow(workflow, self.session.defaults["model"])
             name = chosen or ""
-        extensions = [one.as_logged for one in chosen_extensions(options)]
+        chosen = chosen_extensions(options)
+        extensions = [one.as_logged for one in chosen]
+        expected = [text for one in chosen if one.name == EXPECT for text in one.settings["texts"]]
+        check_steps(expected, workflow.step_paths)
         gates = find_gates(words_of([options.gate]), self.shell.user_ns)
         limits, of_agents = self.session.workflow_settings()
         limits = {name: value for name, value in limits.items() if name not in workflow.spec.limits}

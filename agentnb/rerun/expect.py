@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, overload
 
@@ -15,8 +15,9 @@ import msgspec
 
 from agentnb.agent.extension import Extension, logged_extensions
 from agentnb.core.expressions import evaluate, names_in, paths_in
+from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
-from agentnb.errors import ExpectationFailed, ExpressionError, SettingsError
+from agentnb.errors import ExpectationFailed, ExpressionError, SettingsError, near
 from agentnb.rerun.run_values import NAMES, RunAfterRound, RunValues, UnknownValue, after_each_round, at_the_end, check_names
 from agentnb.traces.files import Runs, RunSource, load_traces
 
@@ -51,7 +52,7 @@ class Outcome(NamedTuple):
         """The expectation, what was found, and where it broke."""
         if self.holds:
             return f"{self.expectation} ({self.found})" if self.found else self.expectation
-        where = ", and it held after no round" if self.has_value else ""
+        where = ", and it held after no round" if self.has_value and not self.at_end else ""
         if self.round is not None:
             where = f", at the end, after round {self.round}" if self.at_end else f", broken in round {self.round}"
         return f"{self.expectation}: {self.found}{where}"
@@ -92,6 +93,30 @@ def check_expectations(expectations: Sequence[Expectation]) -> None:
             check_names(one, names_in(one))
         elif not callable(one):
             raise SettingsError(f"{one!r} is neither an expression nor a function", 'Write a text, such as "loops == 0"')
+
+
+def check_steps(expectations: Iterable[str], known: Collection[str]) -> None:
+    """Raise `ExpressionError` for a step that a workflow does not have; ``known``: the paths of its steps.
+
+    Of what only a run has, such as the item of a map in ``steps["each/2"]``, the step around it must be known.
+    """
+    for one in expectations:
+        for name in _steps_in(one):
+            parts = name.split("/")
+            if not any("/".join(parts[:end]) in known for end in range(1, len(parts) + 1)):
+                raise ExpressionError(f"{one.strip()}: the workflow has no step {name}", near(name, known))
+
+
+def _steps_in(expression: str) -> Iterator[str]:
+    """Yield the ids of the steps that an expression names."""
+    for path in paths_in(expression):
+        for node in ast.walk(ast.parse(path, mode="eval")):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "steps":
+                yield node.attr
+            elif (
+                isinstance(node, ast.Subscript) and ast.unparse(node.value) == "steps" and isinstance(node.slice, ast.Constant)
+            ):
+                yield str(node.slice.value)
 
 
 def outcomes_of(run: Run, expectations: Iterable[Expectation]) -> tuple[Outcome, ...]:
@@ -149,7 +174,7 @@ def _answered(function: Callable[[Run], Any], run: Run) -> _Check:
 
 def _rounds_that_broke(run: Run, failing: Sequence[Expectation]) -> list[tuple[int | None, bool]]:
     """Return for each the round, from 1, after which it was false and stayed so, and whether only the end could tell."""
-    at_end = [isinstance(one, str) and _waits_for_the_end(one) for one in failing]
+    at_end = [works_in_steps(run) or (isinstance(one, str) and _waits_for_the_end(one)) for one in failing]
     last_held = [-1] * len(failing)
     if not all(at_end):
         for at in after_each_round(run):
@@ -224,7 +249,8 @@ def _failure(failed: Mapping[str, tuple[Run, tuple[Outcome, ...]]], count: int, 
     head = [f"{len(runs):,} of {count:,} runs are not as expected"] if count > 1 else []
     first, wrong = runs[0]
     place = min((one.round for one in wrong if one.round is not None), default=None)
-    hint = f"See round {place}: {variable}.rounds[{place - 1}]" if place else f"See its rounds: tables.rounds({variable})"
+    what = "steps" if works_in_steps(first) else "rounds"
+    hint = f"See round {place}: {variable}.rounds[{place - 1}]" if place else f"See its {what}: tables.{what}({variable})"
     if count > 1:
         hint = "See what they were: tables.runs(runs)"
     error = ExpectationFailed("\n".join([*head, *lines]), hint, run=first)

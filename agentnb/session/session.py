@@ -265,9 +265,7 @@ class Session:
         """Return the newest run with an open question for the person; raises `SettingsError` if there is none."""
         waiting = [live for live in self.running() if live.run.waiting]
         if not waiting:
-            several = len(list(islice(self.suspended(), 2))) > 1
-            hint = "%agent history lists those that are suspended: %agent answer ID TEXT" if several else ""
-            raise SettingsError("No run waits for an answer", hint or "%agent status shows what is running")
+            raise SettingsError("No run waits for an answer", "%agent status shows what is running")
         return waiting[-1]
 
     def last_run(self) -> Run:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar, overload
 
 from agentnb.core.request import ROLES, ToolRole, ToolSpec
-from agentnb.errors import InvalidTool
+from agentnb.errors import InvalidTool, nearest
 from agentnb.tools.open_figures import close_returned, open_figures
 from agentnb.tools.rendering import success
 from agentnb.tools.signature import ArgumentsRefused, no_object, problems, read_signature
@@ -24,6 +24,8 @@ WIRE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 SHOWN_AT_ONCE = (str, int, float, dict, ToolOutcome, type(None))
 CORRECT_AND_CALL_AGAIN = "Correct these and call it again."
 """What a model is advised whose arguments do not fit."""
+SETTINGS = ("name", "effects", "parallel_safe", "blocking", "timeout", "repeatable", "role")
+"""What `tool` takes."""
 MARK = "__agentnb_tool__"
 """The attribute of a function that holds what `tool` made of it."""
 
@@ -157,8 +159,11 @@ def tool(function: F | None = None, /, **settings: Any) -> F | Callable[[F], F]:
     later calls that are not parallel-safe wait with it, as for any call. ``timeout``: seconds after which a call is abandoned.
     ``repeatable``: the same call may return something new, as when it polls; the duplicate-call guard lets it pass.
     ``role``: ``planning`` or ``list`` for a tool that only prepares work, so that calling it does not count as work.
-    Raises `InvalidTool` at once if a model could not call it.
+    Raises `InvalidTool` at once if a model could not call it, or for another setting.
     """
+    if unknown := [name for name in settings if name not in SETTINGS]:
+        takes = f'@tool takes {", ".join(SETTINGS)}, such as @tool(effects=["read"])'
+        raise InvalidTool(f"@tool has no setting {unknown[0]}", f"{nearest(unknown[0], SETTINGS)} {takes}".strip())
 
     def mark(function: F) -> F:
         made = FunctionTool(function, **settings)

@@ -10,7 +10,7 @@ from agentnb.core.messages import ToolCall, encodable
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.redaction import redact
 from agentnb.policies.gates import Ask, Deny
-from agentnb.policies.gates.approval_mode import shown
+from agentnb.policies.gates.approval_mode import hint_of_denial, shown
 from agentnb.runtime.approval import Approval, Permission
 from agentnb.runtime.host import plain_tools
 from agentnb.runtime.run_end import Suspended
@@ -64,7 +64,7 @@ class Permissions:
         gate = mode.gate(lambda name: tool, self._elicitation.runs[1:])
         verdict = None if gate is None else gate(call, self._log.run)
         if isinstance(verdict, Deny):
-            raise _denied(f"{call.name} was not allowed: {verdict.reason}")
+            raise _denied(f"{call.name} was not allowed: {verdict.reason}", hint_of_denial(tool))
         if rule == "ask":  # about each call: "always" is no answer
             return Ask(f"May the task {call.id} call {call.name} with {shown(call.arguments)}?")
         return verdict if isinstance(verdict, Ask) else None
@@ -95,5 +95,5 @@ class Permissions:
         return found
 
 
-def _denied(text: str) -> StepEndedBadly:
-    return StepEndedBadly(StepFailure(text, DENIED, is_final=True))
+def _denied(text: str, hint: str = "") -> StepEndedBadly:
+    return StepEndedBadly(StepFailure(text, DENIED, hint, is_final=True))

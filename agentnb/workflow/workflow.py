@@ -132,6 +132,12 @@ class Workflow:
         return tool_names(self.declared)
 
     @property
+    def step_paths(self) -> tuple[str, ...]:
+        """The paths of its steps, or tasks, in the order of the file, those within others too."""
+        steps = self._steps if self.tasks is None else self.tasks.tasks
+        return tuple([step.path for step in steps])
+
+    @property
     def warnings(self) -> tuple[Problem, ...]:
         """What is probably not meant."""
         return self.spec.warnings

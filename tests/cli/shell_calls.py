@@ -42,6 +42,11 @@ class Done(NamedTuple):
     def last(self) -> str:
         return self.err.splitlines()[-1]
 
+    @property
+    def why(self) -> str:
+        """The line before the last, if the last is a command."""
+        return self.err.splitlines()[-2]
+
 
 Call = Callable[..., Done]
 

@@ -7,6 +7,7 @@ import shlex
 import pytest
 from shell_calls import Call, Done, last_run, module, written
 
+from agentnb.cli.hints import in_a_shell
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.session.recovery import _made_again
 
@@ -24,8 +25,8 @@ workflow:
 
 
 def command_of(done: Done) -> list[str]:
-    """The command that the last line names."""
-    program, *argv = shlex.split(done.last.partition("Answer it: ")[2])
+    """The command that is alone on the last line."""
+    program, *argv = shlex.split(done.last)
     assert program == "agentnb"
     return argv
 
@@ -35,7 +36,7 @@ def test_the_last_line_is_a_command_that_answers_and_goes_on_to_the_end(cli: Cal
     tools = module(LOOK)
     done = cli("exec", written("asks.yaml", ASKS), "--tools", f"{tools}:look", "--budget", "1")
     for asked in ("Publish seen 2? (yes, no)", "When? (now, later)", "Who signs?", "And?"):
-        assert (done.code, done.out) == (4, "") and f"The run waits for you: {asked} Answer it: " in done.last
+        assert (done.code, done.out) == (4, "") and done.why == f"agentnb: The run waits for you: {asked} Answer it:"
         assert last_run().is_suspended
         done = cli(*command_of(done))
         assert "step look began" not in done.err  # it was told before
@@ -48,12 +49,12 @@ def test_the_last_line_is_a_command_that_answers_and_goes_on_to_the_end(cli: Cal
 def test_of_several_questions_one_is_named(cli: Call) -> None:
     both = "workflow:\n  - type: parallel\n    steps: [{id: a, type: human, ask: A?}, {id: b, type: human, ask: B?}]\n"
     done = cli("exec", written("both.yaml", both))
-    assert done.code == 4 and "(one of 2 questions)" in done.last and "--question" in done.last
+    assert done.code == 4 and "(one of 2 questions)" in done.why and "--question" in done.last
     run = last_run()
     refused = cli("answer", run.id, "x")
     assert refused.code == 2 and all(one.id in refused.err for one in run.waiting)
     done = cli(*command_of(done))
-    assert done.code == 4 and "(one of" not in done.last
+    assert done.code == 4 and "(one of" not in done.why
     assert cli(*command_of(done)).code == 0
 
 
@@ -63,9 +64,10 @@ def test_what_nested_workflows_ask_is_named_and_answered_like_any_other_question
     done = cli("exec", written("outer.yaml", f"workflow:\n  - {{type: parallel, steps: {steps}}}\n"))
     run = last_run()
     assert {one.id for one in run.waiting} == {"parallel_1/a/q1", "parallel_1/b/q1"}
-    assert done.code == 4 and f"Inner? Answer it: agentnb answer {run.id} TEXT --question {run.waiting[0].id}" in done.last
+    assert done.code == 4 and done.why.endswith("Inner? Answer it:")
+    assert done.last == f"agentnb answer {run.id} TEXT --question {run.waiting[0].id}"
     done = cli(*command_of(done))
-    assert done.code == 4 and "--question" not in done.last and "Inner?" in done.last
+    assert done.code == 4 and "--question" not in done.last and "Inner?" in done.why
     assert cli(*command_of(done)).code == 0
     assert {one.outcome for one in last_run().questions} == {"answered"}
 
@@ -106,3 +108,28 @@ def test_the_budget_that_it_was_given_holds_after_the_answer_too(cli: Call) -> N
         cli("exec", path, *given)
         made = _made_again(last_run(), tools=(), gates=(), model=None)
         assert isinstance(made, Orchestration) and made.budget == budget
+
+
+def test_what_a_list_and_a_shown_run_advise_can_be_typed_in_a_shell(cli: Call, subtests: pytest.Subtests) -> None:
+    both = "workflow:\n  - type: parallel\n    steps: [{id: a, type: human, ask: A?}, {id: b, type: human, ask: B?}]\n"
+    failing = "workflow: [{id: look, type: tool, name: look, args: {n: []}}]"
+    for text, last in {
+        ASKS: "Answer: agentnb answer {id} TEXT",
+        both: "Answer: agentnb answer {id} TEXT --question {question}",
+        failing: "Run it again: agentnb exec FILE",
+    }.items():
+        with subtests.test(last):
+            cli("exec", written("w.yaml", text), "--tools", f"{module(LOOK)}:look")
+            run = last_run()
+            shown = cli("show", run.id).out.splitlines()[-1]
+            assert shown.endswith(last.format(id=run.id[-8:], question=run.waiting[0].id if run.waiting else "")), shown
+            assert "%" not in cli("runs").out
+    for hint, words in {
+        "It stopped. Continue: %%agent --continue -t look --max-rounds 4": "It stopped.",
+        "It stopped. Then continue: %agent defaults session-budget=2, then %%agent --continue": "It stopped.",
+        "Answer it: %agent answer TEXT": "Answer it where it runs",
+        "Recover: %agent recover 1507efae80": "Recover: agentnb recover 1507efae80",
+        "Continue: %%workflow --rerun-from a --budget 2": "Run it again: agentnb exec FILE --budget 2",
+    }.items():
+        with subtests.test(hint):
+            assert in_a_shell(hint) == words

@@ -47,6 +47,7 @@ def test_the_result_goes_to_standard_output_and_the_step_context_follows_the_pro
             done = cli("exec", path, *argv)
             assert (done.code, done.out) == (0, f"{REPLIES['publisher']}\n")
             assert done.context == CONTEXT
+            assert f"run {last_run().id}" in done.progress[:2]
             started = [line for line in done.progress if line.endswith("began")]
             assert started == [f"step {name} began" for name in REPLIES]
             assert [line for line in done.progress if " completed in " in line] and "iteration" not in done.err

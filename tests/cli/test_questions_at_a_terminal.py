@@ -84,7 +84,7 @@ def test_ctrl_d_leaves_the_question_open_and_it_can_be_answered_later(cli: Call)
         assert terminal.ended() == (4, "")
     run = last_run()
     assert run.is_suspended and "Traceback" not in terminal.shown
-    assert f"Answer it: agentnb answer {run.id} approve" in terminal.shown.splitlines()[-1]
+    assert terminal.shown.splitlines()[-1].startswith(f"agentnb answer {run.id} approve --tools ")
     assert cli("answer", run.id, "approve", *given[2:4]).code == 0
 
 

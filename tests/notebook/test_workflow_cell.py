@@ -173,6 +173,17 @@ def test_what_a_cell_expects_may_be_about_its_steps(kernel: Any) -> None:
     broken = kernel.run(f'%%workflow -t fetch -o broken --expect "steps.table.attempts > 1"\n{table}')
     assert broken.status == "error" and "steps.table.attempts is 1" in broken.error
     assert kernel.value("broken.status") == "completed"
+    assert broken.error.endswith("See its steps: tables.steps(broken)") and "round" not in broken.error
+    kernel.run("calls.clear()")
+    for text, near in {
+        "steps.tabel.times == 1": "Did you mean table?",
+        'len(steps["zz/q"].outputs) > 0': "Available: table.",
+    }.items():
+        refused = kernel.run(f"%%workflow -t fetch -o refused --expect '{text}'\n{table}")
+        assert refused.status == "error" and f"{text}: the workflow has no step" in refused.error and near in refused.error
+    within = "workflow: [{id: each, type: map, over: [a], step: {type: tool, name: fetch, args: {station: a}}}]"
+    assert kernel.run(f"%%workflow -t fetch -o within --expect 'steps[\"each/1\"].times == 1'\n{within}").status == "ok"
+    assert kernel.value("calls, 'refused' in globals()") == "(['a'], False)"
 
 
 def test_a_list_of_runs_counts_the_steps_of_a_workflow(kernel: Any) -> None:
@@ -323,6 +334,7 @@ def test_a_wrong_option_and_an_empty_cell_are_refused_in_one_line(kernel: Any, s
         "%%workflow --approve writes\nworkflow: []": "must be one of auto, ask, never, read_only, got 'writes'",
         "%%workflow\n": "This cell has no workflow. Write it in YAML below the %%workflow line",
         "%%workflow --max-rounds 3\nworkflow: []": "Unrecognized arguments: --max-rounds 3",
+        "%%workflow\nworkflow:\n  - {id: a, type: human, ask: Well?}\n  - {id: b, type: nothing}": "line 4: ",
         "%%workflow -t nothing_here\nworkflow: []": "There is no tool 'nothing_here' in this notebook",
     }.items():
         with subtests.test(cell):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from agentnb.core.todos import Todo
 from agentnb.detect import presets
 from agentnb.errors import ExpectationFailed, ExpressionError, SettingsError
 from agentnb.models import ScriptedModel
-from agentnb.rerun.expect import Outcome, check_logged, expectations_extension, logged_outcomes, outcomes_of
+from agentnb.rerun.expect import Outcome, check_logged, check_steps, expectations_extension, logged_outcomes, outcomes_of
 from agentnb.rerun.run_values import NAMES, RunValues, after_each_round, at_the_end
 
 ANSWER = "There are three hundred and forty-four penguins in the table, of three species."
@@ -236,7 +237,23 @@ def test_steps_of_a_workflow_are_read_by_their_ids() -> None:
         built.add(w.StepStarted, step="qa", step_kind="agent")
         built.add(w.StepFinished, step="qa", status="failed", attempts=3, error="no")
     expect(built.run, 'steps.qa.attempts == 3 && steps["qa"].status == "failed" && len(steps) == 1')
-    assert outcome(built.run, "steps.qa.attempts <= 2").found == "steps.qa.attempts is 3"
+    assert outcome(built.run, "steps.qa.attempts <= 2").sentence == "steps.qa.attempts <= 2: steps.qa.attempts is 3"
+    with pytest.raises(ExpectationFailed, match=r"See its steps: tables\.steps"):
+        expect(built.run, "steps.qa.attempts <= 2")
+
+
+def test_the_steps_of_an_expectation_are_known_before_a_run(subtests: pytest.Subtests) -> None:
+    for text, unknown in {
+        "loops == 0 && len(steps) > 1": "",
+        "steps.check.times <= 1 && steps['both/left'].output.steps.nobody == 'x'": "",
+        "steps.each.items > 0 || steps['each/2'].status == 'failed'": "",
+        "steps[text].times > 0": "",
+        "len(steps.chek.output) > 1": "chek",
+        "loops == 0 && steps['left'].times > 0": "left",
+    }.items():
+        with subtests.test(text):
+            with pytest.raises(ExpressionError, match=f"no step {unknown}") if unknown else nullcontext():
+                check_steps([text], ["check", "both", "both/left", "each"])
 
 
 def test_the_walk_sees_what_a_fold_of_each_prefix_would() -> None:

@@ -394,6 +394,8 @@ def test_settings_that_make_no_sense_are_refused_when_the_function_is_marked(sub
         ({"timeout": -1}, "timeout=-1"),
         ({"timeout": float("nan")}, "timeout=nan"),
         ({"name": "two words"}, "'two words' cannot be the name"),
+        ({"read_only": True}, r'@tool has no setting read_only. @tool takes name, effects, .*@tool\(effects=\["read"\]\)'),
+        ({"effect": ["read"]}, "Did you mean effects"),
     ]
     for settings, words in cases:
         with subtests.test(settings=settings):

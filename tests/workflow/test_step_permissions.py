@@ -14,6 +14,7 @@ from workflow_examples import played
 
 from agentnb import Agent, Run, Store, ToolCall, Workflow, recover, tool
 from agentnb.core.questions import choices
+from agentnb.display.states import next_step
 from agentnb.errors import WorkflowError
 from agentnb.models import ScriptedModel
 from agentnb.tools.tool import ToolContext
@@ -78,6 +79,17 @@ def test_a_tool_step_is_held_up_as_the_mode_says(subtests: pytest.Subtests) -> N
             assert (tools.done, len(run.questions)) == (done, asked)
             assert (run.status == "failed") == bool(why) and why in error_of(run)
             assert run.settings.get("approve", "auto") == mode
+
+
+def test_a_step_that_may_only_read_is_told_how_its_tool_says_that_it_does_and_not_to_continue_in_vain() -> None:
+    for declared, hint in {False: 'say so: @tool(effects=["read"]). To be asked', True: "To be asked"}.items():
+        tools = Tools()
+        if declared:
+            tools.tools[1] = tool(effects=["write"])(tools.tools[1])
+        run = played(tools.workflow(), "", {}, approve="read_only")
+        assert run.error is not None and hint in run.error.hint and "--approve ask" in run.error.hint
+        assert ("effects=" in run.error.hint) != declared
+        assert next_step(run) is None
 
 
 def test_the_stricter_of_a_task_file_and_the_mode_holds(subtests: pytest.Subtests) -> None:

@@ -20,6 +20,8 @@ DECLINE = "--decline"
 MODEL_OPTIONS = ("-m", "--model")
 MAX_OF_A_QUESTION = 200
 """Characters of a question that are repeated in a message."""
+MAX_OF_RUNS = 5
+"""Waiting runs that a message names; further ones are counted."""
 
 
 def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
@@ -37,6 +39,7 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
     if not left and (left := session.only_suspended()):
         text = rest  # it names no run: all of it belongs to the answer
     if not left:
+        _check_not_several(session)
         live = session.waiting_for_answer()
         print(_answered(live, live.run.waiting[0], rest))
         return None
@@ -69,6 +72,16 @@ def _left_waiting(session: Session, part_of_id: str) -> str:
     if len(found) > 1:
         raise SettingsError(f"{len(found)} waiting runs match {part_of_id!r}: {', '.join(found)}", "Name one by its whole id")
     return found[0] if found else ""
+
+
+def _check_not_several(session: Session) -> None:
+    """Raise `SettingsError`, with what each run asks, if several runs are suspended and no live run waits."""
+    left = [] if any(live.run.waiting for live in session.running()) else [*session.suspended()]
+    if len(left) > 1:
+        runs = map(session.store.load, left[:MAX_OF_RUNS])
+        asked = "; ".join(": ".join([run.id, *map(_shown, run.waiting[:1])]) for run in runs)
+        more = f"; and {len(left) - MAX_OF_RUNS:,} more" if len(left) > MAX_OF_RUNS else ""
+        raise SettingsError(f"{len(left):,} runs wait for an answer. {asked}{more}", f"Say which: %agent answer {left[0]} TEXT")
 
 
 def _model_and_text(text: str) -> tuple[str, str]:

@@ -68,12 +68,13 @@ def recover_run(session: Session, shell: InteractiveShell, rest: str) -> Answer 
 def resume_with(
     session: Session, shell: InteractiveShell, run_id: str, answers: Mapping[str, Any], model: str = ""
 ) -> Answer | None:
-    """Resume the suspended run with answers to its questions, by their ids, and wait for its end.
+    """Resume the suspended run with answers to its questions, by their ids, into the variable of its cell; wait for its end.
 
     ``model``: instead of its own, which may have been an object in Python.
     """
     options = parsed(_options, run_id, {}, see=USAGE)
     options.model = model
+    options.out = cell_runs(shell, session).variable_of(run_id)
     return _resumed(session, shell, options, answers)
 
 

@@ -112,6 +112,13 @@ def may_only_read(tool: Tool) -> bool:
     return effects is not None and set(effects) <= {"read"}
 
 
+def hint_of_denial(tool: Tool) -> str:
+    """Return what a person can do about a tool that this mode denies: declare what it does, or be asked."""
+    asks = f'--approve {ASK}, approve="{ASK}"'
+    declare = 'If it only reads, say so: @tool(effects=["read"]). '
+    return f"{declare if _effects(tool) is None else ''}To be asked about it instead: {asks}"
+
+
 def shown(arguments: Any) -> str:
     """Return the arguments of a call as a question shows them."""
     try:

@@ -75,6 +75,26 @@ def test_the_only_suspended_run_needs_no_id_unless_a_live_run_waits(kernel: Any)
     kernel.run("wrote.clear()")
 
 
+def test_the_run_goes_into_the_variable_of_its_cell_and_of_several_one_is_named(kernel: Any) -> None:
+    kernel.run(f"{CELL} -o first\n{PLAN}")
+    kernel.run("%%workflow -o second\nworkflow: [{id: ready, type: human, ask: 'Ready?', confirm: true}]")
+    kernel.run("run, first_id, second_id = 'another', first.id, second.id")
+    first, second = str(kernel.value("first_id")), str(kernel.value("second_id"))
+    refused = kernel.run("%agent answer approve")
+    assert refused.status == "error"
+    assert f"2 runs wait for an answer. {second}: Ready?; {first}: May write run? Say which: " in refused.error, refused.error
+    assert refused.error.endswith(f"%agent answer {second} TEXT")
+    for line in (f"%agent answer {first[-8:]} approve", f"%agent answer {second[-8:]} yes"):
+        assert kernel.run(line).status == "ok"
+    assert kernel.value("run, first.status, second.status, wrote") == "('another', 'completed', 'completed', ['a'])"
+    kernel.run(f"wrote.clear()\n%agent load {first}")
+    third = suspended(kernel)
+    kernel.run("run = 'another'")
+    assert kernel.run(f"%agent answer {third} approve").status == "ok"
+    assert kernel.value("run.id") == third
+    kernel.run("wrote.clear()")
+
+
 UNSUSPENDED = """
 log = Path(f'.agentnb/runs/{run.id}.jsonl')
 lines = log.read_bytes().splitlines(keepends=True)
