@@ -143,8 +143,8 @@ class WorkflowMagics(Magics):
     def _orchestration(self, workflow: Workflow, options: Namespace) -> tuple[Orchestration, str]:
         name, note = unquoted(options.model), ""
         if not name:
-            chosen, note = choose_model_of_workflow(workflow, self.session.defaults["model"])
-            name = chosen or ""
+            default, note = choose_model_of_workflow(workflow, self.session.defaults["model"])
+            name = default or ""
         chosen = chosen_extensions(options)
         extensions = [one.as_logged for one in chosen]
         expected = [text for one in chosen if one.name == EXPECT for text in one.settings["texts"]]
