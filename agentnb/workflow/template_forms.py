@@ -17,7 +17,7 @@ _OF_WORKFLOWS = re.compile(r"\{\{[^{}\n]+\}\}")
 
 
 def warn_in_workflow(node: ScalarNode, where: str, problems: Problems) -> None:
-    """Warn of ``${...}`` in a text of a workflow, outside of its templates. Raises `ExpressionError` if these cannot be read."""
+    """Warn of ``${...}`` in a text of a workflow, outside of its templates. Raises `ExpressionError` if one cannot be read."""
     if "${" in node.text:
         outside = (piece for piece in pieces(node.text) if isinstance(piece, str))
         found = next((match for piece in outside if (match := _OF_TASK_FILES.search(piece))), None)
