@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from drawn_workflows import BRANCH, finished, started, workflow_run
 
+from agentnb import Workflow
 from agentnb.workflow.logged import step_to_rerun
 
 LOADED = [started("load", "tool"), finished("load")]
@@ -23,3 +24,8 @@ def test_a_run_begins_again_at_the_first_step_that_did_not_end_well(subtests: py
     ]:
         with subtests.test(name):
             assert step_to_rerun(workflow_run(BRANCH, facts, "cancelled")) == expected
+
+
+def test_a_run_from_when_inputs_were_not_checked_can_still_be_read() -> None:
+    text = "workflow: [{type: tool, name: f, args: {a: '{{ $inputs.undeclared }}'}}]\n"
+    assert Workflow.of_run(workflow_run(text, [], "failed")).tool_names == ("f",)
