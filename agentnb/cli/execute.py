@@ -22,6 +22,7 @@ from agentnb.runtime.run_options import RunOptions
 from agentnb.session.places import default_store
 from agentnb.workflow.files import file_text, path_of
 from agentnb.workflow.given_inputs import read_inputs
+from agentnb.workflow.keys import check_keys
 from agentnb.workflow.workflow import Workflow
 
 
@@ -36,6 +37,7 @@ def execute(given: Namespace) -> Outcome:
     for warning in workflow.warnings:
         tell(in_a_shell(str(warning)))
     settings["model"] = chosen_model(workflow, given.model)
+    check_keys(workflow.spec, settings["model"])
     store, note = default_store()
     if note:
         complain(note)

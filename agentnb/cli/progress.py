@@ -44,8 +44,11 @@ class Progress:
                 if item.seq >= self._after:
                     self._line(event_line(item))
         elif isinstance(item, Warned | RunStarted) and item.seq >= self._after:
-            with self._lock:  # with its id a run can be resumed after a kill
-                self._line(f"run {item.run_id}" if isinstance(item, RunStarted) else f"warning: {clean(item.message)}")
+            with self._lock:
+                if isinstance(item, RunStarted):
+                    self._line(f"run {item.run_id}")  # by its id it is resumed after a kill
+                else:
+                    self._line(f"warning: {clean(item.message)}")
 
     def nested(self, beginning: Beginning) -> Watcher:
         """Return the watcher of a run that is nested in this one: its tool calls are shown."""

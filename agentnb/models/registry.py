@@ -119,6 +119,13 @@ def check_model(model: object) -> None:
         raise UnknownModel(f"{model!r} is not a model", hint)
 
 
+def check_key(model: str) -> None:
+    """Raise `MissingKey` if the model of this name needs a key that is not set."""
+    provider, name, given = _taken_apart(model)
+    if provider in REMOTE:
+        endpoint_of(REMOTE[provider], _options(provider, name, given))
+
+
 def can_be_made(model: str) -> bool:
     """Return whether a model can be made from this name alone."""
     try:

@@ -143,11 +143,10 @@ class WorkflowMagics(Magics):
     def _orchestration(self, workflow: Workflow, options: Namespace) -> tuple[Orchestration, str]:
         name, note = unquoted(options.model), ""
         if not name:
-            default, note = choose_model_of_workflow(workflow, self.session.defaults["model"])
-            name = default or ""
-        chosen = chosen_extensions(options)
-        extensions = [one.as_logged for one in chosen]
-        expected = [text for one in chosen if one.name == EXPECT for text in one.settings["texts"]]
+            chosen, note = choose_model_of_workflow(workflow, self.session.defaults["model"])
+            name = chosen or ""
+        extensions = chosen_extensions(options)
+        expected = [text for one in extensions if one.name == EXPECT for text in one.settings["texts"]]
         check_steps(expected, workflow.step_paths)
         gates = find_gates(words_of([options.gate]), self.shell.user_ns)
         limits, of_agents = self.session.workflow_settings()
@@ -155,7 +154,7 @@ class WorkflowMagics(Magics):
         found: dict[str, Any] = {
             "model": find_model(name, self.shell.user_ns) if name else None,
             "agent_settings": {**of_agents, **({"gates": gates} if gates else {})},
-            "settings": {"extensions": extensions} if extensions else None,
+            "settings": {"extensions": [one.as_logged for one in extensions]} if extensions else None,
             "inputs": options.inputs,
             **limits,
             **({"budget": options.budget} if hasattr(options, "budget") else {}),

@@ -227,6 +227,36 @@ def test_what_cannot_run_is_told_with_exit_code_2_and_nothing_ran(cli: Call, sub
     assert not RUNS.exists()
 
 
+def test_a_key_that_is_certainly_needed_is_missed_before_anything_runs(cli: Call, subtests: pytest.Subtests) -> None:
+    given = ("--tools", f"{module(LOOK)}:look")
+    agents = "agents:\n  a: {model: 'anthropic:claude-sonnet-5'}\n  b: {replies: [yes]}\nworkflow:\n"
+    look, a = "  - {id: look, type: tool, name: look, args: {n: 1}}\n", "{type: agent, name: a}"
+    for steps, path in {
+        f"{look}  - {a}\n": "a",
+        f"{look}  - {{id: both, type: parallel, steps: [{{type: agent, name: b}}, {a}]}}\n": "both/a",
+    }.items():
+        with subtests.test(steps):
+            done = cli("exec", written("w.yaml", agents + steps), *given)
+            told = f"agentnb: Agent a of step {path}: No key for anthropic: ANTHROPIC_API_KEY is not set. Enter it: export "
+            assert (done.code, done.err) == (2, f"{told}ANTHROPIC_API_KEY=...\n")
+    assert not RUNS.exists()
+    branch = f"  - {{type: condition, condition: '{{{{ 1 > 2 }}}}', true: {a}}}\n"
+    last = "{type: tool, name: look, args: {n: 2}, end: true}"
+    for steps in (
+        f"{branch}{look}",
+        f"  - {{id: m, type: map, over: [], step: {a}}}\n{look}",
+        "  - {type: agent, name: a, on_error: {continue: null}}\n" + look,
+        f"{look}  - {{type: condition, condition: '{{{{ 1 < 2 }}}}', true: {{goto: end}}}}\n  - {a}\n",
+        f"  - {{type: condition, condition: '{{{{ 1 < 2 }}}}', true: {last}}}\n  - {a}\n",
+        "  - {type: tool, name: look, args: {n: []}, on_error: {goto: look}}\n  - " + a + f"\n{look}",
+    ):
+        with subtests.test(steps):
+            done = cli("exec", written("w.yaml", agents + steps), *given)
+            assert (done.code, "No key" in done.last) == (0, False), done.err
+    done = cli("exec", written("w.yaml", f"{agents}  - {{type: human, ask: Well?}}\n  - {a}\n"))
+    assert done.code == 4, done.err
+
+
 def test_problems_of_the_file_are_told_each_with_its_line_and_warnings_before_it_runs(cli: Call) -> None:
     done = cli("exec", written("two.yaml", TWO))
     assert done.code == 2 and lines_of(done, "two.yaml") == [2, 3] and "Give it: --tools MODULE:NAME" in done.err

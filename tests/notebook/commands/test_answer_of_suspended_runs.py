@@ -87,11 +87,11 @@ def test_the_run_goes_into_the_variable_of_its_cell_and_of_several_one_is_named(
     for line in (f"%agent answer {first[-8:]} approve", f"%agent answer {second[-8:]} yes"):
         assert kernel.run(line).status == "ok"
     assert kernel.value("run, first.status, second.status, wrote") == "('another', 'completed', 'completed', ['a'])"
-    kernel.run(f"wrote.clear()\n%agent load {first}")
-    third = suspended(kernel)
-    kernel.run("run = 'another'")
-    assert kernel.run(f"%agent answer {third} approve").status == "ok"
-    assert kernel.value("run.id") == third
+    kernel.run("wrote.clear()")
+    kernel.run(f"{CELL} -o third\n{PLAN}")
+    kernel.run("third_id, third = third.id, 'something else'")
+    assert kernel.run("%agent answer approve").status == "ok"
+    assert kernel.value("run.id == third_id, third, wrote") == "(True, 'something else', ['a'])"
     kernel.run("wrote.clear()")
 
 
