@@ -43,6 +43,13 @@ STATE = f"""() => {{
     return JSON.stringify({{address: location.href, shown, status, outputs, nodes}}, null, 1);
 }}"""
 """What a person would report of a page that does not show what it should."""
+ANSWERED = """async kernel => {
+    for (let answered = false; !answered;) {
+        const asked = kernel.requestKernelInfo().then(() => true);
+        answered = await Promise.race([asked, new Promise(resolve => setTimeout(() => resolve(false), 3000))]);
+    }
+}"""
+"""Ask the kernel until it answers: one that has just begun says that it is idle, and may lose the first thing it is sent."""
 LOOK_FOR_KERNELS = """async () => {
     await window.jupyterapp.serviceManager.sessions.refreshRunning();
     await window.jupyterapp.serviceManager.kernels.refreshRunning();
@@ -104,6 +111,7 @@ class Lab:
         self._wait_for_cells()
         if wait:
             self.wait_idle()
+            self.page.evaluate(ANSWERED, self.page.evaluate_handle(f"() => {KERNEL}"))
 
     def stored(self, notebook: str) -> dict[str, Any]:
         """The notebook as it stands in its file."""
