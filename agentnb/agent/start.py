@@ -168,7 +168,8 @@ class PendingRun:
         bundle = agent.bundle
         if launch.budget.may_run_out():
             bundle = bundle.also_asking(WithinBudget(launch.budget))
-        if (gate := launch.approval_mode.gate(toolbox.get, launch.runs_around)) is not None:
+        mode = launch.approval_mode
+        if not mode.needs_nothing and (gate := mode.gate(toolbox.get, launch.runs_around)) is not None:
             bundle = bundle.also_gated(gate)
         suspension = {"suspends": options.suspend and self._is_kept, "can_suspend": self._is_kept}
         dispatch = Dispatch(

@@ -114,7 +114,7 @@ class Budget:
         """Return the first limit that is reached: this one or an outer one; None while all have money left."""
         if self.limit is not None and self.spent >= self.limit:
             return self
-        return self._of_outer(lambda outer: outer.exhausted(), None)
+        return None if self._within is None else self._of_outer(lambda outer: outer.exhausted(), None)
 
     def has_limit(self) -> bool:
         """Return whether this budget or an outer one has a limit now."""

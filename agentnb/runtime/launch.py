@@ -62,7 +62,7 @@ def resumed(run: Run, mode: ApprovalMode) -> RunRecovered:
 class Launch:
     """A run about to start, or to be resumed: its options, log, inbox and budget."""
 
-    __slots__ = ("approval_mode", "budget", "inbox", "log", "name", "open_log", "options", "recovered", "runs_around")
+    __slots__ = ("_around", "approval_mode", "budget", "inbox", "log", "name", "open_log", "options", "recovered")
 
     def __init__(
         self,
@@ -79,9 +79,7 @@ class Launch:
         self.name = name
         self.options = completed(options, is_resumed=recovered is not None)
         self.recovered = recovered
-        around = current_call.get()
-        self.runs_around = () if around is None else around.elicitation.runs
-        """The runs that await this one, from the innermost: what the person allowed there for the whole run holds here too."""
+        around = self._around = current_call.get()
         self.approval_mode = _approval_mode(self.options, recovered)
         if around is not None:
             self.approval_mode = self.approval_mode.within(around.elicitation.approval_mode)
@@ -94,6 +92,11 @@ class Launch:
             self.open_log = self.log.open
         self.inbox = Inbox()
         self.budget = _budget_of(budget, self.options, self.log, recovered)
+
+    @property
+    def runs_around(self) -> tuple[Run, ...]:
+        """The runs that await this one, from the innermost: what the person allowed there for the whole run holds here too."""
+        return () if self._around is None else self._around.elicitation.runs
 
     def check_left(self) -> None:
         """Raise `SettingsError` if nothing is left to spend; a recovered run ends at its own limit by itself."""

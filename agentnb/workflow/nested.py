@@ -27,7 +27,8 @@ class NestedRuns:
             options = resumed_with(elicitation, self._engine.log, before)
         with self.asker(attempt):
             run = await self._engine.nested_run(attempt.run_id, what, prompt, options, is_new=attempt.is_new)
-        share_questions(elicitation, self._engine.log, run, attempt.place.path)
+        if run.is_suspended or self._engine.log.run.waiting:
+            share_questions(elicitation, self._engine.log, run, attempt.place.path)
         if run.is_suspended:
             raise Suspended("nobody_here")
         return run

@@ -38,8 +38,6 @@ def share_questions(elicitation: Elicitation, log: EventLog, run: Run, path: str
     ``path``: that of the step that awaits it. The ids are the same in both logs.
     """
     own = [question for question in log.run.waiting if question.call_id == path]
-    if not own and not run.is_suspended:
-        return
     asked = {one.question.id: one for one in run.questions}
     for question in own:
         if question.id in asked and asked[question.id].outcome != "open":
