@@ -279,6 +279,12 @@ def continue_command(run: Run) -> str:
     return clean(f"%%agent --continue -t {names if len(names) <= MAX_OF_TOOLS else 'TOOLS'}") if names else "%%agent --continue"
 
 
+def continue_hint(run: Run) -> str:
+    """Return how a run that was stopped is continued, or begun again if it cannot be."""
+    command = continue_command(run)
+    return f"Continue with {command}" if command else "To begin it again, run its cell again"
+
+
 def _open_again(run: Run) -> str:
     """Return the command that opens the blocked todo again: a todo stays blocked when the run is continued."""
     blocked = [todo.id for todo in run.todos if todo.status == "blocked"]

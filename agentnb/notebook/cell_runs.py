@@ -13,7 +13,7 @@ from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.display.finished import answer_html
 from agentnb.display.labels import clean, first_line
-from agentnb.display.states import continue_command
+from agentnb.display.states import continue_command, continue_hint
 from agentnb.display.style import kept
 from agentnb.errors import AgentnbError, RunFailed, RunLimited
 from agentnb.notebook import call_streams
@@ -182,9 +182,7 @@ def _told_of(interrupt: RunInterrupted, run: Run) -> RunInterrupted:
     """Return the interrupt, which says how a workflow is continued; what it says of an agent's run it says by itself."""
     if not (interrupt.closed and works_in_steps(run)):
         return interrupt
-    command = continue_command(run)
-    again = f"Continue with {command}" if command else "To begin it again, run its cell again"
-    return in_one_line(interrupt, f"KeyboardInterrupt: the run was stopped and its log closed. {again}")
+    return in_one_line(interrupt, f"KeyboardInterrupt: the run was stopped and its log closed. {continue_hint(run)}")
 
 
 def _what_next(out: str, run: Run) -> str:

@@ -161,7 +161,7 @@ class StepOrchestrator:
         if isinstance(store, ReopeningStore):
             ids = [one.nested for one in self.log.run.events if isinstance(one, w.StepStarted) and one.nested]
             found = [store.load(run_id) for run_id in dict.fromkeys(ids) if store.has(run_id)]
-            own = [run for run in found if run.parent_id == self.log.id]  # not those of a run that this one goes on with
+            own = [run for run in found if run.parent_id == self.log.id]  # not those of a run that this one continues
             spent = sum(run.spent + run.counters.spent_inside for run in own)
             missing = round(spent - self.log.run.counters.spent_inside, 9)
             if missing > 0:

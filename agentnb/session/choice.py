@@ -9,7 +9,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, UnknownModel
 from agentnb.models.registry import DEFAULT, can_be_made, check_model
 from agentnb.workflow.spec import WorkflowStep
-from agentnb.workflow.step_tree import StepTree
+from agentnb.workflow.step_tree import walk_all
 from agentnb.workflow.workflow import Workflow
 
 NOTE = (
@@ -53,7 +53,7 @@ def choose_model_of_workflow(workflow: Workflow, default: str | None) -> tuple[s
     """Return the model of agents that name none, chosen as for a cell, and a line for the person; None if none is needed."""
     if any(one.model is None and not one.replies for one in workflow.spec.agents.values()):
         return choose_model(default)
-    if workflow.tasks is not None or any(isinstance(one.step, WorkflowStep) for one in StepTree(workflow.spec.steps).all):
+    if workflow.tasks is not None or any(isinstance(step, WorkflowStep) for step in walk_all(workflow.spec.steps)):
         with suppress(SettingsError):  # perhaps its actions, or the agents of the other file, need none
             return choose_model(default)[0], ""
     return None, ""

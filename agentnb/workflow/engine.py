@@ -135,7 +135,7 @@ class WorkflowEngine(StepOrchestrator):
     # The way through the steps
 
     def _take_over(self) -> None:
-        """Log what steps of another run gave, so that this one goes on with it."""
+        """Log what steps of another run gave, so that this one continues with it."""
         for event in self._earlier:
             if (again := self._recorded.take(type(event), event.step)) is None:
                 fields = {name: getattr(event, name) for name in event.__struct_fields__ if name not in _HEAD}

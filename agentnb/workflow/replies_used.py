@@ -16,7 +16,7 @@ def replies_used(log: EventLog, script_of: Callable[[str, str], str]) -> Counter
     """Return for each script how many of its replies the agents of the run have used.
 
     ``script_of``: returns the script for the path of a step and the name of its agent. A reply that came when the process died,
-    and was not logged, has not been used. Those of a run that this one goes on with do not count.
+    and was not logged, has not been used. Those of a run that this one continues do not count.
     """
     used: Counter[str] = Counter()
     store = log.store

@@ -39,7 +39,7 @@ def earlier_events(declared: Declared, first: str | None, of: Run | None) -> tup
 
 
 def with_mode_of(of: Run | None, options: RunOptions) -> RunOptions:
-    """Return the options of a run that goes on with the outputs of another: they name a mode, or that of the other holds."""
+    """Return the options of a run that begins with the outputs of another: they name a mode, or that of the other holds."""
     if of is None or options.approval_mode is not None:
         return options
     return replace(options, approval_mode=of.settings.get(SETTING))

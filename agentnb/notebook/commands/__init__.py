@@ -12,7 +12,7 @@ from agentnb import settings
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.labels import clean
-from agentnb.display.states import continue_command
+from agentnb.display.states import continue_hint
 from agentnb.errors import SettingsError, near
 from agentnb.notebook.commands.answer import answer_command
 from agentnb.notebook.commands.guidance import find_guidance, set_lines, set_text
@@ -61,9 +61,11 @@ def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
     live = _running(session, rest)
     told = len(live.run.warnings)
     ended = session.stop(live, PATIENCE)
-    command = continue_command(live.run)
-    again = f"Continue with {command}" if command else "To begin it again, run its cell again"
-    print(f"Run {live.run_id} is stopped. {again}" if ended else f"Stopping run {live.run_id}. See %agent status")
+    print(
+        f"Run {live.run_id} is stopped. {continue_hint(live.run)}"
+        if ended
+        else f"Stopping run {live.run_id}. See %agent status"
+    )
     for note in live.run.warnings[told:]:  # a tool that could not be stopped at once
         print(clean(note))
 

@@ -113,7 +113,11 @@ def on_virtual_time(make: Callable[[], Any]) -> Any:
 
 def played(text: str | Path, inputs: Mapping[str, Any] | None = None, store: Store | None = None, **settings: Any) -> Run:
     """The run of a task file, also if it failed."""
-    workflow = Workflow.from_yaml(text, inputs=tuple(inputs or ()))
+    return run_of(Workflow.from_yaml(text, inputs=tuple(inputs or ())), inputs, store, **settings)
+
+
+def run_of(workflow: Workflow, inputs: Mapping[str, Any] | None, store: Store | None, **settings: Any) -> Run:
+    """The run of a workflow, also if it failed."""
 
     async def run() -> Run:
         try:

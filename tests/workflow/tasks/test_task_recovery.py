@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from task_examples import HERE, ScriptedPlanner, ScriptedTools, on_virtual_time, script
+from task_examples import HERE, ScriptedPlanner, ScriptedTools, on_virtual_time, run_of, script
 
 from agentnb import Run, Store, Workflow
 from agentnb.core.work_events import BranchTaken, StepFinished, StepSkipped
-from agentnb.errors import WorkflowError
 from agentnb.runtime.run_options import RunOptions
 
 BACKGROUND = """
@@ -65,17 +64,6 @@ def decisions(run: Run) -> list[Any]:
         elif isinstance(event, BranchTaken):
             told.append((event.step, event.to, event.count))
     return sorted(told, key=repr)
-
-
-def run_of(workflow: Workflow, inputs: Mapping[str, Any], store: Store, **settings: Any) -> Run:
-    async def run() -> Run:
-        try:
-            return await workflow.run(inputs=inputs, store=store, show=False, **settings)
-        except WorkflowError as error:
-            assert isinstance(error.run, Run)
-            return error.run
-
-    return on_virtual_time(run)
 
 
 def resumed(workflow: Workflow, inputs: Mapping[str, Any], store: Store, run_id: str, **settings: Any) -> Run:
