@@ -17,7 +17,7 @@ from agentnb.workflow.step_ids import named_steps
 from agentnb.workflow.step_reader import StepReader
 from agentnb.workflow.tasks.reading import CheckActions, is_task_file, read_tasks_with_problems
 from agentnb.workflow.templates import has_templates
-from agentnb.workflow.yaml_source import ListNode, MappingNode, Node, kind_of, read_yaml
+from agentnb.workflow.yaml_source import ListNode, MappingNode, Node, kind_of, read_mapping
 
 SETTINGS = ("inputs", "output", "limits", "max_loop_iterations")
 """What a file says of its workflow, beside ``workflow:`` or beside the ``steps:`` in it."""
@@ -75,11 +75,8 @@ def read_with_problems(
     ``files``: reads the files that it runs; by default they are not looked at.
     """
     empty = WorkflowSpec(steps=(), source=problems.source, text=text)
-    node = read_yaml(text, problems)
+    node = read_mapping(text, problems, "A workflow file", _EXAMPLE)
     if node is None:
-        return empty
-    if not isinstance(node, MappingNode):
-        problems.add(node.line, f"A workflow file must be a mapping, not {kind_of(node)}", _EXAMPLE)
         return empty
     file = Fields(node, "workflow file", problems)
     file.refuse_unknown(OF_FILES)

@@ -128,6 +128,15 @@ def texts_in(node: Node) -> Iterator[ScalarNode]:
             yield from texts_in(item)
 
 
+def read_mapping(text: str, problems: Problems, what: str, hint: str) -> MappingNode | None:
+    """Return the mapping that a text is; None, with the problem noted, if it is none. ``what``: the file, for the message."""
+    node = read_yaml(text, problems)
+    if node is None or isinstance(node, MappingNode):
+        return node
+    problems.add(node.line, f"{what} must be a mapping, not {kind_of(node)}", hint)
+    return None
+
+
 def kind_of(node: Node) -> str:
     """Return what the node is, for a message."""
     if isinstance(node, MappingNode):

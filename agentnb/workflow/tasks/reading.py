@@ -15,7 +15,7 @@ from agentnb.workflow.tasks.checks import check_file
 from agentnb.workflow.tasks.expression_places import ExpressionPlaces
 from agentnb.workflow.tasks.spec import ApprovalMode, ApprovalRules, TaskFile, TaskStep, tool_name
 from agentnb.workflow.tasks.task_reader import TASK_KEYS, TaskReader
-from agentnb.workflow.yaml_source import MappingNode, ScalarNode, kind_of, plain, read_yaml
+from agentnb.workflow.yaml_source import MappingNode, ScalarNode, kind_of, plain, read_mapping, read_yaml
 
 OF_FILES = ("init", "vars", "stage", "pipeline", "max_loop_iterations", "limits", "approval")
 """The keys of a file."""
@@ -64,11 +64,8 @@ def read_tasks_with_problems(
 ) -> TaskFile:
     """Return what can be read of a task file, and note in ``problems`` what is wrong; see `read_task_file`."""
     empty = TaskFile(source=problems.source, text=text)
-    node = read_yaml(text, problems)
+    node = read_mapping(text, problems, "A task file", _EXAMPLE)
     if node is None:
-        return empty
-    if not isinstance(node, MappingNode):
-        problems.add(node.line, f"A task file must be a mapping, not {kind_of(node)}", _EXAMPLE)
         return empty
     file = Fields(node, "task file", problems)
     file.refuse_unknown(OF_FILES, {"output": "The text of the run is the variable answer: set it in a post"})
