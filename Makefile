@@ -10,6 +10,7 @@ WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 NOTEBOOKS := $(filter-out %.executed.ipynb,$(sort $(wildcard notebooks/0*.ipynb)))
 QUICKSTART := notebooks/01_quickstart.ipynb
 EXECUTED := notebooks/01_quickstart.executed.ipynb
+FUZZED := traces:6000 logs:2000 workflows:2000
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint requirements.lock
 
 # Options for JupyterLab, such as: make lab LAB=--no-browser. It will not run as root unless told so.
@@ -68,10 +69,11 @@ test nightly: export PYTHONDONTWRITEBYTECODE :=
 test: check
 	@$(BIN)/python -m pytest --browser $(WORKERS)
 
-# First whether every slow test says why; then more examples of every property than in each test run, and new ones, on every
+# First whether every slow test says why; then 10,000 damaged and hostile files; then more examples of every property than in each test run, and new ones, on every
 # Python of the range that this machine has, each in an environment of its own.
 nightly: check
 	@$(BIN)/python -m pytest -q --browser $(WORKERS) --slow-say-why
+	@for fuzzed in $(FUZZED); do $(BIN)/python tests/fuzz/driver.py $${fuzzed%:*} --files $${fuzzed#*:} || exit 1; done
 	@AGENTNB_CONVERSATIONS=5000 $(BIN)/python -m pytest -q tests/agent/test_conversations_never_break.py
 	@for version in 3.11 3.12 3.13 3.14; do sh .ci/one-python $$version || exit 1; done
 

@@ -6,6 +6,7 @@
     │   ├── UnknownTool           no tool of that name
     │   ├── InvalidTool           a function that cannot be offered to a model
     │   ├── MissingKey            the provider needs a key that is not set
+    │   ├── UrlNotAllowed         a file or log chooses where calls and keys go; ``.destinations`` are not allowed yet
     │   ├── InterpolationError    ``{{ name }}`` in a cell names nothing
     │   ├── ExpressionError       an expression, such as ``${ name }``, cannot be read or has no value
     │   ├── WorkflowProblems      a workflow cannot run as it is written; ``.problems`` are all that was found
@@ -37,10 +38,12 @@ A tool's errors are not exceptions: they are tool results that the model reads. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class AnyRun(Protocol):
@@ -61,7 +64,11 @@ class AgentnbError(Exception):
     ``what`` says what is wrong and where; ``hint`` is what to type next. ``run`` is the run it happened in, if any.
     """
 
+    redact: ClassVar[Callable[[T], T]] = staticmethod(lambda texts: texts)
+    """Masks the known keys in the texts of every new error; set by `core.redaction`, which is above this module."""
+
     def __init__(self, what: str, hint: str = "", *, run: AnyRun | None = None) -> None:
+        what, hint = AgentnbError.redact((what, hint))
         super().__init__(what, hint)
         self.what = what
         self.hint = hint
@@ -92,6 +99,18 @@ class InvalidTool(SettingsError):
 
 class MissingKey(SettingsError):
     """The provider needs a key that is not set."""
+
+
+class UrlNotAllowed(SettingsError):
+    """A file, log or trace chooses where calls and keys go, and the person has not allowed it.
+
+    ``destinations`` holds each `agentnb.models.destination.Destination` that is missing.
+    """
+
+    destinations: tuple[Any, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (*super().__reduce__(), {"destinations": self.destinations})
 
 
 class InterpolationError(SettingsError):

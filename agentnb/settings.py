@@ -8,6 +8,7 @@
 ``OPENAI_BASE_URL``         URL of ``openai:`` and ``openai-responses:`` models, if not the provider's own
 ``OLLAMA_HOST``             where Ollama listens: a host, ``host:port`` or a URL
 ``AGENTNB_COMPATIBLE_URL``  URL of the server of ``compatible:`` models
+``AGENTNB_ALLOW_URLS``      where models may be that files and logs name: ``URL`` or ``URL&key=NAME``, with blanks between
 ``AGENT_MAX_ITERATIONS``    maximum rounds of a run, 1 to 1,000; 50
 ``AGENT_MAX_TOKENS``        maximum tokens of a reply, unless the model's name sets it; its own
 ``AGENT_MAX_MESSAGES``      maximum messages of a request, from 2, with the history ``documented``; 40
@@ -16,6 +17,8 @@
 ``COMPACT_KEEP_RECENT``     messages at its end that compaction keeps unchanged, from 1; 10
 ``TOOLS_ENABLED``           whether agents have their tools; yes
 ==========================  ==================================================================
+
+A file or log chooses no address and no key by itself (`agentnb.models.allowed_urls`): answers are kept in `personal_folder`.
 
 A key is known by the name of its variable. It is searched for in this kernel (where ``%agent key NAME`` keeps it), in the
 environment, and in the system's keyring, if the package ``keyring`` is installed. Any other variable can name a key too.
@@ -30,8 +33,11 @@ import os
 import re
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import SplitResult, urlsplit
+
+import platformdirs
 
 from agentnb.errors import SettingsError, near
 
@@ -65,11 +71,15 @@ MAX_ITERATIONS = 1_000
 MAX_NUMBER = 1_000_000
 """The largest number of tokens or messages that a variable may set."""
 
+MAX_MENTIONED = 200
+"""Variables named by files that are remembered: each of them is looked up after each tool call."""
+
 SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 OLLAMA_PORT = 11434
 Usual = TypeVar("Usual", int, None)
 _KEY_BEGINNING = re.compile(r"(sk-|sk_|gsk_|ghp_|gho_|github_pat_|xai-|AIza|hf_|pplx-)[A-Za-z0-9_-]{8}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
+_NAMES_A_SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH")
 
 
 class Key:
@@ -121,6 +131,8 @@ class _Held:
     """The keyring's replies, blank for no key: kept because each query may prompt the person."""
     asked_for: dict[str, None] = field(default_factory=dict)
     """Names of keys that were requested, in order."""
+    mentioned: dict[str, None] = field(default_factory=dict)
+    """Variables that files name as those of keys, whether a model uses them or not."""
     keyring_lock: threading.RLock = field(default_factory=threading.RLock)
     known: KnownSecrets = field(default_factory=KnownSecrets)
     learning: threading.Lock = field(default_factory=threading.Lock)
@@ -129,9 +141,28 @@ class _Held:
 _held = _Held()
 
 
+def _renew_locks() -> None:
+    """Make the locks anew in a forked process: another thread of the parent may hold them, which is not there."""
+    _held.keyring_lock, _held.learning = threading.RLock(), threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
+
+
+def personal_folder() -> Path:
+    """Return the folder of the person's own agentnb files, outside every project. It may not exist yet."""
+    return platformdirs.user_data_path("agentnb")
+
+
 def default_model() -> str | None:
     """Return the model named by ``AGENTNB_MODEL``, or None."""
     return _environment("AGENTNB_MODEL") or None
+
+
+def allow_urls() -> tuple[str, ...]:
+    """Return the addresses in ``AGENTNB_ALLOW_URLS``, each ``URL`` or ``URL&key=NAME``, separated by blanks or commas."""
+    return tuple(re.findall(r"[^\s,]+", _environment("AGENTNB_ALLOW_URLS")))
 
 
 def max_iterations() -> int:
@@ -233,6 +264,17 @@ def forget_key(name: str) -> tuple[str, ...]:
         return (*places, KEYRING) if _take_from_keyring(variable) else places
 
 
+def expect_key(variable: str) -> None:
+    """Note a variable that a file names as that of a key: its text is a secret from now on, also before a model uses it.
+
+    A file may name any variable. Where neither its name nor its text is like that of a key, such as a path, it becomes a secret
+    only when it is used: otherwise a file of others could mask the words of this person in every log.
+    """
+    if variable in _held.mentioned or (len(_held.mentioned) < MAX_MENTIONED and _VARIABLE.fullmatch(variable)):
+        _held.mentioned[variable] = None
+        _learn_mentioned(variable)
+
+
 def has_key(provider: str) -> bool:
     """Return whether this kernel or the environment has a key for this provider or variable. Does not query the keyring."""
     variable = KEY_VARIABLES.get(provider, provider)
@@ -264,6 +306,9 @@ def secrets() -> tuple[str, ...]:
     for variable in (*_PROVIDERS_VARIABLES, *_held.asked_for.copy()):
         if variable in os.environ:  # quicker than reading what is not set: this runs after each tool call
             _learn(_environment(variable))
+    for variable in _held.mentioned.copy():
+        if variable in os.environ:
+            _learn_mentioned(variable)
     return _held.known.texts
 
 
@@ -310,6 +355,13 @@ def _learn(*texts: str) -> None:
         with _held.learning:
             found = {*_held.known.texts, *[text for text in texts if len(text) >= SHORTEST_SECRET]}
             _held.known.texts = tuple(sorted(found, key=len, reverse=True))
+
+
+def _learn_mentioned(variable: str) -> None:
+    text = _environment(variable)
+    is_path = text.startswith(("/", "~", ".")) or text[1:2] == ":"
+    if not is_path and (looks_like_a_key(text) or _NAMES_A_SECRET.search(variable)) and not _problem(text):
+        _learn(text)
 
 
 def _environment(variable: str) -> str:

@@ -105,6 +105,17 @@ def test_nested_runs_are_listed_when_asked_for(cli: Call) -> None:
     assert [line.split("  ")[-1].strip() for line in cli("runs", "--nested").out.splitlines()[1:]] == ["(1 nested)", "↳ Nested"]
 
 
+def test_files_of_a_store_that_are_no_logs_are_named(cli: Call) -> None:
+    run = do()
+    for number in range(7):
+        (RUNS / f"2020010{number}-000000-0000000000.jsonl").write_text("{broken\n")
+    code, out, err = cli("runs")
+    assert code == 0 and run.id in out
+    first, *lines = err.splitlines()
+    assert "7 left out" in first and len(lines) == 6
+    assert "20200106-000000-0000000000.jsonl: no run log that can be read" in lines[0] and "2 more" in lines[-1]
+
+
 def test_without_runs_the_list_is_empty_and_that_is_no_error(cli: Call) -> None:
     assert cli("runs") == (0, "0 runs in .agentnb/runs\n", "")
     assert cli("table", "runs").out.startswith("run_id,")

@@ -203,7 +203,7 @@ ERRORS = "| error | when | retried | what to do |"
 def test_the_errors_are_those_there_are() -> None:
     told = {name for row in rows(ERRORS) for name in quoted(row[0])}
     there = {name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, errors.ModelError)}
-    assert told == there - {"ModelError", "ScriptEnded", "ReplayDiverged"} | {"MissingKey"}
+    assert told == there - {"ModelError", "ScriptEnded", "ReplayDiverged"} | {"MissingKey", "UrlNotAllowed"}
 
 
 def test_each_status_is_the_error_it_is_said_to_be() -> None:
@@ -259,7 +259,7 @@ def test_the_end_of_a_url_that_is_told_to_be_taken_off_is(subtests: pytest.Subte
         with subtests.test(provider):
             url = "http://localhost:8000/v1"
             for written in (url, f"{url}/", f"{url}/{path}", f"{url}/{path}/"):
-                assert endpoint_of(REMOTE[provider], Options(url=written)).url == url
+                assert endpoint_of(REMOTE[provider], Options(url=written), by_person=True).url == url
 
 
 def test_agents_are_made_without_a_key_and_ask_for_it_when_set_to_work() -> None:

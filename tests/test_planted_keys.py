@@ -23,7 +23,7 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from agentnb import Agent, Run, Store, settings, tables
+from agentnb import Agent, Run, Store, Workflow, diff, import_traces, load_trace, save_trace, settings, tables, to_code
 from agentnb.context.history import History
 from agentnb.context.request_builder import RequestBuilder
 from agentnb.core.events import AnyEvent, Delta, Event, QuestionAnswered, QuestionAsked, TextDelta, ThinkingDelta
@@ -32,11 +32,12 @@ from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, Tool
 from agentnb.core.redaction import redact
 from agentnb.core.todos import Todos
 from agentnb.core.wire import encode
+from agentnb.display.history import history_text
 from agentnb.display.html import run_html
 from agentnb.display.live_card import LiveCard
 from agentnb.display.page import page_html
 from agentnb.display.text import run_text
-from agentnb.errors import ModelError, SettingsError
+from agentnb.errors import ModelError, SettingsError, TraceError
 from agentnb.models.capabilities import Capabilities
 from agentnb.models.model import Reply, Retry
 from agentnb.models.scripted import ScriptedModel
@@ -692,3 +693,182 @@ def test_without_keys_a_run_is_as_it_was(new_bench: Callable[[], Bench], monkeyp
     gives(KEY)(bench)
     assert bench.runs[0].text == f"It is {KEY}." and bench.runs[1].rounds[0].results[0].text == KEY
     assert [one for one in bench.seen["told to watchers"] if not one.startswith("{")][:7] == [one.text for one in IN_PIECES]
+
+
+# Files of others
+
+
+NAMED = "litellm-0123456789-fedcba"
+WORKFLOW = """
+agents:
+  writer: {model: "compatible:x?url=http://localhost:9/v1&key=LITELLM_KEY", replies: [It is %s.]}
+workflow:
+  - {id: look, type: tool, name: look}
+  - {id: write, type: agent, name: writer}
+"""
+
+
+def test_key_that_only_a_file_names_is_masked_from_the_first_event(new_bench: Callable[[], Bench]) -> None:
+    bench = new_bench()
+    bench.monkeypatch.setenv("LITELLM_KEY", NAMED)
+    told: list[str] = []
+
+    def look() -> str:
+        """Look."""
+        return f"got {NAMED}"
+
+    def watch(item: AnyEvent | Delta) -> None:
+        told.append(encode(item).decode() if isinstance(item, Event) else item.text)
+
+    workflow = Workflow.from_yaml(WORKFLOW % NAMED, tools=[look])
+    run = workflow.run_sync(f"Use {NAMED}", store=bench.store, watch=watch)
+    seen = [run_text(run), page_html(run), *told, *[path.read_text() for path in bench.store.folder.glob("*.jsonl")]]
+    assert NAMED not in "".join(seen) and "[key]" in run_text(run)
+
+
+def test_errors_repeat_no_key_that_stands_in_a_file(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
+    bench = new_bench()
+    bench.monkeypatch.setenv("LITELLM_KEY", NAMED)
+    settings.secrets()
+    unknown = "sk-ant-api03-" + "Ab1" * 10
+    agents = '{a: {model: "compatible:x?url=http://localhost:9/v1&key=LITELLM_KEY"}}'
+    texts = {
+        "type": "workflow: [{type: %s, name: a}]",
+        "id": "workflow: [{id: %s x, type: agent, name: a}]",
+        "name": "workflow: [{type: agent, name: %s}]",
+        "goto": "workflow: [{type: goto, goto: %s}]",
+        "key of a step": "workflow: [{type: agent, name: a, %s: 1}]",
+        "template": "workflow: [{type: agent, name: a, input: '{{ $steps.%s.output }}'}]",
+        "key of the file": "%s: 1\nworkflow: [{type: agent, name: a}]",
+        "tool": "agents: {b: {tools: [%s]}}\nworkflow: [{type: agent, name: b}]",
+        "task file": "stage: %s\ntasks: {%s: {action: %s}}",
+        "no YAML": "workflow: [%s: [}",
+    }
+    for place, text in texts.items():
+        for key in (KEY, NAMED, unknown):
+            with subtests.test(f"{place}, {key[:6]}"):
+                whole = text.replace("%s", key)
+                with pytest.raises(SettingsError) as caught:
+                    Workflow.from_yaml(f"agents: {agents}\n{whole}" if "agents" not in whole else whole, tools=[])
+                bench.error(caught.value)
+                assert key not in f"{caught.value} {caught.value!r} {getattr(caught.value, 'problems', '')}"
+    with pytest.raises(TraceError) as broken:
+        load_trace(_written(bench.folder / f"{KEY}.json", "{}"))
+    assert KEY not in str(broken.value) and "[key]" in str(broken.value)
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("spelled", [KEY, ESCAPED, f"sk\\-{KEY[3:]}", f"sk&#45;{KEY[3:]}"], ids=["plain", "JSON", "md", "HTML"])
+def test_known_key_in_a_foreign_trace_comes_out_nowhere(new_bench: Callable[[], Bench], spelled: str) -> None:
+    bench = new_bench()
+    call = {"id": spelled, "type": "function", "function": {"name": "look", "arguments": json.dumps({spelled: spelled})}}
+    messages = [
+        {"role": "system", "content": f"Use {spelled}"},
+        {"role": "user", "content": f"Use {spelled}"},
+        {"role": "assistant", "content": f"It is {spelled}", "tool_calls": [call, {**call, "id": f"{spelled}x"}]},
+        {"role": "tool", "tool_call_id": spelled, "content": spelled},
+        {"role": "tool", "tool_call_id": f"{spelled}x", "content": f"{spelled} again"},
+        {"role": "assistant", "content": f"Done with {spelled}."},
+    ]
+    file = _written(bench.folder / "trace.json", json.dumps({"model": f"gpt {spelled}", "messages": messages}))
+    run = load_trace(file)
+    assert [record.result is not None for one in run.rounds for record in one.records] == [True, True]
+    import_traces(file, bench.store)
+    bench.look_at(run)
+    bench.look_at(bench.store.load(run.id))
+    bench.see("code and exports", to_code(run), diff(run, run))
+    for name in ("openai_chat", "anthropic_messages", "otel", "openinference", "sam", "agentnb"):
+        bench.see("exports", save_trace(run, bench.folder / f"export.{name}", name).read_text())
+    bench.see("lists", history_text(bench.store.summaries(), ""))
+    assert bench.leaks() == [] and "[key]" in run_text(run)
+
+
+def test_log_with_a_key_that_is_known_by_now_is_read_without_it(new_bench: Callable[[], Bench]) -> None:
+    """Also where only the log itself names its variable, and in lists and tables that were kept before."""
+    bench = new_bench()
+    bench.monkeypatch.delenv("ANTHROPIC_API_KEY")
+    run = Agent(ScriptedModel([f"It is {OTHER} and {NAMED}."]), todos=False).run_sync(f"Use {OTHER}", store=bench.store)
+    (path,) = bench.store.folder.glob("*.jsonl")
+    path.write_text(path.read_text().replace('"model":"scripted:script"', '"model":"compatible:x?key=LITELLM_KEY"'))
+    assert OTHER in bench.store.load(run.id).text
+    assert OTHER in tables.messages(bench.store, cache=True).to_csv()
+    bench.monkeypatch.setenv("LITELLM_KEY", NAMED)
+    bench.monkeypatch.setenv("OPENAI_API_KEY", OTHER)
+    loaded = bench.store.load(run.id)
+    assert loaded.text == "It is [key] and [key]."
+    (summary,) = bench.store.summaries()
+    assert summary.prompt == "Use [key]"
+    for cache in (True, False):
+        shown = tables.messages(bench.store, cache=cache).to_csv()
+        assert OTHER not in shown and NAMED not in shown and "[key]" in shown
+
+
+def test_file_of_others_masks_no_words_of_this_person(new_bench: Callable[[], Bench]) -> None:
+    bench = new_bench()
+    for name, text in {"HOMEFOLDER": "/home/somebody/data", "WHO": "somebody", "TERMINAL": "xterm-256color"}.items():
+        bench.monkeypatch.setenv(name, text)
+        settings.expect_key(name)
+        assert text not in settings.secrets()
+    for number in range(1000):
+        settings.expect_key(f"MANY_{number}")
+    assert len(settings._held.mentioned) <= settings.MAX_MENTIONED
+
+
+SHAPES = {
+    "OpenAI": "sk-proj-" + "aB3_" * 12,
+    "OpenAI, old": "sk-" + "Ab3d" * 12,
+    "Anthropic": "sk-ant-api03-" + "aB3-" * 20,
+    "GitHub": "ghp_" + "Ab3d" * 9,
+    "GitHub, OAuth": "gho_" + "Ab3d" * 9,
+    "GitHub, fine": "github_pat_" + "Ab3d_" * 9,
+    "AWS": "AKIA" + "IOSFODNN7EXAMPLE",
+    "xAI": "xai-" + "Ab3d" * 10,
+    "Groq": "gsk_" + "Ab3d" * 10,
+    "Hugging Face": "hf_" + "AbCd" * 9,
+    "Google": "AIza" + "Ab3-_" * 7,
+    "GitLab": "glpat-" + "Ab3d" * 5,
+    "Slack, bot": "xoxb-" + "123456789012-" * 2 + "AbCdEf",
+    "Slack, person": "xoxp-" + "123456789012-" * 2 + "AbCdEf",
+    "JWT": "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0." + "dozjgNryP4J3jVmNHl0w5N",
+    "private key": "-----BEGIN RSA PRIVATE KEY-----\nMIIEow" + "IBAAKCAQEA\n" * 3 + "-----END RSA PRIVATE KEY-----",
+}
+
+
+def test_what_looks_like_a_key_is_masked_in_what_is_sent(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
+    def look(where: str) -> str:
+        """Look."""
+        return f"({where})"
+
+    bench = new_bench()
+    calls = [ToolCall("look", {"where": key}, f"call {key}") for key in SHAPES.values()]
+    escaped = "\n".join(key.replace("-", chr(92) + "-") for key in SHAPES.values())
+    asked = "\n".join(f"Use {key}." for key in SHAPES.values())
+    run = Agent(ScriptedModel([calls, escaped]), tools=[look], todos=False).run_sync(asked)
+    assert run.prompt == asked
+    sent = {"code": to_code(run)}
+    for name in ("html", "agentnb", "openai_chat", "anthropic_messages", "otel", "openinference", "sam"):
+        path = save_trace(run, bench.folder / f"bug.{name}", name)
+        sent[name] = path.read_text()
+        if name in ("html", "agentnb"):
+            again = load_trace(path)
+            assert again.status == "completed" and len(again.rounds[0].results) == len(SHAPES)
+            sent[f"{name}, loaded"] = "".join(encode(event).decode() for event in again.events)
+    compile(sent["code"], "code", "exec")
+    for name, text in sent.items():
+        assert "looks like a key: masked" in text
+        for shape, key in SHAPES.items():
+            with subtests.test(f"{name}, {shape}"):
+                assert key not in text and json.dumps(key)[1:-1] not in text and key[:30] not in plain(text)
+
+
+def test_words_that_begin_like_keys_stay(new_bench: Callable[[], Bench]) -> None:
+    words = (
+        "sk-folding-cube sk-circle-fade-dot task-force-one-hundred-twenty AKIA hf_transfer ghp_ risk-2024 eyJ xoxb gsk_ "
+        "anthropic:claude-sonnet-4-5-20250929 20260504-120000-0001a2b3c4d 5D1F0B0E-7C2A-4E51-9B3D-0000000000A1 da39a3ee5e6b4b0d"
+    )
+    run = Agent(ScriptedModel([words]), todos=False).run_sync(words)
+    assert load_trace(save_trace(run, new_bench().folder / "run.html")).text == words

@@ -97,7 +97,7 @@ print(json.dumps(found))
 def python(code: str, given: str = "") -> str:
     """What a fresh Python prints for this code."""
     command = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout

@@ -7,6 +7,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "browser"))
 
+import pictures_made_from
+import pytest
 from pictures_made_from import IMAGES, STORED, made_from
 
 
@@ -15,5 +17,10 @@ def test_the_pictures_were_made_from_the_card_as_it_is_now() -> None:
     assert len(list(IMAGES.glob("*.png"))) == 4
 
 
-def test_the_number_is_the_same_each_time() -> None:
-    assert made_from() == made_from()
+def test_a_card_that_looks_different_has_another_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = made_from()
+    for name, other in {"style_sheet": ".run { color: red }", "run_html": "<p>another card</p>"}.items():
+        with monkeypatch.context() as changed:
+            changed.setattr(pictures_made_from, name, lambda *given, other=other: other)
+            assert made_from() != before, name
+    assert made_from() == before

@@ -125,7 +125,12 @@ def test_a_switch_that_says_neither_is_as_if_it_were_not_set(variable: str, said
 def test_each_of_them_is_documented_with_what_is_usual() -> None:
     source, table = Path(settings.__file__).read_text(encoding="utf-8"), settings.__doc__ or ""
     rows = {found[1]: found[2] for found in re.finditer(r"^``(\w+)`` +(.*)$", table, re.MULTILINE)}
-    assert set(re.findall(r'_(?:number|switch|environment)\("(\w+)"', source)) == {"AGENTNB_MODEL", *NUMBERS, *SWITCHES}
+    assert set(re.findall(r'_(?:number|switch|environment)\("(\w+)"', source)) == {
+        "AGENTNB_MODEL",
+        "AGENTNB_ALLOW_URLS",
+        *NUMBERS,
+        *SWITCHES,
+    }
     for variable, (_, usual, *_) in NUMBERS.items():
         assert rows[variable].endswith(f"; {usual or 'its own'}")
     for variable in SWITCHES:

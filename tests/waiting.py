@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+import inspect
+import linecache
+import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 PATIENCE = 60.0
 """Seconds after which a test that waits has failed."""
+BLOCKING = ("sleep(", "acquire(", ".wait(", ".get(", "select(", ".poll(")
+"""Parts of lines in which a thread waits without running any Python."""
 
 
 def wait_until(condition: Callable[[], Any]) -> None:
-    """Return as soon as the condition holds."""
+    """Return as soon as the condition holds. The error quotes the condition."""
     end = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < end, "it never came about"
+        assert time.monotonic() < end, f"never true: {inspect.getsource(condition).strip()}"
         time.sleep(0.001)
+
+
+def wait_until_main_thread_blocks() -> None:
+    """Return as soon as the main thread is inside a call that blocks.
+
+    While another thread has the interpreter, one on such a line is within the call: it lets go of the interpreter only there.
+    """
+    main = threading.main_thread().ident or 0
+
+    def is_blocked() -> bool:
+        frame = sys._current_frames()[main]
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        return any(call in line for call in BLOCKING)
+
+    wait_until(is_blocked)

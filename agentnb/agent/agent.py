@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,6 +74,7 @@ class Agent(AgentSettings):
         approve: Approve | ApprovalWord | None = None,
         answer: AnswerQuestion | None = None,
         show: bool | None = None,
+        allow_urls: Iterable[str] | None = None,
     ) -> Run:
         """Work on the prompt until the run ends, on the running event loop; plain tools run in threads.
 
@@ -82,8 +83,9 @@ class Agent(AgentSettings):
         line about its progress, unless ``show`` is False); ``tags`` are words by which the run is found again.
         ``approve`` is a word, ``auto``, ``ask``, ``never`` or ``read_only``, or a function: ``approve(call, run)`` decides
         about calls that a gate asks about, and ``answer(question)`` answers what tools ask; both may be async (see
-        `RunOptions`). A keyword that is given replaces that option. If the first round fails, `ModelError` is raised; if a
-        later one fails, the run is returned with status ``failed`` and ``run.error``.
+        `RunOptions`). ``allow_urls``: where models may be that files and logs name. A keyword that is given replaces that
+        option. If the first round fails, `ModelError` is raised; if a later one fails, the run is returned with status
+        ``failed`` and ``run.error``.
         """
         options = _with(
             options,
@@ -96,6 +98,7 @@ class Agent(AgentSettings):
             approve=approve,
             answer=answer,
             show=show,
+            allow_urls=allow_urls,
         )
         return await PendingRun.of_prompt(self, prompt, options).run_here()
 
@@ -111,6 +114,7 @@ class Agent(AgentSettings):
         tags: tuple[str, ...] | None = None,
         approve: Approve | ApprovalWord | None = None,
         show: bool | None = None,
+        allow_urls: Iterable[str] | None = None,
         **former: Any,
     ) -> LiveRun:
         """Start a run in the background and return a handle on it at once.
@@ -128,6 +132,7 @@ class Agent(AgentSettings):
             tags=tags,
             approve=approve,
             show=show,
+            allow_urls=allow_urls,
         )
         return PendingRun.of_prompt(self, prompt, options).start()
 
@@ -139,6 +144,7 @@ class Agent(AgentSettings):
         *,
         watch: Watcher | None = None,
         work_dir: str | Path | None = None,
+        allow_urls: Iterable[str] | None = None,
         **former: Any,
     ) -> LiveRun:
         """Resume an interrupted run where it was cut off, and append to its log with ``writer``.
@@ -147,7 +153,9 @@ class Agent(AgentSettings):
         run in a store.
         """
         refuse_former_keywords(former, "agent.resume(run, writer")
-        return PendingRun.of_recovered(self, run, writer, _given(options, watch=watch, work_dir=work_dir)).start()
+        return PendingRun.of_recovered(
+            self, run, writer, _given(options, watch=watch, work_dir=work_dir, allow_urls=allow_urls)
+        ).start()
 
     async def resume_here(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> Run:
         """Like `resume`, on the running event loop, as a nested run is resumed; return the run when it has ended."""
@@ -165,6 +173,7 @@ class Agent(AgentSettings):
         approve: Approve | ApprovalWord | None = None,
         answer: AnswerQuestion | None = None,
         show: bool = True,
+        allow_urls: Iterable[str] = (),
     ) -> Run:
         """Like `run`, for scripts and for code that cannot await, even inside a running event loop.
 
@@ -183,16 +192,23 @@ class Agent(AgentSettings):
             approve=approve,
             answer=answer,
             show=show,
+            allow_urls=allow_urls,
         )
         with foreground.own_interrupts():
             return self.start(prompt, options).wait_in_foreground()
 
     async def stream(
-        self, prompt: str | Message, *, store: RunStore | None = None, continue_from: Run | None = None
+        self,
+        prompt: str | Message,
+        *,
+        store: RunStore | None = None,
+        continue_from: Run | None = None,
+        allow_urls: Iterable[str] | None = None,
     ) -> AsyncIterator[AnyEvent | Delta]:
         """Yield the events and deltas of a run as they come; leaving the loop early cancels the run."""
         items: asyncio.Queue[AnyEvent | Delta | None] = asyncio.Queue()
-        run = asyncio.ensure_future(self.run(prompt, store=store, continue_from=continue_from, watch=items.put_nowait))
+        keywords: dict[str, Any] = {"store": store, "continue_from": continue_from, "allow_urls": allow_urls}
+        run = asyncio.ensure_future(self.run(prompt, watch=items.put_nowait, **keywords))
         run.add_done_callback(lambda _: items.put_nowait(None))
         try:
             while (item := await items.get()) is not None:

@@ -52,6 +52,9 @@ class Extension:
         """Raise `SettingsError` for a part of the wrong kind."""
         if not isinstance(self.prompt, str) or not isinstance(self.settings, Mapping):
             raise SettingsError(f"The extension {self.name} has a prompt that is not a text, or settings that are not a dict")
+        tools: Any = self.tools
+        if isinstance(tools, str) or not isinstance(tools, Iterable):
+            raise SettingsError(f"tools={tools!r} of the extension {self.name} is not a list", "Write tools=[f]")
         for part in _PARTS:
             given: Any = getattr(self, part)
             if isinstance(given, str) or not isinstance(given, Iterable) or not all(map(callable, given)):

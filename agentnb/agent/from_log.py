@@ -8,13 +8,14 @@ from typing import Any
 from agentnb.agent.agent import Agent
 from agentnb.agent.extension import check_extensions
 from agentnb.agent.output import Output
-from agentnb.agent.settings import name_of_gate
+from agentnb.agent.settings import MODEL_FROM, PERSON, name_of_gate
 from agentnb.context.history import as_sent_then
-from agentnb.core.events import RunStarted
+from agentnb.core.events import RunRecovered, RunStarted
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, UnknownTool
 from agentnb.guidance import BUILT_IN, GuidanceSet
+from agentnb.models.destination import FileModelName
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
@@ -51,7 +52,7 @@ def agent_of(
         if not can_be_made(run.model):
             what = f"Run {run.id} was with {run.model}, which was an object in Python"
             raise SettingsError(what, "Give it again: -m VARIABLE, recover(run, model=...)")
-        model = run.model
+        model = logged_model(run)
     logged = run.settings
     found: dict[str, Any] = {
         "todos": bool(logged.get("todos", any(tool.name == TODO_TOOL for tool in run.tools))),
@@ -63,6 +64,23 @@ def agent_of(
         **instead,
     }
     return Agent(model, tools=given, gates=guarded, name=run.agent, **found)
+
+
+def logged_model(run: Run, name: str = "") -> str:
+    """Return the model's name in the log of a run, to make a model of it: the person's word only if their own log says so.
+
+    ``name``: of the settings of a workflow, whose run has no model itself.
+    """
+    by_person = is_trusted(run) and run.settings.get(MODEL_FROM) == PERSON
+    return name or run.model if by_person else FileModelName(name or run.model)
+
+
+def is_trusted(run: Run) -> bool:
+    """Return whether this person's own agentnb wrote the log from its first event on, so that what it says of them is true.
+
+    A log from elsewhere does not become one by being resumed here, whatever was said of it then.
+    """
+    return run.gives_consent and not any(isinstance(event, RunRecovered) and event.consent for event in run.events)
 
 
 def names_of_tools(run: Run) -> list[str]:

@@ -81,7 +81,7 @@ class Loop:
             await self._round(verdict)
             if self._asked is not None:
                 await self._asked.look()
-                self._budget.settle(run.spent)
+                self._lifecycle.settle()
             if self._inbox.has_news:
                 await self._lifecycle.read_inbox()
             self._todos.look()
@@ -160,7 +160,7 @@ class Loop:
         try:
             calls = (await self._model_reply(may_call)).calls
         finally:
-            self._budget.settle(self._log.run.spent)  # before its tools spend, and even if the reply failed
+            self._lifecycle.settle()  # before its tools spend, and even if the reply failed
         check_stop()
         if calls and may_call:
             await self._dispatch.run(calls, check_stop)
@@ -212,9 +212,10 @@ class Loop:
 
     def _finish_round(self, status: e.RoundStatus) -> None:
         log, seconds = self._log, perf_counter() - self._round_started
-        index, inside = log.run.last_round.index, self._lifecycle.spent_inside() if self._budget.spent else 0.0
+        if self._budget.has_news:
+            self._lifecycle.log_nested_usage()
         seq, at, run_id, parent_id = log.head()
-        finished = e.RoundFinished(seq, at, run_id, parent_id, index=index, status=status, seconds=seconds, spent_inside=inside)
-        log.append(finished)
+        index = log.run.last_round.index
+        log.append(e.RoundFinished(seq, at, run_id, parent_id, index=index, status=status, seconds=seconds))
         if self._has_detectors:
             log_findings(log)

@@ -121,7 +121,7 @@ def _made_again(value: Any) -> Any:
             {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.init},
         )
     if isinstance(value, RemoteModel):
-        return _model_again, (value.name.partition(":")[0], value.model, value.options, value.retries)
+        return _model_again, (value.name.partition(":")[0], value.model, value.options, value.retries, value.by_person)
     if type(value) is FunctionTool:
         return _tool_again, (value.function, value.settings)
     return next((name for name in SENTINELS if value is getattr(dataclasses, name, None)), None)
@@ -180,5 +180,6 @@ def _struct_again(
     return msgspec.defstruct(name, made, bases=bases, module=module, namespace=kept, **config)
 
 
-def _model_again(provider: str, model: str, options: Any, retries: Any) -> RemoteModel:
-    return RemoteModel(REMOTE[provider], model, options, endpoint_of(REMOTE[provider], options), retries=retries)
+def _model_again(provider: str, model: str, options: Any, retries: Any, by_person: bool) -> RemoteModel:
+    endpoint = endpoint_of(REMOTE[provider], options, by_person=by_person)
+    return RemoteModel(REMOTE[provider], model, options, endpoint, retries=retries)

@@ -18,14 +18,17 @@ from agentnb.detect.finding import Detectors
 from agentnb.errors import InvalidTool, SettingsError
 from agentnb.guidance import GuidanceSet, find_set
 from agentnb.models.model import Model
-from agentnb.models.registry import check_model
+from agentnb.models.registry import check_model, person_chose_destination
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
 from agentnb.policies.limits import Limits, OnLimit
-from agentnb.policies.named import PolicySet, find_policy, settings_of
+from agentnb.policies.named import PolicySet, find_policy, rules_of, settings_of
 from agentnb.tools.read_result import READ_TOOL
 from agentnb.tools.todos.board import Board, is_board
 from agentnb.tools.toolbox import Toolbox
+
+MODEL_FROM, PERSON = "model_from", "person"
+"""The setting of a run whose model's name chooses a destination, and its value if the person named the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ class AgentSettings:
         words, policy = find_set(self.guidance), find_policy(self.policy)
         repeatable = [tool.spec.name for tool in self.toolbox if getattr(tool, "repeatable", False)]
         self._set("output_form", Output.of(self.output))
-        bundle = limits.guard(policy.rules(words, *limits.policies(), repeatable=repeatable))
+        bundle = limits.joined_to(rules_of(policy, words, repeatable))
         bundle = extended(bundle, tuple(self.extensions))
         if self.gates:
             bundle = bundle._replace(gates=(*bundle.gates, *map(OnCopy, self.gates)))
@@ -105,11 +108,10 @@ class AgentSettings:
             "history": as_logged(self.sends),
             **limits.as_logged(),
             **({} if self.output_form is None else {"output": self.output_form.as_logged}),
+            **({"gates": [name_of_gate(gate) for gate in self.gates]} if self.gates else {}),
+            **({"extensions": [one.as_logged for one in self.extensions]} if self.extensions else {}),
+            **({MODEL_FROM: PERSON} if person_chose_destination(self.model) else {}),
         }
-        if self.gates:
-            logged["gates"] = [name_of_gate(gate) for gate in self.gates]
-        if self.extensions:
-            logged["extensions"] = [one.as_logged for one in self.extensions]
         self._set("settings", logged)
         self._set("guidance_texts", {name: text for name, text in words.parts.items() if text})
 
@@ -164,7 +166,7 @@ class AgentSettings:
     @property
     def model_name(self) -> str:
         """``provider:model``."""
-        return self.model if isinstance(self.model, str) else self.model.name
+        return str(self.model) if isinstance(self.model, str) else self.model.name
 
 
 def name_of_gate(gate: Gate) -> str:

@@ -40,7 +40,7 @@ from agentnb.runtime.budget import WithinBudget
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host import current_host, plain_tools
-from agentnb.runtime.launch import Launch, check_resumable, resumed
+from agentnb.runtime.launch import Launch, check_resumable
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
@@ -110,9 +110,13 @@ class PendingRun:
 
     @classmethod
     def of_fork(cls, agent: AgentSettings, events: Sequence[AnyEvent], options: RunOptions) -> PendingRun:
-        """Prepare a run that begins as another did, with these events, and goes on by itself. They have its own id."""
+        """Prepare a run that begins as another did, with these events, and goes on by itself. They have its own id.
+
+        What the events say was answered counts.
+        """
         *before, first = events
         head = Run.from_events(before)
+        head.consents_if(True)  # whoever makes the fork leaves out what does not count
         options = replace_option(options, store=options.store or current_host.get().store)
         board = board_of(agent, Run.from_events(events))
         if not before:
@@ -185,7 +189,7 @@ class PendingRun:
             end_tool=lambda: None if foreground is None else foreground.end_tool(),
             on_suspend=dispatch.suspend,
         )
-        first = self.first or (self._started(folder) if recovered is None else resumed(recovered, launch.approval_mode))
+        first = self.first or (self._started(folder) if recovered is None else launch.resumed(recovered))
         builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
         return lifecycle, Loop(model, lifecycle, builder, dispatch, bundle, todos, history), first
 
@@ -316,13 +320,15 @@ def history_of(before: Run) -> tuple[Message, ...]:
     if before.should_continue:
         raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you continue from it")
     messages = tuple(map(bounded, before.messages))  # older versions did not bound what they logged
-    current = before.rounds[-1] if before.rounds else None
-    if not messages or not messages[-1].calls or current is None:
+    current = before.open_round
+    if current is None or not current.records:
         return messages
     results = (
         record.result or tool_errors.cancelled().as_result(record.call.id, record.call.name) for record in current.records
     )
-    return (*messages, Message("tool", tuple(results)))
+    place = next(place for place in range(len(messages) - 1, -1, -1) if messages[place].calls) + 1
+    user_messages = [message for message in messages[place:] if message.role != "tool"]  # while the round was open
+    return (*messages[:place], Message("tool", tuple(results)), *user_messages)
 
 
 def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path) -> str:

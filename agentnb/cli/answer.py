@@ -6,10 +6,11 @@ from argparse import Namespace
 
 from agentnb.cli.command import Command, Outcome, argument, text_of
 from agentnb.cli.resumed_runs import resume
-from agentnb.cli.workflow_options import MODEL, TOOLS
+from agentnb.cli.workflow_options import ALLOW_URL, GATES, MODEL, TOOLS, TRUST_LOG
 from agentnb.core.approvals import answerable_later
 from agentnb.core.questions import WaitingOnUser, answer_in_words
 from agentnb.detect.run import Run
+from agentnb.display.judged_call import question_text
 from agentnb.display.labels import clean, first_line
 from agentnb.errors import SettingsError, near
 from agentnb.session.recovery import place_of
@@ -33,7 +34,7 @@ def _question(run: Run, wanted: str | None) -> WaitingOnUser:
         hint = f"To resume it: agentnb recover {run.id}" if run.status == "interrupted" else f"agentnb show {run.id} shows it"
         raise SettingsError(f"Run {run.id} waits for no answer", hint)
     if wanted is None and len(waiting) > 1:
-        asked = "; ".join(f"{one.id}: {first_line(clean(one.message), MAX_OF_A_QUESTION)}" for one in waiting)
+        asked = "; ".join(f"{one.id}: {first_line(clean(question_text(one)), MAX_OF_A_QUESTION)}" for one in waiting)
         raise SettingsError(f"Run {run.id} has several open questions. {asked}", f"Say which: --question {waiting[0].id}")
     found = next((one for one in waiting if wanted in (None, one.id)), None)
     if found is None:
@@ -48,7 +49,10 @@ ANSWER = Command(
         argument("value", metavar="ANSWER", help="yes or no, one of the choices, a text, or JSON, as the question requires"),
         argument("--question", metavar="ID", type=text_of, help="which question, if there are several"),
         TOOLS,
+        GATES,
         MODEL,
+        TRUST_LOG,
+        ALLOW_URL,
     ),
     "agentnb answer 1507efae80 yes\nagentnb answer 1507efae80 'Publish it tomorrow' --tools my_tools:fetch",
 )

@@ -14,13 +14,17 @@ from agentnb.core.questions import (
     expected,
     has_other_forms,
 )
+from agentnb.display.judged_call import call_text, question_text
 from agentnb.display.question_labels import ASKS
+from agentnb.display.visible_text import visible_name
 from agentnb.errors import SettingsError
 
 Dialogue: TypeAlias = Generator[str, str, Any]
 """Yields what is written before a line is read, is sent the line, and returns the answer."""
 NOTHING_TYPED = "Type an answer, or press Ctrl-D to leave the question open."
 BY_FIELD = "Answer field by field, or with all of it as a JSON object. An empty line leaves a field out."
+PAGE, PAGE_LINES = 2_000, 40
+"""Characters and lines shown at once of what a question is about."""
 MAX_DIGITS = 10
 """Digits that the number of a choice has at most: Python reads no number of thousands."""
 OTHER_FORMS = 'Or: deny: REASON, or with other arguments: {"edit": {...}}'
@@ -35,11 +39,13 @@ class _Whole(NamedTuple):
 def dialogue(question: WaitingOnUser) -> Dialogue:
     """Ask the question until an answer fits, and return it."""
     title = ASKS.get(question.kind, ASKS["elicitation"])
-    head = f"\n{question.call_id + ': ' if question.call_id else ''}{title}\n{question.message}\n"
+    head = f"\n{f'{visible_name(question.call_id)}: ' if question.call_id else ''}{title}\n{question_text(question)}\n"
     fields = _fields(question.schema)
     if fields:
         return (yield from _form(f"{head}{BY_FIELD}\n", question.schema, fields))
-    return (yield from _answer(head + _listed(question), question.schema, _name(question.schema)))
+    page, rest = _page(call_text(question))
+    words = f"{head}{page}{_listed(question)}"
+    return (yield from _answer(words, question.schema, _name(question.schema), rest))
 
 
 def typed(schema: dict[str, Any], text: str) -> Any:
@@ -53,9 +59,14 @@ def typed(schema: dict[str, Any], text: str) -> Any:
     return answer_in_words(schema, text)
 
 
-def _answer(words: str, schema: dict[str, Any], name: str) -> Dialogue:
+def _answer(words: str, schema: dict[str, Any], name: str, rest: str) -> Dialogue:
+    """Ask until an answer fits. ``rest``: what the question is about and was not shown; an empty line shows the next page."""
     while True:
-        text = (yield f"{words}{name}: ").strip()
+        more = f" ({len(rest):,} characters not shown: Enter shows more)" if rest else ""
+        text = (yield f"{words}{name}{more}: ").strip()
+        if not text and rest:
+            words, rest = _page(rest)
+            continue
         if not text:
             words = f"{NOTHING_TYPED}\n"
             continue
@@ -63,6 +74,12 @@ def _answer(words: str, schema: dict[str, Any], name: str) -> Dialogue:
             return typed(schema, text)
         except SettingsError as error:
             words = f"{error}\n"
+
+
+def _page(text: str) -> tuple[str, str]:
+    """Return the first page of a text, with a line end if there is one, and the rest."""
+    page = "\n".join(text[:PAGE].split("\n")[:PAGE_LINES])
+    return f"{page}\n" if page else "", text[len(page) :].removeprefix("\n")
 
 
 def _form(words: str, schema: dict[str, Any], fields: Mapping[str, dict[str, Any]]) -> Dialogue:

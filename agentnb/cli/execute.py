@@ -9,17 +9,20 @@ from typing import Any
 
 from agentnb.cli.command import Command, Outcome, argument, text_of
 from agentnb.cli.hints import in_a_shell
-from agentnb.cli.inputs import STDIN, find_tools, read_prompt
+from agentnb.cli.inputs import STDIN, find_gates, find_tools, read_prompt
 from agentnb.cli.kinds import refuse_plan
 from agentnb.cli.progress import Progress
 from agentnb.cli.streams import complain, tell
 from agentnb.cli.terminal_questions import is_at_terminal
-from agentnb.cli.workflow_options import APPROVE, BUDGET, FILE, INPUTS, MODEL, STRICT, TOOLS, options_again
-from agentnb.cli.workflow_runs import awaited, chosen_model, outcome_of, top_steps
+from agentnb.cli.workflow_options import ALLOW_URL, APPROVE, BUDGET, FILE, GATES, INPUTS, MODEL, STRICT, TOOLS, options_again
+from agentnb.cli.workflow_runs import awaited, chosen_model, top_steps
 from agentnb.errors import WorkflowProblems
+from agentnb.models.allowed_urls import allow_urls
+from agentnb.models.registry import check_destinations
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.places import default_store
+from agentnb.workflow.declared_files import model_names
 from agentnb.workflow.files import file_text, path_of
 from agentnb.workflow.given_inputs import read_inputs
 from agentnb.workflow.keys import check_keys
@@ -32,7 +35,12 @@ def execute(given: Namespace) -> Outcome:
     if given.prompt_template is not None:
         inputs["promptTemplate"] = file_text(path_of(given.prompt_template))
     workflow = read_file(path_of(given.file), find_tools(given.tools), strict=given.strict, inputs=inputs)
+    allow_urls(given.allow_urls)
+    # Before anything is written: the person may be asked, and then the command begins again.
+    check_destinations(model_names(workflow.declared))
     settings: dict[str, Any] = {"inputs": inputs, "budget": given.budget}
+    if gates := find_gates(given.gate):
+        settings["agent_settings"] = {"gates": gates}
     prompt = read_prompt(given.prompt)
     for warning in workflow.warnings:
         tell(in_a_shell(str(warning)))
@@ -47,8 +55,7 @@ def execute(given: Namespace) -> Outcome:
 
     asks = is_at_terminal() and not given.no_input and given.prompt != STDIN
     progress = Progress(top_steps(workflow))
-    run = awaited(start, progress, asks=asks, store=store, approval_mode=given.approve)
-    return outcome_of(run, options_again(given.tools, given.model))
+    return awaited(start, progress, asks=asks, again=options_again(given), store=store, approval_mode=given.approve)
 
 
 def read_file(
@@ -72,6 +79,7 @@ EXEC = Command(
             "--prompt-template", metavar="FILE", type=text_of, help="the input promptTemplate of a task file, from a file"
         ),
         TOOLS,
+        GATES,
         MODEL,
         BUDGET,
         APPROVE,
@@ -81,6 +89,7 @@ EXEC = Command(
             help="ask nothing at the terminal: where an answer is needed, end with exit code 4",
         ),
         STRICT,
+        ALLOW_URL,
     ),
     "agentnb exec publish.yaml 'Low water in Brest' -m anthropic:NAME\n"
     "echo 'Low water in Brest' | agentnb exec publish.yaml - --tools my_tools:fetch\n"

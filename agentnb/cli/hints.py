@@ -5,11 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from agentnb.agent.from_log import names_of_gates, names_of_tools
+from agentnb.detect.run import Run
 from agentnb.settings import KEY_VARIABLES
 
 
 def _export(found: re.Match[str]) -> str:
     return f"export {KEY_VARIABLES.get(found[1], found[1])}=..."
+
+
+def _gates(found: re.Match[str]) -> str:
+    return f"Name {found[1]}: {' '.join(f'--gate MODULE:{name}' for name in found[2].split(', '))}"
+
+
+def _tools(found: re.Match[str]) -> str:
+    return f"Name {found[1]}: --tools {','.join(f'MODULE:{name}' for name in found[2].split())}"
 
 
 _WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
@@ -39,6 +49,8 @@ _WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (re.compile(r', approve="ask"'), ""),
     (re.compile(r"%%agent -m"), "-m"),
     (re.compile(r"or run the workflow with model="), "or give -m MODEL"),
+    (re.compile(r"Define (it|them), then pass \1: recover\(run, gates=\[([^\]]*)\]\)"), _gates),
+    (re.compile(r"Define (it|them), then name \1: -t ([^,]*), recover\(run, tools=\[[^\]]*\]\)"), _tools),
     (re.compile(r"Give it as a tool: -t (\w+), tools=\[\w+\]"), r"Give it: --tools MODULE:\1"),
     (re.compile(r"Declare it \(agents:\), or give it in Python: agents=\{.*?\)\}"), "Declare it under agents:"),
     (re.compile(r"Give the workflow its tools: -t NAME, tools=\[f\]"), "Give it: --tools MODULE:NAME"),
@@ -46,8 +58,18 @@ _WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
 """Parts of hints, and what the command line says instead."""
 
 
+_RESUMES = re.compile(r"%agent (?:recover|answer) \S+(?: \S+)*")
+
+
 def in_a_shell(text: str) -> str:
     """Return the text with hints that can be followed in a shell."""
     for words, instead in _WORDS:
         text = words.sub(instead, text)
     return text
+
+
+def of_run_in_a_shell(run: Run, text: str) -> str:
+    """Return a hint about this run as `in_a_shell`; a command that resumes it names the tools and gates that it had."""
+    had = [("--tools", name) for name in names_of_tools(run)] + [("--gate", name) for name in names_of_gates(run)]
+    again = "".join(f" {option} MODULE:{name}" for option, name in had)
+    return in_a_shell(_RESUMES.sub(lambda found: found[0] + again, text))

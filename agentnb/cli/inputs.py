@@ -42,7 +42,7 @@ def find_tools(names: Iterable[str]) -> list[Any]:
     found: list[Any] = []
     for name in (part.strip() for group in names for part in group.split(",")):
         if name:
-            value = _tool(name)
+            value = _named("--tools", name)
             several = value if isinstance(value, list | tuple) else [value]
             found += [one for one in several if one not in found]
     for one in found:
@@ -50,20 +50,35 @@ def find_tools(names: Iterable[str]) -> list[Any]:
     return found
 
 
-def _tool(name: str) -> Any:
+def find_gates(names: Iterable[str]) -> list[Any]:
+    """Return the gates that ``MODULE:NAME`` names. Raises `SettingsError` for what cannot be imported or called."""
+    found = [_named("--gate", name) for name in names]
+    for name, gate in zip(names, found, strict=True):
+        if not callable(gate):
+            raise SettingsError(
+                f"--gate {name} is not a gate", "A gate is a function of the call and the run: def careful(call, run)"
+            )
+    return found
+
+
+def _named(option: str, name: str) -> Any:
+    """Return what the option names."""
     module, colon, path = name.partition(":")
     if not (module and colon and path):
-        raise UnknownTool(f"--tools {name}: there is no tool of that name", "Write MODULE:NAME, such as --tools my_tools:fetch")
-    value = _module(module)
+        what = "tool" if option == "--tools" else "gate"
+        raise UnknownTool(
+            f"{option} {name}: there is no {what} of that name", f"Write MODULE:NAME, such as {option} my_tools:fetch"
+        )
+    value = _module(module, option)
     for part in path.split("."):
         if not hasattr(value, part):
             known = [one for one, held in vars(value).items() if callable(held) and not one.startswith("_")]
-            raise UnknownTool(f"--tools {name}: {module} has no {path}", near(part, known))
+            raise UnknownTool(f"{option} {name}: {module} has no {path}", near(part, known))
         value = getattr(value, part)
     return value
 
 
-def _module(name: str) -> Any:
+def _module(name: str, option: str) -> Any:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -72,6 +87,6 @@ def _module(name: str) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # what a module does when it is imported is its own, an exit included
-        what = f"--tools: the module {name} cannot be imported: {type(error).__name__}: {error}"
+        what = f"{option}: the module {name} cannot be imported: {type(error).__name__}: {error}"
         hint = "Modules are searched for in this folder and among the packages that are installed"
         raise SettingsError(what, hint if isinstance(error, ModuleNotFoundError) else "") from error

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn
 
 from agentnb.cli.command import BROKEN_PIPE, FAILED, INTERRUPTED, INVALID, Outcome
 from agentnb.cli.commands import COMMANDS
 from agentnb.cli.hints import in_a_shell
-from agentnb.cli.streams import complain, forget_standard_output, tell, warnings_in_a_line, write
+from agentnb.cli.streams import complain, forget_standard_output, tell, warnings_in_a_line, write_outcome
+from agentnb.cli.url_question import ask_about_url, can_ask
 from agentnb.errors import AgentnbError, SettingsError, WorkflowProblems, near
+from agentnb.models.allowed_urls import with_consent
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line with these arguments (by default the process's) and return its exit code."""
     try:
         with warnings_in_a_line():
-            return _write_outcome(_done(list(sys.argv[1:] if argv is None else argv)))
+            return write_outcome(_done(list(sys.argv[1:] if argv is None else argv)))
     except BrokenPipeError:  # the reader has what it wanted, as `head`
         forget_standard_output()
         return BROKEN_PIPE
@@ -37,20 +40,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
 
 
-def _write_outcome(outcome: str | Outcome) -> int:
-    """Write what the command gave, and return the exit code."""
-    found = outcome if isinstance(outcome, Outcome) else Outcome(outcome)
-    if found.text:
-        write(found.text)
-    if found.told:
-        tell(found.told)
-    if found.last:
-        complain(found.last)
-    if found.command:
-        tell(found.command)
-    return found.code
-
-
 def _done(argv: list[str]) -> str | Outcome:
     """Run the command."""
     if not argv:
@@ -58,7 +47,8 @@ def _done(argv: list[str]) -> str | Outcome:
     if argv[0] not in COMMANDS and not argv[0].startswith("-"):
         raise SettingsError(f"There is no command {argv[0]}", f"{near(argv[0], COMMANDS)} agentnb --help explains them")
     given = _parser().parse_args(argv)
-    return given.do(given)  # type: ignore[no-any-return]  # a Command's function
+    do: Callable[[], str | Outcome] = partial(given.do, given)
+    return with_consent(do, ask_about_url if can_ask(given) else None)
 
 
 class _Parser(ArgumentParser):

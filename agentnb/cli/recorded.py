@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from agentnb.cli.command import LOOSE, OUTPUT, Command, argument, count, file, text_of
-from agentnb.cli.hints import in_a_shell
+from agentnb.cli.hints import of_run_in_a_shell
 from agentnb.cli.stored_runs import chosen, holds_other_files, runs_named, source_of, store_in, written
 from agentnb.cli.streams import complain
 from agentnb.display.browser import problems_told
@@ -23,6 +24,7 @@ from agentnb.rerun.replay import replay as replay_run
 from agentnb.session.places import default_store
 from agentnb.traces import tables
 from agentnb.traces.files import iter_traces, load_traces
+from agentnb.traces.redacting import redacted
 from agentnb.traces.store import Store
 from agentnb.traces.summaries import families
 from agentnb.traces.trace_file import Problem
@@ -33,16 +35,20 @@ SHOWN = 20
 MAX_PROBLEMS = 5
 """Files left out of a list that are named; of more, only the count is."""
 
+NO_LOG = "no run log that can be read"
+
 
 def runs(given: Namespace) -> str:
     """List the runs of a folder, newest first, or those of a file of any format."""
     if given.folder is not None and holds_other_files(given.folder):
         return _runs_of_files(given)
-    store = store_in(given.folder)
-    found = families(store.each_summary(), set(store.ids()))
+    store, left_out = store_in(given.folder), list[str]()
+    found = families(store.each_summary(left_out), set(store.ids()))
     lists = (family if given.nested else family[:1] for family in found)
     matching = (some for some in lists if any(matches(one, given.words) for one in some))
     lines = list(chain.from_iterable(islice(matching, given.most)))
+    for told in problems_told([Problem(name, "", NO_LOG) for name in left_out], MAX_PROBLEMS):
+        complain(told)
     count, folder = len(store.ids()), store.shown_folder
     told = list_told(lines, count=count, folder=folder, most=given.most, wanted=given.words)
     name = "ID" if given.folder is None else str(Path(folder) / "ID.jsonl")
@@ -70,7 +76,7 @@ def show(given: Namespace) -> str:
             raise SettingsError(f"{given.run} holds {len(found):,} runs", f"Name one: agentnb show {given.run} --run 1")
         return files_text(found, given.run, most=len(found))
     html = given.html or (given.output is not None and given.output.suffix.lower() in (".html", ".htm"))
-    text = page_html(run) if html else run_text(run, hint=in_a_shell) + "\n"
+    text = page_html(redacted(run)) if html else run_text(run, hint=partial(of_run_in_a_shell, run)) + "\n"
     return written(text.encode("utf-8", "replace"), given.output, "The run") if given.output else text
 
 

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from agentnb.cli.command import Outcome
 from agentnb.cli.hints import in_a_shell
 from agentnb.core.redaction import redact
 from agentnb.display.labels import clean
@@ -42,6 +43,20 @@ def tell(text: str, end: str = "\n") -> None:
         out.reconfigure(encoding="utf-8", errors="backslashreplace")
     out.write(f"{clean(redact(text))}{end}")
     out.flush()
+
+
+def write_outcome(outcome: str | Outcome) -> int:
+    """Write what a command gave, and return the exit code."""
+    found = outcome if isinstance(outcome, Outcome) else Outcome(outcome)
+    if found.text:
+        write(found.text)
+    if found.told:
+        tell(found.told)
+    if found.last:
+        complain(found.last)
+    if found.command:
+        tell(found.command)
+    return found.code
 
 
 def forget_standard_output() -> None:

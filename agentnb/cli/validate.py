@@ -14,9 +14,9 @@ from agentnb.cli.workflow_options import FILE, INPUTS, STRICT, TOOLS
 from agentnb.core.redaction import redact
 from agentnb.display.labels import counted
 from agentnb.errors import AnyProblem, WorkflowProblems
+from agentnb.workflow.declared_files import tool_names_of_files
 from agentnb.workflow.files import file_text, path_of
 from agentnb.workflow.given_inputs import read_inputs
-from agentnb.workflow.workflow import tool_names_of_files
 
 
 def validate(given: Namespace) -> Outcome:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from typing import Any
 
 from agentnb.cli.command import DONE, FAILED, INTERRUPTED, LIMITED, WAITING, Outcome
+from agentnb.cli.deaf_function import leaving_behind
 from agentnb.cli.progress import Progress
-from agentnb.cli.streams import complain
+from agentnb.cli.streams import complain, write_outcome
 from agentnb.cli.terminal_questions import TerminalQuestions
 from agentnb.core.questions import WaitingOnUser, choice_in_words, choices
 from agentnb.detect.run import Run
+from agentnb.display.judged_call import call_text, question_text
 from agentnb.display.labels import clean, first_line
 from agentnb.display.states import chip, why
 from agentnb.errors import sentences
@@ -52,31 +55,44 @@ def top_steps(workflow: Workflow) -> list[str]:
     return [step.id for step in workflow.spec.steps if step.kind != "goto"]
 
 
-def awaited(start: Callable[[RunOptions], LiveRun], progress: Progress, *, asks: bool = False, **options: Any) -> Run:
-    """Start a run and return it when it has ended: plain tools run on this thread, and an interrupt ends the run.
+def awaited(
+    start: Callable[[RunOptions], LiveRun],
+    progress: Progress,
+    *,
+    asks: bool = False,
+    again: Sequence[str] = (),
+    **options: Any,
+) -> Outcome:
+    """Start a run and return its outcome when it has ended: plain tools run on this thread, and an interrupt ends the run.
 
-    What they print goes to standard error. ``asks``: the person is asked at the terminal, until they leave; else, and then,
-    the run is suspended where it needs an answer.
+    What they print goes to standard error. A tool that does not end with its run is ended with the program. ``asks``: the
+    person is asked at the terminal, until they leave; else, and then, the run is suspended where it needs an answer.
+    ``again``: the options with which its question must be answered.
     """
-    foreground = Foreground()
+    foreground, output = Foreground(), sys.stdout
     questions = TerminalQuestions(progress) if asks else None
     try:
         with foreground.own_interrupts(), redirect_stdout(progress.prints()):
             given = {"foreground": foreground, "can_ask": asks, "suspend": True, "show": False, **options}
             live = start(RunOptions(watch=questions or progress, **given))
+
+            def conclude() -> int:
+                sys.stdout = output
+                progress.close()
+                return write_outcome(_outcome_of(live.run, again))
+
             if questions is not None:
                 questions.begin(live)
-            try:
-                return live.wait_in_foreground()
-            except RunInterrupted:
-                return live.run
+            with leaving_behind(live, conclude), suppress(RunInterrupted):
+                live.wait_in_foreground()
     finally:
         if questions is not None:
             questions.close()
         progress.close()
+    return _outcome_of(live.run, again)
 
 
-def outcome_of(run: Run, again: Sequence[str] = ()) -> Outcome:
+def _outcome_of(run: Run, again: Sequence[str] = ()) -> Outcome:
     """Return what a command gives for this run. ``again``: the options with which its question must be answered."""
     has_steps = bool(run.step_records) or run.kind != "agent"
     context = f"{HEADING}\n{json.dumps(run.step_context, indent=2, ensure_ascii=False)}" if has_steps else ""
@@ -98,7 +114,10 @@ def _how_to_answer(run: Run, again: Sequence[str]) -> tuple[str, str]:
     which = ["--question", question.id] if len(run.waiting) > 1 else []
     command = shlex.join(["agentnb", "answer", run.id, _example(question), *which, *again])
     listed = ", ".join(map(choice_in_words, choices(question.schema)))
-    asked = first_line(clean(question.message), MAX_OF_A_QUESTION) + (f" ({first_line(clean(listed), 200)})" if listed else "")
+    text, call = clean(question_text(question)), call_text(question)
+    asked = first_line(text, MAX_OF_A_QUESTION) + (f" ({first_line(clean(listed), 200)})" if listed else "")
+    if call or len(text) > MAX_OF_A_QUESTION:
+        asked += f" What it is about has {len(call or text):,} characters: agentnb show {run.id} shows them."
     more = f" (one of {len(run.waiting)} questions)" if which else ""
     return f"The run waits for you{more}: {asked} Answer it:", command
 

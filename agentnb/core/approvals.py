@@ -6,7 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from agentnb.core.questions import WaitingOnUser, checked_answer
+import msgspec
+
+from agentnb.core.messages import ToolCall, encodable
+from agentnb.core.questions import JudgedCall, WaitingOnUser, checked_answer
+from agentnb.core.redaction import redact
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.run import RunFacts
 from agentnb.errors import SettingsError
@@ -67,6 +71,19 @@ class Decision(NamedTuple):
     """Why not, in the person's words."""
     arguments: dict[str, Any] | None = None
     """The arguments that the person gave instead of the model's."""
+
+
+def judged_call(call: ToolCall, rule: str) -> JudgedCall:
+    """Return the whole call that a gate asks about, redacted as in the log."""
+    return redact(JudgedCall(call.name, encodable(arguments_as_json(call.arguments)), encodable(rule)))
+
+
+def arguments_as_json(arguments: Any) -> str:
+    """Return the arguments of a call as JSON, whole; those of a call that a tool makes may be any objects."""
+    try:
+        return msgspec.json.encode(arguments).decode()
+    except (TypeError, ValueError, RecursionError):
+        return repr(arguments)
 
 
 def approval_schema(approvals: tuple[str, ...] = ()) -> dict[str, Any]:

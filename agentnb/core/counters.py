@@ -14,7 +14,7 @@ class Counters:
     calls_this_turn: int = 0
     """Tool calls admitted since the person last spoke."""
     spent: float = 0.0
-    """US dollars spent on model calls with a known price."""
+    """US dollars spent on its own model calls with a known price."""
     spent_inside: float = 0.0
     """US dollars spent by nested runs."""
     times_recovered: int = 0

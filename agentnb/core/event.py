@@ -8,8 +8,9 @@ from typing import Literal, TypeAlias
 import msgspec
 
 Status: TypeAlias = Literal[
-    "running", "waiting_on_user", "completed", "limited", "stopped", "cancelled", "interrupted", "failed"
+    "running", "waiting_on_user", "completed", "limited", "stopped", "cancelled", "interrupted", "unknown", "failed"
 ]
+"""The state of a run. ``unknown``: another product recorded the run, and its trace does not record how it ended."""
 RoundStatus: TypeAlias = str
 """How a round ended: one of `ROUND_STATUSES`, or a policy's own word."""
 ROUND_STATUSES = frozenset(

@@ -24,6 +24,9 @@ from agentnb.core.todos import Todo
 from agentnb.core.usage import NOTHING_USED, UNKNOWN, Usage
 from agentnb.errors import sentences
 
+Consent: TypeAlias = Literal["", "taken", "refused"]
+"""Whether what a log from elsewhere says was approved, answered and allowed counts: ``taken``, the person said so; ``refused``:
+it does not, and the person is asked again. Empty for a log that the person's agentnb wrote."""
 SCHEMA = 5
 """Version of the log's schema; a reader refuses newer logs and reads older ones.
 
@@ -70,6 +73,10 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Id of the task of a benchmark that the run worked on, if the trace names it."""
     trial: str = ""
     """Which attempt at its task it was, if the trace says so."""
+    usage: Usage | None = None
+    """Usage of the whole run, if the trace reports what its replies do not; None if they report all that is known."""
+    has_nested_cost: bool = False
+    """Whether the cost in ``usage`` includes that of nested runs, as the trace sums it up."""
 
     @property
     def file_name(self) -> str:
@@ -177,12 +184,16 @@ class ContextCompacted(Event, frozen=True, kw_only=True, tag="context_compacted"
 class ExtraUsage(Event, frozen=True, kw_only=True, tag="spent_besides", gc=False):
     """Usage outside the replies of the rounds, logged at once because the process may die.
 
-    ``inside``: US dollars spent by nested runs; ``usage``: the approximate usage of a model call of which nothing is kept,
-    such as a summary that was stopped, or a reply that broke off in its thinking.
+    ``usage``: the approximate usage of a model call of which nothing is kept, such as a summary that was stopped, or a reply
+    that broke off in its thinking. ``nested_run`` and ``nested``: a run nested in this one, at any depth, and the usage of its
+    own model calls since the last such event; ``inside``: US dollars of those with a known price. Earlier versions logged
+    ``inside`` alone.
     """
 
     inside: float = 0.0
     usage: Usage = NOTHING_USED
+    nested_run: str = ""
+    nested: Usage = NOTHING_USED
 
 
 class ModelReplied(Event, frozen=True, kw_only=True, tag="model_replied", gc=False):
@@ -290,7 +301,10 @@ class LoopDetected(Event, frozen=True, kw_only=True, tag="loop_detected", gc=Fal
 
 
 class RoundFinished(Event, frozen=True, kw_only=True, tag="round_finished", gc=False):
-    """The round is over: each of its tool calls has a result. ``spent_inside``: US dollars spent by its nested runs."""
+    """The round is over: each of its tool calls has a result.
+
+    ``spent_inside``: US dollars spent by its nested runs, in logs of earlier versions; now they are in `ExtraUsage`.
+    """
 
     index: int
     status: RoundStatus
@@ -329,6 +343,7 @@ class RunRecovered(Event, frozen=True, kw_only=True, tag="run_recovered", gc=Fal
 
     schema: int
     approve: str = ""
+    consent: Consent = ""
 
 
 class Warned(Event, frozen=True, kw_only=True, tag="warned", gc=False):
@@ -365,11 +380,14 @@ class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     size: int
     rounds: int
     usage: Usage
+    """Of its own model calls."""
     recovered: int = 0
     steps: int = 0
     """Those of a workflow; 0 also in logs of earlier versions."""
     inside: float = 0.0
-    """US dollars that the nested runs of a workflow have spent."""
+    """US dollars that nested runs have spent; in logs of earlier versions, those of a workflow."""
+    nested: Usage | None = None
+    """Usage of all nested runs; None if no model was called in one, and in logs of earlier versions."""
 
 
 class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False):

@@ -37,6 +37,8 @@ MAX_COMPARED = 1_000_000
 CONSTANTS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 KNOWN = 'Write paths such as plan.steps[-1].name, len(x), comparisons, x in y, arithmetic, && || !, "texts", true, false, null'
 
+ALIKE = 'Compare values of one kind: "5" in quotes is a text, 5 a number'
+
 STRING = r""""(?:[^"\\\n]|\\["'\\nt])*"|'(?:[^'\\\n]|\\["'\\nt])*'"""
 """A text within an expression, as a pattern."""
 _TOKEN = re.compile(
@@ -62,6 +64,8 @@ def evaluate(expression: str, names: Mapping[str, Any], is_true: Callable[[Any],
         raise
     except ZeroDivisionError:
         _refuse(expression, "it divides by zero", "Ask first: n != 0 && total / n > 1")
+    except _OtherKind as error:
+        _refuse(expression, str(error), ALIKE)
     except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError) as error:
         _refuse(expression, f"it has no value ({type(error).__name__}: {error})")
 
@@ -324,8 +328,23 @@ def _items(value: Any) -> Any:
     return value.values() if isinstance(value, dict) else value
 
 
+class _OtherKind(TypeError):
+    """Values of two kinds are compared, which are never equal."""
+
+
+def _is_of_kind(value: Any, other: Any) -> bool:
+    """Return whether two values may be equal: they are of one kind, or one of them is null."""
+    return value is None or other is None or _kind_of(value) == _kind_of(other)
+
+
+def _kind_of(value: Any) -> str:
+    return "true or false" if isinstance(value, bool) else _kind(value)
+
+
 def _compared(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def compared(left: Any, right: Any) -> bool:
+        if not _is_of_kind(left, right):
+            raise _OtherKind(f"it compares {_kind(left)} with {_kind(right)}")
         for value in (left, right):
             if isinstance(value, list | tuple | dict):
                 check_size(value)
@@ -360,7 +379,7 @@ def _added(left: Any, right: Any) -> Any:
 def _ordered(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def compared(left: Any, right: Any) -> bool:
         if not ((_is_number(left) and _is_number(right)) or (isinstance(left, str) and isinstance(right, str))):
-            raise TypeError(f"{_kind(left)} and {_kind(right)} have no order")
+            raise _OtherKind(f"it compares {_kind(left)} with {_kind(right)}")
         return function(left, right)
 
     return compared
@@ -375,7 +394,11 @@ def _held(item: Any, holder: Any) -> bool:
     if not isinstance(holder, str):
         for value in (item, holder):
             check_size(value)
-    return item in holder
+    is_held = item in holder
+    kinds = {_kind_of(one) for one in holder if one is not None} if isinstance(holder, list | tuple) else set()
+    if not is_held and item is not None and kinds and _kind_of(item) not in kinds:
+        raise _OtherKind(f"it looks for {_kind(item)} in a list that holds none")
+    return is_held
 
 
 def _signed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

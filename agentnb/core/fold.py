@@ -17,7 +17,7 @@ from agentnb.core.request import role_of
 from agentnb.core.rounds import CallRecord, Retry, WorkflowRound
 from agentnb.core.run_state import RunState
 from agentnb.core.todos import is_open, newly_blocked, newly_completed
-from agentnb.core.usage import NOTHING_USED
+from agentnb.core.usage import NOTHING_USED, NestedUsage, used_inside
 
 
 def _run_started(run: RunState, event: e.RunStarted) -> None:
@@ -42,6 +42,9 @@ def _run_started(run: RunState, event: e.RunStarted) -> None:
     run._results.update(
         (part.call_id, part) for message in event.history for part in message.parts if isinstance(part, ToolResult)
     )
+    if event.origin is not None and event.origin.usage is not None:
+        run._usage = event.origin.usage  # of the whole run: `_use` adds nothing to it
+        run._counters.spent = event.origin.usage.cost or 0.0
     run._compacted = event.compacted
     run._todos = event.todos
     run._todos_unseen = bool(event.todos)
@@ -57,6 +60,7 @@ def _round_started(run: RunState, event: e.RoundStarted) -> None:
     if event.before and run._rounds:
         run._rounds[-1] = replace(run._rounds[-1], status=event.before)
     run._rounds.append(WorkflowRound(event.index, event.reason, event.at, note=event.note, recovered=run._recovered))
+    run._call_places = {}
     run._recovered = False
 
 
@@ -85,7 +89,8 @@ def _context_compacted(run: RunState, event: e.ContextCompacted) -> None:
 
 
 def _spent_besides(run: RunState, event: e.ExtraUsage) -> None:
-    run._counters.spent_inside += event.inside
+    if (inside := used_inside(event.nested_run, event.inside, event.nested)) is not None:
+        run._use_inside(event.nested_run, inside)
     if event.usage != NOTHING_USED:
         run._use(event.usage)
 
@@ -98,13 +103,16 @@ def _model_replied(run: RunState, event: e.ModelReplied) -> None:
     message = event.message
     run._todos_unseen = False
     run._messages.append(message)
-    records, text = [], ""
+    records: list[CallRecord] = []
+    text, places = "", {}
     for part in message.parts:  # one plain loop: it runs in every round
         if type(part) is ToolCall:
+            places[part.id] = len(records)
             records.append(CallRecord(part, role=run._roles.get(part.name) or role_of(part.name)))
             run._results[part.id] = None
         elif type(part) is Text:
             text += part.text
+    run._call_places = places
     run._use(event.usage)
     current = run._rounds[-1]
     goes_on = current.reason == "reply_cut"  # the reply continues the text that was cut off
@@ -122,9 +130,16 @@ def _model_replied(run: RunState, event: e.ModelReplied) -> None:
 
 
 def _put_record(run: RunState, call_id: str, **changes: Any) -> None:
+    place = run._call_places.get(call_id)
+    if place is not None:
+        _replace_record(run, place, replace(run._rounds[-1].records[place], **changes))
+
+
+def _replace_record(run: RunState, place: int, record: CallRecord) -> None:
     current = run._rounds[-1]
-    records = tuple([replace(one, **changes) if one.call.id == call_id else one for one in current.records])
-    run._rounds[-1] = replace(current, records=records)
+    records = [*current.records]
+    records[place] = record
+    run._rounds[-1] = replace(current, records=tuple(records))
 
 
 def _tool_admitted(run: RunState, event: e.ToolAdmitted) -> None:
@@ -146,9 +161,10 @@ def _tool_started(run: RunState, event: e.ToolStarted) -> None:
 
 
 def _put_started(run: RunState, call: ToolCall) -> None:
-    for one in run._rounds[-1].records:
-        if (one.call is call or one.call == call) and not one.waits:
-            return
+    place = run._call_places.get(call.id)
+    record = run._rounds[-1].records[place] if place is not None else None
+    if record is not None and (record.call is call or record.call == call) and not record.waits:
+        return
     _put_record(run, call.id, call=call, waits=False)
 
 
@@ -156,25 +172,24 @@ def _tool_finished(run: RunState, event: e.ToolFinished) -> None:
     if event.parent_call:
         inner_calls.finished(run, event)
         return
-    result, current = event.result, run._rounds[-1]
+    result = event.result
     call_id = result.call_id
-    records = [*current.records]
-    for place, one in enumerate(records):
-        if one.call.id == call_id:
-            records[place] = CallRecord(
-                one.call,
-                result,
-                event.seconds,
-                event.traceback,
-                event.display,
-                one.rule,
-                event.progress,
-                one.role,
-                one.inner,
-                printed=event.printed,
-            )
-            run._rounds[-1] = replace(current, records=tuple(records))
-            break
+    place = run._call_places.get(call_id)
+    if place is not None:
+        before = run._rounds[-1].records[place]
+        record = CallRecord(
+            before.call,
+            result,
+            event.seconds,
+            event.traceback,
+            event.display,
+            before.rule,
+            event.progress,
+            before.role,
+            before.inner,
+            printed=event.printed,
+        )
+        _replace_record(run, place, record)
     run._results[call_id] = result
     run._calls.finished(result)
 
@@ -212,7 +227,8 @@ def _model_changed_todos(run: RunState, event: e.TodosChanged) -> None:
 
 def _round_finished(run: RunState, event: e.RoundFinished) -> None:
     current = run._rounds[-1]
-    run._counters.spent_inside += event.spent_inside
+    if event.spent_inside:
+        run._use_inside("", NestedUsage.of_dollars(event.spent_inside))
     if current.records:
         run._messages.append(Message("tool", current.results))
     run._rounds[-1] = replace(
@@ -277,6 +293,15 @@ def _withdraw_all(run: RunState, at: datetime | None) -> None:
     _close_questions(run, {question.id for question in run._waiting}, outcome="withdrawn", closed_at=at)
 
 
+def _withdraw_answers(run: RunState) -> None:
+    """Withdraw all questions and answers so far, also from the events, where gates of the person's own may look for them."""
+    run._questions[:] = [replace(asked, outcome="withdrawn", answer=None) for asked in run._questions]
+    run._waiting = ()
+    for place, event in enumerate(run._events):
+        if type(event) is e.QuestionAnswered:
+            run._events[place] = replace(event, answer=None, declined=False, withdrawn=True)
+
+
 def _set_status(run: RunState) -> None:
     run._status = "waiting_on_user" if run._paused or run._waiting else "running"
 
@@ -288,14 +313,16 @@ def _run_suspended(run: RunState, event: e.RunSuspended) -> None:
 
 def _run_recovered(run: RunState, event: e.RunRecovered) -> None:
     current = run._rounds[-1] if run._rounds else None
+    died = not run._suspended  # else its process ended in order
     if current is not None and current.status == "running":
-        died = not run._suspended  # else its process ended in order
         run._rounds[-1] = replace(current, recovered=current.recovered or died, compactions=_whole(current.compactions))
     else:
-        run._recovered = True
+        run._recovered = run._recovered or died
     if event.approve:
         run._settings = {**run._settings, "approve": event.approve}
     run._paused = False
+    if event.consent == "refused":
+        _withdraw_answers(run)
     if not run._suspended:
         _withdraw_all(run, None)  # nobody knows when they became pointless
         run._waiting = ()  # the process that waited for answers has died
@@ -312,9 +339,17 @@ def _error_raised(run: RunState, event: e.ErrorRaised) -> None:
     run._error = event.error
 
 
-def _run_finished(run: RunState, event: e.RunFinished) -> None:
+def close_conversation(run: RunState) -> None:
+    """Add to the messages what no round takes in any more: the results of an open round, then what the person said last."""
+    current = run._rounds[-1] if run._rounds else None
+    if current is not None and current.status == "running" and current.results:
+        run._messages.append(Message("tool", current.results))
     run._messages.extend(run._pending)
     run._pending.clear()
+
+
+def _run_finished(run: RunState, event: e.RunFinished) -> None:
+    close_conversation(run)
     run._status = event.status
     run._paused = False
     _withdraw_all(run, event.at)

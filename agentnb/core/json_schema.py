@@ -10,7 +10,7 @@ import datetime
 import re
 import uuid
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MAX_OF_A_PROBLEM = 300
 """Maximum characters of one sentence about a value."""
+MAX_BACKTRACKS = 100_000
+"""Steps that a pattern with lookarounds or backreferences may go back; all other patterns take linear time."""
 _FORMATS = {
     "date": datetime.date,
     "date-time": datetime.datetime,
@@ -95,6 +97,28 @@ def schema_problems(schema: dict[str, Any], value: Any, *, formats: bool = False
         yield from [error.sentence for error in schema_errors(schema, value, formats=formats)]
     except UnusableSchema as error:
         yield str(error)
+
+
+@lru_cache(maxsize=256)
+def _pattern(pattern: str) -> Draft202012Validator:
+    from jsonschema_rs import Draft202012Validator, FancyRegexOptions
+
+    options = FancyRegexOptions(backtrack_limit=MAX_BACKTRACKS)
+    return Draft202012Validator({"pattern": pattern}, offline=True, pattern_options=options)
+
+
+def is_pattern(pattern: str) -> bool:
+    """Return whether a text is a regular expression as ``pattern`` of a JSON Schema is one."""
+    try:
+        _pattern(pattern)
+    except ValueError:
+        return False
+    return True
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Return whether a pattern from a file occurs in a text. Bounded, unlike `re`: no pattern holds up the event loop."""
+    return bool(_pattern(pattern).is_valid(encodable(text)))
 
 
 def _validator(schema: dict[str, Any], *, formats: bool = False) -> Draft202012Validator:

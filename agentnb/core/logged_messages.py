@@ -17,7 +17,19 @@ from agentnb.core.messages import Message, ToolCall, ToolResult, user
 class LoggedMessages:
     """The messages of a run and what tells whether it goes on, with the names that they have in `RunFacts`."""
 
-    __slots__ = ("_calls", "_pending", "_results", "id", "inherited", "messages", "parent_id", "should_continue", "started_at")
+    __slots__ = (
+        "_calls",
+        "_in_round",
+        "_results",
+        "_suspended",
+        "id",
+        "inherited",
+        "messages",
+        "parent_id",
+        "pending",
+        "should_continue",
+        "started_at",
+    )
 
     def __init__(self, events: Iterable[e.AnyEvent]) -> None:
         """Take in all events of a well-formed log."""
@@ -29,7 +41,9 @@ class LoggedMessages:
         self.messages: list[Message] = []
         self.should_continue = True
         """Whether the run has not ended yet."""
-        self._pending: list[Message] = []
+        self.pending: list[Message] = []
+        """Messages of the person that have not been sent to the model yet."""
+        self._in_round = self._suspended = False
         self._calls: list[str] = []
         """Ids of the calls of the open round, in their order."""
         self._results: dict[str, ToolResult] = {}
@@ -45,8 +59,8 @@ class LoggedMessages:
         self.inherited = len(event.history)
 
     def _round_started(self, event: e.RoundStarted) -> None:
-        self._calls = []
-        if self._pending:
+        self._calls, self._in_round = [], True
+        if self.pending:
             self._take_pending()
         if event.continuation:
             self.messages.append(user(event.continuation))
@@ -61,24 +75,42 @@ class LoggedMessages:
             self._results[event.result.call_id] = event.result
 
     def _round_finished(self, event: e.RoundFinished) -> None:
+        self._in_round = False
         if self._calls:
-            results = self._results
-            self.messages.append(Message("tool", tuple([results[call] for call in self._calls if call in results])))
+            self.messages.append(Message("tool", self._results_so_far()))
+
+    def _results_so_far(self) -> tuple[ToolResult, ...]:
+        results = self._results
+        return tuple([results[call] for call in self._calls if call in results])
 
     def _command_received(self, event: e.CommandReceived) -> None:
         if event.command == "say":
-            self._pending.append(event.message or user(event.text))
+            self.pending.append(event.message or user(event.text))
+
+    def _run_suspended(self, event: e.RunSuspended) -> None:
+        self._suspended = True
+
+    def _run_recovered(self, event: e.RunRecovered) -> None:
+        self._suspended = False
 
     def _run_finished(self, event: e.RunFinished) -> None:
-        self._take_pending()
+        self._close()
         self.should_continue = False
 
+    def _close(self) -> None:
+        """Add what no round takes in any more, as `fold.close_conversation` does."""
+        if self._in_round and (results := self._results_so_far()):
+            self.messages.append(Message("tool", results))
+        self._take_pending()
+
     def _take_pending(self) -> None:
-        self.messages += self._pending
-        self._pending.clear()
+        self.messages += self.pending
+        self.pending.clear()
 
     def mark_interrupted(self) -> None:
         """Note that no process writes its log any more."""
+        if self.should_continue and not self._suspended:
+            self._close()
         self.should_continue = False
 
 
@@ -90,5 +122,7 @@ _HANDLERS: dict[type[e.Event], Callable[[LoggedMessages, Any], None]] = {
     e.CallBlocked: LoggedMessages._result_came,
     e.RoundFinished: LoggedMessages._round_finished,
     e.CommandReceived: LoggedMessages._command_received,
+    e.RunSuspended: LoggedMessages._run_suspended,
+    e.RunRecovered: LoggedMessages._run_recovered,
     e.RunFinished: LoggedMessages._run_finished,
 }

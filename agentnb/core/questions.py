@@ -39,11 +39,21 @@ _FORMS = {
 }
 
 
-class WaitingOnUser(msgspec.Struct, frozen=True):
+class JudgedCall(msgspec.Struct, frozen=True):
+    """The whole tool call that a gate asks about: what the person approves, and what makes two such questions the same."""
+
+    tool: str
+    arguments: str
+    """All of them, as JSON."""
+    rule: str
+    """The reason of the gate that asks."""
+
+
+class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):
     """An open question: a run waits for its answer.
 
-    ``schema`` is the JSON Schema of the answer, ``call_id`` the tool call that asks. It is plain data in the run's log, so
-    that it is still there after a kernel restart.
+    ``schema`` is the JSON Schema of the answer, ``call_id`` the tool call that asks, ``about`` the call that a gate asks about.
+    It is plain data in the run's log, so that it is still there after a kernel restart.
     """
 
     kind: QuestionKind
@@ -51,6 +61,7 @@ class WaitingOnUser(msgspec.Struct, frozen=True):
     schema: dict[str, Any]
     id: str
     call_id: str = ""
+    about: JudgedCall | None = None
 
 
 Outcome: TypeAlias = Literal["open", "answered", "declined", "withdrawn"]

@@ -1,8 +1,8 @@
 """Redaction: keeps keys out of everything logged, sent and shown. `redact` replaces each with ``[key]``.
 
-It is called where events and deltas enter the log, where something is made that must equal its entry in the log (the first
-event, a reply, the list on a todo board), and where errors are raised to the person. Everything sent to a model is made from
-the log.
+It is called where events and deltas enter the log, where events are read from a file (`FileRedactor`), where something is made
+that must equal its entry in the log (the first event, a reply, the list on a todo board), and where errors are made. Everything
+sent to a model is made from the log.
 """
 
 from __future__ import annotations
@@ -38,6 +38,12 @@ _NO_TEXT = (
 _ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})|\\+([!-/:-@\[-`{-~])|&#?[0-9A-Za-z]{1,31};")
 """One escaped character, which a page would show unescaped: as in JSON (or JSON within JSON), Markdown and HTML."""
 
+_ESCAPED_LETTER = re.compile(rb"\\u00(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])")
+_CHARACTER_REFERENCE = re.compile(b"&#(?:[xX]0*[3-7][0-9a-fA-F]|0*(?:4[89]|[5-9][0-9]|1[01][0-9]|12[0-2]));")
+_LETTERS = re.compile("[A-Za-z0-9]*")
+_NAMED_KEY = re.compile(rb"(?:[?&]|u0026)key=([A-Z][A-Z0-9_]{1,63})(?![A-Za-z0-9_])")
+"""The variable of a key in the name of a model."""
+
 _ITEMS = ("",)
 """Marks classes that have no fields but hold texts: subclasses of str, a dict, a list, a tuple, a set."""
 _FIELDS: dict[type, tuple[str, ...]] = {}
@@ -53,6 +59,36 @@ def redact(value: T, secrets: tuple[str, ...] | None = None) -> T:
     if secrets is None:
         secrets = settings.secrets()
     return _walked(value, _finder(secrets).masked) if secrets else value
+
+
+class FileRedactor:
+    """Redacts what is read from a file, which may hold keys that its writer did not know.
+
+    Most files hold none: a search in their bytes is much faster than one in every text.
+    """
+
+    __slots__ = ("_finder",)
+
+    def __init__(self, first_line: bytes = b"") -> None:
+        """``first_line``: names the models, and may name the variables of their keys."""
+        if b"key=" in first_line:
+            for variable in _NAMED_KEY.findall(first_line):
+                settings.expect_key(variable.decode())
+        secrets = settings.secrets()
+        self._finder = _finder(secrets) if secrets else None
+
+    def finds_key(self, data: bytes) -> bool:
+        """Return whether a known key is in this JSON or text, as it is."""
+        return self._finder is not None and self._finder.may_be_in(data, with_escapes=False)
+
+    def redact(self, value: T, data: bytes, *, is_log: bool = False) -> T:
+        """Return a value that was read from this JSON, redacted.
+
+        ``is_log``: agentnb wrote the JSON and masked keys that are spelled with escapes, so it is not searched for these.
+        """
+        if self._finder is None or not self._finder.may_be_in(data, with_escapes=not is_log):
+            return value
+        return _walked(value, self._finder.masked)  # type: ignore[no-any-return]  # of the same type
 
 
 def change_texts(value: T, change: Callable[[str], str]) -> T:
@@ -71,6 +107,9 @@ def redact_error(error: AgentnbError) -> None:
         is_clean = False
     if not is_clean:
         error.__cause__ = error.__context__ = None
+
+
+AgentnbError.redact = staticmethod(redact)
 
 
 class StreamRedactor:
@@ -106,6 +145,19 @@ class _Finder:
         signs = {char for secret in secrets for char in secret if char in string.punctuation}
         self._hints = ("\\u", "&", *[f"\\{char}" for char in sorted(signs)])
         """Any text in which a secret is spelled with escapes contains one of these."""
+        self._in_json = tuple([msgspec.json.encode(beginning)[1:-1] for beginning in self._beginnings])
+        words = [max(_LETTERS.findall(beginning), key=len) for beginning in self._beginnings]
+        self._words = tuple(dict.fromkeys(word.encode() for word in words))
+        """The longest word of each secret: in JSON it is as it is, unless a letter of it is escaped."""
+
+    def may_be_in(self, data: bytes, *, with_escapes: bool) -> bool:
+        """Return False if no text in this JSON has a secret, as it is or ``with_escapes``; True if one may have."""
+        if not with_escapes:
+            return any(beginning in data for beginning in self._in_json)
+        if any(word in data for word in self._words):
+            return True
+        # Of letters that are escaped: rare.
+        return _CHARACTER_REFERENCE.search(data) is not None or (b"\\u00" in data and _ESCAPED_LETTER.search(data) is not None)
 
     def masked(self, text: str) -> str:
         """Return the text with the mask in place of each secret; the same object if there is none."""
@@ -119,14 +171,7 @@ class _Finder:
         return text
 
     def _replaced(self, text: str) -> str:
-        spans = sorted([*self.spans(text), *self._escaped_spans(text)])
-        pieces: list[str] = []
-        done = 0
-        for start, end in spans:
-            if start >= done:
-                pieces += (text[done:start], MASK)
-            done = max(done, end)  # overlapping secrets share one mask
-        return "".join([*pieces, text[done:]]) if spans else text
+        return mask_spans(text, self.spans, MASK)
 
     def spans(self, text: str) -> Iterable[tuple[int, int]]:
         """Yield start and end of each secret in the text, or of what is left of it: the longest at each place."""
@@ -136,19 +181,36 @@ class _Finder:
                 yield start, start + max(_in_common(text, start, secret) for secret in self._secrets)
                 start = text.find(beginning, start + 1)
 
-    def _escaped_spans(self, text: str) -> Iterable[tuple[int, int]]:
-        plain = _ESCAPE.sub(_unescaped, text)
-        if plain == text or not any(beginning in plain for beginning in self._beginnings):
-            return ()
-        places: list[int] = []  # for each character of the plain text, where it begins in `text`
-        done = 0
-        for escape in _ESCAPE.finditer(text):
-            places += range(done, escape.start())
-            length = len(_unescaped(escape))
-            places += [escape.start()] if length == 1 else range(escape.start(), escape.end())
-            done = escape.end()
-        places += range(done, len(text) + 1)
-        return [(places[start], places[end]) for start, end in self.spans(plain)]
+
+def mask_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]], mask: str) -> str:
+    """Return the text with the mask in place of the spans that ``find`` returns for it, and for it without escapes.
+
+    Returns the same object if there are none.
+    """
+    spans = sorted([*find(text), *_escaped_spans(text, find)])
+    pieces: list[str] = []
+    done = 0
+    for start, end in spans:
+        if start >= done:
+            pieces += (text[done:start], mask)
+        done = max(done, end)  # overlapping spans share one mask
+    return "".join([*pieces, text[done:]]) if spans else text
+
+
+def _escaped_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]]) -> Iterable[tuple[int, int]]:
+    plain = _ESCAPE.sub(_unescaped, text) if "\\" in text or "&" in text else text
+    found = () if plain == text else tuple(find(plain))
+    if not found:
+        return ()
+    places: list[int] = []  # for each character of the plain text, where it begins in `text`
+    done = 0
+    for escape in _ESCAPE.finditer(text):
+        places += range(done, escape.start())
+        length = len(_unescaped(escape))
+        places += [escape.start()] if length == 1 else range(escape.start(), escape.end())
+        done = escape.end()
+    places += range(done, len(text) + 1)
+    return [(places[start], places[end]) for start, end in found]
 
 
 @lru_cache(maxsize=4)

@@ -42,6 +42,14 @@ NOT_RUN = frozenset(
     }
 )
 """Error codes of calls whose tool did not run, or not to the end."""
+LOST = "lost"
+"""Error code of the result that stands in where a trace of another product has none."""
+AWAITS_APPROVAL = "waiting"
+"""Error code of a call that still waited for approval when the trace of another product ended."""
+WITHOUT_RESULT = frozenset({LOST, AWAITS_APPROVAL})
+"""Error codes of calls of which no one knows whether they succeed: they are no errors of a tool."""
+SERVER_SIDE = "server_side"
+"""Key of a call's metadata that says which server of the provider made it, as in ``{"server_side": {"type": "mcp_call"}}``."""
 
 
 FINAL_ANSWER = "final_answer"
@@ -89,6 +97,11 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
     def is_work(self) -> bool:
         """Whether it calls a work tool: one that neither plans nor holds a list."""
         return self.role == "work"
+
+    @property
+    def is_server_side(self) -> bool:
+        """Whether the provider ran the tool itself, within the reply."""
+        return SERVER_SIDE in (self.call.provider_metadata or ())
 
     @property
     def ran(self) -> bool:

@@ -16,14 +16,14 @@ from agentnb.core import events as e
 from agentnb.core.call_window import CallWindow
 from agentnb.core.compaction import Compacted
 from agentnb.core.counters import Counters
-from agentnb.core.fold import HANDLERS
+from agentnb.core.fold import HANDLERS, close_conversation
 from agentnb.core.messages import Message, ToolResult
 from agentnb.core.output import answer_of, logged_schema, read_output
 from agentnb.core.questions import AskedQuestion, WaitingOnUser
 from agentnb.core.request import ToolSpec
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import Todo
-from agentnb.core.usage import NOTHING_USED, Usage
+from agentnb.core.usage import NOTHING_USED, NestedUsage, Usage
 from agentnb.core.view import View
 from agentnb.core.work_facts import WorkFacts
 from agentnb.errors import TraceError
@@ -189,17 +189,45 @@ class RunFacts(WorkFacts):
 
     @property
     def usage(self) -> Usage:
-        """Tokens and cost of all model calls."""
+        """Tokens and cost of all model calls, those of nested runs included."""
+        inside = self._nested.usage
+        if inside is None:
+            return NOTHING_USED if self._usage is None else self._usage
+        return inside if self._usage is None else self._usage + inside
+
+    @property
+    def own_usage(self) -> Usage:
+        """Tokens and cost of its own model calls, without those of nested runs."""
         return NOTHING_USED if self._usage is None else self._usage
 
     @property
+    def usage_inside(self) -> Usage | None:
+        """Tokens and cost of all nested runs; None if no model was called in one."""
+        return self._nested.usage
+
+    @property
+    def nested_usage(self) -> Mapping[str, NestedUsage]:
+        """Usage of each nested run, at any depth, by its id; under the empty id what earlier versions put down to no run."""
+        return MappingProxyType(self._nested.by_run)
+
+    @property
     def cost(self) -> float | None:
-        """US dollars; None if the price of any model call is unknown."""
+        """US dollars, those of nested runs included; None if the price of any model call is unknown."""
         return self.usage.cost
 
     @property
+    def own_cost(self) -> float | None:
+        """US dollars of its own model calls, without nested runs; None if the price of any is unknown."""
+        return self.own_usage.cost
+
+    @property
     def spent(self) -> float:
-        """US dollars for the model calls with a known price."""
+        """US dollars for the model calls with a known price, those of nested runs included."""
+        return self._counters.spent + self._counters.spent_inside
+
+    @property
+    def own_spent(self) -> float:
+        """US dollars for its own model calls with a known price, without nested runs."""
         return self._counters.spent
 
     @property
@@ -224,7 +252,7 @@ class RunFacts(WorkFacts):
 
     @property
     def status(self) -> e.Status:
-        """running, waiting_on_user, completed, limited, stopped, cancelled, interrupted or failed."""
+        """running, waiting_on_user, completed, limited, stopped, cancelled, interrupted, unknown or failed."""
         return self._status
 
     @property
@@ -352,14 +380,15 @@ class RunFacts(WorkFacts):
     def is_answered(self) -> bool:
         """Whether the run has an answer.
 
-        Either it completed with a text-only reply that was not cut short, or the model gave a final answer at a limit. A run
-        in steps has one if it completed and a step gave something.
+        Either it completed with a text-only reply that was not cut short, or the model gave a final answer at a limit. A trace
+        that does not record its end has one if its last reply is text only. A run in steps has one if it completed and a step
+        gave something.
         """
         if not self._rounds:
             return self._status == "completed" and bool(self._work.text)
-        if self._rounds[-1].records:
+        if not all(record.is_server_side for record in self._rounds[-1].records):
             return False
-        return self._status == "completed" or (
+        return self._status in ("completed", "unknown") or (
             self._status == "limited" and self._rounds[-1].is_final and bool(self._rounds[-1].text.strip())
         )
 
@@ -397,6 +426,7 @@ class RunFacts(WorkFacts):
         if self.should_continue and not self._suspended:
             self._status = "interrupted"
             self._stop_reason = "interrupted"
+            close_conversation(self)
 
     __hash__ = None  # type: ignore[assignment]  # it grows
 

@@ -17,7 +17,7 @@ from agentnb.core.questions import AskedQuestion, WaitingOnUser
 from agentnb.core.request import ToolRole, ToolSpec, role_of
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import Todo
-from agentnb.core.usage import Usage
+from agentnb.core.usage import NestedTotals, NestedUsage, Usage
 from agentnb.core.view import View
 from agentnb.core.work_state import WorkState
 
@@ -37,6 +37,7 @@ class RunState:
 
     __slots__ = (
         "_agent",
+        "_call_places",
         "_calls",
         "_carried_todos",
         "_compacted",
@@ -51,6 +52,7 @@ class RunState:
         "_loops",
         "_messages",
         "_model",
+        "_nested",
         "_opening",
         "_parent_id",
         "_paused",
@@ -84,10 +86,7 @@ class RunState:
         self._opening: e.RunStarted | None = None
         self._id = ""
         self._parent_id: str | None = None
-        self._agent = ""
-        self._model = ""
-        self._system = ""
-        self._prompt = ""
+        self._agent = self._model = self._system = self._prompt = ""
         self._tools: tuple[ToolSpec, ...] = ()
         self._roles: dict[str, ToolRole] = {}
         """What each tool is for."""
@@ -101,6 +100,8 @@ class RunState:
         self._pending: list[Message] = []
         self._rounds: list[WorkflowRound] = []
         self._views = Views(View(self._events), View(self._messages), View(self._pending), View(self._rounds))
+        self._call_places: dict[str, int] = {}
+        """Where the record of each call of the last reply is, by the call's id."""
         self._results: dict[str, ToolResult | None] = {}
         """The result of each call of the conversation; None while there is none."""
         self._compacted: Compacted | None = None
@@ -112,7 +113,8 @@ class RunState:
         self._counters = Counters()
         self._calls = CallWindow()
         self._loops: list[e.LoopDetected] = []
-        self._usage: Usage | None = None
+        self._usage: Usage | None = None  # of its own model calls
+        self._nested = NestedTotals()
         self._status: e.Status = "running"
         self._paused = False
         self._waiting: tuple[WaitingOnUser, ...] = ()
@@ -127,9 +129,17 @@ class RunState:
         self._seconds: float | None = 0.0
 
     def _use(self, usage: Usage) -> None:
-        """Add the usage of a model call."""
+        """Add the usage of a model call, unless a foreign trace reports that of the whole run."""
+        origin = None if self._opening is None else self._opening.origin
+        if origin is not None and origin.usage is not None:
+            return
         self._usage = usage if self._usage is None else self._usage + usage
         self._counters.spent += usage.cost or 0.0
+
+    def _use_inside(self, run_id: str, used: NestedUsage) -> None:
+        """Add what a nested run has used."""
+        self._nested.add(run_id, used)
+        self._counters.spent_inside += used.spent
 
     def role_of(self, name: str) -> ToolRole:
         """Return what the tool of this name is for."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -37,12 +39,80 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
             self.estimated or other.estimated,
         )
 
+    def since(self, before: Usage) -> Usage:
+        """Return what was used between two sums of one run: tokens as far as both say, no cost if the later sum has none."""
+        return Usage(
+            _less(self.input, before.input),
+            _less(self.output, before.output),
+            _less(self.cache_read, before.cache_read),
+            _less(self.cache_write, before.cache_write),
+            _less(self.reasoning, before.reasoning),
+            None if self.cost is None else max(0.0, round(self.cost - (before.cost or 0.0), DIGITS)),
+            self.estimated,
+        )
+
 
 UNKNOWN = Usage()
 """The usage of a model call that reported nothing."""
 _TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
 NOTHING_USED = Usage(input=0, output=0, cost=0.0)
 """The usage of a run that has called no model yet."""
+DIGITS = 12
+"""Digits of a difference of costs, without the noise of floating-point numbers."""
+
+
+class NestedUsage(NamedTuple):
+    """Usage of one nested run, without that of the runs nested in it."""
+
+    spent: float
+    """US dollars for its model calls with a known price."""
+    usage: Usage
+
+    @classmethod
+    def of_dollars(cls, dollars: float) -> NestedUsage:
+        """Return usage of which only the dollars are known."""
+        return cls(dollars, Usage(cost=dollars))
+
+    def including(self, other: NestedUsage) -> NestedUsage:
+        """Return the sum."""
+        return NestedUsage(self.spent + other.spent, self.usage + other.usage)
+
+    def since(self, before: NestedUsage | None) -> NestedUsage:
+        """Return what was used between two sums of one run; ``before``: None if nothing was."""
+        if before is None:
+            return self
+        return NestedUsage(max(0.0, round(self.spent - before.spent, DIGITS)), self.usage.since(before.usage))
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether it has neither tokens nor dollars; it may have calls of an unknown price."""
+        return not (self.spent or self.usage.input or self.usage.output or self.usage.cost)
+
+
+@dataclass(slots=True)
+class NestedTotals:
+    """Usage of the nested runs of a run, by run and in all."""
+
+    by_run: dict[str, NestedUsage] = field(default_factory=dict)
+    """By the id of each nested run; under the empty id what logs of earlier versions put down to no run."""
+    usage: Usage | None = None
+
+    def add(self, run_id: str, used: NestedUsage) -> None:
+        """Add what a nested run has used."""
+        before = self.by_run.get(run_id)
+        self.by_run[run_id] = used if before is None else before.including(used)
+        self.usage = used.usage if self.usage is None else self.usage + used.usage
+
+
+def used_inside(nested_run: str, spent: float, usage: Usage) -> NestedUsage | None:
+    """Return the nested run's usage that an event logs; None if it logs none. Earlier versions logged dollars of no run's."""
+    if nested_run:
+        return NestedUsage(spent, usage)
+    return NestedUsage.of_dollars(spent) if spent else None
+
+
+def _less(a: int | None, b: int | None) -> int | None:
+    return None if a is None else max(0, a - (b or 0))
 
 
 def _known(a: int | None, b: int | None) -> int | None:

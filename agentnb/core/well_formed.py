@@ -29,7 +29,7 @@ from agentnb.errors import TraceError
 
 YEARS = range(1900, 9000)
 """The years in which times can be shown in any place."""
-ENDS = frozenset({"completed", "limited", "stopped", "cancelled", "failed"})
+ENDS = frozenset({"completed", "limited", "stopped", "cancelled", "unknown", "failed"})
 """The statuses with which a run can end."""
 
 
@@ -179,6 +179,8 @@ class _Reading:
         self.messages = len(event.history) + 1
         if event.compacted is not None:
             self.check_compacted(event.compacted)
+        if event.origin is not None and event.origin.usage is not None:
+            check_usage(event.origin.usage)
         if event.forked_from is not None:
             check_number("forked_from.round", event.forked_from.round)
 
@@ -337,7 +339,7 @@ class _Reading:
         """Check the version; nobody waits for questions of a process that died, and its calls may begin anew."""
         if not 1 <= event.schema <= e.SCHEMA:
             raise Wrong(f"there is no schema {event.schema}")
-        if not self.suspended:
+        if not self.suspended or event.consent == "refused":
             self.questions.clear()
         self.suspended = False
         self.begun.clear()
@@ -353,13 +355,19 @@ class _Reading:
             raise Wrong("the last round cannot be running at the end of the run")
         if event.totals is not None:
             check_usage(event.totals.usage)
+            check_usage(event.totals.nested or UNKNOWN)
             for name in ("size", "rounds", "recovered", "steps", "inside"):
                 check_number(f"totals.{name}", getattr(event.totals, name))
         self.over = True
 
-    def used(self, event: e.ExtraUsage | w.ModelCalled) -> None:
+    def used(self, event: w.ModelCalled) -> None:
         """Check counts of tokens."""
         check_usage(event.usage)
+
+    def extra_usage(self, event: e.ExtraUsage) -> None:
+        """Check counts of tokens, its own and those of a nested run."""
+        check_usage(event.usage)
+        check_usage(event.nested)
 
     def plain_data(self, event: e.Event) -> None:
         """Check the depth of data of any shape, and the size of whole numbers."""
@@ -388,7 +396,7 @@ _CHECKS: dict[type[e.Event], Callable[[_Reading, Any], None]] = {
     e.RetryScheduled: _Reading.retry_scheduled,
     e.CompactionStarted: _Reading.before_reply,
     e.ContextCompacted: _Reading.context_compacted,
-    e.ExtraUsage: _Reading.used,
+    e.ExtraUsage: _Reading.extra_usage,
     e.ModelReplied: _Reading.model_replied,
     e.ToolAdmitted: _Reading.tool_admitted,
     e.ToolStarted: _Reading.tool_started,

@@ -1,6 +1,7 @@
 """Events as lines of JSON, and back.
 
-One event per line; ``kind`` comes first, so that a reader can skip a line without parsing it.
+One event per line; ``kind`` comes first, so that a reader can skip a line without parsing it. What is read is redacted here,
+once for all that is made of it: a file may hold keys that its writer did not know.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 from agentnb.core.event import Event
 from agentnb.core.events import KINDS, SCHEMA, AnyEvent, RunRecovered, RunStarted
 from agentnb.core.older_logs import STATUSES_SINCE, brought_up
+from agentnb.core.redaction import FileRedactor
 from agentnb.core.work_events import OtherEvent
 from agentnb.errors import TraceError
 
@@ -22,6 +24,8 @@ _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(cast("type[AnyEvent]", AnyEvent))
 
 
+MARK = "_mark"
+"""The field at the end of a line that says who wrote it (`agentnb.traces.own_logs`). It belongs to no event."""
 _anything = msgspec.json.Decoder()
 _KNOWN = frozenset(kind.__struct_config__.tag for kind in KINDS)
 _SPECIAL = frozenset({OtherEvent, RunRecovered})
@@ -75,6 +79,10 @@ def _base(event: Event) -> dict[str, Any]:
 
 def decode(line: bytes) -> AnyEvent:
     """Return the event of one line; raise `TraceError` if it is not an event of agentnb."""
+    return FileRedactor(line).redact(_decoded(line), line)
+
+
+def _decoded(line: bytes) -> AnyEvent:
     try:
         event = _decoder.decode(line)
         if type(event) is OtherEvent:  # it is written under the name that it came with
@@ -97,6 +105,7 @@ def _of_unknown_kind(line: bytes) -> OtherEvent | None:
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError, AttributeError, RecursionError):
         return None
     name = data.pop("kind", None)
+    data.pop(MARK, None)
     if not isinstance(name, str) or name in _KNOWN:
         return None
     return OtherEvent(seq=base.seq, at=base.at, run_id=base.run_id, parent_id=base.parent_id, name=name, data=data)
@@ -111,7 +120,19 @@ def decode_log(data: bytes, source: str) -> list[AnyEvent]:
     lines = len([*map(len, io.BytesIO(data))])  # twice as fast as counting line ends; blank lines hold no event
     if len(events) != lines or not _is_plain(events):
         return decode_lines(io.BytesIO(data), source)
-    return events
+    return FileRedactor(data[: data.find(b"\n")]).redact(events, data, is_log=True)
+
+
+def decode_new(lines: list[bytes]) -> list[AnyEvent]:
+    """Return the events of lines that were encoded just now, of what another product recorded."""
+    data = b"".join(lines)
+    try:
+        events = _decoder.decode_lines(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        events = []
+    if len(events) != len(lines) or not _is_plain(events):
+        events = [_decoded(line) for line in lines]
+    return FileRedactor(lines[0]).redact(events, data)
 
 
 def _is_plain(events: list[AnyEvent]) -> bool:
@@ -128,11 +149,12 @@ def decode_lines(lines: Iterable[bytes], source: str) -> list[AnyEvent]:
     events: list[AnyEvent] = []
     rest = iter(lines)
     schema = SCHEMA
+    redactor: FileRedactor | None = None
     for number, line in enumerate(rest, 1):
-        if number == 1:
-            schema = _checked_head(line, source)
+        if redactor is None:
+            schema, redactor = _checked_head(line, source), FileRedactor(line)
         try:
-            event = decode(line)
+            event = redactor.redact(_decoded(line), line)
         except TooDeep as error:
             raise TooDeep(f"{source}, line {number}") from error
         except TraceError as error:

@@ -56,6 +56,7 @@ class FunctionDetector:
 class _OfFunction:
     def __init__(self, made_of: FunctionDetector) -> None:
         self._of = made_of
+        self.name = made_of.name
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
         """Ask the function when a round is over."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
@@ -20,6 +21,7 @@ def detectors_of(detectors: Detectors) -> tuple[DetectorMaker, ...]:
     if isinstance(detectors, str):
         return preset(detectors)
     if callable(detectors):
+        _check_makes(detectors)
         return (detectors,)
     given: Any = detectors
     if isinstance(given, Iterable):
@@ -28,6 +30,22 @@ def detectors_of(detectors: Detectors) -> tuple[DetectorMaker, ...]:
         f"{given!r} makes no detector",
         f"Give a class, a function marked with @detector, or one of: {', '.join(names())}",
     )
+
+
+def _check_makes(maker: Any) -> None:
+    """Raise `SettingsError` for a function that needs arguments: it finds something itself, and makes no detector."""
+    try:
+        signature = inspect.signature(maker)
+    except (TypeError, ValueError):  # of another language
+        return
+    try:
+        signature.bind()
+    except TypeError as error:
+        name = getattr(maker, "__name__", repr(maker))
+        raise SettingsError(
+            f"{name} makes no detector: called without arguments, it is {error}",
+            f"Mark a function of the run: @detector def {name}(run)",
+        ) from None
 
 
 def detect_name(detectors: Detectors) -> str:

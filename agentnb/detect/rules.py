@@ -134,8 +134,13 @@ def _judged_by(rule: Rule, facts: RoundFacts) -> Followed:
     return Followed(False, rule.otherwise) if rule.asks else Followed(True, "what it forbids was not done")
 
 
+def unknown_facts(guidance: Guidance) -> list[str]:
+    """Return the names in ``asks`` and ``forbids`` that are no facts of a round, such as mistyped ones."""
+    return [name for name in (*guidance.asks, *guidance.forbids) if name not in SENTENCES]
+
+
 def _own_rule(guidance: Guidance) -> Rule:
-    if unknown := [name for name in (*guidance.asks, *guidance.forbids) if name not in SENTENCES]:
+    if unknown := unknown_facts(guidance):
         return Rule((), unknown=", ".join(unknown))
     wanted = ", or ".join(SENTENCES[name] for name in guidance.asks)
     return rule_of_names(guidance.asks, guidance.forbids, f"not so: {wanted}")

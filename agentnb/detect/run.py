@@ -5,8 +5,8 @@ A live run, one loaded from its log, one read from a foreign trace and one folde
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NoReturn, Self
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn, Self
 
 from agentnb.core import events as e
 from agentnb.core.fold import HANDLERS
@@ -27,6 +27,7 @@ OF_POLICIES = frozenset(
         "calls",
         "calls_this_turn",
         "compacted",
+        "consents_if",
         "conversation_todos",
         "counters",
         "detect_with",
@@ -52,6 +53,7 @@ OF_POLICIES = frozenset(
         "round_number",
         "carried_todos",
         "own_tools",
+        "usage_inside",
         "should_continue",
         "take_failures",
         "take_unlogged",
@@ -79,10 +81,11 @@ _STEPS = {kind: (fold, JUDGES.get(kind)) for kind, fold in HANDLERS.items()}
 class Run(RunFacts):
     """One run of an agent, up to its latest event."""
 
-    __slots__ = ("_detected", "_detectors", "_failed_detectors", "_judged", "_unlogged")
+    __slots__ = ("_consents", "_detected", "_detectors", "_failed_detectors", "_judged", "_unlogged")
 
     def __init__(self, detectors: Iterable[DetectorMaker] = ()) -> None:
         super().__init__()
+        self._consents: bool | Callable[[Any], bool] = False
         self._judged = Judgements()
         self._detectors: tuple[Detector, ...] = tuple([make() for make in detectors])
         self._detected: list[Finding] = []
@@ -101,6 +104,20 @@ class Run(RunFacts):
         """Take in these events, one after the other."""
         for event in events:
             self.apply(event)
+
+    @property
+    def gives_consent(self) -> bool:
+        """Whether what its log says was approved, answered, allowed and set counts: this person's agentnb wrote all of it.
+
+        False for runs from elsewhere, for logs that were changed, and for those of earlier versions, which have no marks.
+        """
+        if not isinstance(self._consents, bool):
+            self._consents = self._consents(self)
+        return self._consents
+
+    def consents_if(self, check: bool | Callable[[Any], bool]) -> None:
+        """Note whether it gives consent, or what tells that when it is needed. Only what reads or writes its log does this."""
+        self._consents = check
 
     @property
     def judged(self) -> Judgements:

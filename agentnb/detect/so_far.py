@@ -122,11 +122,15 @@ class RunSoFar(Protocol):
 
     @property
     def usage(self) -> Usage:
-        """Tokens and cost of all model calls."""
+        """Tokens and cost of all model calls, those of nested runs included."""
+
+    @property
+    def own_usage(self) -> Usage:
+        """Tokens and cost of its own model calls, without those of nested runs."""
 
     @property
     def spent(self) -> float:
-        """US dollars for the model calls with a known price."""
+        """US dollars for the model calls with a known price, those of nested runs included."""
 
     @property
     def judged(self) -> Judgements:

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Iterable
 
 from agentnb.core.call_window import call_key
-from agentnb.core.rounds import NOT_RUN, CallRecord, WorkflowRound
+from agentnb.core.rounds import NOT_RUN, WITHOUT_RESULT, CallRecord, WorkflowRound
 from agentnb.core.todos import Todo
 
 LOOP_FROM = 3
 """Usual number of rounds in a row in which one tool fails that make a failure loop."""
-NO_FAILURE = (NOT_RUN - {"unknown_tool", "invalid_arguments"}) | {"declined"}
-"""Error codes that are not failures of the tool: it was blocked or cut off, or the person declined to answer it."""
+NO_FAILURE = (NOT_RUN - {"unknown_tool", "invalid_arguments"}) | {"declined"} | WITHOUT_RESULT
+"""Error codes that are not failures of the tool: it was blocked, cut off or declined, or its result is not recorded."""
 
 
 def is_failure(record: CallRecord) -> bool:

@@ -8,9 +8,11 @@ import msgspec
 
 from agentnb.core.events import Progress
 from agentnb.core.rounds import (
+    AWAITS_APPROVAL,
     DENIED,
     INTERRUPTED,
     LIMIT_REACHED,
+    LOST,
     MAX_TOOL_CALLS,
     MAX_TOOL_CALLS_PER_TURN,
     TIME_LIMIT,
@@ -19,7 +21,6 @@ from agentnb.core.rounds import (
 )
 from agentnb.core.todos import TODO_TOOL
 from agentnb.display.labels import clean, counted, first_line
-from agentnb.traces.filled import LOST
 
 WHY_SKIPPED = {
     "consecutive": "repeated call",
@@ -37,6 +38,7 @@ WHY_NOT_ENDED = {
     LIMIT_REACHED: "not run: limit reached",
     INTERRUPTED: "interrupted: the kernel died",
     LOST: "no result in the trace",
+    AWAITS_APPROVAL: "waits for approval",
 }
 """Why a call was not run, or not to its end, by its error code."""
 MARKS = {"running": "…", "waiting": "…", "ok": "✓", "failed": "✗", "stopped": "■", "interrupted": "■", "blocked": "⊘"}
@@ -72,6 +74,8 @@ def state(record: CallRecord) -> str:
     code = record.result.error_code
     if is_blocked(record) or code in (MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, LIMIT_REACHED, DENIED):
         return "blocked"
+    if code == AWAITS_APPROVAL:
+        return "waiting"
     if code in ("cancelled", TIME_LIMIT, INTERRUPTED, LOST):
         return "interrupted" if code in (INTERRUPTED, LOST) else "stopped"
     return "failed" if record.result.is_error else "ok"

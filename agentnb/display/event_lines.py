@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from agentnb.core import work_events as w
-from agentnb.core.events import AnyEvent, Event, RoundStarted, RunSuspended, ToolAdmitted
+from agentnb.core.events import AnyEvent, Event, RoundStarted, RunRecovered, RunSuspended, ToolAdmitted
 from agentnb.core.usage import Usage
 from agentnb.core.work_fold import KINDS
 from agentnb.display.labels import clean, counted, duration, first_line, thousands
@@ -18,7 +18,7 @@ LONGEST = 200
 """Characters of a line."""
 MAX_LINES = 40
 """Lines shown of one round."""
-SHOWN = frozenset({*KINDS, RunSuspended} - {w.ResultGiven})
+SHOWN = frozenset({*KINDS, RunSuspended, RunRecovered} - {w.ResultGiven})
 """The kinds of events that are shown by their lines. The result of a workflow is shown as its answer."""
 
 
@@ -50,10 +50,10 @@ class AlsoHappened:
         """Record an event."""
         if isinstance(event, RoundStarted):
             self._index = event.index
-        elif type(event) in SHOWN:
+        elif type(event) in SHOWN and (line := event_line(event)):
             lines = self._by_round.setdefault(self._index, [])
             if len(lines) < MAX_LINES:
-                lines.append(event_line(event))
+                lines.append(line)
             else:
                 self._more[self._index] = self._more.get(self._index, 0) + 1
 
@@ -126,9 +126,14 @@ def _other(event: w.OtherEvent) -> str:
     return f"{event.name.replace('_', ' ')}{_because(fields)}"
 
 
+_CONSENT = {
+    "taken": "log from elsewhere: you took what it says as yours",
+    "refused": "log from elsewhere: nothing it says was answered or allowed counts",
+}
 _WHY_SUSPENDED = {"nobody_here": "nobody could answer here", "asked": "you chose Later"}
 _WORDS: dict[type[Event], Callable[[Any], str]] = {
     ToolAdmitted: lambda event: f"call of {event.call.name} waits{_because(event.reason)}",
+    RunRecovered: lambda event: _CONSENT.get(event.consent, ""),
     RunSuspended: lambda event: f"suspended until you answer{_because(_WHY_SUSPENDED.get(event.why, event.why))}",
     w.StepStarted: _step_started,
     w.StepAttempted: _step_attempted,

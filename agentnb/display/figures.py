@@ -38,7 +38,9 @@ def failed_calls(run: Run) -> int:
 def used(run: Run) -> list[str]:
     """Return tokens and cost, as far as they are known, each with its limit if the run has one."""
     settings = run.settings
-    tokens = _tokens(run.usage, amount(settings.get("max_tokens")), grows=run.should_continue)
+    most = amount(settings.get("max_tokens"))
+    # The limit is on the tokens of its own calls.
+    tokens = _tokens(run.usage if most is None else run.own_usage, most, grows=run.should_continue)
     return [part for part in (tokens, _cost(run, amount(settings.get("budget")))) if part]
 
 
@@ -54,6 +56,4 @@ def _tokens(usage: Usage, most: float | None, *, grows: bool) -> str:
 def _cost(run: Run, budget: float | None) -> str:
     if budget is not None:
         return f"{'at least ' if run.cost is None else ''}${run.spent:.4f} of {dollars(budget)}"
-    if not run.rounds and run.counters.spent_inside:
-        return f"${run.spent + run.counters.spent_inside:.4f}"
     return f"${run.cost:.4f}" if run.cost else ""

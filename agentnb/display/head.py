@@ -22,9 +22,10 @@ TONES = {
     "stopped": "warn",
     "cancelled": "warn",
     "interrupted": "warn",
+    "unknown": "neutral",
     "failed": "bad",
 }
-MARKS = {"active": "●", "asking": "◆", "good": "✓", "warn": "■", "bad": "✗"}
+MARKS = {"active": "●", "asking": "◆", "good": "✓", "neutral": "□", "warn": "■", "bad": "✗"}
 """Each state has its own mark and word: colour only underlines it."""
 MAX_OF_A_PROMPT = 2_000
 MAX_OF_A_PLACE = 300
@@ -37,7 +38,7 @@ MAX_WAIT = 1e8
 
 
 def tone(run: Run) -> str:
-    """Return the tone of a run's state: active, asking, good, warn or bad."""
+    """Return the tone of a run's state: active, asking, good, neutral, warn or bad."""
     return "warn" if leaves_todos(run) else TONES[run.status]
 
 

@@ -138,11 +138,10 @@ def _figures(one: RunSummary) -> Html:
 
 
 def cost_told(one: RunSummary) -> str:
-    """Return the cost, of a workflow that of its nested runs; an unknown price is not shown as free."""
+    """Return the cost, that of nested runs included; an unknown price is not shown as free."""
     if one.cost is None:
         return "no price"
-    cost = one.cost + one.spent_inside
-    return f"${cost:.4f}" if cost else "$0"
+    return f"${one.cost:.4f}" if one.cost else "$0"
 
 
 def _rest(found: Sequence[RunSummary]) -> Html:

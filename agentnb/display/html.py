@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.rounds import WorkflowRound
 from agentnb.detect.run import Run
-from agentnb.display.bookkeeping import also_html
+from agentnb.display.bookkeeping import also_html, said_html
 from agentnb.display.event_lines import AlsoHappened, without_steps
 from agentnb.display.expectations import expectations_html
 from agentnb.display.figures import asked
@@ -29,6 +29,7 @@ from agentnb.display.text import ROUNDS_WHILE_RUNNING
 from agentnb.display.todos import todos_html
 from agentnb.display.totals import Totals
 from agentnb.display.transcript import transcript
+from agentnb.display.user_messages import USER, UserMessages
 from agentnb.display.workflow_card import steps_html, workflow_html
 
 _PLAIN = Form()
@@ -74,9 +75,16 @@ def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
         expectations_html(run),
         figures_html(pictured),
         _also(without_rounds(run), form),
+        NOTHING if run.rounds else _user_messages(run, form),
         findings_html(run, form),
         foot_html(run, totals, form, transcript(run, form)),
     )
+
+
+def _user_messages(run: Run, form: Form) -> Html:
+    """Return what the person said in a run without rounds."""
+    user_messages = UserMessages(run.events, USER if form.foreign else "").during(0)
+    return tag("div", "list", said_html(user_messages, by_you=not form.foreign)) if user_messages else NOTHING
 
 
 def running_html(
@@ -101,7 +109,8 @@ def running_html(
     text = tag("div", "streaming", words(streaming, MAX_OF_A_TEXT)) if streaming else NOTHING
     todos = tag("div", "list", todos_html(run.todos, live=False)) if run.todos else NOTHING
     hinted = tag("div", "list quiet", hint) if hint else NOTHING
-    work = [workflow_html(run), steps_html(run, form), todos, earlier, *rounds, text]
+    user_messages = NOTHING if run.rounds else _user_messages(run, form)
+    work = [user_messages, workflow_html(run), steps_html(run, form), todos, earlier, *rounds, text]
     return kept(tag("div", "run", head_html(run, Totals(run.rounds)), hinted, *work, notes_html(run)))
 
 

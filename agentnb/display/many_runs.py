@@ -13,7 +13,7 @@ from agentnb.display.markup import NOTHING, Html, tag
 from agentnb.display.states import STATES, chip
 from agentnb.display.style import kept
 
-ORDER = ("completed", "running", "waiting_on_user", "limited", "stopped", "cancelled", "interrupted", "failed")
+ORDER = ("completed", "running", "waiting_on_user", "limited", "stopped", "cancelled", "interrupted", "unknown", "failed")
 """The states of runs in a line about many, in order."""
 MAX_LISTED = 100
 """Ended runs that are listed, the failed ones among them for certain."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from agentnb.core.approvals import DENY
 from agentnb.core.questions import (
     MAX_CHOICES,
     AskedQuestion,
@@ -15,10 +16,17 @@ from agentnb.core.questions import (
     has_other_forms,
     takes_number,
 )
-from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.judged_call import call_text, question_text
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.question_labels import ASKED, ASKS, HAD_ASKED, LATER, LATER_TITLE, answer_told
 
 MAX_OF_A_QUESTION = 10_000
+MAX_UNFOLDED, MAX_LINES_UNFOLDED = 600, 12
+"""Characters and lines of the call that a question is about shown without opening a fold."""
+MAX_OF_A_CALL = 2_000_000
+"""Characters of it that a fold of a live card gets from the kernel when it is opened."""
+FILL = "question"
+"""The action that fills such a fold, and the beginning of its key."""
 MAX_OF_A_CHOICE = 120
 MAX_LISTED = 2_000
 """Characters of the choices in a saved card."""
@@ -37,16 +45,53 @@ def question_html(asked: AskedQuestion, *, live: bool, over: bool = False, whole
         return _closed(asked, None if whole else MAX_OF_A_CLOSED_ONE)
     question = asked.question
     head = tag("div", "asked", _title(question, HAD_ASKED if over else ASKS))
-    body = tag("div", "question-text", words(question.message, MAX_OF_A_QUESTION))
-    answers = _answers(question, may_wait) if live and not over else [_listed(choices(question.schema), MAX_LISTED)]
-    return tag("div", "question", head, body, *answers, role="group", aria_label="A question to you")
+    body = tag("div", "question-text", words(question_text(question), MAX_OF_A_QUESTION))
+    call = call_text(question)
+    shown = _call(question, call, asked.round, live=live and not over, whole=whole)
+    answers = _answers(question, may_wait, call) if live and not over else [_listed(choices(question.schema), MAX_LISTED)]
+    return tag("div", "question", head, body, *shown, *answers, role="group", aria_label="A question to you")
+
+
+def _call(question: WaitingOnUser, call: str, index: int, *, live: bool, whole: bool) -> list[Html]:
+    """Return the whole call that is asked about: of a long one the beginning, and all of it in a fold."""
+    if not call:
+        return []
+    unfolded = _unfolded(call)
+    if unfolded == call or whole:
+        return [tag("pre", "question-call", words(call))]
+    start = tag("pre", "question-call", words(unfolded), "…")
+    summary, key = tag("summary", "", f"Show all {len(call):,} characters"), f"{FILL}:{question.id}"
+    if live:
+        place = tag("div", "", data_fill=key)
+        return [start, tag("details", "question-rest", summary, place, data_fold=key, data_ask=FILL, data_round=str(index))]
+    return [start, tag("details", "question-rest", summary, tag("pre", "question-call", words(call, MAX_OF_A_QUESTION)))]
+
+
+def whole_call_html(question: WaitingOnUser) -> Html:
+    """Return the call that a question is about, for its fold."""
+    return tag("pre", "question-call", words(call_text(question), MAX_OF_A_CALL))
+
+
+def _unfolded(call: str) -> str:
+    """Return the part of the call that is shown without opening its fold; all of a short one."""
+    return "\n".join(call[:MAX_UNFOLDED].split("\n")[:MAX_LINES_UNFOLDED])
+
+
+def _unopened(call: str) -> Html:
+    """Return the words of an approving button on what the person has not opened; the fold, once open, hides the first."""
+    left = len(call) - len(_unfolded(call))
+    if not left:
+        return NOTHING
+    folded = tag("span", "unopened", f" ({left:,} characters not opened)")
+    unsent = len(call) - MAX_OF_A_CALL
+    return joined(folded, tag("span", "", f" ({unsent:,} characters only in the log)")) if unsent > 0 else folded
 
 
 def _closed(asked: AskedQuestion, most: int | None) -> Html:
     """Return a closed question with its answer, or why it has none."""
     question = asked.question
     head = tag("div", "quiet", _title(question, ASKED))
-    body = tag("div", "question-asked", words(question.message, most))
+    body = tag("div", "question-asked", words(question_text(question), most))
     listed = _listed(choices(question.schema), MAX_LISTED_OF_A_CLOSED_ONE)
     return tag("div", "question-closed", head, body, listed, _answer(asked, most), role="group", aria_label="A question to you")
 
@@ -67,10 +112,13 @@ def _listed(found: list[Any], most: int) -> Html:
     return tag("div", "quiet", "To choose from: ", words(", ".join(map(choice_in_words, found)), most))
 
 
-def _answers(question: WaitingOnUser, may_wait: bool) -> list[Html]:
+def _answers(question: WaitingOnUser, may_wait: bool, call: str) -> list[Html]:
     found = choices(question.schema)
     if found and len(found) <= MAX_CHOICES:
-        buttons = [_button(question, one, first=not place) for place, one in enumerate(found)]
+        unopened = _unopened(call)
+        buttons = [
+            _button(question, one, NOTHING if one == DENY else unopened, first=not place) for place, one in enumerate(found)
+        ]
         if question.kind != "approval":  # where no answer is a denial, which has a button already
             buttons.append(_decline(question))
         if may_wait:
@@ -115,12 +163,12 @@ def _limit(value: Any) -> str | None:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _button(question: WaitingOnUser, choice: Any, *, first: bool) -> Html:
+def _button(question: WaitingOnUser, choice: Any, note: Html, *, first: bool) -> Html:
     label = choice_in_words(choice)
     label = label.capitalize() if isinstance(choice, bool) else label
     kind = "button primary" if first else "button"
     about = {"data_do": "choose", "data_id": question.id, "data_value": _json(choice)}
-    return tag("button", kind, words(label, MAX_OF_A_CHOICE), type="button", **about)
+    return tag("button", kind, words(label, MAX_OF_A_CHOICE), note, type="button", **about)
 
 
 def _json(choice: Any) -> str:

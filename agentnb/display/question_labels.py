@@ -6,7 +6,8 @@ from typing import Any
 
 from agentnb.core.questions import AskedQuestion, choice_in_words, choices
 from agentnb.detect.run import Run
-from agentnb.display.labels import clean, first_line
+from agentnb.display.judged_call import call_text, question_text
+from agentnb.display.labels import clean, cut, first_line
 
 ASKS = {
     "approval": "The agent asks for your approval",
@@ -29,6 +30,8 @@ ASKED = {
     "human_step": "This step was yours",
 }
 """The same for questions that are closed."""
+MAX_OF_A_CALL = 100_000
+"""Characters of the call that a question is about in the text of a run."""
 LATER = "Later"
 LATER_TITLE = "Close the run until you answer, also after a restart: %agent answer"
 """The button that suspends a run, and what it does."""
@@ -44,7 +47,12 @@ DECLINED_BY = {"program": "No answer from the function that answers for you", "n
 def question_lines(run: Run) -> list[str]:
     """Return the open questions with their choices; for a run whose process died, what it had asked."""
     asks = "It had asked" if run.status == "interrupted" else "It asks"
-    return [f"{asks}: {clean(one.message)}{_choices(one.schema)}" for one in run.waiting]
+    lines = []
+    for one in run.waiting:
+        lines.append(f"{asks}: {clean(question_text(one))}{_choices(one.schema)}")
+        if call := call_text(one):
+            lines += ["About this call:", cut(call, MAX_OF_A_CALL)]
+    return lines
 
 
 def closed_question_lines(asked: AskedQuestion, most: int) -> list[str]:
@@ -54,7 +62,7 @@ def closed_question_lines(asked: AskedQuestion, most: int) -> list[str]:
     """
     if asked.outcome == "open":
         return []
-    question = f"It asked: {first_line(clean(asked.question.message), most)}{_choices(asked.question.schema)}"
+    question = f"It asked: {first_line(clean(question_text(asked.question)), most)}{_choices(asked.question.schema)}"
     return [question, first_line(clean(answer_told(asked)), most)]
 
 

@@ -12,6 +12,7 @@ from agentnb.display.labels import clean, counted, first_line, short_id
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.style import kept
 from agentnb.rerun.replayed import Decision, Replay, ReplayedRound, cells_of
+from agentnb.rerun.turn_endings import AfterText
 
 MAX_ROUNDS = 400
 """Rounds that are shown; of more, only the count is, and `table` has them all."""
@@ -20,6 +21,18 @@ HYPOTHETICAL = "hypothetical: the record no longer says what the model would hav
 OF_ITSELF = ("tool_results", "continued")
 """Reasons of a round that say nothing."""
 ENDED = "it would have ended before"
+CUT_OFF = "cut off"
+END_NOT_RECORDED = "end not recorded"
+NOT_KNOWABLE = "not knowable: it would have continued before"
+AS_RECORDED = "as recorded"
+AFTER_TEXT: dict[AfterText, str] = {
+    "end": "",
+    "person": "a person speaks",
+    "harness": "the harness answers",
+    "agent": "another agent speaks",
+    "same_agent": "",
+}
+"""What is shown of what comes after a reply without a tool call."""
 HEADINGS = ("round", "recorded", "would be", "told before the next round", "")
 _ROUND = re.compile(r"round ([0-9]+)")
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
@@ -42,16 +55,26 @@ def rows(replay: Replay) -> list[Row]:
 
 
 def _row(replay: Replay, one: ReplayedRound) -> Row:
-    would_be = ENDED if one.decision is None else _decision(one.decision)
-    return Row(one.number, _decision(one.recorded_decision), would_be, _told(one), tuple(_notes(replay, one)))
+    after = AFTER_TEXT[one.after_text] if one.after_text else ""
+    if one.decision is None:
+        would_be = NOT_KNOWABLE if replay.stop is None else ENDED
+    else:
+        would_be = _decision(one.decision, AS_RECORDED if one.not_knowable is not None else "")
+    recorded = _decision(one.recorded_decision, after, END_NOT_RECORDED if replay.recorded.status == "unknown" else CUT_OFF)
+    return Row(one.number, recorded, would_be, _told(one), tuple(_notes(replay, one)))
 
 
-def _decision(one: Decision) -> str:
+def _decision(one: Decision, instead: str = "", undecided: str = CUT_OFF) -> str:
+    """Return a decision in words.
+
+    ``instead``: what is shown in the place of its reason; ``undecided``: of a record that does not say if it continued.
+    """
     parts = ["tools" if one.tools else "text"]
     parts += [f"{one.open} open"] if one.open else []
     parts += ["workflow mode"] if one.mode else []
-    ends = {True: "continues", False: "ends", None: "cut off"}[one.continues]
-    return ", ".join([*parts, f"{ends} ({one.reason})" if one.reason and one.reason not in OF_ITSELF else ends])
+    ends = {True: "continues", False: "ends", None: undecided}[one.continues]
+    why = instead or ("" if one.reason in OF_ITSELF else one.reason)
+    return ", ".join([*parts, f"{ends} ({why})" if why else ends])
 
 
 def _told(one: ReplayedRound) -> str:
@@ -87,6 +110,7 @@ def replay_html(replay: Replay) -> Html:
     parts = (
         tag("div", "replay-head", tag("b", "", _head(replay)), " ", tag("span", "meta", _source(replay))),
         tag("div", "replay-sentence", _linked(replay, replay.sentence)),
+        tag("div", "replay-caution", _linked(replay, replay.turn_ending.sentence)),
         tag("div", "replay-caution", _linked(replay, replay.caution)),
         tag("div", "replay-rounds", tag("table", "replay-table", heads, *body)) if body else NOTHING,
         tag("div", "replay-caution", f"{counted(left, 'more round')}, in table()") if left else NOTHING,
@@ -147,7 +171,7 @@ def replay_text(replay: Replay) -> str:
     shown = rows(replay)
     cells = [(str(row.number), row.recorded, row.would_be, row.told, ", ".join(row.notes)) for row in shown]
     widths = [max(map(len, column)) for column in zip(HEADINGS, *cells, strict=True)]
-    lines = [f"{_head(replay)}: {_source(replay)}", replay.sentence, replay.caution, ""]
+    lines = [f"{_head(replay)}: {_source(replay)}", replay.sentence, replay.turn_ending.sentence, replay.caution, ""]
     table = [HEADINGS, *cells] if cells else []
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
     if left := len(replay.rounds) - len(shown):

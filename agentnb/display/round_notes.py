@@ -13,6 +13,7 @@ from agentnb.detect.rules import CELLS, INTERVENTION, TODO_LIST
 from agentnb.display.labels import amount, clean, counted, duration, first_line
 
 RECOVERED = "the kernel died here; resumed in a new kernel"
+RESUMED = "resumed: it waited for you"
 SHORTEST = 0.05
 """Shortest compaction time that is shown, in seconds; without a model it takes almost none."""
 

@@ -31,7 +31,9 @@ def save_trace(
     Parquet file, any other the run's log (JSON Lines). `load_trace` reads all of these. Other formats: ``sam``,
     ``openai_chat``, ``anthropic_messages``, ``otel`` and ``openinference``; they, and ``parquet``, take several runs.
     ``redact``: regular expressions; what they match in any text is written as ``[redacted]``. Keys known by now are written as
-    ``[key]``. Raises `SettingsError` for an unknown format or pattern, `StoreError` if the file cannot be written.
+    ``[key]``, what looks like one as ``[looks like a key: masked]``.
+
+    Raises `SettingsError` for an unknown format or pattern, `StoreError` if the file cannot be written.
     """
     path = _expanded(path)
     name = format or ENDINGS.get(path.suffix.lower(), LOG)

@@ -8,14 +8,13 @@ from msgspec.structs import replace
 
 from agentnb.core.events import CompactionStarted, LimitReached, RetryScheduled
 from agentnb.core.messages import ToolResult
-from agentnb.core.rounds import INTERRUPTED, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound
+from agentnb.core.rounds import INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound
 from agentnb.core.todos import has_open
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.display.labels import clean, counted, dollars, first_line, short_id
 from agentnb.errors import sentences
 from agentnb.policies.limits import LIMITS, SESSION_BUDGET
-from agentnb.traces.filled import LOST
 from agentnb.workflow.logged import step_to_rerun
 
 STATES = {
@@ -26,6 +25,7 @@ STATES = {
     "stopped": "Ended",
     "cancelled": "Stopped by you",
     "interrupted": "Interrupted",
+    "unknown": "End not recorded",
     "failed": "Failed",
 }
 """The word for each status."""
@@ -234,7 +234,7 @@ def _why_stopped(run: Run) -> str:
 def _who_else(run: Run) -> str:
     """Return a note if nested runs spent part of the run's budget; else empty."""
     limit = run.limit
-    shared = limit is not None and limit.limit == "budget" and run.spent < limit.value
+    shared = limit is not None and limit.limit == "budget" and run.own_spent < limit.value
     return "Nested runs spent part of it." if shared else ""
 
 

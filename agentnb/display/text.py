@@ -16,6 +16,7 @@ from agentnb.display.expectations import expectation_lines
 from agentnb.display.question_labels import closed_question_lines, question_lines
 from agentnb.display.round_notes import round_notes
 from agentnb.display.step_list import has_steps
+from agentnb.display.user_messages import USER, UserMessages
 from agentnb.display.workflow_card import workflow_lines
 
 SHORTEST = 0.1
@@ -47,13 +48,16 @@ def run_text(run: Run, *, streaming: str = "", hint: Callable[[str], str] = str)
         lines.append(labels.counted(first, "earlier round"))
     rounds = states.as_left(run)
     also = AlsoHappened(without_steps(run.events) if has_steps(run) else run.events)
+    user_messages = UserMessages(run.events, USER if states.is_foreign(run) else "You")
     for one in rounds[first:]:
         with_text = not (answer and one is rounds[-1])
         lines += round_lines(one, run.settings, run.questions_of(one.index), with_text=with_text, also=also.during(one.index))
+        lines += user_message_lines(user_messages.during(one.index))
     if has_steps(run):
         lines += workflow_lines(run)
     if not rounds:
         lines += [f"{MARGIN}[{line}]" for line in also.during(0)]
+        lines += user_message_lines(user_messages.during(0))
     if streaming:
         lines.append(f"     {labels.first_line(labels.clean(streaming[:MAX_READ]), LINE)}")
     lines += [f"  {line}" for line in todo_labels.todo_lines(run)]
@@ -106,6 +110,11 @@ def round_lines(
     for happened in also:
         yield f"{number}[{happened}]"
         number = MARGIN
+
+
+def user_message_lines(messages: Iterable[str]) -> Iterator[str]:
+    """Yield a line for each message of the person."""
+    return (MARGIN + labels.first_line(labels.clean(text[:MAX_READ]), LINE) for text in messages)
 
 
 def inner_lines(record: CallRecord) -> Iterator[str]:

@@ -22,15 +22,13 @@ from agentnb.display.rounds import round_html, round_pieces
 from agentnb.display.states import as_left, is_foreign, shown_answer
 from agentnb.display.style import inlined
 from agentnb.display.trouble import round_anchor
-from agentnb.display.user_messages import UserMessages
+from agentnb.display.user_messages import USER, UserMessages
 
 MAX_OF_PICTURES = 4_000_000
 """Bytes of all pictures of a run, which are saved in the notebook; beyond that, only the last pictures are shown."""
 MAX_ROUNDS = 400
 """Rounds of a run that a saved notebook holds; of a longer run, the last rounds and the first `FIRST`."""
 FIRST = 20
-USER = "User"
-"""Who wrote the messages without an author in a run of another product."""
 ROOM = 300_000
 """Bytes of HTML for rounds, without pictures: the last ones in full, the others a line each."""
 ROOM_OF_REQUESTS = 80_000

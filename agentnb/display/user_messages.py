@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from agentnb.core.events import AnyEvent, CommandReceived, RoundStarted
 
+USER = "User"
+"""Who wrote the messages without an author in a run of another product."""
+
 
 class UserMessages:
     """The person's messages, by the index of the round during which they were received. Pass it each event."""

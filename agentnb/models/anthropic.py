@@ -45,6 +45,7 @@ from agentnb.models.serialization import (
 from agentnb.settings import Key
 
 NAME = "anthropic"
+OWN_URL = "https://api.anthropic.com"
 SCHEMA_KEYWORDS = {"$defs", "$ref", "additionalProperties", "anyOf", "const", "description", "enum", "items", "properties"} | {
     "required",
     "title",
@@ -380,7 +381,7 @@ class AnthropicSdk:
         client = anthropic.AsyncAnthropic(
             http_client=anthropic.DefaultAsyncHttpxClient(**http_settings(url)),
             api_key=text_of(key),
-            base_url=(url or "https://api.anthropic.com").rstrip("/").removesuffix("/v1"),
+            base_url=(url or OWN_URL).rstrip("/").removesuffix("/v1"),
             max_retries=0,
             timeout=httpx2.Timeout(timeout, connect=10),
             open_telemetry=False,
@@ -409,6 +410,7 @@ class AnthropicSdk:
 PROVIDER = Provider(
     name=NAME,
     sdk=AnthropicSdk(),
+    own_url=OWN_URL,
     path="/v1/messages",
     models_path="/v1/models?limit=1000",
     body=body,

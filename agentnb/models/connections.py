@@ -7,17 +7,18 @@ them, and a connection belongs to the event loop it was opened on.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from agentnb.core.forks import after_fork
 from agentnb.core.redaction import redact
 from agentnb.errors import SettingsError
 from agentnb.models.bounded_body import bound
-from agentnb.models.failure import is_local, readable
+from agentnb.models.destination import is_local
+from agentnb.models.failure import readable
 from agentnb.models.limiter import CallLimiter, Limiter
 from agentnb.models.provider import Sdk
 from agentnb.settings import Key
@@ -33,6 +34,8 @@ class Endpoint:
     key_name: str = ""
     """The variable that holds the key, for messages to the person."""
     timeout: float = field(default=300.0)
+    by_person: bool = field(default=False, compare=False)
+    """Whether the person named the model, and so chose the address and the key."""
 
 
 _clients: dict[asyncio.AbstractEventLoop, dict[Endpoint, tuple[Any, AsyncIterator[None]]]] = {}
@@ -84,8 +87,7 @@ def _begin_anew() -> None:
     _limiters.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+after_fork(_begin_anew)
 
 
 async def client_of(endpoint: Endpoint, sdk: Sdk) -> Any:

@@ -22,6 +22,7 @@ from agentnb.errors import (
     RateLimited,
     RequestRefused,
 )
+from agentnb.models.destination import is_local
 from agentnb.settings import KEY_VARIABLES
 
 NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]{0,300})?|[-+]?\.[0-9]{1,300}", re.ASCII)
@@ -196,11 +197,6 @@ def _insecure(provider: str, words: str) -> Failure:
     else:
         hint, transient = "Look at the URL, is it http:// instead of https://? Or try again: %%agent --continue", True
     return Failure(ProviderTrouble(what, hint), transient)
-
-
-def is_local(url: str | None) -> bool:
-    """Return whether the server is on this machine."""
-    return url is not None and urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:

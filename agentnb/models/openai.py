@@ -38,6 +38,7 @@ from agentnb.models.serialization import (
 from agentnb.settings import Key
 
 NAME = "openai"
+OWN_URL = "https://api.openai.com/v1"
 OTHERS = "compatible"
 """Metadata key for OpenAI-compatible servers."""
 THINKING_FIELDS = ("reasoning_content", "reasoning")
@@ -365,7 +366,7 @@ class OpenAISdk:
         client = openai.AsyncOpenAI(
             http_client=openai.DefaultAsyncHttpxClient(**http_settings(url)),
             api_key=text_of(key),
-            base_url=url or "https://api.openai.com/v1",
+            base_url=url or OWN_URL,
             max_retries=0,
             timeout=httpx2.Timeout(timeout, connect=10),
         )
@@ -398,6 +399,7 @@ class OpenAISdk:
 PROVIDER = Provider(
     name=NAME,
     sdk=OpenAISdk(),
+    own_url=OWN_URL,
     path="/chat/completions",
     body=body,
     reading=OpenAIReading,

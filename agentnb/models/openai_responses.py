@@ -10,7 +10,7 @@ from agentnb.core.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request
 from agentnb.models.model import Reply
-from agentnb.models.openai import OpenAISdk, read_usage, takes_schema
+from agentnb.models.openai import OWN_URL, OpenAISdk, read_usage, takes_schema
 from agentnb.models.options import Options
 from agentnb.models.provider import COMMON_OPTIONS, PART, CutOff, Provider, ProviderError, Refused, sealed_length
 from agentnb.models.serialization import (
@@ -264,6 +264,7 @@ def as_stream(whole: Any) -> list[Any]:
 PROVIDER = Provider(
     name=NAME,
     sdk=OpenAISdk(),
+    own_url=OWN_URL,
     path="/responses",
     body=body,
     reading=ResponsesReading,

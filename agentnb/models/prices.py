@@ -104,17 +104,25 @@ def priced(
     *,
     url: str | None = None,
     long_cache: bool = False,
+    is_own_price: bool = True,
 ) -> Usage:
     """Return the usage with its cost in US dollars: by ``price``, or else by the table's price of the model at this time.
+
+    ``is_own_price``: the person stated ``price``. One that a file states counts only as far as the table's is not higher: a
+    file of others must not evade a budget.
 
     The cost is None if the table has no such provider or model, or if the tokens are unknown. ``url``: the server's URL, if one
     was given: it then decides which provider's prices apply, and a server that is not in the table (such as a local one) has no
     price. ``long_cache``: cache writes are kept for an hour.
     """
-    if price is None:
+    rates = [] if price is None else [price]
+    if price is None or not is_own_price:
         known = _model(IN_TABLE.get(provider) if url is None else None, model, url)
-        price = known.price(at, usage.input or 0, long_cache) if known is not None else None
-    return msgspec.structs.replace(usage, cost=price.cost(usage) if price is not None else None)
+        in_table = known.price(at, usage.input or 0, long_cache) if known is not None else None
+        rates += [] if in_table is None else [in_table]
+    costs = [rate.cost(usage) for rate in rates]
+    known_costs = [cost for cost in costs if cost is not None]
+    return msgspec.structs.replace(usage, cost=max(known_costs) if costs and len(known_costs) == len(costs) else None)
 
 
 def known_of(provider: str, model: str, url: str | None = None) -> tuple[int | None, bool]:

@@ -100,6 +100,8 @@ class Provider:
     """Whether requests can set a number of tokens for thinking."""
     url: str | None = None
     """URL of its server, if its library does not know it."""
+    own_url: str | None = None
+    """URL of its server, if its library knows it."""
     models_path: str = "/models"
     """Path of its list of models."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from glob import has_magic
 from pathlib import Path
@@ -14,9 +14,9 @@ from urllib.parse import parse_qsl
 from agentnb import settings
 from agentnb.core.request import Request
 from agentnb.errors import MissingKey, SettingsError, UnknownModel, near
-from agentnb.models import anthropic, compatible, openai, openai_responses
+from agentnb.models import anthropic, chosen_destination, compatible, openai, openai_responses
 from agentnb.models.connections import Endpoint
-from agentnb.models.failure import is_local
+from agentnb.models.destination import FileModelName, is_local
 from agentnb.models.model import Model
 from agentnb.models.options import Options, check_url, read_options
 from agentnb.models.provider import Provider
@@ -80,9 +80,14 @@ PROVIDERS = ("simulated", "scripted", *REMOTE, "recorded")
 """All prefixes that a name may have."""
 
 
-def endpoint_of(provider: Provider, options: Options) -> Endpoint:
-    """Return the address and the key of the provider's calls. Raises `MissingKey` if a key is needed and there is none."""
-    url = options.url or settings.base_url(provider.name) or provider.url
+def endpoint_of(provider: Provider, options: Options, *, by_person: bool = False) -> Endpoint:
+    """Return the address and the key of the provider's calls. Raises `MissingKey` if a key is needed and there is none.
+
+    ``by_person``: the person named the model, and so chose its address and its key; both are allowed from then on. Options from
+    anywhere else choose neither: raises `UrlNotAllowed`, before a key is searched for, unless the person allowed the
+    destination. A server of this machine may be called without that, but gets no key.
+    """
+    url = chosen_destination.url_of_calls(provider, options)
     if url is not None:
         check_url(url)  # it may come from the environment
         url = url.rstrip("/").removesuffix(provider.path)  # servers' documentation often includes it
@@ -92,13 +97,46 @@ def endpoint_of(provider: Provider, options: Options) -> Endpoint:
             "Write compatible:NAME?url=http://localhost:8000/v1, or set AGENTNB_COMPATIBLE_URL",
         )
     key_name = options.key or settings.KEY_VARIABLES.get(provider.name, "")
+    if by_person:
+        chosen_destination.allow_chosen(provider, options)
+    elif chosen_destination.missing(provider, options) is not None:
+        chosen_destination.check([(provider, options)])
+        key_name = ""  # it is of this machine
     key = settings.find_key(key_name) if key_name else None
     if key is None and (options.key or (provider.needs_key and not is_local(url))):
         raise MissingKey(
             f"No key for {provider.name}: {key_name} is not set",
             f"Enter it: %agent key {key_name if options.key else provider.name}",
         )
-    return Endpoint(provider.name, url, key, key_name, options.timeout)
+    return Endpoint(provider.name, url, key, key_name, options.timeout, by_person)
+
+
+def check_destinations(models: Iterable[object]) -> None:
+    """Raise `UrlNotAllowed`, with all that is missing, if models that a file or log names need destinations not allowed yet."""
+    chosen_destination.check(filter(None, [_parts(model) for model in models if isinstance(model, FileModelName)]))
+
+
+def person_chose_destination(model: object) -> bool:
+    """Return whether the person named the model, and with it where its calls go, or which key goes with them."""
+    if not isinstance(model, str) or not _is_by_person(model):
+        return False
+    parts = _parts(model) if "?" in model else None
+    return parts is not None and (parts[1].url is not None or parts[1].key is not None)
+
+
+def is_usual_or_allowed(model: str) -> bool:
+    """Return whether a model of this name may be called as a file names it: its address and its key are usual, or allowed."""
+    try:
+        parts = _parts(model)
+        return parts is None or chosen_destination.missing(*parts) is None
+    except SettingsError:  # no name, or an address that is not clear
+        return False
+
+
+def _parts(model: str) -> tuple[Provider, Options] | None:
+    """Return the provider and the options of this name; None if it is not of a language model."""
+    provider, name, given = _taken_apart(model)
+    return (REMOTE[provider], _options(provider, name, given)) if provider in REMOTE else None
 
 
 def names() -> list[str]:
@@ -123,7 +161,7 @@ def check_key(model: str) -> None:
     """Raise `MissingKey` if the model of this name needs a key that is not set."""
     provider, name, given = _taken_apart(model)
     if provider in REMOTE:
-        endpoint_of(REMOTE[provider], _options(provider, name, given))
+        endpoint_of(REMOTE[provider], _options(provider, name, given), by_person=_is_by_person(model))
 
 
 def can_be_made(model: str) -> bool:
@@ -139,7 +177,7 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
     """Return the model of this name; a model object is returned as it is.
 
     ``output_schema``: JSON Schema (an object) for the replies of a provider's model: the text of each text-only reply is then
-    JSON of that form, as far as the provider enforces it.
+    JSON of that form, as far as the provider enforces it. A `FileModelName` chooses neither address nor key by itself.
     Raises `UnknownModel`, with the most similar names, `MissingKey` or another `SettingsError`.
     """
     if not isinstance(model, str):
@@ -156,7 +194,8 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
     provider, name, given = _taken_apart(model)
     if provider in REMOTE:
         options = replace(_options(provider, name, given), output_schema=output_schema)
-        return RemoteModel(REMOTE[provider], name, options, endpoint_of(REMOTE[provider], options))
+        endpoint = endpoint_of(REMOTE[provider], options, by_person=_is_by_person(model))
+        return RemoteModel(REMOTE[provider], name, options, endpoint)
     if output_schema is not None:
         raise SettingsError(
             f"{provider}: models know no output_schema", "Hold the answers of any model to it: Agent(output=SCHEMA)"
@@ -172,12 +211,14 @@ def wire_form(model: str | Model, request: Request) -> bytes | None:
     if provider not in REMOTE:
         return None
     options = _options(provider, name, given)
-    url = options.url or settings.base_url(provider)
+    url = chosen_destination.url_of_calls(REMOTE[provider], options)
     return RemoteModel(REMOTE[provider], name, options, Endpoint(provider, url, None)).body(request)
 
 
 def _options(provider: str, name: str, given: Given) -> Options:
     options = read_options(f"{provider}:{name}", given, REMOTE[provider].options)
+    if options.key is not None:
+        settings.expect_key(options.key)
     budget = int(options.thinking) if options.thinking is not None and options.thinking.isdecimal() else 0
     if budget and not REMOTE[provider].thinks_by_budget:
         raise SettingsError(f"{provider}: its models take no token count for thinking", "Write effort=high, or low")
@@ -186,6 +227,11 @@ def _options(provider: str, name: str, given: Given) -> Options:
         # The thinking budget comes on top, as it does without the variable: the API refuses a limit below it.
         options = replace(options, max_tokens=most + budget)
     return options
+
+
+def _is_by_person(model: str) -> bool:
+    """Return whether the person named the model, in a cell, on a command line or in Python."""
+    return not isinstance(model, FileModelName)
 
 
 def _taken_apart(model: str) -> tuple[str, str, Given]:

@@ -70,6 +70,11 @@ class RemoteModel:
         self._endpoint = endpoint
         self._sent_options = options if options.images is not None else with_changes(options, images=provider.sees)
 
+    @property
+    def by_person(self) -> bool:
+        """Whether the person named it, and so chose its address and its key."""
+        return self._endpoint.by_person
+
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Yield the reply. If the provider pauses it, request the rest: all of it is one reply."""
         prices_ready = None if prices.loaded() else asyncio.get_running_loop().run_in_executor(None, prices.load)
@@ -114,7 +119,7 @@ class RemoteModel:
     def used_until_cut(self, request: Request, heard: Message) -> Usage:
         """Estimate what a call used whose reply broke off after this message."""
         used = about(request, heard)
-        if self.options.price is None and not prices.loaded():
+        if not (self._has_own_price or prices.loaded()):
             return used  # reading the table now would block the event loop
         return self._priced(Reply(heard, used), used)
 
@@ -175,14 +180,24 @@ class RemoteModel:
         ``used`` has estimates for what the server did not count. They matter only if there is a price, as a budget may depend
         on it; otherwise the server's own counts are returned.
         """
-        at, options = datetime.now(UTC), self.options
-        url, long_cache = self._endpoint.url, options.cache == "1h"
+        at, price = datetime.now(UTC), self.options.price
+        details: Any = {"url": self._endpoint.url, "long_cache": self.options.cache == "1h"}
+        details["is_own_price"] = self._has_own_price
+        claimed: list[Usage] = []
         for model in (self.model, reply.metadata.get("model")):
             if isinstance(model, str):
-                usage = prices.priced(used, self._provider.name, model, at, options.price, url=url, long_cache=long_cache)
-                if usage.cost is not None:
+                usage = prices.priced(used, self._provider.name, model, at, price, **details)
+                if usage.cost is not None and (price is None or self._has_own_price):
                     return usage
-        return reply.usage
+                claimed.append(usage)  # by a file: the table may know the name in the reply only
+        return max(
+            (usage for usage in claimed if usage.cost is not None), key=lambda usage: usage.cost or 0, default=reply.usage
+        )
+
+    @property
+    def _has_own_price(self) -> bool:
+        """Whether the person stated its price."""
+        return self.options.price is not None and self.by_person
 
 
 async def models_of(provider: Provider, endpoint: Endpoint) -> list[str]:

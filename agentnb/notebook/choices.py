@@ -9,7 +9,7 @@ from typing import Any
 from agentnb.display.labels import clean, first_line
 from agentnb.errors import SettingsError
 from agentnb.guidance import BUILT_IN, GuidanceSet
-from agentnb.models.registry import can_be_made, is_model
+from agentnb.models.registry import can_be_made, is_model, is_usual_or_allowed
 from agentnb.models.registry import names as model_names
 from agentnb.notebook.names import tool_names
 from agentnb.session.choice import choose_model
@@ -32,8 +32,12 @@ def available_choices(session: Session, variables: Mapping[str, Any], used: Iter
 
 
 def models_to_offer(session: Session, variables: Mapping[str, Any], used: Iterable[str]) -> list[str]:
-    """Return the models used last, the default, variables that hold a model, and the simulated models."""
-    last = [name for name in dict.fromkeys(used) if can_be_made(name)][:MAX_USED]
+    """Return the models used last, the default, variables that hold a model, and the simulated models.
+
+    A log may be of anyone: a model that it names is offered only if the person allowed where it is, because to choose it counts
+    as naming it.
+    """
+    last = [name for name in dict.fromkeys(used) if can_be_made(name) and is_usual_or_allowed(name)][:MAX_USED]
     own = [name for name, value in variables.items() if is_model(value) and not name.startswith("_")]
     return list(dict.fromkeys([*last, *filter(None, [session.defaults["model"]]), *own, *model_names()]))
 

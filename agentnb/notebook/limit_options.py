@@ -84,6 +84,21 @@ def approve_option(magic: F) -> F:
     return added
 
 
+def allow_url_option(magic: F) -> F:
+    """Add the option ``--allow-url`` to a magic."""
+    added: F = argument(
+        "--allow-url",
+        metavar="URL",
+        action="append",
+        default=[],
+        dest="allow_urls",
+        type=lambda text: text.strip("\"'"),
+        help="where models may be that a file or log names, besides their provider's own server and this machine, and the "
+        "variable whose key goes there: https://models.example.org&key=MY_KEY; repeatable",
+    )(magic)
+    return added
+
+
 def given(options: Namespace) -> dict[str, Any]:
     """Return the options that were given, as settings of an agent; the history is still a name."""
     names = [how.get("dest", option[2:].replace("-", "_")) for option, how in OPTIONS.items()]

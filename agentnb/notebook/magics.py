@@ -15,6 +15,7 @@ from agentnb.agent.agent import Agent
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.guidance import GuidanceSet
+from agentnb.models.allowed_urls import with_consent
 from agentnb.models.registry import wire_form
 from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.notebook.browser import Browser
@@ -25,8 +26,9 @@ from agentnb.notebook.commands.replay import replay_named
 from agentnb.notebook.commands.traces import show_traces
 from agentnb.notebook.dry import dry_text, limits_line
 from agentnb.notebook.extension_options import chosen_extensions, extension_options
+from agentnb.notebook.frontend import url_asker
 from agentnb.notebook.interpolation import interpolate, near_misses
-from agentnb.notebook.limit_options import approve_option, given, run_options
+from agentnb.notebook.limit_options import allow_url_option, approve_option, given, run_options
 from agentnb.notebook.magic_errors import one_line_errors, parsed
 from agentnb.notebook.names import check_variable, tools_before, unquoted, words_of
 from agentnb.rerun.replayed import Replay
@@ -91,6 +93,7 @@ class AgentMagics(Magics):
         help="a function in the notebook, gate(call, run), that allows or denies a call, or asks you about it; repeatable",
     )
     @approve_option
+    @allow_url_option
     @argument("-o", "--out", metavar="NAME", default="run", help="the variable that will hold the run (default: run)")
     @run_options
     @extension_options
@@ -132,6 +135,10 @@ class AgentMagics(Magics):
         if not options.raw and (missed := near_misses(cell, variables)):
             print(f"{missed}. To send it without this note: --raw")
         before = self.session.conversation() if options.go_on else None
+        return with_consent(partial(self._run_cell, options, prompt, out, before), url_asker(self.shell))
+
+    def _run_cell(self, options: Namespace, prompt: str, out: str, before: Run | None) -> Answer | None:
+        """Start the run of a cell, or show its first request; wait for it unless it is in the background."""
         foreground = None if options.background or options.dry else Foreground()
         with nullcontext() if foreground is None else foreground.own_interrupts():
             agent, note = self._agent(options, before)
@@ -150,6 +157,7 @@ class AgentMagics(Magics):
                 tags=tuple(options.tag),
                 context_type=unquoted(options.context),
                 approval_mode=options.approve,
+                allow_urls=options.allow_urls,
             )
             start = partial(self.session.start, agent, prompt)
             return self._runs.run(start, out, run_options, on_stop=options.on_stop)

@@ -34,7 +34,7 @@ from agentnb.display.labels import clean
 from agentnb.display.markup import Html
 from agentnb.display.nested import NestedRuns
 from agentnb.display.question_labels import question_lines
-from agentnb.display.round_notes import RECOVERED, compaction_line, retry_line
+from agentnb.display.round_notes import RECOVERED, RESUMED, compaction_line, retry_line
 from agentnb.display.states import ending, is_going_on, shown_answer
 from agentnb.display.step_list import has_steps, step_line
 from agentnb.display.text import head_line, round_lines, run_text
@@ -148,11 +148,12 @@ class TerminalView:
         if isinstance(item, TextDelta):
             self._write(clean(item.text))
             return
+        waited = self._run.is_suspended
         if isinstance(item, Event):
             self._run.apply(item)
         if isinstance(item, RetryScheduled | CompactionStarted | ContextCompacted | RunRecovered):
             self._end_line("")
-            self._write(self._told_at_once(item) + "\n")
+            self._write(self._told_at_once(item, waited) + "\n")
             self._written = ""
         elif isinstance(item, ModelReplied):
             self._end_line("" if self._written else clean(item.message.text))
@@ -170,9 +171,9 @@ class TerminalView:
             self._write(f"{head_line(self._run)}\n")
             self._end_line(ending(self._run))
 
-    def _told_at_once(self, item: RetryScheduled | CompactionStarted | ContextCompacted | RunRecovered) -> str:
+    def _told_at_once(self, item: RetryScheduled | CompactionStarted | ContextCompacted | RunRecovered, waited: bool) -> str:
         if isinstance(item, RunRecovered):
-            return RECOVERED
+            return RESUMED if waited else RECOVERED
         current = self._run.rounds[-1]
         if isinstance(item, RetryScheduled):
             return retry_line(current.retries[-1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from argparse import Namespace
+from argparse import BooleanOptionalAction, Namespace
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -15,9 +15,12 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
+from agentnb.models.allowed_urls import with_consent
 from agentnb.notebook.cell_runs import Answer, cell_runs
+from agentnb.notebook.commands.recover import TRUST_LOG, trust_of
 from agentnb.notebook.extension_options import chosen_extensions, extension_option
-from agentnb.notebook.limit_options import approve_option, run_option
+from agentnb.notebook.frontend import url_asker
+from agentnb.notebook.limit_options import allow_url_option, approve_option, run_option
 from agentnb.notebook.magic_errors import one_line_errors, parsed
 from agentnb.notebook.names import (
     check_variable,
@@ -37,7 +40,6 @@ from agentnb.runtime.run_options import RunOptions
 from agentnb.session.choice import choose_model_of_workflow
 from agentnb.session.defaults import ON_STOP
 from agentnb.session.session import Session
-from agentnb.workflow.rerun import with_mode_of
 from agentnb.workflow.workflow import Workflow
 
 _JSON = re.compile(r'\{\s*["}]')
@@ -76,6 +78,7 @@ class WorkflowMagics(Magics):
         help="a function in the notebook, gate(call, run), that allows or denies a call of its agents; repeatable",
     )
     @approve_option
+    @allow_url_option
     @argument("-o", "--out", metavar="NAME", default="run", help="the variable that will hold the run (default: run)")
     @run_option("--budget")
     @extension_option(EXPECT)
@@ -84,6 +87,12 @@ class WorkflowMagics(Magics):
         metavar="STEP",
         default="",
         help="begin at this step, with what the earlier ones gave in the run of the variable (-o)",
+    )
+    @argument(
+        TRUST_LOG,
+        action=BooleanOptionalAction,
+        default=None,
+        help="with --rerun-from: whether the approval mode of a run counts whose log your agentnb did not write",
     )
     @argument("--strict", action="store_true", help="what would be a warning is an error")
     @argument(
@@ -112,13 +121,20 @@ class WorkflowMagics(Magics):
         for warning in workflow.warnings:
             print(warning)
         foreground = None if options.background else Foreground()
-        orchestration, note = self._orchestration(workflow, options)
+        earlier = self._earlier(options)
+        run_options = RunOptions(
+            foreground=foreground,
+            approval_mode=options.approve,
+            trust_log=options.trust_log,
+            allow_urls=options.allow_urls,
+        )
+        if earlier is not None and options.approve is None:
+            run_options = replace(run_options, trust_log=trust_of(earlier, options.trust_log, self.shell))
+        orchestration, note = with_consent(partial(self._orchestration, workflow, options), url_asker(self.shell))
         if note:
             print(note)
-        earlier = self._earlier(options)
         prompt = unquoted(options.prompt) or ("" if earlier is None else earlier.prompt)
         start = partial(self.session.start, orchestration, workflow.prompt_of(prompt, options.inputs))
-        run_options = with_mode_of(earlier, RunOptions(foreground=foreground, approval_mode=options.approve))
         with nullcontext() if foreground is None else foreground.own_interrupts():
             return self._runs.run(start, out, run_options, on_stop=options.on_stop)
 
@@ -136,7 +152,7 @@ class WorkflowMagics(Magics):
         agents = find_agents(variables)
         tools = find_tools(words_of(options.tools), variables)
         lines = f"\n{text}\n"  # with a line for the magic's own, so that problems have the lines that the cell shows
-        found = Workflow.from_yaml(lines, strict=options.strict, agents=agents, tools=tools, inputs=options.inputs)
+        found = Workflow.from_yaml(lines, strict=options.strict, agents=agents, tools=tools, inputs=options.inputs).as_typed()
         # A variable that happens to have the name of an agent of the file is not meant.
         return replace(found, agents={name: agent for name, agent in agents.items() if name not in found.spec.agents})
 

@@ -120,11 +120,14 @@ class Limits:
             yield MaxTokens(self.max_tokens)
         yield MaxRounds(self.max_rounds)
 
-    def guard(self, bundle: PolicyBundle) -> PolicyBundle:
-        """Return the bundle with a gate that blocks calls above the limit."""
-        if not self._counts_calls:
-            return bundle
-        return bundle._replace(gates=(CallCount(self.max_tool_calls, self.max_tool_calls_per_turn), *bundle.gates))
+    def joined_to(self, bundle: PolicyBundle, *, counts_rounds: bool = True) -> PolicyBundle:
+        """Return the bundle with these limits: policies that are asked last, and a gate that blocks calls above a limit.
+
+        ``counts_rounds``: whether there is a limit on rounds, as a recorded run of another product has none.
+        """
+        policies = [one for one in self.policies() if counts_rounds or not isinstance(one, MaxRounds)]
+        gates = (CallCount(self.max_tool_calls, self.max_tool_calls_per_turn),) if self._counts_calls else ()
+        return bundle._replace(policies=(*bundle.policies, *policies), gates=(*gates, *bundle.gates))
 
     def as_logged(self) -> dict[str, Any]:
         """Return the limits that are set, as plain data."""
@@ -178,6 +181,7 @@ class MaxTokens:
     limit: int
 
     def __call__(self, run: RunSoFar) -> Stop | None:
-        """Stop when the tokens are used up."""
-        used = (run.usage.input or 0) + (run.usage.output or 0)
+        """Stop when the tokens of its own model calls are used up."""
+        own = run.own_usage
+        used = (own.input or 0) + (own.output or 0)
         return Stop("max_tokens", "limited", limit=self.limit) if used >= self.limit else None

@@ -124,7 +124,10 @@ class PolicySet(Protocol):
     name: ClassVar[str]
 
     def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
-        """Return the functions that the loop calls; ``limits`` should come last, ``repeatable`` names tools that may repeat."""
+        """Return the functions that the loop calls; ``repeatable`` names tools that may repeat.
+
+        ``limits`` are policies to be asked last. An agent passes none: it joins its limits to what this returns.
+        """
 
 
 OWN_POLICY = "class"
@@ -141,6 +144,15 @@ def find_policy(policy: str | PolicySet) -> PolicySet:
     if policy not in NAMED:
         raise SettingsError(f"There is no policy {policy!r}", near(policy, NAMED))
     return NAMED[policy]()
+
+
+def rules_of(policy: PolicySet, words: GuidanceSet, repeatable: Iterable[str]) -> PolicyBundle:
+    """Return the policy's bundle, without the limits of the agent. Raises `SettingsError` if the policy returns no bundle."""
+    bundle: Any = policy.rules(words, repeatable=tuple(repeatable))  # it may be anybody's
+    if not isinstance(bundle, PolicyBundle):
+        hint = "Return PolicyBundle(policies): from agentnb.policies import PolicyBundle"
+        raise SettingsError(f"rules() of the policy {policy.name} returned {bundle!r}, which is not a PolicyBundle", hint)
+    return bundle
 
 
 def in_workflow_mode(policy: PolicySet) -> PolicySet:

@@ -69,6 +69,11 @@ Verdict: TypeAlias = Continue | Stop
 Policy: TypeAlias = Callable[[RunSoFar], "Verdict | None"]
 
 
+def reason_of(verdict: Verdict) -> str:
+    """Return the reason of the next round, or the stop reason."""
+    return verdict.reason if isinstance(verdict, Continue) else verdict.stop_reason
+
+
 @dataclass(frozen=True, slots=True)
 class OnTextOnly:
     """Policies, asked in order, that apply only to a text-only reply."""

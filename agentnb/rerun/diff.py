@@ -15,6 +15,7 @@ from agentnb.core.todos import open_todos
 from agentnb.core.usage import Usage
 from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
+from agentnb.traces.tables.columns import success_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -174,7 +175,7 @@ _FIGURES: dict[str, Callable[[Run], Any]] = {
     "stop_reason": lambda run: run.stop_reason,
     "rounds": lambda run: len(run.rounds),
     "tool_calls": lambda run: sum(len(one.records) for one in run.rounds),
-    "tool_errors": lambda run: sum(result.is_error for one in run.rounds for result in one.results),
+    "tool_errors": lambda run: sum(success_of(record) is False for one in run.rounds for record in one.records),
     "todos": lambda run: len(run.todos),
     "todos_completed": lambda run: len(run.todos) - len(open_todos(run.todos)),
     "todo_violations": lambda run: sum(len(one.todo_violations) for one in run.rounds),

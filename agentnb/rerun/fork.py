@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -11,10 +11,21 @@ from msgspec import structs
 
 from agentnb import settings
 from agentnb.agent.agent import Agent
+from agentnb.agent.from_log import logged_model
 from agentnb.agent.output import Output
 from agentnb.agent.start import PendingRun
 from agentnb.context.history import as_sent_then
-from agentnb.core.events import SCHEMA, AnyEvent, ForkedFrom, RunStarted
+from agentnb.core.events import (
+    SCHEMA,
+    AnyEvent,
+    ForkedFrom,
+    QuestionAnswered,
+    QuestionAsked,
+    RunStarted,
+    ToolAdmitted,
+    ToolFinished,
+    ToolStarted,
+)
 from agentnb.core.redaction import redact
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.agent_runs import check_of_agent
@@ -54,6 +65,7 @@ async def fork(
     fallback: Iterable[Any] = (),
     gates: Iterable[Gate] = (),
     options: RunOptions | None = None,
+    allow_urls: Iterable[str] = (),
 ) -> Run:
     """Return a new run that has everything before round ``at_round`` as recorded, and is live from there.
 
@@ -61,7 +73,9 @@ async def fork(
     whether there is such a round: a fork at which it stops has none. What is not given is as the run's log has it, else
     ``matrix``. ``tools``: ``recorded`` serves the recorded results while the calls match, runs a tool of ``fallback`` for any
     other call, and refuses it without one; or the functions to run. A run of another product can be forked too; its ``model``
-    must be given. `run.forked_from` says what it is a fork of, and ``diff(run, fork)`` compares them.
+    must be given. Of a run that does not give consent (`Run.gives_consent`) the fork has no answers, so that gates ask again,
+    unless the options have ``trust_log``. ``allow_urls``: where its model may be, as for `recover`. `run.forked_from` says what
+    it is a fork of, and ``diff(run, fork)`` compares them.
 
     Raises `SettingsError` if there is no such round, or if a model or policy cannot be made from the log.
     """
@@ -72,7 +86,7 @@ async def fork(
         tools=tools,
         fallback=fallback,
         gates=gates,
-        options=options,
+        options=_allowing(options, allow_urls),
         guidance=guidance,
         policy=policy,
         limits=limits,
@@ -96,10 +110,11 @@ def fork_sync(
     fallback: Iterable[Any] = (),
     gates: Iterable[Gate] = (),
     options: RunOptions | None = None,
+    allow_urls: Iterable[str] = (),
 ) -> Run:
     """Like `fork`, for scripts and for code that cannot await."""
     foreground = Foreground()
-    options = replace(options or RunOptions(), foreground=foreground, can_ask=current_host.get().can_ask)
+    options = replace(_allowing(options, allow_urls), foreground=foreground, can_ask=current_host.get().can_ask)
     with foreground.own_interrupts():
         pending = pending_of(
             run,
@@ -118,6 +133,11 @@ def fork_sync(
         return pending.start().wait_in_foreground()
 
 
+def _allowing(options: RunOptions | None, urls: Iterable[str]) -> RunOptions:
+    options = options or RunOptions()
+    return replace(options, allow_urls=urls) if urls else options
+
+
 def pending_of(
     run: Run,
     at_round: int,
@@ -131,6 +151,7 @@ def pending_of(
     **changes: Any,
 ) -> PendingRun:
     """Return the fork, about to start; ``changes`` as for `variant_of`. ``is_fork``: whether it says what it is a fork of."""
+    options = options or RunOptions()
     before = _before(run, at_round)
     variant = variant_of(run, **changes, is_live=is_fork)
     todos = Run.from_events(before).todos
@@ -152,10 +173,27 @@ def pending_of(
         **{"max_rounds": settings.max_iterations(), **variant.limits},
         **{name: logged[name] for name in ("unpriced", "on_limit") if name in logged},
     )
-    options = options or RunOptions()
+    if not (run.gives_consent or options.trust_log):
+        before = _without_consent(before, {tool.spec.name for tool in agent.toolbox if getattr(tool, "repeatable", False)})
     if options.approval_mode is None:
         options = replace(options, approval_mode=logged.get(SETTING))
     return _pending(agent, before, ForkedFrom(run.id, at_round - 1) if is_fork else None, options)
+
+
+def _without_consent(events: Sequence[AnyEvent], repeatable: Container[str]) -> list[AnyEvent]:
+    """Return the events without questions and answers, and without the permission of calls that would run now.
+
+    These are calls that were let through and have not begun, and calls of ``repeatable`` tools that have begun and not ended.
+    """
+    begun = {event.call.id for event in events if isinstance(event, ToolStarted) and event.call.name not in repeatable}
+    over = begun | {event.result.call_id for event in events if isinstance(event, ToolFinished)}
+
+    def is_kept(event: AnyEvent) -> bool:
+        if isinstance(event, ToolAdmitted | ToolStarted):
+            return event.call.id in over
+        return not isinstance(event, QuestionAsked | QuestionAnswered)
+
+    return [structs.replace(event, seq=seq) for seq, event in enumerate(filter(is_kept, events))]
 
 
 def _tools(run: Run, at_round: int, tools: Any, fallback: Iterable[Any]) -> list[Any]:
@@ -216,4 +254,4 @@ def _model(run: Run, model: str | Model | None) -> str | Model:
     if not can_be_made(run.model):
         what = f"Run {run.id} was with {run.model}, which cannot be made from its name"
         raise SettingsError(what, f"Give a model: fork(run, at_round, model={run.model!r}), or an object")
-    return run.model
+    return logged_model(run)

@@ -9,24 +9,35 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.rounds import FINAL_ANSWER, WorkflowRound
 from agentnb.core.todos import Todo, open_todos
 from agentnb.detect.run import Run
-from agentnb.detect.walk import RoundEvents, walk_rounds
+from agentnb.detect.walk import RoundEvents
 from agentnb.policies.gates import Block, Gate, judge
 from agentnb.policies.limits import LIMITS
+from agentnb.policies.turn_rules import TurnRule
+from agentnb.policies.verdict import Continue
 from agentnb.rerun.replayed import Decision
+from agentnb.rerun.turn_endings import LOGGED, AfterText, after_texts, turn_ending
 from agentnb.rerun.variant import NOT_COUNTED, is_own, variant_of
 from agentnb.runtime.run_end import OF_THE_REPLY
 
 CONTINUED = "continued"
 """Reason of a round of a foreign trace that follows a text-only reply, with nothing said in between."""
+_NO_RULE: frozenset[TurnRule] = frozenset()
+_UNUSABLE: frozenset[TurnRule] = frozenset({"reply"})
+_ALL_BUT_ANSWERS: frozenset[TurnRule] = frozenset({"reply", "todos"})
+_EVERY_RULE: frozenset[TurnRule] = frozenset({"answer", "reply", "todos"})
 
 
 class RecordedCourse:
     """The course of a recorded run: what was decided after each of its rounds, as far as the record says."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, walked: Sequence[RoundEvents]) -> None:
+        self.walked = walked
         self._run = run
         self._own = is_own(run)
         self._by_index = {one.index: one for one in run.rounds}
+        self._after: Sequence[AfterText | None] = [None] * len(walked) if self._own else after_texts(run, walked)
+        self.turn_ending = LOGGED if self._own else turn_ending(self._after)
+        """How the run ends its turns."""
         self._open = self._count_open()
         self.mode = self._workflow_mode()
         """Whether text-only replies did not end the run."""
@@ -35,22 +46,59 @@ class RecordedCourse:
         """Return the round as the run has it."""
         return self._by_index[one.start.index]
 
-    def decision(self, walked: Sequence[RoundEvents], place: int) -> Decision:
+    def decision(self, place: int) -> Decision:
         """Return what was decided after this round."""
-        now = walked[place]
-        continues, reason = self._continued(walked, place)
+        now = self.walked[place]
+        continues, reason = self._continued(place)
         tools = bool(self.round_of(now).records)
         return Decision(tools, self._open[now.start.index], self.mode, continues, reason)
 
-    def hands_over(self, walked: Sequence[RoundEvents], place: int) -> bool:
-        """Return whether the agent's turn ended with this round of a foreign trace, so that another speaker came next.
+    def after_text(self, place: int) -> AfterText | None:
+        """Return what comes after this round of a foreign trace, if its reply has no tool call."""
+        return self._after[place]
+
+    def hands_over(self, place: int) -> bool:
+        """Return whether the agent's turn ended with this round of a foreign trace, and a person spoke next.
 
         A run of agentnb ends there; in its own logs a person who speaks has spoken before the decision.
         """
-        if self._own or place + 1 >= len(walked) or self.round_of(walked[place]).records:
-            return False
-        following = walked[place + 1]
-        return following.start.reason == "said" or any(_is_said(event) for event in following.before)
+        return self._after[place] == "person"
+
+    def not_asked(self, place: int, *, mode_is_chosen: bool) -> frozenset[TurnRule]:
+        """Return the rules of turn endings that say nothing about this round, after which the record has no end of a turn.
+
+        These are rounds of foreign traces, and those that a fork took over from a run whose policy its log does not hold.
+        ``mode_is_chosen``: whether the variant says if an answer ends the run of an agent that was asked again after one.
+        """
+        after, is_last = self._after[place], place + 1 == len(self.walked)
+        if self._own:
+            return _EVERY_RULE if self._is_taken_over(place) else _NO_RULE
+        if is_last and after is None:
+            return _NO_RULE
+        if after == "end" and self._was_ended():
+            return _NO_RULE if self.turn_ending.by_text else _UNUSABLE
+        if after == "person" and self.turn_ending.by_text:
+            return _NO_RULE
+        if after in ("end", "person") or (mode_is_chosen and self._may_be_workflow_mode(place)):
+            return _ALL_BUT_ANSWERS
+        return _EVERY_RULE
+
+    def _may_be_workflow_mode(self, place: int) -> bool:
+        """Return whether the agent, in a run of one agent, was asked again after an answer with nothing said in between."""
+        is_asked_again = self._after[place] == self.turn_ending.kind == "same_agent"
+        return is_asked_again and bool(self.round_of(self.walked[place]).text.strip())
+
+    def _is_taken_over(self, place: int) -> bool:
+        """Return whether another run decided after this round: the fork decides from the round before its first."""
+        forked_from = self._run.forked_from
+        return forked_from is not None and place + 1 < forked_from.round
+
+    def as_recorded(self, place: int) -> Continue | None:
+        """Return the reason to continue after this round that the record has; None at its end."""
+        if place + 1 >= len(self.walked):
+            return None
+        following = self.walked[place + 1].start
+        return Continue(following.reason, following.continuation, round_status=following.before)
 
     def is_outside(self, one: RoundEvents) -> bool:
         """Return whether no policy asked for this round: it is the final answer at a limit."""
@@ -83,13 +131,13 @@ class RecordedCourse:
             folded.apply(event)
         return frozenset(names)
 
-    def _continued(self, walked: Sequence[RoundEvents], place: int) -> tuple[bool | None, str]:
+    def _continued(self, place: int) -> tuple[bool | None, str]:
         run = self._run
-        following = walked[place + 1] if place + 1 < len(walked) else None
+        following = self.walked[place + 1] if place + 1 < len(self.walked) else None
         if following is not None and self.is_outside(following):
             return False, run.stop_reason or ""
         if following is not None:
-            return (False, "") if self.hands_over(walked, place) else (True, following.start.reason)
+            return (False, "") if self.hands_over(place) else (True, following.start.reason)
         return (False if self._was_ended() else None), run.stop_reason or ""
 
     def _was_ended(self) -> bool:
@@ -101,6 +149,8 @@ class RecordedCourse:
             return run.stop_reason in LIMITS and run.stop_reason not in NOT_COUNTED
         if run.status == "failed" and self._own:
             return any(isinstance(event, e.ErrorRaised) and event.where == OF_THE_REPLY for event in run.events)
+        if run.status == "unknown":
+            return self.turn_ending.kind in ("end", "person")  # its last reply ends the turn as the earlier ones do
         return run.status in ("completed", "stopped")
 
     def _count_open(self) -> dict[int, int]:
@@ -108,7 +158,7 @@ class RecordedCourse:
         opened: dict[int, int] = {}
         todos: tuple[Todo, ...] = ()
         last: int | None = None
-        for one in walk_rounds(self._run):
+        for one in self.walked:
             todos = _todos_after(one.before, todos)
             if last is not None and self._own:
                 opened[last] = len(open_todos(todos))
@@ -123,6 +173,8 @@ class RecordedCourse:
         if self._own:
             policy = self._run.settings.get("policy")
             return isinstance(policy, dict) and bool(policy.get("workflow_mode"))
+        if self.turn_ending.kind != "same_agent":
+            return False
         before = {one.index: self._open.get(one.index - 1, 0) for one in self._run.rounds if one.index}
         return any(one.reason == CONTINUED and not before.get(one.index) for one in self._run.rounds)
 
@@ -136,7 +188,3 @@ def _todos_after(events: Sequence[e.AnyEvent], todos: tuple[Todo, ...]) -> tuple
 
 def _blocks(gates: Sequence[Gate], call: ToolCall, run: Run) -> bool:
     return isinstance(judge(gates, call, run), Block)
-
-
-def _is_said(event: e.AnyEvent) -> bool:
-    return isinstance(event, e.CommandReceived) and event.command == "say"

@@ -24,7 +24,8 @@ from agentnb.guidance.sets import GuidanceSet
 from agentnb.policies.gates import Block, judge
 from agentnb.policies.marker_text import without_markers
 from agentnb.policies.named import PolicySet
-from agentnb.policies.verdict import Continue, Stop, Verdict, decide
+from agentnb.policies.turn_rules import turn_rule, without_rules
+from agentnb.policies.verdict import Continue, Stop, Verdict, decide, reason_of
 from agentnb.rerun.recorded_course import RecordedCourse
 from agentnb.rerun.replayed import Decision, JudgedCall, Replay, ReplayedRound, differ
 from agentnb.rerun.variant import Variant, variant_of
@@ -61,9 +62,11 @@ def replay(
     check_of_agent(recorded, "there is nothing to replay")
     changes: dict[str, Any] = {"guidance": guidance, "policy": policy, "limits": limits, "workflow_mode": workflow_mode}
     variant = variant_of(recorded, **changes, detect=detect, repeatable=repeatable)
-    walk = _Walk(recorded, variant, _found_by_round(recorded, variant.bundle.detectors))
+    course = RecordedCourse(recorded, [*walk_rounds(recorded)])
+    mode_is_chosen = variant.workflow_mode or workflow_mode is not None
+    walk = _Walk(course, variant, _found_by_round(recorded, variant.bundle.detectors), mode_is_chosen)
     rounds = walk.rounds()
-    return Replay(recorded, variant, rounds, walk.shadow.run)
+    return Replay(recorded, variant, rounds, walk.shadow.run, course.turn_ending)
 
 
 def _found_by_round(run: Run, detect: Sequence[DetectorMaker]) -> dict[int, list[Finding]]:
@@ -86,38 +89,44 @@ def _found_by_round(run: Run, detect: Sequence[DetectorMaker]) -> dict[int, list
 class _Walk:
     """The walk over a recorded run with the shadow beside it."""
 
-    def __init__(self, run: Run, variant: Variant, found: Mapping[int, Sequence[Finding]]) -> None:
+    def __init__(
+        self, course: RecordedCourse, variant: Variant, found: Mapping[int, Sequence[Finding]], mode_is_chosen: bool
+    ) -> None:
+        """``mode_is_chosen``: whether the variant says if an answer ends the run, also where the record does not."""
         self.shadow = ShadowRun(variant.bundle.detectors, variant.begun)
-        self._run, self._variant, self._found = run, variant, found
+        self._variant, self._found, self._mode_is_chosen = variant, found, mode_is_chosen
         bundle = variant.bundle
         self._policies, self._after_calls = bundle.policies, bundle.after_calls
         self._guides, self._gates = bundle.direct_guides, bundle.direct_gates
-        self._course = RecordedCourse(run)
+        self._course = course
         self._judged: list[JudgedCall] = []
 
     def rounds(self) -> list[ReplayedRound]:
         """Return all rounds of the record, replayed."""
-        walked = [*walk_rounds(self._run)]
+        walked = self._course.walked
         replayed: list[ReplayedRound] = []
         why: Verdict | None = Continue("prompt")
         for place, one in enumerate(walked):
             is_over = not isinstance(why, Continue) or (place > 0 and self._course.is_outside(one))
             if is_over:
-                replayed += [self._only_recorded(walked, each) for each in range(place, len(walked))]
+                replayed += [self._only_recorded(each) for each in range(place, len(walked))]
                 break
             assert isinstance(why, Continue), "just asked"
             self._open(one, why)
             self._close(one)
-            done = self._decided(walked, place)
-            why = done.verdict
-            if done.differs and self._course.hands_over(walked, place):
-                why = None  # the person would not have been asked here: what they said is no answer to anything
-            elif isinstance(why, Stop) and self._course.hands_over(walked, place):
-                why = Continue("said")
-            elif why is None and place + 1 < len(walked):  # nobody decided in the record either, such as after a death
-                why = Continue(walked[place + 1].start.reason, round_status=walked[place + 1].start.before)
+            done = self._decided(place)
             replayed.append(done)
+            why = self._next(done, place)
         return self._marked(replayed)
+
+    def _next(self, done: ReplayedRound, place: int) -> Verdict | None:
+        """Return why the next round of the record follows, or the end; None if no record says what would have followed."""
+        if self._course.hands_over(place):
+            if done.differs:  # a further round of the agent: what the person said is no answer to it
+                return done.verdict if isinstance(done.verdict, Stop) else None
+            return Continue("said") if isinstance(done.verdict, Stop) else done.verdict
+        # Without a verdict nobody decided in the record either, such as after a death.
+        return done.verdict or self._course.as_recorded(place)
 
     # One round
 
@@ -126,11 +135,12 @@ class _Walk:
         shadow.catch_up(one)
         last = run.last_finished_round
         nothing_new = last is not None and not last.records and not run.pending
+        is_as_recorded = why.message == one.start.continuation
         shadow.open_round(
             one,
             reason=why.reason,
             round_status=why.round_status,
-            continuation=(why.message or prompt("continue")) if nothing_new else "",
+            continuation=why.message if is_as_recorded else (why.message or prompt("continue")) if nothing_new else "",
             note=self._variant.bundle.note(run),
         )
         shadow.guide(self._guidance(why))
@@ -175,36 +185,65 @@ class _Walk:
 
     # The decision after it
 
-    def _decided(self, walked: Sequence[RoundEvents], place: int) -> ReplayedRound:
+    def _decided(self, place: int) -> ReplayedRound:
         course, run = self._course, self.shadow.run
-        now = walked[place]
-        following = walked[place + 1] if place + 1 < len(walked) else None
+        now = course.walked[place]
+        following = course.walked[place + 1] if place + 1 < len(course.walked) else None
+        after_text = course.after_text(place)
         if following is None:
             self.shadow.take_over(course.after_last_round())
-        elif not course.hands_over(walked, place):
+        elif after_text not in ("person", "harness"):
             self.shadow.catch_up(following)
         verdict: Verdict | None = None
+        not_knowable: Verdict | None = None
         if course.is_decided(now, following):
-            verdict = decide(self._after_calls if run.last_round.records else self._policies, run)
-        recorded = course.decision(walked, place)
+            verdict, not_knowable = self._verdict(place)
+        recorded = course.decision(place)
         decision = self._decision(verdict, recorded)
+        is_limited = after_text == "person" and isinstance(verdict, Stop) and verdict.limit is not None
+        ends_otherwise = is_limited or differ(recorded, decision)
         return ReplayedRound(
             recorded=course.round_of(now),
             recorded_decision=recorded,
             would_be=run.last_round,
             decision=decision,
             verdict=verdict,
+            not_knowable=not_knowable,
+            after_text=after_text,
             judged_calls=tuple(self._judged),
             findings=tuple(self._found.get(now.start.index, ())),
-            differs=bool(self._judged) or differ(recorded, decision),
+            ends_otherwise=ends_otherwise,
+            differs=bool(self._judged) or ends_otherwise,
         )
+
+    def _verdict(self, place: int) -> tuple[Verdict, Verdict | None]:
+        """Return what the policies decide after this round, and a verdict on the end of a turn that the record does not end."""
+        run = self.shadow.run
+        has_calls = bool(run.last_round.records)
+        policies = self._after_calls if has_calls else self._policies
+        verdict = decide(policies, run)
+        left_out = self._course.not_asked(place, mode_is_chosen=self._mode_is_chosen)
+        if turn_rule(verdict, after_calls=has_calls) not in left_out:
+            limit = self._limit_at_turn_end(verdict) if self._course.hands_over(place) else None
+            return limit or verdict, None
+        other = decide(without_rules(policies, left_out), run)
+        if turn_rule(other, after_calls=has_calls) in left_out:  # nobody decided anything else
+            other = self._course.as_recorded(place) or other
+        return other, verdict
+
+    def _limit_at_turn_end(self, verdict: Verdict) -> Stop | None:
+        """Return the limit that the run has reached where a turn ends: it ends the run also if a person speaks on."""
+        if not self._variant.limits or not isinstance(verdict, Stop):
+            return None
+        stop = decide(without_rules(self._policies, frozenset({"answer"})), self.shadow.run)
+        return stop if isinstance(stop, Stop) and stop.limit is not None else None
 
     def _decision(self, verdict: Verdict | None, recorded: Decision) -> Decision:
         run = self.shadow.run
         continues, reason = recorded.continues, recorded.reason
         if verdict is not None:
             continues = isinstance(verdict, Continue)
-            reason = verdict.reason if isinstance(verdict, Continue) else verdict.stop_reason
+            reason = reason_of(verdict)
         return Decision(
             tools=bool(run.last_round.records),
             open=len(open_todos(run.todos)),
@@ -213,11 +252,15 @@ class _Walk:
             reason=reason,
         )
 
-    def _only_recorded(self, walked: Sequence[RoundEvents], place: int) -> ReplayedRound:
-        now = walked[place]
-        found = tuple(self._found.get(now.start.index, ()))
-        decision = self._course.decision(walked, place)
-        return ReplayedRound(recorded=self._course.round_of(now), recorded_decision=decision, findings=found)
+    def _only_recorded(self, place: int) -> ReplayedRound:
+        course = self._course
+        recorded = course.round_of(course.walked[place])
+        return ReplayedRound(
+            recorded=recorded,
+            recorded_decision=course.decision(place),
+            after_text=course.after_text(place),
+            findings=tuple(self._found.get(recorded.index, ())),
+        )
 
     def _marked(self, replayed: list[ReplayedRound]) -> list[ReplayedRound]:
         """Return the rounds with what is known only at the end: the guidance after each, and what is hypothetical."""

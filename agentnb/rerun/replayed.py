@@ -16,7 +16,9 @@ from agentnb.detect.detector import Finding
 from agentnb.detect.rules import ALREADY_SAID, FAILURE_LOOP, INTERVENTION
 from agentnb.detect.run import Run
 from agentnb.detect.scores import FAMILIES
-from agentnb.policies.verdict import Stop, Verdict
+from agentnb.policies.turn_rules import is_guard
+from agentnb.policies.verdict import Stop, Verdict, reason_of
+from agentnb.rerun.turn_endings import LOGGED, AfterText, TurnEnding
 from agentnb.rerun.variant import Variant
 
 if TYPE_CHECKING:
@@ -59,6 +61,10 @@ class ReplayedRound(msgspec.Struct, frozen=True, kw_only=True):
     decision: Decision | None = None
     verdict: Verdict | None = None
     """What the policies say after it; None if they were not asked."""
+    not_knowable: Verdict | None = None
+    """What they would have said of an end of the turn that the record does not have; nothing follows from it."""
+    after_text: AfterText | None = None
+    """What the record of another product has after a reply without a tool call."""
     next_recorded: tuple[Guidance, ...] = ()
     """The guidance of the next request, as recorded."""
     next_guidance: tuple[Guidance, ...] = ()
@@ -68,6 +74,8 @@ class ReplayedRound(msgspec.Struct, frozen=True, kw_only=True):
     judged_calls: tuple[JudgedCall, ...] = ()
     findings: tuple[Finding, ...] = ()
     """What the detectors found in this round of the record."""
+    ends_otherwise: bool = False
+    """Whether one of record and replay ends here, or by a limit, and the other does not."""
     differs: bool = False
     """Whether a decision differs: a call blocked or not, the end of the run here or not."""
     hypothetical: bool = False
@@ -91,10 +99,15 @@ class ReplayedRound(msgspec.Struct, frozen=True, kw_only=True):
         blocked = dict.fromkeys(f"blocks {one.call.name} ({one.rule})" for one in self.judged_calls if one.blocked)
         decided = []
         loops = isinstance(self.verdict, Stop) and self.verdict.loop is not None
-        if self.decision is not None and (loops or differ(self.recorded_decision, self.decision)):
+        if self.decision is not None and (loops or self.ends_otherwise) and self.guard_decides:
             decided = [f"{'continues' if self.decision.continues else 'ends'} ({self.decision.reason})"]
         found = [one for one in self.findings if one.severity != "notice" or one.family in FAMILIES]
         return (*blocked, *decided, *told, *dict.fromkeys(f"finds {one.rule}" for one in found))
+
+    @property
+    def guard_decides(self) -> bool:
+        """Whether a guard, a limit or a detector decides after it, and not only the way in which turns end."""
+        return self.verdict is not None and is_guard(self.verdict, after_calls=bool(self.recorded.records))
 
 
 @dataclass(frozen=True)
@@ -110,6 +123,8 @@ class Replay:
     rounds: Sequence[ReplayedRound] = field(repr=False)
     would_be: Run = field(repr=False)
     """The shadow of the run: the recorded replies and results, with the would-be guidance and reasons."""
+    turn_ending: TurnEnding = LOGGED
+    """How the recorded run ends its turns, inferred from the record."""
 
     @property
     def not_replayed(self) -> tuple[str, ...]:
@@ -134,21 +149,31 @@ class Replay:
     @property
     def stop(self) -> Stop | None:
         """The verdict that would have ended the run; None if the record ends without one."""
-        verdict = next((one.verdict for one in reversed(self.rounds) if one.would_be is not None), None)
-        return verdict if isinstance(verdict, Stop) else None
+        last = self._last_replayed
+        return last.verdict if last is not None and isinstance(last.verdict, Stop) else None
 
     @property
     def rounds_saved(self) -> int:
-        """How many recorded rounds come after the would-be end of the run."""
-        return sum(one.would_be is None for one in self.rounds)
+        """How many recorded rounds come after the end that a guard, a limit or a detector would have brought."""
+        return len(self._saved)
 
     @property
     def tokens_saved(self) -> int | None:
-        """Tokens, sent and received, of the recorded rounds after the would-be end; None if one of them is unknown."""
-        used = [one.recorded.usage for one in self.rounds if one.would_be is None]
+        """Tokens, sent and received, of the rounds in `rounds_saved`; None if one of them is unknown."""
+        used = [one.usage for one in self._saved]
         if any(usage is None or usage.input is None or usage.output is None for usage in used):
             return None
         return sum((usage.input or 0) + (usage.output or 0) for usage in used if usage is not None)
+
+    @cached_property
+    def _saved(self) -> list[WorkflowRound]:
+        last = self._last_replayed
+        ends = last is not None and isinstance(last.verdict, Stop) and last.guard_decides
+        return [one.recorded for one in self.rounds if one.would_be is None] if ends else []
+
+    @cached_property
+    def _last_replayed(self) -> ReplayedRound | None:
+        return next((one for one in reversed(self.rounds) if one.would_be is not None), None)
 
     @property
     def sentence(self) -> str:
@@ -202,25 +227,30 @@ def _parting(replay: Replay, one: ReplayedRound) -> str:
     decision = one.decision
     assert decision is not None, "a round that differs was decided on"
     if not decision.continues:
-        left = replay.rounds_saved
+        left = sum(each.would_be is None for each in replay.rounds)
         more = f", {left} round{'s' * (left != 1)} before the record ends" if left else ""
         return f"It would have ended after round {one.number} ({decision.reason}){more}"
-    return f"It would have continued after round {one.number}, where the record ends ({decision.reason})"
+    where = "where a person speaks in the record" if one.after_text == "person" else "where the record ends"
+    return f"It would have continued after round {one.number}, {where} ({decision.reason})"
 
 
 def cells_of(guidance: Sequence[Guidance]) -> str | None:
     """Return the cells of guidance in words, with levels above 1; None without guidance."""
-    return ", ".join(f"{one.cell} ({one.level})" if one.level > 1 else one.cell for one in guidance) or None
+    if not guidance:
+        return None
+    return ", ".join([f"{one.cell} ({one.level})" if one.level > 1 else one.cell for one in guidance])
 
 
 def heeded(followed: Sequence[Followed]) -> bool | None:
     """Return whether all guidance was followed that could be judged; None if none could."""
+    if not followed:
+        return None
     known = [one.followed for one in followed if one.followed is not None]
     return all(known) if known else None
 
 
 def _calls(one: ReplayedRound) -> str | None:
-    return ", ".join(f"{each.call.name}: {each.rule}" for each in one.judged_calls if each.blocked) or None
+    return ", ".join([f"{each.call.name}: {each.rule}" for each in one.judged_calls if each.blocked]) or None
 
 
 def _would(value: Callable[[Decision], Any]) -> Callable[[ReplayedRound], Any]:
@@ -248,7 +278,9 @@ _COLUMNS: dict[str, tuple[str, Callable[[ReplayedRound], Any]]] = {
     "next_guidance_recorded": ("str", lambda one: cells_of(one.next_recorded)),
     "next_guidance_would_be": ("str", lambda one: cells_of(one.next_guidance)),
     "heeded": ("boolean", lambda one: heeded(one.next_followed)),
-    "found": ("str", lambda one: ", ".join(each.rule for each in one.findings) or None),
+    "after_text": ("str", lambda one: one.after_text),
+    "not_knowable": ("str", lambda one: None if one.not_knowable is None else reason_of(one.not_knowable)),
+    "found": ("str", lambda one: ", ".join([each.rule for each in one.findings]) or None),
     "differs": ("boolean", lambda one: one.differs),
     "hypothetical": ("boolean", lambda one: one.hypothetical),
 }

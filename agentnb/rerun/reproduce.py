@@ -46,10 +46,11 @@ async def reproduce(
     """Make a recorded run of agentnb again, with its replies and results; return the new run, the same but for ids and times.
 
     It shows that this version of agentnb, and these ``tools`` if some are given, still do what the log says. What the person
-    said is said again after the same round, and questions are answered as they were. ``gates``: those of your own that the run
-    had. ``detect``: its detectors of your own; without them, what they found is read from the log, as it always is of detectors
-    that ask a model. Raises `ReplayDiverged`, with the first message of a request that differs and a diff, or with what else
-    differs; `SettingsError` for a run that another product made, or that was ended from outside.
+    said is said again after the same round, and questions are answered as they were; with tools of your own only those of a
+    run that gives consent (`Run.gives_consent`), unless the options have ``trust_log``. ``gates``: those of your own that the
+    run had. ``detect``: its detectors of your own; without them, what they found is read from the log, as it always is of
+    detectors that ask a model. Raises `ReplayDiverged`, with the first message of a request that differs and a diff, or with
+    what else differs; `SettingsError` for a run that another product made, or that was ended from outside.
     """
     pending, model = _pending(run, tools, gates, detect, options)
     try:
@@ -92,7 +93,8 @@ def _pending(
     model = RecordedModel(run, in_order=True, name=run.model)
     options = options or RunOptions()
     says = _Says(run, options.watch)
-    options = replace(options, watch=says, answer=options.answer or _answers_of(run))
+    counts = run.gives_consent or bool(options.trust_log) or tools == RECORDED  # recorded tools do nothing
+    options = replace(options, watch=says, answer=options.answer or (_answers_of(run) if counts else None))
     pending = pending_of(run, 1, model=model, tools=tools, gates=gates, detect=detect, options=options, is_fork=False)
     says.inbox = pending.launch.inbox
     return pending, model

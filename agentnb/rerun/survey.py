@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from pathlib import Path
@@ -17,14 +18,16 @@ from agentnb.policies.named import PolicySet
 from agentnb.rerun.expect import Expectation, check_expectations, outcomes_of
 from agentnb.rerun.replay import replay
 from agentnb.rerun.replayed import Replay
-from agentnb.traces.files import iter_traces
+from agentnb.rerun.turn_endings import TurnKind
+from agentnb.traces.files import iter_traces, warn_of
+from agentnb.traces.trace_file import Problem
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Failed: TypeAlias = "Callable[[Run], bool | None] | Mapping[str, bool | None] | str | Iterable[str] | None"
 """Which runs failed: a function of the run, or by its id (None of a run: it is left out), or texts for `expect`, which hold for
-healthy runs. Without it: those that did not complete."""
+healthy runs. Without it: those that did not complete; a run whose end is not recorded is left out."""
 OWN = "its own"
 """What a column says where a variant changes nothing."""
 
@@ -37,6 +40,7 @@ class Tried(NamedTuple):
     caught_at: int | None
     rounds_saved: int
     tokens_saved: int | None
+    turns: TurnKind
 
 
 def survey(
@@ -51,27 +55,32 @@ def survey(
 ) -> pd.DataFrame:
     """Return one row per combination of these: how many failed runs it would have caught, and healthy ones disturbed.
 
-    ``runs``: runs, or a path of any traces, which are read one after the other. A run is caught, or disturbed, if anything in
-    its replay would have: a block, another end, an intervention, a finding (`Replay.caught_at`). ``rounds_saved`` and
-    ``tokens_saved`` are those of failed runs behind their would-be end (``tokens_unknown``: runs whose tokens are not known),
-    ``rounds_cut`` those of healthy runs; ``_mean``: of one run. Shares and means come with their 95 per cent intervals by run,
+    ``runs``: runs, or a path of any traces, which are read one after the other. A run is caught, or disturbed, by a guard, a
+    limit or a detector: a block, an end, an intervention, a finding (`Replay.caught_at`). How turns end catches and saves
+    nothing; ``turns`` counts the runs by `TurnEnding.kind`. ``rounds_saved`` and ``tokens_saved`` are those of failed runs
+    behind an end by a guard (``tokens_unknown``: runs whose tokens are not known), ``rounds_cut`` those of healthy runs;
+    ``_mean``: of one run. Shares and means come with their 95 per cent intervals by run,
     ``_low`` and ``_high``: of Wilson, and of resampled runs. ``failed``: a function of the run or its labels by ``run.id``
     (None leaves a run out), or what `expect` takes: ``failed="loops == 0"`` says that a run with loops has failed; without it,
-    runs that did not complete. Runs of workflows are left out: those of their agents are runs themselves. `plots.survey` draws
-    the table. Raises `SettingsError` for settings that cannot be, or if there is no run.
+    runs that did not complete, and a run whose end is not recorded is left out. Runs of workflows are left out: those of their
+    agents are runs themselves. `plots.survey` draws the table. Raises `SettingsError` for settings that cannot be, or if there
+    is no run.
     """
     has_failed_by = _judge(failed)
     variants = [*product(_listed(guidance), _listed(policy), _listed(detect), limits)]
     tried: list[list[Tried]] = [[] for _ in variants]
-    for run in iter_traces(runs) if isinstance(runs, str | Path) else runs:
+    problems: list[Problem] = []
+    for run in iter_traces(runs, problems=problems) if isinstance(runs, str | Path) else runs:
         has_failed = None if works_in_steps(run) else has_failed_by(run)
         if has_failed is None:
             continue
         for (words, chosen, detectors, amounts), results in zip(variants, tried, strict=True):
             found = replay(run, words, chosen, detectors, amounts, workflow_mode)
             results.append(_tried(found, has_failed))
+    warn_of(problems)
     if not any(tried):
-        raise SettingsError("There is no run to survey", "Give runs, or a folder of traces; failed= must know some of them")
+        hint = "Give runs, or a folder of traces. If nothing records how they ended, say which failed: failed="
+        raise SettingsError("There is no run to survey", hint)
     return _table([_row(variant, results) for variant, results in zip(variants, tried, strict=True)])
 
 
@@ -83,7 +92,7 @@ def _listed(given: Any) -> Any:
 def _judge(failed: Failed) -> Callable[[Run], bool | None]:
     """Return what says of a run whether it failed. Raises `SettingsError` for an expectation that no run can be held to."""
     if failed is None:
-        return lambda run: run.status != "completed"
+        return lambda run: None if run.status == "unknown" else run.status != "completed"
     if callable(failed):
         return failed
     if isinstance(failed, Mapping):
@@ -94,7 +103,14 @@ def _judge(failed: Failed) -> Callable[[Run], bool | None]:
 
 
 def _tried(found: Replay, has_failed: bool) -> Tried:
-    return Tried(has_failed, found.caught_at is not None, found.caught_at, found.rounds_saved, found.tokens_saved)
+    return Tried(
+        has_failed=has_failed,
+        is_caught=found.caught_at is not None,
+        caught_at=found.caught_at,
+        rounds_saved=found.rounds_saved,
+        tokens_saved=found.tokens_saved,
+        turns=found.turn_ending.kind,
+    )
 
 
 def _row(variant: tuple[Any, ...], results: list[Tried]) -> dict[str, Any]:
@@ -110,6 +126,7 @@ def _row(variant: tuple[Any, ...], results: list[Tried]) -> dict[str, Any]:
         "detect": OWN if detectors is None else detect_name(detectors),
         "limits": OWN if amounts is None else ", ".join(f"{name}={value}" for name, value in amounts.items()),
         "runs": len(results),
+        "turns": ", ".join(f"{name} {count}" for name, count in Counter(one.turns for one in results).most_common()),
         "failures": len(failures),
         "caught": caught,
         **_columns("caught_share", wilson(caught, len(failures))),
@@ -138,7 +155,7 @@ def _columns(name: str, share: Share) -> dict[str, float | None]:
 def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
-    texts = ("guidance", "policy", "detect", "limits")
+    texts = ("guidance", "policy", "detect", "limits", "turns")
     kinds = {
         name: "str" if name in texts else "float64" if "_share" in name or "_mean" in name else "Int64" for name in rows[0]
     }

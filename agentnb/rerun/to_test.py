@@ -15,8 +15,9 @@ from agentnb.traces.files import load_traces
 from agentnb.traces.store import FOLDER
 from agentnb.traces.to_code import one_line
 
+COMPLETED = 'status == "completed"'
 HEALTHY = (
-    'status == "completed"',
+    COMPLETED,
     "todos_closed",
     "loops == 0",
     "findings.stall == 0",
@@ -88,7 +89,8 @@ def _origin_of(run: Run) -> tuple[str, bool]:
 
 def _broken(run: Run) -> Sequence[str]:
     """Return what a healthy run keeps and this one breaks; what its trace does not record is not broken."""
-    broken = [one.expectation for one in outcomes_of(run, HEALTHY) if not one.holds and one.has_value]
+    recorded = [text for text in HEALTHY if text != COMPLETED or run.status != "unknown"]
+    broken = [one.expectation for one in outcomes_of(run, recorded) if not one.holds and one.has_value]
     if not broken:
         raise SettingsError(
             f"The run {run.id} keeps all that a healthy run does", 'Say what it breaks: to_test(run, "rounds <= 8", ...)'

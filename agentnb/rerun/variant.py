@@ -21,8 +21,8 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
 from agentnb.guidance.sets import MATRIX, GuidanceSet, find_set
 from agentnb.policies.bundle import PolicyBundle
-from agentnb.policies.limits import LIMITS, Limits, MaxRounds
-from agentnb.policies.named import OWN_POLICY, Matrix, PolicySet, find_policy, in_workflow_mode, settings_of
+from agentnb.policies.limits import LIMITS, Limits
+from agentnb.policies.named import OWN_POLICY, Matrix, PolicySet, find_policy, in_workflow_mode, rules_of, settings_of
 from agentnb.rerun.recorded_findings import recorded_findings, without_asking
 
 NOT_COUNTED = ("max_seconds", "budget")
@@ -88,8 +88,7 @@ def variant_of(
     chosen = _in_mode(chosen, workflow_mode)
     amounts = _amounts(run, limits or {})
     counted = Limits(**{"max_rounds": settings.MAX_ITERATIONS, **_counted(amounts)})
-    policies = [one for one in counted.policies() if "max_rounds" in amounts or not isinstance(one, MaxRounds)]
-    bundle = counted.guard(chosen.rules(words, *policies, repeatable=tuple(repeatable)))
+    bundle = counted.joined_to(rules_of(chosen, words, repeatable), counts_rounds="max_rounds" in amounts)
     extensions = _detection(run, detect, is_live=is_live)
     bundle = extended(bundle, extensions)
     form = Output.logged(run.settings) if is_own(run) else None

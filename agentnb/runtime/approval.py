@@ -6,7 +6,7 @@ import inspect
 from functools import partial
 from typing import Any, NamedTuple
 
-from agentnb.core.approvals import APPROVE, DENY, EDIT, NEVER, Decision, approval_schema, decision
+from agentnb.core.approvals import APPROVE, DENY, EDIT, NEVER, Decision, approval_schema, decision, judged_call
 from agentnb.core.events import AnyEvent, QuestionAnswered, QuestionAsked, ToolAdmitted
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import WaitingOnUser
@@ -81,14 +81,14 @@ class Approval:
     async def _ask(self, call: ToolCall, permission: Permission, *, suspends: bool) -> Decision | None:
         program: Program | None = None if self._approve is None else partial(self._decided, self._approve, call)
         asker = self._elicitation.asker(call.id)
+        asker.about = judged_call(call, permission.rule)
+        question, schema, asked_as = permission.question, permission.schema, permission.asked_as
         try:
-            return decision(
-                await asker.ask_before(permission.question, permission.schema, program, permission.asked_as, may_wait=suspends)
-            )
+            return decision(await asker.ask_before(question, schema, program, asked_as, may_wait=suspends))
         except NobodyToAsk:
             if not suspends:
                 return Decision(False, NOBODY)
-            asker.leave_open(permission.question, permission.schema, permission.asked_as)
+            asker.leave_open(question, schema, asked_as)
             return None
         except LeftOpen:
             return None

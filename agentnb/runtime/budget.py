@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from agentnb.core.messages import encodable
+from agentnb.core.usage import NOTHING_USED, NestedUsage, Usage
 from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.policies.verdict import Stop
+from agentnb.runtime.event_log import EventLog
 
 T = TypeVar("T")
 OWN = "budget"
@@ -66,43 +68,70 @@ class Budget:
         within: Spending | None = None,
         spent: float = 0.0,
         inside: float = 0.0,
+        usage: Usage = NOTHING_USED,
     ) -> None:
-        """``limit``: None for no limit of its own; ``within``: the outer budget; ``spent``: already spent by the run itself;
-        ``inside``: already spent by its nested runs.
+        """``limit``: None for no limit of its own; ``within``: the outer budget; ``spent`` and ``usage``: what the run itself
+        has used already; ``inside``: already spent by its nested runs.
         """
         self.limit = limit
         self.name = name
         self.spent = spent + inside
-        self.run_id: str | None = None
-        """Id of the run that owns this budget."""
+        self.log: EventLog | None = None
+        """The log of the run that owns this budget; None of a session's."""
         self.detached = False
         """The run is not awaited: it continues after its parent run has ended."""
         self.closed = False
         """The run has ended; nobody awaits its nested runs."""
         self.on_paid_inside: Callable[[], None] = lambda: None
-        """Called, from any thread, when a nested run has spent something."""
-        self._settled = spent
+        """Called, from any thread, when a nested run has used something."""
+        self._own = NestedUsage(spent, usage)
+        self._inside: dict[str, NestedUsage] = {}
+        """What nested runs have used and the run has not logged yet, by their ids."""
         self._within = within
         self._lock = threading.Lock()
 
-    def settle(self, spent: float) -> None:
-        """Update the total that this budget's own run has spent so far."""
-        if spent == self._settled:
+    def settle(self, spent: float, usage: Usage = NOTHING_USED) -> None:
+        """Update the totals that this budget's own run has spent and used so far, without its nested runs."""
+        before, own = self._own, NestedUsage(spent, usage)
+        if own == before or (own.is_nothing and usage.cost is not None):
             return
         with self._lock:
-            more = spent - self._settled
-            self._settled = spent
-        self._spend(more)
+            more = NestedUsage(spent - before.spent, usage.since(before.usage))
+            self._own = own
+        self._spend("" if self.log is None else self.log.id, more)
 
     def pay(self, dollars: float) -> None:
-        """Take what a nested run has spent."""
-        self._spend(dollars)
+        """Take what a nested run has spent of which only that is known."""
+        self.take("", NestedUsage.of_dollars(dollars))
+
+    def take(self, run_id: str, used: NestedUsage) -> None:
+        """Take what a nested run has used, at any depth."""
+        if self.log is not None:
+            with self._lock:
+                before = self._inside.get(run_id)
+                self._inside[run_id] = used if before is None else before.including(used)
+        self._spend(run_id, used)
         self.on_paid_inside()
 
-    def _spend(self, dollars: float) -> None:
+    @property
+    def has_news(self) -> bool:
+        """Whether nested runs have used what the run has not logged yet."""
+        return bool(self._inside)
+
+    def take_inside(self) -> dict[str, NestedUsage]:
+        """Return what nested runs have used since this was last called, by their ids."""
         with self._lock:
-            self.spent += dollars
-        self._of_outer(lambda outer: outer.pay(dollars), None)
+            inside, self._inside = self._inside, {}
+        return inside
+
+    def _spend(self, run_id: str, used: NestedUsage) -> None:
+        with self._lock:
+            self.spent += used.spent
+        outer = self._within
+        if isinstance(outer, Budget):
+            outer.take(run_id, used)
+        elif used.spent:
+            self._of_outer(lambda outer: outer.pay(used.spent), None)
 
     def left(self) -> float | None:
         """Return what may still be spent; None if there is no limit."""
@@ -132,10 +161,6 @@ class Budget:
             what = encodable(f"The budget {self._within!r} failed ({type(error).__name__}: {error})")
             raise SettingsError(what, f"Mend its methods: {', '.join(SPENDING)}") from error
 
-    def by_others(self) -> float:
-        """Return what nested runs have spent."""
-        return self.spent - self._settled
-
     def is_over(self) -> bool:
         """Return whether its run has ended, or a parent run whose tool awaits it."""
         if self.closed or self.detached:
@@ -144,7 +169,7 @@ class Budget:
 
     def may_run_out(self) -> bool:
         """Return whether it has a limit or may get one later: a session can be given a budget at any time."""
-        if self.limit is not None or self.run_id is None:
+        if self.limit is not None or self.log is None:
             return True  # without a run, it is that of a session
         outer = self._within
         return outer.may_run_out() if isinstance(outer, Budget) else outer is not None

@@ -13,7 +13,16 @@ from msgspec.structs import replace
 
 from agentnb.core.approvals import waiting_for_approval
 from agentnb.core.display_data import Table
-from agentnb.core.events import CallBlocked, RoundStarted, TodosChanged, ToolAdmitted, ToolFinished, ToolStarted, Warned
+from agentnb.core.events import (
+    CallBlocked,
+    RoundStarted,
+    RunRecovered,
+    TodosChanged,
+    ToolAdmitted,
+    ToolFinished,
+    ToolStarted,
+    Warned,
+)
 from agentnb.core.inner_calls import with_inner
 from agentnb.core.messages import Text, ToolCall, encodable
 from agentnb.core.nesting import text_is_too_deep
@@ -113,10 +122,13 @@ class Dispatch:
 
         Calls that were running are not run again unless their tool is repeatable: the model is told that they were
         interrupted, and what the person had answered them. Those that are run again get the same answers. Calls that were
-        judged and had not started are run, when the question that they waited for is answered. The others are judged.
+        judged and had not started are run, when the question that they waited for is answered. The others are judged, and
+        all of them if the person let nothing count of a log from elsewhere.
         """
         events = self._events_of_round()
+        counting = _counting(events)
         started = {event.call.id: event for event in events if isinstance(event, ToolStarted)}
+        is_own = len(counting) == len(events)
         asked = asked_by_tools(self._log.run, events)
         changed = {event.call_id for event in events if isinstance(event, TodosChanged)}
         self._edited.update(call_id for call_id, event in started.items() if event.edited)
@@ -131,13 +143,13 @@ class Dispatch:
             self._unanswered.add(call.id)
             if call.id in changed:
                 self._finish(call, Ran(ToolOutcome(True, (Text(headed_or_none(self._log.run.todos)),))))
-            elif unchanged or getattr(self._toolbox.get(call.name), "repeatable", False):
+            elif unchanged or (is_own and getattr(self._toolbox.get(call.name), "repeatable", False)):
                 left.append(call)
                 again.add(call.id)
                 self._elicitation.remember(call.id, asked.get(call.id, ()))
             else:
                 self._finish(call, Ran(tool_errors.interrupted(call.name, asked.get(call.id, ()))))
-        await self._run_in_order(left, self._checking(check_stop), logged_permissions(events), again)
+        await self._run_in_order(left, self._checking(check_stop), logged_permissions(counting), again)
 
     def _checking(self, check_stop: Callable[[], None]) -> Callable[[], None]:
         """Return the check between calls, which raises if the run was stopped or is to be suspended."""
@@ -392,6 +404,12 @@ class Dispatch:
                 break
             events.append(event)
         return events[::-1]
+
+
+def _counting(events: list[Any]) -> list[Any]:
+    """Return those of the events that were not logged elsewhere before the person said that nothing of that log counts."""
+    refused = [place for place, event in enumerate(events) if isinstance(event, RunRecovered) and event.consent == "refused"]
+    return events[refused[-1] :] if refused and refused[-1] else events
 
 
 def _runs_beside_others(tool: Tool | None) -> bool:

@@ -64,4 +64,8 @@ def _has_answer(asked: AskedQuestion) -> bool:
 
 def _same(asked: AskedQuestion, question: WaitingOnUser) -> bool:
     before = asked.question
-    return (before.kind, before.message, before.schema) == (question.kind, question.message, question.schema)
+    return _identity(before) == _identity(question)
+
+
+def _identity(question: WaitingOnUser) -> tuple[object, ...]:
+    return question.kind, question.message, question.schema, question.about

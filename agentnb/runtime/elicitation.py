@@ -13,11 +13,13 @@ from typing import Any, Self, TypeVar
 from msgspec.structs import replace
 
 from agentnb.core.events import QuestionAnswered, QuestionAsked, Warned
+from agentnb.core.forks import after_fork
 from agentnb.core.messages import encodable
 from agentnb.core.questions import (
     KINDS,
     Answer,
     AskedQuestion,
+    JudgedCall,
     QuestionKind,
     WaitingOnUser,
     checked_answer,
@@ -33,7 +35,7 @@ from agentnb.runtime.earlier_answers import EarlierAnswers
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.logged_questions import LoggedQuestions
 from agentnb.runtime.question_ids import QuestionIds
-from agentnb.runtime.threads import TICK, Work, running_loop
+from agentnb.runtime.threads import TICK, Work, is_running, running_loop
 from agentnb.tools.tool import Inside
 
 T = TypeVar("T")
@@ -106,11 +108,9 @@ class Elicitation(LoggedQuestions):
         if not (self.has_anybody or program):
             raise NobodyToAsk(*NOBODY)
 
-    def open(
-        self, kind: QuestionKind, message: str, schema: dict[str, Any], call_id: str, program: Program | None = None
-    ) -> str:
-        """Log a new open question and return its id. ``program`` is asked before the person."""
-        return self.open_question(WaitingOnUser(kind, message, schema, self.ids.new(), call_id), program)
+    def open(self, question: WaitingOnUser, program: Program | None = None) -> str:
+        """Log a new open question under an id of its own, and return that. ``program`` is asked before the person."""
+        return self.open_question(replace(question, id=self.ids.new()), program)
 
     def open_question(self, question: WaitingOnUser, program: Program | None = None) -> str:
         """Log the question, have it answered, and return its id."""
@@ -189,6 +189,12 @@ class Elicitation(LoggedQuestions):
             )
         future.set_result(answer)
 
+    def leave_to_parent(self) -> None:
+        """Ask nobody, here and in the runs around: this process was forked, and the person is attached to its parent."""
+        self._can_ask, self._answer, self._parent = False, None, None
+        if self.around is not None:
+            self.around.leave_to_parent()
+
     def withdraw(self, question_id: str) -> None:
         """Withdraw an open question; no-op if it was answered."""
         future = self._open.pop(question_id, None)
@@ -229,7 +235,7 @@ class Elicitation(LoggedQuestions):
 
     async def _answer_from_elsewhere(self, program: Program | None, question: WaitingOnUser) -> None:
         """Take the answer of the program or, if it has none, of the person: this run's, or else the parent run's."""
-        answer = Answer(question.id, declined=True, by="program")
+        answer, own_task = Answer(question.id, declined=True, by="program"), asyncio.current_task()
         try:
             value = None if program is None else await program(question)
             if value is not None:
@@ -243,9 +249,9 @@ class Elicitation(LoggedQuestions):
         except (NobodyToAsk, LeftOpen):  # the parent run's person has left
             self._leave(question.id)
             return
-        except GeneratorExit:
-            raise
         except BaseException as error:  # whatever it raises, the question must not stay open for ever
+            if isinstance(error, GeneratorExit) and not is_running(own_task):
+                raise  # this coroutine is closed
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
                 raise
@@ -275,10 +281,14 @@ class CallElicitor(CallClock):
     _inner: tuple[CallElicitor, ...] = ()
     """Those of the calls that its tool made itself."""
     _over = False
+    _is_of_parent = False
+    """Whether the call is made in the process from which this one was forked."""
     inside: Inside | None = None
     """Takes what the call prints; None if it is no call of a tool."""
     names: str = ""
     """Begins the ids of what the run asks that the call awaits; if empty, the id of that run does."""
+    about: JudgedCall | None = None
+    """The call that it asks about before that runs."""
     worker: Work | None = None
     """The plain function of the call, if it runs in a worker thread."""
     _before: Token[CallElicitor | None]
@@ -351,6 +361,11 @@ class CallElicitor(CallClock):
         for question_id in self._open:
             self.elicitation.withdraw(question_id)
 
+    def leave_to_parent(self) -> None:
+        """Ask nobody: this process was forked, and the event loop of the call is in its parent."""
+        self._is_of_parent = True
+        self.elicitation.leave_to_parent()
+
     async def _on_loop(self, question: Coroutine[Any, Any, T]) -> T:
         """Await the question on the event loop of the run."""
         if asyncio.get_running_loop() is self._loop:
@@ -358,6 +373,9 @@ class CallElicitor(CallClock):
         return await asyncio.wrap_future(self._submit(question))
 
     def _submit(self, question: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        if self._is_of_parent:
+            question.close()
+            raise NobodyToAsk(*NOBODY)
         try:
             return asyncio.run_coroutine_threadsafe(question, self._loop)
         except RuntimeError:  # the loop was closed: the run is over
@@ -384,7 +402,7 @@ class CallElicitor(CallClock):
             return await self._ask(message, schema, kind, program, may_wait=may_wait)
         if not is_answered:
             self.elicitation.check_anybody(program)
-        question = WaitingOnUser(kind, message, schema, asked_as, self._call_id)
+        question = WaitingOnUser(kind, message, schema, asked_as, self._call_id, self.about)
         again = self.elicitation.reopen if is_open else self.elicitation.ask_again
         with self.stopped():
             answer = await self._answer(partial(again, question, program), may_wait=may_wait)
@@ -393,7 +411,7 @@ class CallElicitor(CallClock):
     def leave_open(self, message: str, schema: dict[str, Any], asked_as: str = "", kind: QuestionKind = "approval") -> None:
         """Log the question, such as whether the call may run, for an answer after the run was suspended."""
         if not (asked_as and self.elicitation.is_open(asked_as)):
-            self.elicitation.open(kind, encodable(message), schema, self._call_id)
+            self.elicitation.open(WaitingOnUser(kind, encodable(message), schema, "", self._call_id, self.about))
 
     async def _ask(
         self,
@@ -412,12 +430,12 @@ class CallElicitor(CallClock):
             raise SettingsError(f"{kind!r} is not a kind of question", near(str(kind), KINDS))
         with self.stopped():
             plain = checked_schema(schema)
-            text = encodable(message)
-            given = self.elicitation.earlier(WaitingOnUser(kind, text, plain, "", self._call_id))
+            question = WaitingOnUser(kind, encodable(message), plain, "", self._call_id, self.about)
+            given = self.elicitation.earlier(question)
             if given is not None:
                 return value_of(given)
             self.elicitation.check_anybody(program)
-            opened = partial(self.elicitation.open, kind, text, plain, self._call_id, program)
+            opened = partial(self.elicitation.open, question, program)
             answer = await self._answer(opened, may_wait=may_wait)
         return value_of(answer)
 
@@ -446,3 +464,12 @@ class CallElicitor(CallClock):
 
 current_call: ContextVar[CallElicitor | None] = ContextVar("current_call", default=None)
 """The tool call that is running: runs that it starts and awaits ask through it."""
+
+
+def _leave_to_parent() -> None:
+    call = current_call.get()
+    if call is not None:
+        call.leave_to_parent()
+
+
+after_fork(_leave_to_parent)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from agentnb.core.events import AnyEvent, Delta, Event, ReplyDelta, ToolFinished, ToolPrinted, ToolProgress, Totals
+from agentnb.core.events import AnyEvent, Delta, Event, ReplyDelta, RunFinished, ToolFinished, ToolPrinted, ToolProgress, Totals
 from agentnb.core.log import RunStore, Watcher, Writer
 from agentnb.core.messages import Text
 from agentnb.core.redaction import StreamRedactor, redact
@@ -41,6 +41,8 @@ class EventLog:
         """
         self.id = run_id
         self.run = Run() if run is None else run
+        if run is None:
+            self.run.consents_if(True)
         self.store = store
         self.parent_id = parent_id
         self._seq = len(self.run.events)
@@ -82,8 +84,8 @@ class EventLog:
         if size is None:
             return None
         run = self.run
-        inside = run.counters.spent_inside if run.step_count and not run.rounds else 0.0
-        return Totals(size, len(run.rounds), run.usage, run.times_recovered, run.step_count, inside)
+        usage, inside, nested = run.own_usage, run.counters.spent_inside, run.usage_inside
+        return Totals(size, len(run.rounds), usage, run.times_recovered, run.step_count, inside, nested)
 
     def emit(self, kind: type[AnEvent], **fields: Any) -> AnEvent:
         """Make an event of this kind and append it. Return it as logged, redacted.
@@ -151,7 +153,9 @@ class EventLog:
         for watcher in self._watchers:
             try:
                 watcher(item)
-            except Exception:
+            except KeyboardInterrupt:  # of the person
+                raise
+            except BaseException:  # also SystemExit, which would end the run without an end in its log
                 # A new list: the loop is iterating over the old one.
                 self._watchers = [other for other in self._watchers if other is not watcher]
                 logging.getLogger("agentnb").exception("A watcher of run %s failed and was dropped", self.run.id)
@@ -169,15 +173,19 @@ class EventLog:
             self.tell(untold)
 
     def _store(self, event: AnyEvent, writer: Writer) -> None:
-        """Store the event; if that fails, fold it all the same, and raise `StoreError`."""
+        """Store the event; if that fails, fold it all the same, and raise `StoreError`.
+
+        An end that is not in the log is not the run's: the run then ends as failed.
+        """
         try:
             writer.append(event)
         except OSError as error:
             writer.close()
             self._writer = None
-            self._seq += 1
-            self.run.apply(event)
-            self._untold = event
+            if type(event) is not RunFinished:
+                self._seq += 1
+                self.run.apply(event)
+                self._untold = event
             what, hint = f"The run log could not be written: {error}", ROOM if error.filename is None else LEFT_ALONE
             raise StoreError(what, hint, run=self.run) from error
 

@@ -67,6 +67,8 @@ class Foreground:
         """The run was stopped by its handle: no other tool starts, and the outcome of the running tool is dropped."""
         self._interruptible = False
         """A tool is running on the main thread."""
+        self._running: PendingOutcome | None = None
+        """Outcome of the tool that is running on the main thread."""
         self._signalled = False
         """A signal of our own is on its way to the tool."""
         self._echoes = 0
@@ -86,15 +88,22 @@ class Foreground:
         def job() -> None:
             if not answer.future.done():
                 start_clock()
+                self._running = answer
                 with _within_run(budget, asker):
                     outcome = attempt(partial(self._in_tool, function))
-                if isinstance(outcome.error, KeyboardInterrupt) and not self._stopped:
+                self._running = None
+                if isinstance(outcome.error, KeyboardInterrupt) and not (self._stopped or answer.future.done()):
                     self._interrupted = True  # perhaps noted only by a run nested in the tool
                 if not self._interrupted:  # else the run is being stopped, and the call answered as cancelled
                     answer.set(outcome)
 
         self._jobs.put(job)
-        return (await answer.future).get()
+        try:
+            return (await answer.future).get()
+        except asyncio.CancelledError:
+            if not (self._stopped or self._interrupted):
+                self._interrupt_tool(answer)  # given up, such as at its time limit: others wait for its thread
+            raise
 
     def wait(self, future: Future[T], stop: Callable[[], None]) -> T:
         """Wait for the end of a run and run its tools. ``stop``: stops the run.
@@ -130,24 +139,30 @@ class Foreground:
         """
         with self._lock:
             self._stopped = True
-        if threading.current_thread() is not threading.main_thread() and self._signal():
-            threading.Thread(target=self._signal_again, name="agentnb-stop", daemon=True).start()
+        self._interrupt_tool()
 
-    def _signal(self) -> bool:
+    def _interrupt_tool(self, only: PendingOutcome | None = None) -> None:
+        """Interrupt the tool on the main thread, if one runs there; ``only`` the one with this outcome."""
+        if threading.current_thread() is not threading.main_thread() and self._signal(only):
+            threading.Thread(target=self._signal_again, args=(only,), name="agentnb-stop", daemon=True).start()
+
+    def _signal(self, only: PendingOutcome | None) -> bool:
         """Interrupt the tool, if one runs. Return whether our own handler will see the signal."""
         with self._lock:  # so that the tool cannot end meanwhile and no signal arrives after it
             handler = signal.getsignal(signal.SIGINT)
             if not self._interruptible or not callable(handler):  # SIG_DFL would end the process, SIG_IGN do nothing
+                return False
+            if only is not None and self._running is not only:
                 return False
             self._echoes += self._signalled
             self._signalled = isinstance(getattr(handler, "__self__", None), Foreground)  # else the tool has set its own
             _interrupt_main_thread()
             return self._signalled
 
-    def _signal_again(self) -> None:
+    def _signal_again(self, only: PendingOutcome | None) -> None:
         for _ in range(ATTEMPTS):
             time.sleep(TICK)
-            if not (self._signalled and self._signal()):
+            if not (self._signalled and self._signal(only)):
                 return
 
     def _do_next(self) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
+from agentnb.core.forks import after_fork
 from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
 from agentnb.runtime.answerers import AnswerQuestion, Approve
@@ -92,6 +93,16 @@ def hosted(host: Host) -> Iterator[None]:
     finally:
         with suppress(ValueError):  # a run that was not awaited is closed from another context
             current_host.reset(before)
+
+
+def _leave_host() -> None:
+    """Keep only the store in a forked process: the views, the person and the main thread are those of its parent."""
+    host = current_host.get()
+    if host:
+        current_host.set(Host(store=host.store, notebook=host.notebook))
+
+
+after_fork(_leave_host)
 
 
 def completed(options: RunOptions, *, is_resumed: bool) -> RunOptions:

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeAlias
 
-from agentnb.core.approvals import AUTO
-from agentnb.core.events import SCHEMA, RunRecovered
+from agentnb.core.approvals import ASK, AUTO
+from agentnb.core.events import SCHEMA, Consent, RunRecovered
 from agentnb.core.inbox import Inbox
 from agentnb.core.log import Watcher, Writer
 from agentnb.detect.agent_runs import how_to_continue
@@ -21,6 +21,7 @@ from agentnb.policies.gates.approval_mode import SETTING, ApprovalMode
 from agentnb.runtime.approval import answering
 from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
 from agentnb.runtime.clock import Clock, seconds_taken
+from agentnb.runtime.consent import consent_to, takes_log
 from agentnb.runtime.elicitation import Elicitation, current_call
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host import Beginning, Host, completed, current_host, hosted, on_main_thread
@@ -28,6 +29,7 @@ from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.terminal_line import progress_watcher
 from agentnb.runtime.threads import LoopThread
+from agentnb.runtime.tool_threads import call_around, follow_threads
 from agentnb.tools.todos.board import Board
 
 Life: TypeAlias = Callable[[], Coroutine[Any, Any, Run]]
@@ -49,20 +51,14 @@ def check_resumable(run: Run, options: RunOptions) -> None:
     for name in ("continue_from", "board", "parent_id", "parent", "run_id"):
         if getattr(options, name) is not None:
             raise SettingsError(f"{name} has no meaning for a run that is resumed", "Leave it out: its own log is continued")
-
-
-def resumed(run: Run, mode: ApprovalMode) -> RunRecovered:
-    """Return the event with which another process resumes a run. ``mode``: its approval mode from here on."""
-    other = "" if mode.words == run.settings.get(SETTING, AUTO) else mode.words
-    return RunRecovered(
-        seq=len(run.events), at=datetime.now(UTC), run_id=run.id, parent_id=run.parent_id, schema=SCHEMA, approve=other
-    )
+    if not takes_log(run, options) and options.answers:
+        raise SettingsError(f"The questions of run {run.id} are asked again", "Resume it first, without answers")
 
 
 class Launch:
     """A run about to start, or to be resumed: its options, log, inbox and budget."""
 
-    __slots__ = ("_around", "approval_mode", "budget", "inbox", "log", "name", "open_log", "options", "recovered")
+    __slots__ = ("_around", "approval_mode", "budget", "consent", "inbox", "log", "name", "open_log", "options", "recovered")
 
     def __init__(
         self,
@@ -79,10 +75,17 @@ class Launch:
         self.name = name
         self.options = completed(options, is_resumed=recovered is not None)
         self.recovered = recovered
-        around = self._around = current_call.get()
-        self.approval_mode = _approval_mode(self.options, recovered)
+        around = self._around = call_around()
+        self.consent: Consent = ""
+        """Whether the log of a run that is resumed counts, as that says it."""
+        if recovered is not None:
+            self.consent = consent_to(recovered, self.options)
+            recovered.consents_if(True)  # what is refused is void from here on
+        self.approval_mode = _approval_mode(self.options, recovered, self.consent)
         if around is not None:
             self.approval_mode = self.approval_mode.within(around.elicitation.approval_mode)
+        if not self.approval_mode.needs_nothing:
+            follow_threads()
         self.log = _log_of(self.options, recovered)
         self.open_log: Callable[[], Awaitable[Writer]] | None = None
         """Opens the log in its store; None if nothing keeps it."""
@@ -118,6 +121,19 @@ class Launch:
         words = self.approval_mode.words
         return {} if words == AUTO else {SETTING: words}
 
+    def resumed(self, run: Run) -> RunRecovered:
+        """Return the event with which this process resumes the run."""
+        words = self.approval_mode.words
+        return RunRecovered(
+            seq=len(run.events),
+            at=datetime.now(UTC),
+            run_id=run.id,
+            parent_id=run.parent_id,
+            schema=SCHEMA,
+            approve="" if words == run.settings.get(SETTING, AUTO) else words,
+            consent=self.consent,
+        )
+
     def elicitation(self, clock: Clock, *, can_ask: bool) -> Elicitation:
         """Return what brings the questions of the run to the person, or to what answers in their place."""
         return Elicitation(
@@ -127,7 +143,7 @@ class Launch:
             answer=None if self.options.answer is None else answering(self.options.answer),
             approve=None if isinstance(self.options.approve, str) else self.options.approve,
             approval_mode=self.approval_mode,
-            parent=current_call.get(),
+            parent=call_around(),
             suspends=self.options.suspend and self.open_log is not None,
         )
 
@@ -207,10 +223,12 @@ class Launch:
         return live
 
 
-def _approval_mode(options: RunOptions, recovered: Run | None) -> ApprovalMode:
-    """Return the mode of the options, else that of a run that is resumed."""
+def _approval_mode(options: RunOptions, recovered: Run | None, consent: Consent) -> ApprovalMode:
+    """Return the mode of the options, else that of a run that is resumed: at least ``ask`` if its log does not count."""
     logged = None if recovered is None else recovered.settings.get(SETTING)
-    return ApprovalMode.of(options.approval_mode or logged or AUTO)
+    mode = ApprovalMode.of(options.approval_mode or logged or AUTO)
+    is_asked_again = consent == "refused" and options.approval_mode is None
+    return mode.within(ApprovalMode.of(ASK)) if is_asked_again else mode
 
 
 def _log_of(options: RunOptions, recovered: Run | None) -> EventLog:
@@ -224,9 +242,12 @@ def _log_of(options: RunOptions, recovered: Run | None) -> EventLog:
     run_id = options.run_id or new_run_id()
     if options.parent is not None:
         return options.parent.child(run_id, watchers=watchers)
-    around = current_budget.get()  # of the run whose tool is running
-    parent_id = options.parent_id or (None if around is None else around.run_id)
-    return EventLog(run_id, parent_id=parent_id, watchers=watchers, store=options.store)
+    around = current_budget.get()
+    outer = None if around is None else around.log  # of the run whose tool is running
+    parent_id, store = options.parent_id, options.store
+    if outer is not None:
+        parent_id, store = parent_id or outer.id, store or outer.store
+    return EventLog(run_id, parent_id=parent_id, watchers=watchers, store=store)
 
 
 def _budget_of(limit: float | None, options: RunOptions, log: EventLog, recovered: Run | None) -> Budget:
@@ -235,8 +256,9 @@ def _budget_of(limit: float | None, options: RunOptions, log: EventLog, recovere
     if recovered is None:
         budget = Budget(limit, within=within)
     else:
-        budget = Budget(limit, within=within, spent=recovered.spent, inside=recovered.counters.spent_inside)
-    budget.run_id = log.id
+        inside = recovered.counters.spent_inside
+        budget = Budget(limit, within=within, spent=recovered.own_spent, inside=inside, usage=recovered.own_usage)
+    budget.log = log
     return budget
 
 

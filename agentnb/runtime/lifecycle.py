@@ -74,6 +74,8 @@ class Lifecycle:
         self._on_suspend = on_suspend
         self._orchestrator: Orchestrator | None = None
         self._task: asyncio.Task[Any] | None = None
+        self._cancelled_before = 0
+        """Cancellations of the task before the run began."""
         self._time_up: Stop | None = None
         """Verdict when the time is up, until it is handled."""
         self._woken = asyncio.Event()
@@ -157,7 +159,8 @@ class Lifecycle:
             await self._conclude(orchestrator, await self._verdict(orchestrator))
         except Suspended as suspended:
             self._log_late_commands()
-            self.budget.settle(self.log.run.spent)
+            self.settle()
+            self.log_nested_usage()
             self.log.emit(e.RunSuspended, why=suspended.why)
         except (asyncio.CancelledError, KeyboardInterrupt) as error:
             if not self.log.run.events:
@@ -207,7 +210,8 @@ class Lifecycle:
         """Raise if the run is to stop: no other tool may follow one that swallowed its cancellation."""
         if self._log_failure is not None:
             raise self._log_failure
-        if self.inbox.stop_requested or self._time_up is not None:
+        was_cancelled = self._task is not None and self._task.cancelling() > self._cancelled_before
+        if self.inbox.stop_requested or self._time_up is not None or was_cancelled:
             raise asyncio.CancelledError
 
     @property
@@ -222,15 +226,24 @@ class Lifecycle:
             self.inbox.stop_requested or task is None or task.cancelling() > 0
         )
 
-    def spent_inside(self) -> float:
-        """Return the US dollars that nested runs have spent and that are not logged yet."""
-        return max(0.0, round(self.budget.by_others() - self.log.run.counters.spent_inside, 9))
+    def settle(self) -> None:
+        """Take what the run itself has used so far from its budget."""
+        run = self.log.run
+        self.budget.settle(run.own_spent, run.own_usage)
+
+    def log_nested_usage(self) -> None:
+        """Log what nested runs have used since this was last logged, as far as it changes what the run has used."""
+        for run_id, used in self.budget.take_inside().items():
+            if not used.is_nothing or (used.usage.cost is None and self.log.run.cost is not None):
+                known = {"nested_run": run_id, "nested": used.usage} if run_id else {}
+                self.log.emit(e.ExtraUsage, inside=used.spent, **known)
 
     # The person, the time and the money
 
     def _listen(self) -> None:
         loop = asyncio.get_running_loop()
         task = self._task = asyncio.current_task()
+        self._cancelled_before = task.cancelling() if task is not None else 0
 
         def heed(command: Command) -> None:
             if command.answer is not None:
@@ -247,9 +260,9 @@ class Lifecycle:
 
         def paid_inside() -> None:
             if not self._over and running_loop() is loop:
-                self._log_spent_inside()  # at once: the process may die before the round is over
+                self._log_at_once()
             elif not self._over:
-                loop.call_soon_threadsafe(self._log_spent_inside)
+                loop.call_soon_threadsafe(self._log_at_once)
 
         self.inbox.on_put(wake)
         self.budget.on_paid_inside = paid_inside
@@ -283,12 +296,11 @@ class Lifecycle:
             return stopped or bool(task and task.cancelling())
         return not self.inbox.stop_requested or bool(task and task.cancelling())
 
-    def _log_spent_inside(self) -> None:
-        """Log immediately what nested runs have spent, in case the process dies in the middle of the round."""
-        inside = self.spent_inside()
-        if inside and not self._over:
+    def _log_at_once(self) -> None:
+        """Log what nested runs have used before the round is over: the process may die in the middle of it."""
+        if not self._over:
             try:
-                self.log.emit(e.ExtraUsage, inside=inside)
+                self.log_nested_usage()
             except StoreError as error:  # not to be raised in the nested run that has just paid
                 self._log_failure = error
 
@@ -353,7 +365,8 @@ class Lifecycle:
 
     def _finish(self, status: e.Status, stop_reason: str, last_round: e.RoundStatus = "") -> None:
         self._log_late_commands()
-        self.budget.settle(self.log.run.spent)
+        self.settle()
+        self.log_nested_usage()
         seconds = perf_counter() - self._started + self._seconds_before
         how = {"status": status, "stop_reason": stop_reason, "last_round": last_round}
         self.log.emit(e.RunFinished, **how, seconds=seconds, totals=self.log.totals())

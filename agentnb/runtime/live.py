@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Generator
 from concurrent.futures import Future
 from typing import Any
+from weakref import WeakSet
 
 from agentnb.core.approvals import waiting_for_approval
+from agentnb.core.forks import after_fork
 from agentnb.core.inbox import Inbox
 from agentnb.core.questions import Answer, Answerer, WaitingOnUser, answer_in_words, checked_answer
 from agentnb.detect.agent_runs import how_to_continue, works_in_steps
@@ -45,6 +47,7 @@ class LiveRun:
         self._foreground = foreground
         self._is_kept = is_kept
         self._answered: set[str] = set()
+        _live_runs.add(self)
 
     @property
     def done(self) -> bool:
@@ -160,3 +163,19 @@ class LiveRun:
     def _put_answer(self, answer: Answer) -> None:
         self._answered.add(answer.question_id)
         self._inbox.put("answer", answer=answer)
+
+
+_live_runs: WeakSet[LiveRun] = WeakSet()
+
+
+def _leave_to_parent() -> None:
+    for live in list(_live_runs):
+        if not live.done:
+            ended: Future[Run] = Future()
+            ended.set_exception(
+                SettingsError(f"Run {live.run_id} runs in the process from which this one was forked", "Wait for it there")
+            )
+            live._future = ended
+
+
+after_fork(_leave_to_parent)

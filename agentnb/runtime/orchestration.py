@@ -18,8 +18,9 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.limits import LIMITS
 from agentnb.runtime.budget import OWN
+from agentnb.runtime.consent import with_mode_of
 from agentnb.runtime.elicitation import Elicitation
-from agentnb.runtime.launch import Launch, check_resumable, resumed
+from agentnb.runtime.launch import Launch, check_resumable
 from agentnb.runtime.lifecycle import Lifecycle, Orchestrator
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
@@ -44,6 +45,8 @@ class Orchestration:
     budget: float | None = None
     check: Callable[[bool], None] | None = None
     """Called before a new run begins, with whether a budget limits it; raises `SettingsError` for what cannot work then."""
+    begins_with: Run | None = None
+    """The run whose outputs new runs begin with: its approval mode holds for them, unless their options name one."""
 
     def __post_init__(self) -> None:
         for name in ("max_seconds", "budget"):
@@ -98,9 +101,11 @@ class _Pending:
         if recovered is not None:
             check_resumable(recovered, options)
             what.check_same(recovered)
+        elif what.begins_with is not None:
+            options = with_mode_of(what.begins_with, options)
         self._what = what
         self._launch = Launch(options, name=what.name, budget=what.budget, recovered=recovered, writer=writer)
-        self._first = self._started(prompt) if recovered is None else resumed(recovered, self._launch.approval_mode)
+        self._first = self._started(prompt) if recovered is None else self._launch.resumed(recovered)
         self._launch.check_left()
         if recovered is None and what.check is not None:
             what.check(self._launch.budget.has_limit())

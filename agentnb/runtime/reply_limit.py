@@ -82,7 +82,7 @@ class ReplyLimit:
         """Return the tokens that may still come: what `max_tokens` leaves, or what the budget pays for."""
         left: list[float] = []
         if self._max_tokens is not None:
-            used = self._run.usage
+            used = self._run.own_usage
             left.append(self._max_tokens - (used.input or 0) - (used.output or 0))
         dollars = self._budget.left()
         if dollars is not None and (cost := self._cost_of_a_token()):

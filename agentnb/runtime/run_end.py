@@ -7,8 +7,9 @@ from msgspec import structs
 from agentnb.core import events as e
 from agentnb.core.messages import encodable
 from agentnb.core.work_events import FindingMade
+from agentnb.detect.rules import SENTENCES, unknown_facts
 from agentnb.detect.run import Run
-from agentnb.errors import AgentnbError, ModelError, RunLimited
+from agentnb.errors import AgentnbError, ModelError, RunLimited, near
 from agentnb.policies.verdict import Stop
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.tool_errors import traceback_of_own_code
@@ -29,6 +30,7 @@ class Suspended(Exception):
 def log_stop(log: EventLog, verdict: Stop) -> None:
     """Log why the run stops, skipping what a process that died has already logged."""
     run, loop = log.run, verdict.loop
+    _log_unknown_facts(log)
     if loop is not None and not any((one.rule, one.last) == (loop.rule, loop.last) for one in run.loops):
         log.emit(e.LoopDetected, **loop._asdict())
     if verdict.warning and verdict.warning not in run.warnings:
@@ -40,10 +42,22 @@ def log_stop(log: EventLog, verdict: Stop) -> None:
         log.emit(e.ErrorRaised, error=error, where=OF_THE_REPLY)
 
 
+def _log_unknown_facts(log: EventLog) -> None:
+    """Warn of guidance that nobody could judge, since it asks for facts that there are not: names that were mistyped."""
+    given = [event.guidance for event in log.run.events if type(event) is e.GuidanceGiven]
+    unknown = {name: one for one in given if one.asks or one.forbids for name in unknown_facts(one)}
+    for name, one in unknown.items():
+        what = f"Guidance {one.set}/{one.cell} asks for {name!r}: nobody can judge whether it was followed"
+        message = encodable(f"{what}. {near(name, SENTENCES)}")
+        if message not in log.run.warnings:
+            log.emit(e.Warned, message=message)
+
+
 def log_findings(log: EventLog) -> None:
     """Log what the detectors found since this was last done; what a process that died had logged is not logged again."""
     for detector, error in log.run.take_failures():
-        what = encodable(f"{type(detector).__name__} failed and was dropped ({type(error).__name__}: {error})")
+        name = getattr(detector, "name", type(detector).__name__)
+        what = encodable(f"{name} failed and was dropped ({type(error).__name__}: {error})")
         log.emit(e.Warned, message=f"The detector {what}. Try it on the run: detect.findings(run, [...])")
     for finding in log.run.take_unlogged():
         log.emit(FindingMade, **structs.asdict(finding))

@@ -10,6 +10,7 @@ from typing import Any
 from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
+from agentnb.models.allowed_urls import allow_urls
 from agentnb.policies.gates.approval_mode import ApprovalMode
 from agentnb.runtime.answerers import AnswerQuestion, Approve
 from agentnb.runtime.budget import SPENDING, Spending
@@ -70,6 +71,12 @@ class RunOptions:
     answers: Mapping[str, Any] | None = None
     """For a run that is resumed: answers to the questions of gates and of steps that were open when it was suspended or its
     process died, by their ids in ``run.waiting``."""
+    trust_log: bool | None = None
+    """Of a run whose log the person's agentnb did not write, or that was changed since: whether what it says was approved,
+    answered, allowed and set counts. With False all of that is judged and asked again; with None such a run is not resumed."""
+    allow_urls: Iterable[str] = ()
+    """Where models may be that files, logs and traces name, until the process ends: ``URL``, or ``URL&key=NAME`` with the
+    variable whose key goes there (`agentnb.models.allowed_urls`)."""
     budget: Spending | None = None
     """The budget that the run spends from, besides its agent's own."""
     thread: LoopThread | None = None
@@ -78,6 +85,7 @@ class RunOptions:
     """Runs plain tools on the thread that waits for the run; without it they run in threads of their own."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "allow_urls", allow_urls(self.allow_urls))
         if self.store is not None and not callable(getattr(self.store, "open", None)):
             raise SettingsError(f"store={self.store!r} is not a store", 'Make one: Store("runs")')
         if self.continue_from is not None and not isinstance(self.continue_from, Run):

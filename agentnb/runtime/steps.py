@@ -11,9 +11,11 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from agentnb.core import work_events as w
 from agentnb.core.event import RoundStatus
+from agentnb.core.events import RunRecovered
 from agentnb.core.json_schema import plain_data
 from agentnb.core.log import ReopeningStore, Writer
 from agentnb.core.messages import encodable
+from agentnb.core.usage import DIGITS, NestedUsage
 from agentnb.core.work_state import StepRecord
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StepFailed, StoreError
@@ -24,6 +26,8 @@ from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.run_options import RunOptions
 
 T = TypeVar("T")
+MAX_HOLD = 0.02
+"""Seconds that steps may follow one another before the event loop gets a turn, for stop, time limits and other runs."""
 StepStatus = Literal["completed", "failed", "cancelled"]
 
 
@@ -58,7 +62,10 @@ class StepOrchestrator:
         self._elicitation = elicitation
         self._started: dict[str, float] = {}
         """When each open step began."""
+        self._taken: set[str] = set()
+        """The ids of the steps that this process has begun or taken from the log."""
         self._gate = asyncio.Lock()
+        self._turn_began = perf_counter()
 
     async def orchestrate(self) -> Stop | None:
         """Do the steps; return how the run ends, or None: it has failed if a step has, else completed."""
@@ -160,19 +167,30 @@ class StepOrchestrator:
         store = self.log.store
         if isinstance(store, ReopeningStore):
             ids = [one.nested for one in self.log.run.events if isinstance(one, w.StepStarted) and one.nested]
-            found = [store.load(run_id) for run_id in dict.fromkeys(ids) if store.has(run_id)]
+            found: list[Run] = [store.load(run_id) for run_id in dict.fromkeys(ids) if store.has(run_id)]
             own = [run for run in found if run.parent_id == self.log.id]  # not those of a run that this one continues
-            spent = sum(run.spent + run.counters.spent_inside for run in own)
-            missing = round(spent - self.log.run.counters.spent_inside, 9)
-            if missing > 0:
-                self._lifecycle.budget.pay(missing)
+            budget, logged = self._lifecycle.budget, self.log.run.nested_usage
+            if "" in logged:  # by a version that logged the dollars of all together
+                missing = round(sum(run.spent for run in own) - self.log.run.counters.spent_inside, DIGITS)
+                if missing > 0:
+                    budget.pay(missing)
+                return
+            for run in own:
+                for run_id, used in {run.id: NestedUsage(run.own_spent, run.own_usage), **run.nested_usage}.items():
+                    budget.take(run_id, used.since(logged.get(run_id)))
 
     def _finished(self, step: str) -> StepRecord | None:
-        """Return the record of a step that a process has finished; raise `SettingsError` for one that is open, or no id."""
+        """Return the record of a step that an earlier process has finished.
+
+        Raises `SettingsError` for an id that is none, or that another step of this run has: its work would be skipped.
+        """
         if not isinstance(step, str) or not step or encodable(step) != step:
             raise SettingsError(f"{step!r} is not the id of a step", "Give each step of a run a text of its own")
         if step in self._started:
             raise SettingsError(f"Step {step} is open already", "Give each step of a run an id of its own")
+        if step in self._taken:
+            raise SettingsError(f"Step {step} was done already", "Give each step of a run an id of its own, such as item-1")
+        self._taken.add(step)
         record = self.log.run.step_records.get(step)
         return record if record is not None and record.status in ("completed", "failed") else None
 
@@ -181,12 +199,19 @@ class StepOrchestrator:
         if self._gate.locked() or self._lifecycle.inbox.has_news:
             async with self._gate:  # side by side, each would read only some of the commands
                 await self._lifecycle.read_inbox()
+        await self._give_turn()
         self._lifecycle.check_stop()
         spent = self._lifecycle.budget.exhausted()
         if spent is not None:
             reason = f"nothing is left of the {spent.name.replace('_', ' ')}"
             self.log.emit(w.StepSkipped, step=step, reason=reason)
             raise NothingLeft(reason)
+
+    async def _give_turn(self) -> None:
+        """Let the event loop run if this run has held it for long: steps that wait for nothing could spin forever."""
+        if perf_counter() - self._turn_began > MAX_HOLD:
+            await asyncio.sleep(0)
+            self._turn_began = perf_counter()
 
     def _start(self, step: str, **fields: Any) -> None:
         self._started[step] = perf_counter()
@@ -209,10 +234,21 @@ class StepOrchestrator:
         if not found.should_continue and found.status != "interrupted":
             return found
         writer, found = store.reopen(run_id)
+        options = replace(options or RunOptions(), store=store, trust_log=self._trusts(found, run_id))
+        if not options.trust_log:
+            options = replace(options, answers=None)  # to questions that are asked again
         try:
-            return await _ended_run(what.resume_here(found, writer, replace(options or RunOptions(), store=store)))
+            return await _ended_run(what.resume_here(found, writer, options))
         finally:
             writer.close()  # also if it was refused: nobody else could resume it
+
+    def _trusts(self, nested: Run, run_id: str) -> bool:
+        """Return whether the log of a nested run counts: it is the person's own, or came with this run's, which they took."""
+        run = self.log.run
+        consents = (event.consent for event in reversed(run.events) if isinstance(event, RunRecovered))
+        if next(consents, "") == "taken":  # by this process: earlier, the person may have seen another nested log
+            return True
+        return nested.gives_consent and (nested.id, nested.parent_id) == (run_id, run.id)
 
     def nested_log(self, run_id: str) -> Run | None:
         """Return a nested run as a process that died left it; None if it has no log."""

@@ -13,6 +13,9 @@ from contextvars import ContextVar
 from functools import cache
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol, TypeVar
+from weakref import WeakSet
+
+from agentnb.core.forks import after_fork
 
 T = TypeVar("T")
 
@@ -26,12 +29,19 @@ class LoopThread:
     """An event loop in a daemon thread, so that runs continue while the main thread is busy or waits."""
 
     def __init__(self) -> None:
+        self._begin()
+        _loop_threads.add(self)
+
+    def _begin(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_of_parent = False
         threading.Thread(target=self._serve, name="agentnb", daemon=True).start()
 
     def submit(self, make: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
         """Run a coroutine on this loop, in a copy of the caller's context: its output lands in the caller's cell."""
+        if self._is_of_parent:
+            self._begin()
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()
         context = contextvars.copy_context()
@@ -47,7 +57,13 @@ class LoopThread:
 
     def close(self) -> None:
         """Stop the loop after the callbacks that are ready now."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        if not self._is_of_parent:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def leave_to_parent(self) -> None:
+        """Have the next coroutine begin another loop and thread: this process was forked, and those are its parent's."""
+        _loops_of_parent.append(self._loop)  # kept: closing it would change what the parent's loop waits for
+        self._is_of_parent = True
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -60,6 +76,10 @@ class LoopThread:
         self._loop.set_exception_handler(_forget)
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
+
+
+_loop_threads: WeakSet[LoopThread] = WeakSet()
+_loops_of_parent: list[asyncio.AbstractEventLoop] = []
 
 
 def _forget(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -131,6 +151,15 @@ class _Workers:
 @cache
 def _workers() -> _Workers:
     return _Workers()
+
+
+def _begin_anew() -> None:
+    _workers.cache_clear()
+    for thread in list(_loop_threads):
+        thread.leave_to_parent()
+
+
+after_fork(_begin_anew)
 
 
 def in_worker(job: Callable[[], None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from agentnb import settings
+from agentnb.agent.from_log import logged_model
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, UnknownModel
 from agentnb.models.registry import DEFAULT, can_be_made, check_model
@@ -26,7 +27,7 @@ def choose_model(default: str | None, before: Run | None = None) -> tuple[str, s
     model object, `SettingsError` asks for a model, as no list of models is built in.
     """
     if before is not None and can_be_made(before.model):
-        return before.model, ""
+        return logged_model(before), ""
     if default:
         return default, ""
     named = settings.default_model()

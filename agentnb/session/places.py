@@ -5,8 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import platformdirs
-
+from agentnb import settings
 from agentnb.traces.store import FOLDER, Store
 
 
@@ -17,7 +16,7 @@ def default_store() -> tuple[Store, str]:
     """
     if _can_write(FOLDER):
         return Store(FOLDER), ""
-    other = platformdirs.user_data_path("agentnb") / "runs"
+    other = settings.personal_folder() / "runs"
     return Store(other), f"This folder is not writable: run logs go to {other}"
 
 

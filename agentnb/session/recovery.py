@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import agent_of, check_gates
+from agentnb.agent.from_log import agent_of, check_gates, logged_model
 from agentnb.core.approvals import ApprovalWord
 from agentnb.core.log import Watcher
 from agentnb.detect.run import Run
@@ -44,6 +44,8 @@ async def recover(
     answer: AnswerQuestion | None = None,
     answers: Mapping[str, Any] | None = None,
     suspend: bool = False,
+    trust_log: bool | None = None,
+    allow_urls: Iterable[str] = (),
 ) -> Run:
     """Resume an interrupted or suspended run where it stands, append to its log, and return the whole run when it has ended.
 
@@ -53,15 +55,18 @@ async def recover(
     its log is, by default `.agentnb/runs`; ``work_dir``: where its tools work, by default the current folder. ``approve``
     and ``answer`` decide and answer in your place, as for `Agent.run`, and a word as ``approve`` replaces the approval mode
     that it had; ``answers``: those to the questions that its gates, steps and nested runs left open, by their ids in
-    ``run.waiting``; ``suspend``: suspend it again where a question needs an answer. Tool calls that have ended are not made
-    again; a call that was cut off is reported to the model as interrupted, unless its tool is ``repeatable``. Raises
-    `StoreError` if the log is missing or still being written, `SettingsError` if the run has ended, or if a tool, a gate, an
+    ``run.waiting``; ``suspend``: suspend it again where a question needs an answer. ``trust_log``: whether a log that your
+    agentnb did not write counts, in what it says was approved, answered, allowed and set (`RunOptions`). ``allow_urls``: where
+    models may be that its log names, such as ``https://models.example.org&key=MY_KEY``, besides the provider's own server and
+    this machine. Tool calls that have ended are not made again; a call that was cut off is reported to the model as
+    interrupted, unless its tool is ``repeatable``. Raises `StoreError` if the log is missing or still being written,
+    `SettingsError` if the run has ended, if its log is from elsewhere and ``trust_log`` is not given, or if a tool, a gate, an
     agent or the model is missing.
     """
     _check_agent(agent)
     can_ask = current_host.get().can_ask
     people: Any = {"can_ask": can_ask, "approve": approve, "answer": answer, "answers": answers, "suspend": suspend}
-    options = RunOptions(watch=watch, work_dir=work_dir, **people)
+    options = RunOptions(watch=watch, work_dir=work_dir, trust_log=trust_log, allow_urls=allow_urls, **people)
     live = begin_recovery(run, options, tools=tools, gates=gates, model=model, agent=agent, agents=agents, store=store)
     try:
         return await live
@@ -139,7 +144,7 @@ def workflow_again(
     logged = run.settings.get("model")
     if model is None and isinstance(logged, str):
         if can_be_made(logged):
-            model = logged
+            model = logged_model(run, logged)
         elif any(one.model is None and not one.replies for one in workflow.spec.agents.values()):
             what = f"Run {run.id} was with {logged}, which was an object in Python"
             raise SettingsError(what, "Give it again: -m VARIABLE, recover(run, model=...)")

@@ -15,7 +15,7 @@ from agentnb.errors import StoreError, TraceError
 from agentnb.examples import find
 from agentnb.traces.archives import members, trace_file
 from agentnb.traces.follow import FollowedRun
-from agentnb.traces.formats import UnknownFormat, format_of
+from agentnb.traces.formats import UnknownFormat, format_of, is_told_beside
 from agentnb.traces.store import AnyRun, Fold, Store, load_file, load_if_log, unreadable
 from agentnb.traces.trace_file import Problem, TraceFile
 
@@ -126,7 +126,7 @@ class SourceFile(NamedTuple):
 
     def runs(self, problems: list[Problem], fold: Fold[AnyRun], *, strict: bool = True) -> Iterator[AnyRun | Run]:
         """Yield its runs, as `each_run` does; if it was not named itself, that it cannot be read is one of the problems."""
-        read = _of_log(self.path, fold) if self.is_log else _of_path(self.path, strict, problems, fold)
+        read = _of_log(self.path, fold) if self.is_log else _of_path(self.path, strict, problems, fold, is_named=self.is_named)
         return read if self.is_named else _sound([(str(self.path), lambda: read)], problems)
 
 
@@ -157,7 +157,7 @@ def _with_files_in(found: list[Path], folders: list[Path]) -> list[Path]:
     files: dict[Path, Path] = {}
     for one in found:
         for file in within.get(one, [one]):
-            files.setdefault(file.resolve(), file)
+            files.setdefault(Path(os.path.realpath(file)), file)  # of a link in a circle, `resolve` raises
     return [*files.values()]
 
 
@@ -168,12 +168,17 @@ def folder_of(source: Store | str | Path) -> Path | None:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """Return the files of a folder and its subfolders that may be traces, without hidden ones."""
-    found = []
-    for within, folders, names in os.walk(folder):
+    """Return the files of a folder and its subfolders that may be traces, without hidden ones.
+
+    Folders without permission are among them, to be refused by name when they are read.
+    """
+    found: list[str] = []
+    refused: list[OSError] = []
+    for within, folders, names in os.walk(folder, onerror=refused.append):
         folders[:] = [name for name in folders if not name.startswith(".")]
         named = (name for name in (*names, *folders) if not name.startswith("."))
         found += [f"{within}{os.sep}{name}" for name in named if os.path.splitext(name)[1].lower() in ENDINGS]  # noqa: PTH122
+    found += [str(error.filename) for error in refused]
     return [Path(name) for name in sorted(found, key=lambda name: name.split(os.sep))]  # noqa: PTH206  # as paths, only faster
 
 
@@ -182,7 +187,9 @@ def _sound(sources: Iterable[tuple[str, Callable[[], Iterator[AnyRun]]]], proble
     for name, read in sources:
         try:
             yield from read()
-        except TraceError as error:
+        except UnknownFormat as error:
+            problems.append(Problem(name, "", error.what))  # its hint says for each format what the file lacks
+        except (TraceError, StoreError) as error:
             problems.append(Problem(name, "", str(error)))
 
 
@@ -191,13 +198,21 @@ def _of_log(path: Path, fold: Fold[AnyRun]) -> Iterator[AnyRun | Run]:
     yield load_file(path) if found is None else found
 
 
-def _of_path(path: Path, strict: bool, problems: list[Problem], fold: Fold[AnyRun]) -> Iterator[AnyRun | Run]:
+def _of_path(
+    path: Path, strict: bool, problems: list[Problem], fold: Fold[AnyRun], *, is_named: bool
+) -> Iterator[AnyRun | Run]:
     found = load_if_log(path, fold)
     if found is not None:  # most files are sound logs; all others go the long way, which says what is wrong
         yield found
         return
     try:
-        yield from _of_file(trace_file(path, strict=strict), problems)
+        if path.is_dir():
+            next(path.iterdir(), None)  # of one without permission, the error says so
+        file = trace_file(path, strict=strict)
+        if is_named or not is_told_beside(file):
+            yield from _of_file(file, problems)
+    except StoreError:
+        raise
     except OSError as error:
         raise unreadable(path, error) from None
 
@@ -209,7 +224,8 @@ def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
     except UnknownFormat:
         if file.kind != "zip":
             raise
-        yield from _sound(((one.name, partial(_of_file, one, problems)) for one in members(file)), problems)
+        kept = (one for one in members(file) if not is_told_beside(one))
+        yield from _sound(((one.name, partial(_of_file, one, problems)) for one in kept), problems)
         return
     with file.guarded():
         yield from found.read(file)
@@ -238,3 +254,5 @@ def _expanded(source: str | Path) -> Path:
         return found if found.exists() else find(str(source)) or found
     except RuntimeError as error:
         raise StoreError(f"{source} cannot be read: {error}", "Name the folder in full") from error
+    except OSError as error:  # a folder above it without permission, or a name that is too long
+        raise unreadable(found, error) from None

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 Gap: TypeAlias = Literal[
     "model",
     "prompt",
+    "reply",
     "blank message",
     "system message",
     "missing id",
@@ -23,13 +24,12 @@ Gap: TypeAlias = Literal[
 ]
 NO_PROMPT = "(The trace has no prompt.)"
 NO_RESULT = "The trace has no result of this call. Whether it took effect is not known."
-LOST = "lost"
-"""Error code of a result that was filled."""
 FILLED = "Filled in what the trace lacks."
 """How the warning begins that says what was filled."""
 _ONCE: dict[str, str] = {
     "model": "The model has no name: it is called unknown.",
     "prompt": "There is no prompt: a placeholder was added.",
+    "reply": "There is no reply of a model.",
     "tools": "The tools are not described: those that were called are listed by name.",
 }
 _COUNTED: dict[str, tuple[str, str]] = {

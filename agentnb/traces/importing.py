@@ -93,12 +93,20 @@ _WAYS: dict[str, Callable[[Run, Store], Imported]] = {"new": _new, "skip": _skip
 
 def _save(run: Run, store: Store) -> None:
     path = store.path(run.id)
-    if path.exists():
-        with opened(path) as file:
-            if is_being_written(file):
-                raise StoreError(f"Run {run.id} is running: it cannot be replaced", f"Stop it first: %agent stop {run.id}")
-    store.prepare()
-    save_log(run, path)
+    try:
+        if path.exists():
+            with opened(path) as file:
+                if is_being_written(file):
+                    raise StoreError(f"Run {run.id} is running: it cannot be replaced", f"Stop it first: %agent stop {run.id}")
+        store.prepare()
+        save_log(run, path)
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(
+            f"Run {run.id} cannot be stored in {store.shown_folder}: {error.strerror or error}",
+            "Choose a folder you may write to",
+        ) from error
 
 
 def _renamed(run: Run, run_id: str) -> Run:

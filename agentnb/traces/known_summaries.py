@@ -8,11 +8,12 @@ from pathlib import Path
 
 import msgspec
 
+from agentnb.core.redaction import FileRedactor
 from agentnb.traces.folder_cache import HOME, Stamp, made_by, made_of, make_home
 from agentnb.traces.summaries import RunSummary
 from agentnb.traces.writing import write_whole
 
-LAYOUT = 2
+LAYOUT = 3
 """Changes when the file changes its meaning."""
 MANY = 50
 """Summaries that must be new for the file to be written: reading fewer takes less time than writing it."""
@@ -59,8 +60,10 @@ class KnownSummaries:
 
     def _read(self) -> dict[str, tuple[Stamp, RunSummary]]:
         try:
-            found = msgspec.json.decode((self._folder / HOME / "summaries.json").read_bytes(), type=_File)
+            data = (self._folder / HOME / "summaries.json").read_bytes()
+            found = msgspec.json.decode(data, type=_File)
             is_ours = (found.made_by, found.made_of) == (made_by(LAYOUT), made_of(self._folder))
         except (OSError, ValueError, RecursionError):  # msgspec's errors are ValueErrors
             return {}
-        return found.summaries if is_ours else {}
+        # They were redacted with the keys that were known when they were made; with another one, they are made again.
+        return found.summaries if is_ours and not FileRedactor().finds_key(data) else {}

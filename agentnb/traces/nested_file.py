@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.core.events import AnyEvent, RunStarted
+from agentnb.core.forks import after_fork
 from agentnb.core.wire import decode
 from agentnb.errors import TraceError
+from agentnb.traces.own_logs import log_marks
 from agentnb.traces.reading import opened
-from agentnb.traces.run_file import APPEND, CREATE, RunFile, hold, is_being_written, lock, released, write_event
+from agentnb.traces.run_file import APPEND, CREATE, RunFile, check_size, hold, is_being_written, lock, released, write_event
 
 MAX_OPEN = 32
 """Logs of nested runs that stay open; another one is opened for each write."""
@@ -27,6 +29,12 @@ class _OpenFiles:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self._descriptors: OrderedDict[int, int] = OrderedDict()
+
+    def begin_anew(self) -> None:
+        """Let go of the descriptors, and of the lock, which another thread of the parent process may hold."""
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self.__init__()  # type: ignore[misc]  # as new
 
     def of(self, file: NestedFile) -> int:
         """Return the descriptor of this log, open at its end. The caller holds the lock while it uses it."""
@@ -48,6 +56,7 @@ class _OpenFiles:
 
 
 _open_files = _OpenFiles()
+after_fork(_open_files.begin_anew)
 
 
 class NestedFile:
@@ -67,6 +76,7 @@ class NestedFile:
         """The log whose lock stands for this one."""
         self._own: RunFile | None = None
         """Writes the log if it has a lock of its own."""
+        self._marks = log_marks()
         descriptor = os.open(path, CREATE, 0o600)
         with _open_files.lock:
             _open_files.put(self, descriptor)
@@ -86,7 +96,11 @@ class NestedFile:
             self._own.append(event)
             return
         with _open_files.lock:
-            self._size += write_event(_open_files.of(self), event, self._size, self.path, self._sync_rounds)
+            descriptor = _open_files.of(self)
+            if self._holder is not None and not self._holder.is_locked:
+                check_size(descriptor, self.path, self._size)
+            data = (event, self._size, self.path, self._sync_rounds, self._marks)
+            self._size += write_event(descriptor, *data)
 
     def _find_lock(self, first: AnyEvent) -> None:
         if first.parent_id is not None:
@@ -95,8 +109,10 @@ class NestedFile:
             with _open_files.lock:
                 descriptor = _open_files.of(self)
                 _open_files.take(self)
-            lock(descriptor)
-            self._own = RunFile(self.path, sync_rounds=self._sync_rounds, opened=descriptor)
+            is_locked = lock(descriptor)
+            self._own = RunFile(
+                self.path, sync_rounds=self._sync_rounds, opened=descriptor, is_locked=is_locked, marks=self._marks
+            )
 
     def close(self) -> None:
         """Close the file. Does nothing the second time."""

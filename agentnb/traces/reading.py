@@ -10,11 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agentnb.errors import TraceError
+from agentnb.traces.bounds import MAX_FILE_BYTES, BoundExceeded
 
-MAX_SIZE = 1_000_000_000
-"""Bytes of the largest file that is read: a run's log is a few megabytes, and is held in memory several times over."""
-MAX_STREAMED = 1_000_000_000_000
-"""Bytes of the largest file that is read as a stream, piece by piece."""
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -32,7 +29,7 @@ _BUFFER = 65_536
 
 
 @contextmanager
-def opened(path: str | Path, most: int = MAX_SIZE) -> Iterator[BinaryIO]:
+def opened(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> Iterator[BinaryIO]:
     """Open a file of at most so many bytes for reading.
 
     Raises `TraceError` if it is not a regular file or too large, OSError if it cannot be opened.
@@ -41,20 +38,20 @@ def opened(path: str | Path, most: int = MAX_SIZE) -> Iterator[BinaryIO]:
         found = os.stat(path)  # noqa: PTH116  # of many thousand files: making a Path takes longer
     except ValueError:  # characters that no name may hold
         raise TraceError(f"{str(path)!a} cannot be the name of a file", "Name a run log, as in .agentnb/runs") from None
-    check_file(found, path, most)  # to open a device may change it
+    check_file(found, path, max_bytes)  # to open a device may change it
     descriptor = os.open(path, _FLAGS)
     with os.fdopen(descriptor, "rb", _BUFFER) as file:
-        check_file(os.fstat(descriptor), path, most)  # another file may be there by now
+        check_file(os.fstat(descriptor), path, max_bytes)  # another file may be there by now
         yield file
 
 
-def check_file(found: os.stat_result, path: str | Path, most: int = MAX_SIZE) -> None:
+def check_file(found: os.stat_result, path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> None:
     """Raise `TraceError` unless this is a regular file of a size that can be read."""
     if not stat.S_ISREG(found.st_mode):
         kind = next((name for fits, name in _KINDS if fits(found.st_mode)), "something else")
         raise TraceError(f"{path} is {kind}, and no file", "Move it elsewhere; the other runs are not touched by it")
-    if found.st_size > most:
-        raise TraceError(
-            f"{path} has {found.st_size / 1e9:.1f} GB, and files up to {most / 1e9:.0f} GB are read",
+    if found.st_size > max_bytes:
+        raise BoundExceeded(
+            f"{path} has {found.st_size / 1e9:.1f} GB, and files up to {max_bytes / 1e9:g} GB are read",
             "Move it elsewhere; the other runs are not touched by it",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from agentnb.core.key_shapes import mask_shapes
 from agentnb.core.redaction import change_texts, redact
 from agentnb.core.well_formed import check_events
 from agentnb.detect.run import Run
@@ -14,23 +15,24 @@ REDACTED = "[redacted]"
 
 
 def redacted(run: Run, patterns: str | re.Pattern[str] | Iterable[str | re.Pattern[str]] = ()) -> Run:
-    """Return the run with ``[redacted]`` in place of whatever matches a pattern, and ``[key]`` for every key known by now.
+    """Return the run as it may be given away: ``[redacted]`` in place of whatever matches a pattern, ``[key]`` for every key
+    known by now, and ``[looks like a key: masked]`` for what looks like one.
 
     The patterns are regular expressions. They apply to all texts: prompts, replies, arguments, results, todos, errors and
-    names. Ids of calls and questions stay, as they link events; pictures stay as they are. Raises `SettingsError` for a pattern
-    that is none.
+    names. Ids of calls and questions stay, as they link events, unless they look like keys; pictures stay as they are.
+    Raises `SettingsError` for a pattern that is none.
     """
     compiled = [_compiled(one) for one in ([patterns] if isinstance(patterns, str | re.Pattern) else patterns)]
-    ids = _ids(run)
+    ids = _distinct(_ids(run))
 
     def changed(text: str) -> str:
         if text in ids:
-            return text
+            return ids[text]
         for pattern in compiled:
             text = pattern.sub(REDACTED, text)
-        return text
+        return mask_shapes(text)
 
-    events = [redact(change_texts(event, changed) if compiled else event) for event in run.events]
+    events = [change_texts(redact(event), changed) for event in run.events]
     if all(new is old for new, old in zip(events, run.events, strict=True)):
         return run
     check_events(events, f"Run {run.id}")
@@ -38,6 +40,15 @@ def redacted(run: Run, patterns: str | re.Pattern[str] | Iterable[str | re.Patte
     if run.status == "interrupted":
         fresh.mark_interrupted()
     return fresh
+
+
+def _distinct(ids: Iterable[str]) -> dict[str, str]:
+    """Return what each id becomes: itself, or a numbered mask, so that no two become the same."""
+    found = {}
+    for number, one in enumerate(sorted(ids), 1):
+        mask = mask_shapes(one)
+        found[one] = one if mask is one else f"{mask} {number}"
+    return found
 
 
 def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:

@@ -6,14 +6,15 @@ import errno
 import os
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from time import sleep
 from typing import BinaryIO
 from weakref import WeakSet, WeakValueDictionary
 
-from agentnb.core.events import AnyEvent, RoundFinished, RunFinished, RunSuspended
+from agentnb.core.events import AnyEvent, RoundFinished, RunFinished, RunRecovered, RunSuspended
+from agentnb.core.forks import after_fork
 from agentnb.core.wire import decode_lines, encode
+from agentnb.traces.own_logs import LogMarks, log_marks
 from agentnb.traces.reading import BINARY, check_file
 
 try:
@@ -43,17 +44,24 @@ def is_being_written(file: BinaryIO) -> bool:
     return False
 
 
-def lock(descriptor: int) -> None:
-    """Lock a new log for this process."""
-    if fcntl is not None:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)  # a reader's lock is released at once
-
-
-def _lock_of_a_dead_process(descriptor: int) -> None:
-    """Lock the log of a dead process, waiting for brief readers; raises `BlockingIOError` if a process is writing it."""
+def lock(descriptor: int) -> bool:
+    """Lock a new log for this process; return False where files have no locks."""
     if fcntl is None:
-        return  # type: ignore[unreachable]  # reached on Windows
+        return False  # type: ignore[unreachable]  # reached on Windows
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # a reader's lock is released at once
+    except OSError:  # a file system without locks
+        return False
+    return True
+
+
+def _lock_of_a_dead_process(descriptor: int) -> bool:
+    """Lock the log of a dead process, waiting for brief readers; return False where files have no locks.
+
+    Raises `BlockingIOError` if a process is writing it.
+    """
+    if fcntl is None:
+        return False  # type: ignore[unreachable]  # reached on Windows
     for _ in range(ATTEMPTS):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -62,9 +70,9 @@ def _lock_of_a_dead_process(descriptor: int) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             sleep(PAUSE)
         except OSError:  # a file system without locks
-            return
+            return False
         else:
-            return
+            return True
     raise BlockingIOError(errno.EWOULDBLOCK, "It is being read all the time")
 
 
@@ -73,12 +81,16 @@ _open_files: WeakSet[RunFile] = WeakSet()
 
 def _close_in_child() -> None:
     """Release our locks in a process that a tool forked, else our runs would seem live after our death."""
+    global _holding  # noqa: PLW0603  # a lock that another thread held cannot be released here
+    _holding = threading.Lock()
     for file in list(_open_files):
         os.close(file._descriptor)
+        file._open = False
+    _open_files.clear()
+    _holders.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_in_child)
+after_fork(_close_in_child)
 
 
 class RunFile:
@@ -94,12 +106,26 @@ class RunFile:
         sync_rounds: bool = False,
         on_close: Callable[[], None] | None = None,
         opened: int | None = None,
+        is_locked: bool = True,
+        marks: LogMarks | None = None,
+        is_own: bool = True,
     ) -> None:
-        """Create the file, which must not exist; or continue the ``opened`` one, locked and ending with a whole event."""
+        """Create the file, which must not exist; or continue the ``opened`` one, which ends with a whole event.
+
+        ``is_locked``: whether the opened one is; else each event is written only if nothing else has changed the file.
+        ``marks``: of what the opened file holds; ``is_own``: whether the person's agentnb wrote it.
+        """
         self.path = path
         if opened is None:
             opened = os.open(path, CREATE, 0o600)
-            lock(opened)
+            is_locked = lock(opened)
+            marks = log_marks()
+        self.is_locked = is_locked
+        self.is_own = is_own
+        """Whether the person's agentnb wrote all of it."""
+        self._marks = marks if is_own else None
+        self._later_marks = None if is_own else marks
+        """The marks of a log from elsewhere, from the event on that says whether what is before it counts."""
         self._descriptor = opened
         self._size = os.fstat(opened).st_size
         self._sync_rounds = sync_rounds
@@ -119,14 +145,18 @@ class RunFile:
         check_file(Path(path).stat(), path)  # else opening a pipe would wait
         descriptor = os.open(path, os.O_RDWR | APPEND)
         try:
-            _lock_of_a_dead_process(descriptor)
+            is_locked = _lock_of_a_dead_process(descriptor)
             with open(descriptor, "rb", closefd=False) as file:
                 lines = file.readlines()
             events = decode_lines(lines, str(path))
-            os.ftruncate(descriptor, sum(map(len, lines[: len(events)])))
-            if not lines[len(events) - 1].endswith(b"\n"):  # cut off right before its line end
+            whole = lines[: len(events)]
+            os.ftruncate(descriptor, sum(map(len, whole)))
+            if not whole[-1].endswith(b"\n"):  # cut off right before its line end
                 os.write(descriptor, b"\n")
-            return cls(path, sync_rounds=sync_rounds, opened=descriptor), events
+            marks = log_marks()
+            is_own = marks is not None and marks.read(whole)
+            run_file = cls(path, sync_rounds=sync_rounds, opened=descriptor, is_locked=is_locked, marks=marks, is_own=is_own)
+            return run_file, events
         except BaseException:
             os.close(descriptor)
             raise
@@ -140,7 +170,13 @@ class RunFile:
         """Write the event. If that fails, the file ends with the previous event, and OSError is raised."""
         if not self._open:  # its descriptor may belong to another file by now
             raise OSError(errno.EBADF, f"{self.path} was closed")
-        self._size += write_event(self._descriptor, event, self._size, self.path, self._sync_rounds)
+        if not self.is_locked:
+            check_size(self._descriptor, self.path, self._size)
+        if self._later_marks is not None and type(event) is RunRecovered and event.consent:
+            self._marks, self._later_marks = self._later_marks, None
+        self._size += write_event(self._descriptor, event, self._size, self.path, self._sync_rounds, self._marks)
+        if self._later_marks is not None:
+            self._later_marks.read((encode(event),))
 
     def close(self) -> None:
         """Close the file; its lock stays until the logs of nested runs are closed too. Does nothing the second time."""
@@ -159,12 +195,18 @@ class RunFile:
         os.close(self._descriptor)
 
 
-def write_event(descriptor: int, event: AnyEvent, size: int, path: str | Path, sync_rounds: bool) -> int:
+def write_event(
+    descriptor: int, event: AnyEvent, size: int, path: str | Path, sync_rounds: bool, marks: LogMarks | None
+) -> int:
     """Append the event to a log of ``size`` bytes and return its length; if that fails, the log stays as it was.
 
-    At the end of a round, raises OSError if the log is no longer what was written, and forces it to the disk if asked.
+    Raises OSError if the log was deleted. At the end of a round, also if it is no longer what was written; and forces it to
+    the disk if asked.
     """
     data = encode(event)
+    state = b""
+    if marks is not None:
+        data, state = marks.marked(data)
     ends = type(event) in ENDS
     done = 0
     try:
@@ -176,17 +218,25 @@ def write_event(descriptor: int, event: AnyEvent, size: int, path: str | Path, s
         if done:
             os.ftruncate(descriptor, size)
         raise
-    if ends:
+    if marks is not None:
+        marks.state = state
+    if ends or not os.fstat(descriptor).st_nlink:
         _check_in_place(descriptor, path, size + done)
     return done
+
+
+def check_size(descriptor: int, path: str | Path, size: int) -> os.stat_result:
+    """Raise OSError if the log does not have this size, such as that of another process that has resumed the run."""
+    own = os.fstat(descriptor)
+    if own.st_size != size:
+        raise OSError(errno.EIO, f"something else has changed it: it has {own.st_size} bytes instead of {size}", str(path))
+    return own
 
 
 def _check_in_place(descriptor: int, path: str | Path, size: int) -> None:
     """Raise OSError if the log was deleted, replaced or changed by something else. Moved elsewhere, it is whole there."""
     # Writes to a file that is no longer at its path succeed, but nobody would read them.
-    own = os.fstat(descriptor)
-    if own.st_size != size:
-        raise OSError(errno.EIO, f"something else has changed it: it has {own.st_size} bytes instead of {size}", str(path))
+    own = check_size(descriptor, path, size)
     try:
         there = os.stat(path)  # noqa: PTH116  # in every round: making a Path takes longer than the rest
     except FileNotFoundError:

@@ -14,16 +14,32 @@ import msgspec
 from msgspec.structs import replace
 
 from agentnb.core import events as e
-from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall, ToolResult, encodable, encodable_data
+from agentnb.core import well_formed
+from agentnb.core.messages import (
+    AnyPart,
+    Image,
+    Message,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    encodable,
+    encodable_data,
+)
 from agentnb.core.nesting import bounded, bounded_metadata
 from agentnb.core.older_logs import STATUS_AT_END
 from agentnb.core.request import ToolSpec
+from agentnb.core.rounds import LOST
 from agentnb.core.usage import UNKNOWN, Usage
-from agentnb.core.well_formed import YEARS, check_events
-from agentnb.core.wire import decode, encode
+from agentnb.core.well_formed import YEARS
+from agentnb.core.wire import decode_new, encode
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, TraceError
-from agentnb.traces.filled import FILLED, LOST, NO_PROMPT, NO_RESULT, Gap, sentences_of
+from agentnb.traces.bounds import MAX_HELD_BYTES, check_bytes, check_events, check_messages_in_a_row, check_round_calls
+from agentnb.traces.filled import FILLED, NO_PROMPT, NO_RESULT, Gap, sentences_of
+from agentnb.traces.open_calls import OpenCalls
+from agentnb.traces.stop_reasons import NATURAL
 from agentnb.traces.todo_lists import FollowedTodos
 from agentnb.traces.trace_items import Fact, MessageCount, RecordedCall, RecordedRound, Summary, as_message
 
@@ -42,6 +58,7 @@ _WRITTEN_HERE = (
 )
 _BEFORE_REPLY = (e.GuidanceGiven, e.RetryScheduled, e.ContextCompacted)
 """Events that stand within a round, before its reply."""
+_SIZED = (Text, Thinking, Image)
 _NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError)
 """What encoding a value raises that no log can hold."""
 
@@ -77,11 +94,18 @@ class RunWriter:
         self._model, self._system, self._tools = self._text("model", model), "", tuple(tools)
         self._items: list[RecordedRound | Fact | Summary] = []
         self._rounds: list[RecordedRound] = []
-        self._open: list[RecordedCall] = []
+        self._open = OpenCalls()
         self._answered: dict[str, RecordedCall] = {}
         self._ids: set[str] = set()
+        self._last_numbers: Counter[str] = Counter()
+        """The last number with which each repeated id was made another."""
+        self._events = self._characters = 0
+        self._last_role: Role = "tool"
+        self._messages_in_a_row = 0
+        """Messages of the last role since one of another, or a call."""
         self._gaps: Counter[Gap] = Counter()
         self._todos = FollowedTodos(about.get("todos", ()))
+        self._total, self._has_nested_cost = UNKNOWN, False
 
     @property
     def filled(self) -> list[str]:
@@ -104,6 +128,8 @@ class RunWriter:
             return
         message = bounded(Message("user", tuple(parts), self._text("author", author)))
         fields = {"command": "say", "text": message.text, "message": message}
+        self._count(1, message.parts)
+        self._count_message("user")
         self._items.append(Fact(e.CommandReceived, fields, self._time(at)))
 
     def reply(
@@ -128,6 +154,8 @@ class RunWriter:
             "signals": tuple([self._text("signal", one) for one in signals]),
         }
         now = RecordedRound(self._parts(content), self._text("author", author), self._time(at), fields)
+        self._count(3, now.parts)
+        self._count_message("assistant")
         self._items.append(now)
         self._rounds.append(now)
         for call in calls:
@@ -150,16 +178,16 @@ class RunWriter:
         """
         parts = tuple([part for part in self._parts(content) if isinstance(part, Text | Image)])
         call_id, name = self._text("call_id", call_id), self._text("name", name)
-        found = self._call_of(call_id, name)
+        found = self._open.first(call_id, name)
         if found is None:
             before = self._answered.get(call_id)
             if before is not None and before.result is not None and before.result.parts == parts:
                 self._gaps["second result"] += 1
                 return
             found = self._call_for(call_id, name)
+        self._count(0, parts)
         found.result = ToolResult(found.call.id, found.call.name, parts, is_error, error_code)
         found.at, found.seconds = self._time(at), seconds
-        self._open.remove(found)
         self._answered[found.recorded_id] = found
 
     def event(self, kind: type[e.Event], *, at: datetime | None = None, **fields: Any) -> None:
@@ -170,9 +198,17 @@ class RunWriter:
         if kind in _WRITTEN_HERE:
             raise SettingsError(f"{kind.__name__} is written by the RunWriter itself", "Call its say, reply, result or finish")
         self._todos.is_told |= kind is e.TodosChanged
+        self._count(1)
         fact = Fact(kind, fields, self._time(at))
         call = self._call_named(fields.get("call_id")) if kind is e.TodosChanged else None
         (self._items if call is None else call.todos).append(fact)
+
+    def total(self, usage: Usage, *, has_nested_cost: bool = False) -> None:
+        """Take the usage of the whole run, as the trace sums it up. It counts where the replies do not report theirs.
+
+        ``has_nested_cost``: its cost includes that of nested runs, and counts also beside the replies' own.
+        """
+        self._total, self._has_nested_cost = usage, has_nested_cost and usage.cost is not None
 
     def compact(self, summary: str, *, first: int = 0, rounds: int = 0, at: datetime | None = None) -> None:
         """Take a summary that the model is sent from its next reply on, in the place of all that was taken before.
@@ -206,24 +242,32 @@ class RunWriter:
             facts.append(Fact(e.RunFinished, ended, self._time(at)))
         if self._gaps:
             facts.insert(0, Fact(e.Warned, {"message": f"{FILLED} {' '.join(self.filled)}"}, prompt.at))
-        events = [self._as_read(lambda: started)]
+        lines = [self._line(lambda: started)]
         for seq, fact in enumerate(facts, 1):
             about: dict[str, Any] = {"seq": seq, "at": fact.at, "run_id": started.run_id, "parent_id": self._parent_id}
-            events.append(self._as_read(partial(fact.kind, **about, **fact.fields)))
-        check_events(events, self._source)
+            lines.append(self._line(partial(fact.kind, **about, **fact.fields)))
+        events = self._as_read(lines)
+        well_formed.check_events(events, self._source)
         run = Run.from_events(events)
         run.mark_interrupted()  # unless it has an end
         return run
 
-    def finish_without_end(self, stop_reason: str = "", *, at: datetime | None = None, seconds: float | None = None) -> Run:
-        """Return the run of a trace that does not say how it ended, or only by the ``stop_reason`` of its last reply.
+    def finish_without_end(self, *, is_over: bool = False, at: datetime | None = None, seconds: float | None = None) -> Run:
+        """Return the run of a trace that does not say how it ended, but by the stop reason of its last reply.
 
-        It is completed if the agent had the last word and called no tool in it; else it broke off, and is interrupted.
+        It is completed if that reply calls no tool and its stop reason is a natural one; ``unknown`` without such a reason;
+        interrupted if a message or a call is left unanswered. ``is_over``: the trace records that the run is over and met no
+        error, so that it is completed unless something is left unanswered.
         """
         told = [item for item in self._items if isinstance(item, RecordedRound) or item.kind is e.CommandReceived]
         last = told[-1] if told else None
-        answered = isinstance(last, RecordedRound) and not last.calls and bool(last.parts)
-        return self.finish("completed" if answered else None, stop_reason, at=at, seconds=seconds)
+        if not isinstance(last, RecordedRound) or (last.has_own_calls and (self._open or not is_over)):
+            return self.finish(None, "")
+        if not last.has_own_calls and last.fields["stop_reason"] in NATURAL:
+            return self.finish("completed", "natural", at=at, seconds=seconds)
+        if is_over:
+            return self.finish("completed", "", at=at, seconds=seconds)
+        return self.finish("unknown" if last.parts else None, "", at=at, seconds=seconds)
 
     # Calls
 
@@ -235,16 +279,18 @@ class RunWriter:
         self._gaps["name"] += not call.name
         made = replace(call, name=name, id=self._fresh(recorded), arguments=self._arguments(call.arguments))
         added = RecordedCall(recorded, made)
-        now.calls.append(added)
-        self._open.append(added)
+        self._append_call(now, added)
+        self._open.add(added)
         return added
 
     def _fresh(self, recorded: str) -> str:
         """Return an id that no call has yet."""
-        found, number = recorded or "call-1", 1
+        found, base = recorded or "call-1", recorded or "call"
+        number = max(self._last_numbers[base], 1)
         while found in self._ids:
             number += 1
-            found = f"{recorded or 'call'}-{number}"
+            found = f"{base}-{number}"
+        self._last_numbers[base] = number
         self._ids.add(found)
         return found
 
@@ -257,13 +303,6 @@ class RunWriter:
             return {} if given is None else encodable_data(given)
         return encodable_data(given)
 
-    def _call_of(self, call_id: str, name: str) -> RecordedCall | None:
-        """Return the open call that this is the result of."""
-        if call_id:
-            return next((one for one in self._open if one.recorded_id == call_id), None)
-        of_tool = (one for one in self._open if one.call.name == name)
-        return next(of_tool, None) if name else next(iter(self._open), None)
-
     def _call_named(self, call_id: Any) -> RecordedCall | None:
         """Return the call of the last round with this id."""
         last = self._rounds[-1].calls if call_id and self._rounds else []
@@ -275,9 +314,28 @@ class RunWriter:
             self.reply()
         self._gaps["no call"] += 1
         added = RecordedCall(call_id, ToolCall(name or UNNAMED, {}, self._fresh(call_id)))
-        self._rounds[-1].calls.append(added)
-        self._open.append(added)
+        self._append_call(self._rounds[-1], added)
         return added
+
+    def _append_call(self, now: RecordedRound, added: RecordedCall) -> None:
+        now.calls.append(added)
+        check_round_calls(len(now.calls), self._source)
+        self._count(2)
+        self._count_message("tool")
+
+    def _count(self, events: int, parts: Iterable[AnyPart] = ()) -> None:
+        """Count events, and the texts of a message. Raises `BoundExceeded` if the run is too large by now."""
+        self._events += events
+        check_events(self._events, self._source)
+        sizes = [len(part.data) if isinstance(part, Image) else len(part.text) for part in parts if isinstance(part, _SIZED)]
+        self._characters += sum(sizes)
+        check_bytes(self._characters, MAX_HELD_BYTES, self._source)
+
+    def _count_message(self, role: Role) -> None:
+        """Count a message, or a call, which ends a row. Raises `BoundExceeded` if the row is too long by now."""
+        self._messages_in_a_row = 1 if role != self._last_role or role == "tool" else self._messages_in_a_row + 1
+        self._last_role = role
+        check_messages_in_a_row(self._messages_in_a_row, self._source)
 
     # Events
 
@@ -297,6 +355,7 @@ class RunWriter:
         missing = [ToolSpec(name) for name in called if name not in named]
         self._gaps["tools"] += bool(missing)
         self._gaps["model"] += not self._model
+        self._gaps["reply"] += not self._rounds
         self._gaps += Counter()  # without those that are not there
         message = prompt.fields["message"]
         origin = self._origin
@@ -312,9 +371,19 @@ class RunWriter:
             model=self._model or UNNAMED,
             system=self._system,
             tools=(*self._tools, *missing),
-            origin=self._origin,
+            origin=self._origin if self._total == UNKNOWN else self._origin_with_total(),
             **self._about,
         )
+
+    def _origin_with_total(self) -> e.Origin:
+        """Return the origin with the usage of the whole run, unless the replies report all that the trace sums up."""
+        of_replies = [one.fields["usage"] for one in self._rounds]
+        summed: Usage = sum(of_replies[1:], of_replies[0]) if of_replies else UNKNOWN
+        missing = {name for name in UNKNOWN.__struct_fields__ if getattr(summed, name) is None}
+        missing |= {"cost"} if self._has_nested_cost else set()
+        known = {name: value for name in missing if (value := getattr(self._total, name)) is not None}
+        usage = replace(summed, **known) if known else None
+        return replace(self._origin, usage=usage, has_nested_cost=self._has_nested_cost)
 
     def _contents(self) -> Iterator[Any]:
         """Yield all that tells this run from others of the same prompt, whose files may have the same name."""
@@ -337,7 +406,7 @@ class RunWriter:
             yield from self._round(item, index, "said" if changes else reason, before)
             before = []
             index, author = index + 1, item.author
-            reason = "tool_results" if item.calls else "continued"
+            reason = "tool_results" if item.has_own_calls else "continued"
         yield from before  # of a round that there is not: it is refused
 
     def _with_compactions(self) -> Iterator[RecordedRound | Fact]:
@@ -370,6 +439,7 @@ class RunWriter:
             yield Fact(e.ToolFinished, {"result": result, "seconds": each.seconds}, each.at)
             todos = self._todos.after(call, result, each.at)
             if todos is not None:
+                self._count(1 + len(todos))  # each event holds the whole list
                 yield Fact(e.TodosChanged, {"todos": todos, "by": "model", "call_id": call.id}, each.at)
         ended = next((each.at for each in reversed(one.calls) if each.at is not None), one.at)
         yield Fact(e.RoundFinished, {"index": index, "status": "success", "seconds": None}, ended)
@@ -389,14 +459,19 @@ class RunWriter:
         except _NOT_JSON as error:
             raise self._wrong(f"{type(error).__name__}: {encodable(str(error))}") from error
 
-    def _as_read(self, make: Callable[[], Any]) -> Any:
-        """Return the event as it is read from a log that holds it."""
+    def _line(self, make: Callable[[], Any]) -> bytes:
+        """Return the event as a line of a log."""
         try:
-            return decode(encode(make()))
-        except TraceError as error:
-            raise self._wrong(error.what) from error
+            return encode(make())
         except _NOT_JSON as error:
             raise self._wrong(f"{type(error).__name__}: {encodable(str(error))}") from error
+
+    def _as_read(self, lines: list[bytes]) -> list[e.AnyEvent]:
+        """Return the events as they are read from a log that holds them: without keys."""
+        try:
+            return decode_new(lines)
+        except TraceError as error:
+            raise self._wrong(error.what) from error
 
     def _text(self, name: str, value: Any) -> str:
         if not isinstance(value, str | None):

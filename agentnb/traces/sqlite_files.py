@@ -1,4 +1,7 @@
-"""SQLite databases of other products: opened for reading, so that no file beside them is made, changed or missed."""
+"""SQLite databases of other products: opened for reading, so that no file beside them is made, changed or missed.
+
+Only what stands in tables is read. Views could compute without end, and are refused.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,18 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentnb.errors import TraceError
-from agentnb.traces.trace_file import MAX_RECORD, TraceFile
+from agentnb.traces.bounds import MAX_HELD_BYTES, MAX_RECORD_BYTES, BoundExceeded, check_bytes, check_records
+from agentnb.traces.trace_file import TraceFile
 
 if TYPE_CHECKING:
     import sqlite3
 
+MAX_STEPS = 500_000_000
+"""Instructions of SQLite's machine for one file: about 10 s."""
+STEPS_BETWEEN_CHECKS = 100_000
 _TRIES = 3
 _COPIED = "copy.db"
 
@@ -33,13 +40,58 @@ def database(file: TraceFile) -> Iterator[sqlite3.Connection]:
         options = "immutable=1" if path == file.path else "mode=rw"
         try:
             with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True)) as opened:
-                opened.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_RECORD)
+                opened.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_RECORD_BYTES)
                 opened.execute("PRAGMA trusted_schema = OFF")
                 opened.execute("PRAGMA query_only = ON")
-                opened.row_factory = sqlite3.Row
+                opened.row_factory = _CountedRows(file.name, path.stat().st_size)
+                opened.set_authorizer(_authorize)
+                opened.set_progress_handler(_Steps(), STEPS_BETWEEN_CHECKS)
                 yield opened
         except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", None)
+            if code == sqlite3.SQLITE_AUTH:
+                what = f"{file.name} has views in the place of tables, which are not read"
+                raise TraceError(what, "Save what you need of it as JSON") from error
+            if code == sqlite3.SQLITE_INTERRUPT:
+                what = f"{file.name} takes more than {MAX_STEPS:,} steps of SQLite to read"
+                raise BoundExceeded(what, "Save what you need of it as JSON") from error
             raise TraceError(f"{file.name} cannot be read: {error}", "The database is damaged, or locked") from error
+
+
+class _Steps:
+    """Ends what takes too many steps."""
+
+    def __init__(self) -> None:
+        self._left = MAX_STEPS
+
+    def __call__(self) -> bool:
+        self._left -= STEPS_BETWEEN_CHECKS
+        return self._left < 0
+
+
+class _CountedRows:
+    """Makes the rows of a database, and refuses more of them than a file of its size holds."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self._name = name
+        self._max_bytes = size + MAX_HELD_BYTES
+        self._bytes = self._rows = 0
+
+    def __call__(self, cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
+        import sqlite3
+
+        self._rows += 1
+        self._bytes += sum([len(value) for value in values if isinstance(value, str | bytes)])
+        check_bytes(self._bytes, self._max_bytes, self._name)
+        check_records(self._rows, self._name)
+        return sqlite3.Row(cursor, values)
+
+
+def _authorize(action: int, first: str | None, second: str | None, database: str | None, view: str | None) -> int:
+    """Let SQLite do what our own queries need, and nothing within a view."""
+    import sqlite3
+
+    return sqlite3.SQLITE_OK if view is None else sqlite3.SQLITE_DENY
 
 
 def columns(opened: sqlite3.Connection, table: str) -> set[str]:

@@ -20,10 +20,12 @@ from agentnb.core.wire import TooDeep, decode_log
 from agentnb.detect.agent_runs import how_to_continue, works_in_steps
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, TraceError, near
+from agentnb.traces.bounds import MAX_HELD_BYTES, MAX_STREAMED_BYTES, check_log
 from agentnb.traces.folder_cache import stamp_of
 from agentnb.traces.known_summaries import KnownSummaries
 from agentnb.traces.nested_file import Holders, NestedFile
-from agentnb.traces.reading import MAX_STREAMED, check_file, opened
+from agentnb.traces.own_logs import is_own
+from agentnb.traces.reading import check_file, opened
 from agentnb.traces.run_file import RunFile, is_being_written
 from agentnb.traces.summaries import RunSummary, log_summary
 
@@ -108,7 +110,9 @@ class Store:
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror or error}", "Copy it to where it can") from error
         try:
-            return file, _resumable(_run_of(events, str(path), Run.from_events))
+            run = _resumable(_run_of(events, str(path), Run.from_events))
+            run.consents_if(file.is_own)
+            return file, run
         except BaseException:
             file.close()
             raise
@@ -153,9 +157,9 @@ class Store:
     def has(self, run_id: str) -> bool:
         """Return whether there is a log of this run that holds its first event; a process may die before that is written."""
         try:
-            with opened(self.path(run_id)) as file:
+            with opened(self.path(run_id), MAX_HELD_BYTES) as file:
                 return file.readline().endswith(b"\n")
-        except OSError:
+        except (OSError, TraceError):  # or what is there is no log
             return False
 
     def ids(self) -> list[str]:
@@ -247,7 +251,7 @@ def _checked_folder(folder: str | Path) -> Path:
 
 
 def _summary(path: str | Path) -> RunSummary:
-    with opened(path) as file:
+    with opened(path, MAX_HELD_BYTES) as file:
         return log_summary(file, is_being_written)
 
 
@@ -308,7 +312,7 @@ def unreadable(path: Path, error: OSError) -> StoreError:
 def load_file(path: Path) -> Run:
     """Return the run of a log file; raises `StoreError` if it cannot be read, `TraceError` if it is not a log."""
     try:
-        with opened(path) as file:
+        with opened(path, MAX_HELD_BYTES) as file:
             return _load(file, path, Run.from_events)
     except OSError as error:
         raise unreadable(path, error) from None
@@ -320,10 +324,10 @@ def load_if_log(path: Path, fold: Fold[AnyRun]) -> AnyRun | None:
     Opens the file once. ``fold``: makes the run of its events, as `Run.from_events` does.
     """
     try:
-        with opened(path, MAX_STREAMED) as file:
+        with opened(path, MAX_STREAMED_BYTES) as file:
             if file.read(len(LOG_BEGINS)) != LOG_BEGINS:
                 return None
-            check_file(os.fstat(file.fileno()), path)
+            check_file(os.fstat(file.fileno()), path, MAX_HELD_BYTES)
             file.seek(0)
             return _load(file, path, fold)
     except (OSError, TraceError):
@@ -333,12 +337,20 @@ def load_if_log(path: Path, fold: Fold[AnyRun]) -> AnyRun | None:
 def _load(file: BinaryIO, path: Path, fold: Fold[AnyRun]) -> AnyRun:
     source = str(path)
     going_on = is_being_written(file)  # checked first: a run that ends meanwhile is read with its end
-    run = _run_of(decode_log(file.read(), source), source, fold)
+    run = _run_of(_events_in(file, source), source, fold)
     if not going_on and run.parent_id is not None and run.should_continue:
         going_on = Holders().hold(path, run.parent_id, run.started_at)
         if not going_on:  # by now it has its end, if it was not cut off
             file.seek(0)
-            run = _run_of(decode_log(file.read(), source), source, fold)
+            run = _run_of(_events_in(file, source), source, fold)
     if not going_on:
         run.mark_interrupted()
+    if isinstance(run, Run):
+        run.consents_if(partial(is_own, path))
     return run
+
+
+def _events_in(file: BinaryIO, source: str) -> list[AnyEvent]:
+    data = file.read()
+    check_log(data, source)
+    return decode_log(data, source)

@@ -7,6 +7,7 @@ unless it was changed since. All others are read as a whole.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import groupby
@@ -16,7 +17,8 @@ import msgspec
 
 from agentnb.core.events import Origin, RunFinished, Totals
 from agentnb.core.messages import Message
-from agentnb.core.usage import NOTHING_USED, UNKNOWN, Usage, counts
+from agentnb.core.redaction import FileRedactor
+from agentnb.core.usage import NOTHING_USED, UNKNOWN, NestedUsage, Usage, counts, used_inside
 from agentnb.core.wire import TooDeep, decode
 from agentnb.errors import TraceError
 
@@ -33,9 +35,9 @@ class RunSummary(NamedTuple):
     model: str
     prompt: str
     tokens: int | None
-    """Sent and received, as far as known; None if none are."""
+    """Sent and received, as far as known, those of nested runs included; None if none are."""
     cost: float | None
-    """US dollars; None if the cost of any call is unknown."""
+    """US dollars, those of nested runs included; None if the cost of any call is unknown."""
     recovered: int = 0
     """How often it was resumed by another process after one had died."""
     parent_id: str | None = None
@@ -53,8 +55,8 @@ class RunSummary(NamedTuple):
     """``workflow`` if it works in steps."""
     steps: int = 0
     """Steps that began or were skipped; jumps are none."""
-    spent_inside: float = 0.0
-    """US dollars that the nested runs of a workflow have spent."""
+    own_cost: float | None = None
+    """US dollars of its own model calls, without nested runs: what a sum over runs adds."""
 
     @property
     def can_be_recovered(self) -> bool:
@@ -108,6 +110,14 @@ class _Besides(msgspec.Struct, gc=False):
     usage: Usage = NOTHING_USED
     error: str = ""
     inside: float = 0.0
+    nested_run: str = ""
+    nested: Usage = NOTHING_USED
+
+
+class _Finished(msgspec.Struct, gc=False):
+    """The part of a `RoundFinished` event of earlier versions needed here."""
+
+    spent_inside: float = 0.0
 
 
 class _Called(msgspec.Struct, gc=False):
@@ -127,10 +137,15 @@ _DECODERS: dict[bytes, msgspec.json.Decoder[Any]] = {
 """How to read the usage of a model call, by the beginnings of the lines that hold one."""
 _ROUND, _RECOVERED = b'{"kind":"round_started"', b'{"kind":"run_recovered"'
 _BESIDES = next(beginning for beginning in _DECODERS if b"besides" in beginning)
+_FINISHED = b'{"kind":"round_finished"'
+_finished = msgspec.json.Decoder(_Finished)
+_SPENT_INSIDE = re.compile(rb'"spent_inside":(?!0\.0[,}])')
+"""In the end of a round, as earlier versions wrote it: dollars of nested runs."""
+_NESTED = (_BESIDES, _FINISHED)
 _STEPS = (b'{"kind":"step_started"', b'{"kind":"step_skipped"', b'{"kind":"step_finished"')
 _step = msgspec.json.Decoder(_Step)
 _WIDTH = len(b'{"kind":"model_rep')
-_COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _RECOVERED, *_STEPS)}
+_COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _RECOVERED, _FINISHED, *_STEPS)}
 """The beginnings of the lines that are counted, by their first bytes: one look-up tells that most lines are not."""
 _TAIL = 4_096
 """Bytes in which the last line of a log is, if it is the end of its run."""
@@ -169,7 +184,7 @@ def _summary_of_ends(file: BinaryIO) -> RunSummary | None:
     started = _start(first)
     if not totals.steps and started.run_kind != "agent":  # perhaps of a version that counted none
         return None
-    return _summary(started, finished, totals)
+    return _summary(first, started, finished, totals)
 
 
 def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
@@ -178,11 +193,12 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
     Holds one line at a time: a log may be as large as memory. Raises `TraceError` if it is not a run log.
     """
     rest = iter(lines)
-    started = _start(next(rest, b""))
+    first = next(rest, b"")
+    started = _start(first)
     used: Usage | None = None
+    nested: Usage | None = None
     last, rounds, recovered = b"", 0, 0
     steps: set[str] = set()
-    inside = 0.0
     counted = _COUNTED.get
     for line in rest:
         beginning = counted(line[:_WIDTH])
@@ -196,19 +212,24 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
             recovered += 1
         elif beginning in _STEPS:
             steps |= _steps(line)
-        elif (found := _usage(beginning, line)) is not None:
+        elif beginning in _DECODERS and (found := _usage(beginning, line)) is not None:
             used = found if used is None else used + found
-        inside += _inside(line) if beginning is _BESIDES else 0.0
+        if beginning in _NESTED and (within := _inside(beginning, line)) is not None:
+            nested = within if nested is None else nested + within
     if last.startswith(_SUSPENDED) and last.endswith(b"\n"):
         without_end = "waiting_on_user"
-    totals = Totals(
-        0, rounds, NOTHING_USED if used is None else used, recovered, len(steps), inside if steps and not rounds else 0.0
-    )
-    return _summary(started, _end(last), totals, without_end)
+    totals = Totals(0, rounds, NOTHING_USED if used is None else used, recovered, len(steps), nested=nested)
+    return _summary(first, started, _end(last), totals, without_end)
 
 
-def _summary(started: _Started, finished: RunFinished | None, totals: Totals, without_end: str = "") -> RunSummary:
-    used = totals.usage
+def _summary(
+    first: bytes, started: _Started, finished: RunFinished | None, totals: Totals, without_end: str = ""
+) -> RunSummary:
+    """Return the summary of a log with this ``first`` line, redacted as the events of the log are."""
+    started = FileRedactor(first).redact(started, first, is_log=True)
+    if started.origin is not None and started.origin.usage is not None:  # reported of the whole run
+        totals = msgspec.structs.replace(totals, usage=started.origin.usage)
+    used = _with_nested(totals)
     return RunSummary(
         started.run_id,
         started.at,
@@ -227,8 +248,18 @@ def _summary(started: _Started, finished: RunFinished | None, totals: Totals, wi
         foreign=started.origin is not None,
         kind=started.run_kind,
         steps=totals.steps,
-        spent_inside=totals.inside,
+        own_cost=totals.usage.cost,
     )
+
+
+def _with_nested(totals: Totals) -> Usage:
+    """Return the usage of a run and of its nested runs, as `RunFacts.usage` adds them up."""
+    own, nested = totals.usage, totals.nested
+    if nested is None and totals.inside:  # by a version that logged no more
+        nested = NestedUsage.of_dollars(totals.inside).usage
+    if nested is None:
+        return own
+    return nested if own == NOTHING_USED else own + nested
 
 
 def families(found: Iterable[RunSummary], known: Container[str]) -> Iterator[list[RunSummary]]:
@@ -282,12 +313,17 @@ def _usage(beginning: bytes, line: bytes) -> Usage | None:
     return used if kind is _Reply or kind is _Summary or counts(used, found.error) else None
 
 
-def _inside(line: bytes) -> float:
-    """Return what nested runs had spent when this was logged, in US dollars."""
+def _inside(beginning: bytes, line: bytes) -> Usage | None:
+    """Return the usage of a nested run that this event logs; None if it logs none, or cannot be read."""
     try:
-        return float(_DECODERS[_BESIDES].decode(line).inside)
+        if beginning is _FINISHED:
+            spent = _finished.decode(line).spent_inside if _SPENT_INSIDE.search(line) else 0.0
+            return NestedUsage.of_dollars(spent).usage if spent else None
+        found: _Besides = _DECODERS[_BESIDES].decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return 0.0
+        return None
+    inside = used_inside(found.nested_run, found.inside, found.nested)
+    return None if inside is None else inside.usage
 
 
 def _steps(line: bytes) -> set[str]:

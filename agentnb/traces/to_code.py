@@ -11,6 +11,7 @@ from typing import Any
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
+from agentnb.traces.redacting import redacted
 
 WIDTH = 100
 """Characters of a comment's line."""
@@ -22,8 +23,9 @@ def to_code(run: Run) -> str:
 
     The tools are called by their names, so define or import them first; the first cell lists them. Results are kept in
     ``result_1``, ``result_2`` and so on. Calls that failed or were blocked are comments, with the reason; planning and lists
-    are left out. What the agent said stands above its calls.
+    are left out. What the agent said stands above its calls. Keys, and what looks like one, are masked, as by `save_trace`.
     """
+    run = redacted(run)
     check_of_agent(run, "no model called its tools")
     numbers = count(1)
     cells = ["\n".join(lines) for lines in (_head(run), *(_cell(one, numbers) for one in run.rounds))]
@@ -63,17 +65,28 @@ def _cell(one: WorkflowRound, numbers: Iterator[int]) -> Iterator[str]:
 
 
 def _call(record: CallRecord, numbers: Iterator[int]) -> Iterator[str]:
-    code = f"{record.call.name}({_arguments(record.call.arguments)})"
+    code = f"{one_line(record.call.name)}({_arguments(record.call.arguments)})"
     result = record.result
     if result is None or not record.success:
         why = "it has no result" if result is None else f"{result.error_code or 'failed'}: {result.text}"
         yield from _comment(f"Not repeated ({why}):")
-        yield from (f"# {line}" for line in code.splitlines())
+        yield f"# {code}"
     elif not all(part.isidentifier() and not keyword.iskeyword(part) for part in record.call.name.split(".")):
         yield from _comment("The name of this tool is not one of Python's:")
-        yield from (f"# {line}" for line in code.splitlines())
+        yield f"# {code}"
+    elif not _is_python(code):
+        yield from _comment("Python cannot read this call, such as one whose arguments are nested too deep:")
+        yield f"# {code}"
     else:
         yield f"result_{next(numbers)} = {code}"
+
+
+def _is_python(code: str) -> bool:
+    try:
+        compile(code, "call", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def _arguments(arguments: Any) -> str:

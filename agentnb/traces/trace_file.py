@@ -1,14 +1,17 @@
 """A file that may hold traces, of any product: what kind of file it is, and bounded ways to read it.
 
-Nothing in a file is ever executed. A record of JSON Lines, a whole document and what an archive expands to are bounded.
+Nothing in a file is ever executed. What is held of it, and what it expands to, is bounded (`agentnb.traces.bounds`).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
+from itertools import islice
+from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -17,17 +20,25 @@ import msgspec
 from agentnb.core.events import Origin
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
+from agentnb.traces.bounds import (
+    MAX_HELD_BYTES,
+    MAX_PROBLEMS,
+    MAX_RECORD_BYTES,
+    MAX_RECORDS,
+    BoundExceeded,
+    Expansion,
+    HeldData,
+    check_bytes,
+    check_json,
+    check_records,
+)
 from agentnb.traces.json_parts import Malformed, Part, TooLarge, parts_of
 from agentnb.traces.run_writer import RunWriter
 
 Kind: TypeAlias = Literal["json", "lines", "zip", "sqlite", "parquet", "html", "text", "empty"]
 """``json``: one document; ``lines``: JSON Lines of two or more records."""
-MAX_RECORD = 100_000_000
-"""Bytes of the longest line of JSON Lines that is read."""
-MAX_DOCUMENT = 1_000_000_000
-"""Bytes of the largest document that is read as a whole."""
-LARGE = 100_000_000
-"""Bytes of a document above which formats are recognized by its `outline`, and those that can read it in parts."""
+LARGE_BYTES = 100_000_000
+"""A document that is larger is recognized by its `outline`, and read in parts by formats that can."""
 OUTLINED = 50
 """Items of each list that an `outline` holds; of large ones two."""
 START = 65_536
@@ -38,8 +49,12 @@ _MAGIC: tuple[tuple[bytes, Kind], ...] = (
     (b"SQLite format 3\0", "sqlite"),
     (b"PAR1", "parquet"),
 )
-_MALFORMED = (
+MAX_DIGITS = 300
+"""Digits of a whole number; more do not fit into a float."""
+_LARGE_NUMBER = re.compile(rb"[0-9]{18}|[eE]\+?[0-9]{3}")
+MALFORMED = (
     msgspec.MsgspecError,
+    ArithmeticError,
     AttributeError,
     IndexError,
     KeyError,
@@ -78,13 +93,28 @@ class TraceFile:
         *,
         path: Path | None = None,
         strict: bool = True,
+        depth: int = 0,
+        expansion: Expansion | None = None,
+        beside: Callable[[str], TraceFile | None] = lambda name: None,
     ) -> None:
-        """``opener``: opens the file for reading, as often as it is called; ``path``: None within an archive."""
+        """``opener``: opens the file for reading, as often as it is called; ``path``: None within an archive.
+
+        ``depth``: archives around it; ``expansion``: what the outermost of them has expanded to; ``beside``: returns the file
+        of another name in its folder, None if there is none.
+        """
         self.name = name
         self.path = path
+        self.depth = depth
+        self.expansion = expansion or Expansion(name, 0)
         self.strict = strict
         self.problems: list[Problem] = []
         self.open = opener
+        self.beside = beside
+
+    @property
+    def base_name(self) -> str:
+        """Its name without its folders."""
+        return self.name.replace("\\", "/").rpartition("/")[2]
 
     # What it is
 
@@ -110,9 +140,13 @@ class TraceFile:
 
     def _is_lines(self) -> bool:
         with self.open() as file:
-            lines = (line for line in iter(lambda: file.readline(MAX_RECORD + 1), b"") if line.strip())
+            pieces = islice(iter(lambda: file.readline(MAX_RECORD_BYTES + 1), b""), MAX_RECORDS)
+            lines = (line for line in pieces if line.strip())
             first, second = next(lines, b""), next(lines, b"")
-        return bool(second) and decoded(first.removeprefix(b"\xef\xbb\xbf")) is not None
+        if not second or len(first) > MAX_RECORD_BYTES:
+            return False
+        check_json(first, f"{self.name}, line 1")
+        return decoded(first.removeprefix(b"\xef\xbb\xbf")) is not None
 
     @cached_property
     def first(self) -> Any:
@@ -128,9 +162,9 @@ class TraceFile:
 
     @cached_property
     def is_large(self) -> bool:
-        """Whether it has more than `LARGE` bytes."""
+        """Whether it has more than `LARGE_BYTES` bytes."""
         with self.open() as file:
-            left = LARGE
+            left = LARGE_BYTES
             while left >= 0 and (block := file.read(min(START, left + 1))):
                 left -= len(block)
         return left < 0
@@ -139,14 +173,18 @@ class TraceFile:
     def outline(self) -> Any:
         """The document with the first items of its lists, and of its other members the smaller ones; None if it is no JSON."""
         members: dict[str, Any] = {}
-        left = LARGE // 10
+        left = LARGE_BYTES // 10
+        held = HeldData(self.name)
         try:
             for part in self.parts():
                 if part.place is None:
-                    members[part.key] = decoded(part.data) if len(part.data) <= LARGE // 10 else {}
+                    members[part.key] = decoded(part.data) if len(part.data) <= LARGE_BYTES // 10 else {}
                 elif part.place in (0, 1) or (part.place < OUTLINED and left > 0):
+                    held.add(part.data)
                     members.setdefault(part.key, []).append(decoded(part.data))
                     left -= len(part.data)
+        except BoundExceeded:
+            raise
         except TraceError:
             return None
         return members[""] if members.keys() == {""} else members
@@ -176,14 +214,15 @@ class TraceFile:
 
     @cached_property
     def _json(self) -> Any:
-        return decoded(self.whole())
+        data = self.whole()
+        check_json(data, self.name)
+        return decoded(data)
 
     def whole(self) -> bytes:
-        """Return the whole file. Raises `TraceError` if it is too large."""
+        """Return the whole file. Raises `BoundExceeded` if it is too large."""
         with self.open() as file:
-            data = file.read(MAX_DOCUMENT + 1)
-        if len(data) > MAX_DOCUMENT:
-            raise self.wrong(f"It has more than {MAX_DOCUMENT / 1e9:.0f} GB, which is as much as is read at once")
+            data = file.read(MAX_HELD_BYTES + 1)
+        check_bytes(len(data), MAX_HELD_BYTES, self.name)
         return data.removeprefix(b"\xef\xbb\xbf")
 
     def items(self, key: str = "") -> Iterator[tuple[str, Any]]:
@@ -199,34 +238,47 @@ class TraceFile:
         else:
             for part in self.parts():
                 if part.key == key and part.place is not None:
+                    check_json(part.data, self.name)
                     yield str(part.place) if len(listed) > 1 else "", decoded(part.data)
 
     def parts(self) -> Iterator[Part]:
         """Yield the parts of a JSON document: members of an object, and items of lists. Raises `TraceError` if it is none."""
         try:
             with self.open() as file:
-                yield from parts_of(file, MAX_RECORD, decoded)
+                for count, part in enumerate(parts_of(file, MAX_RECORD_BYTES, decoded), 1):
+                    check_records(count, self.name)
+                    yield part
         except Malformed as error:
             raise self.wrong(f"It is not JSON: {error}") from error
         except TooLarge as error:
             raise self.wrong(str(error).capitalize()) from error
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the lines that are not blank, with their numbers from 1. Raises `TraceError` for one that is too long."""
+        """Yield the lines that are not blank, with their numbers from 1.
+
+        Raises `BoundExceeded` for one that is too long, and if there are too many.
+        """
         with self.open() as file:
-            for number, line in enumerate(iter(lambda: file.readline(MAX_RECORD + 1), b""), 1):
-                if len(line) > MAX_RECORD:
-                    raise self.wrong(f"It is longer than {MAX_RECORD / 1e6:.0f} MB", f"line {number}")
+            for number, line in enumerate(iter(lambda: file.readline(MAX_RECORD_BYTES + 1), b""), 1):
+                check_bytes(len(line), MAX_RECORD_BYTES, f"{self.name}, line {number}")
+                check_records(number, self.name)
                 whole = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
                 if whole.strip():
                     yield number, whole
 
-    def records(self) -> Iterator[tuple[int, Any]]:
+    def records(self, *, one_by_one: bool = False) -> Iterator[tuple[int, Any]]:
         """Yield the records of JSON Lines with their line numbers.
 
-        A last line that was cut off is noted and left out, any other that is no JSON is a `problem`.
+        A last line that was cut off is noted and left out, any other that is no JSON is a `problem`. ``one_by_one``: the caller
+        forgets each record before the next, so that a file of any size is read; else raises `BoundExceeded` for one that is
+        too large to be held.
         """
+        held = HeldData(self.name)
         for number, line in self.lines():
+            if one_by_one:
+                check_json(line, f"{self.name}, line {number}")
+            else:
+                held.add(line)
             found = decoded(line)
             if found is not None:
                 yield number, found
@@ -260,7 +312,7 @@ class TraceFile:
             if self.strict:
                 raise
             self.note(error.what, position)
-        except _MALFORMED as error:
+        except MALFORMED as error:
             self.problem(_reason(error), position, error)
 
     # What is wrong with it
@@ -276,8 +328,11 @@ class TraceFile:
         self.note(message, position)
 
     def note(self, message: str, position: str = "") -> None:
-        """Note a part that was left out."""
-        self.problems.append(Problem(self.name, position, message))
+        """Note a part that was left out; of very many, the first."""
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(Problem(self.name, position, message))
+        elif len(self.problems) == MAX_PROBLEMS:
+            self.problems.append(Problem(self.name, "", "More of it is left out"))
 
 
 _KIND_WORDS: dict[Kind, str] = {
@@ -293,19 +348,31 @@ _KIND_WORDS: dict[Kind, str] = {
 
 
 def decoded(data: bytes) -> Any:
-    """Return the JSON value, also with NaN, infinities and half characters, as Python writes them; None if it is none."""
+    """Return the JSON value, also with NaN, infinities and half characters, as Python writes them; None if it is none.
+
+    In it, what is no number, or too large for one, is None.
+    """
     try:
         return msgspec.json.decode(data)
     except RecursionError:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
-    if not any(odd in data for odd in (b"NaN", b"Infinity", b"\\ud", b"\\uD")):
+    if not any(odd in data for odd in (b"NaN", b"Infinity", b"\\ud", b"\\uD")) and not _LARGE_NUMBER.search(data):
         return None
     try:
-        return json.loads(data, parse_constant=lambda name: None)
+        return json.loads(data, parse_constant=lambda name: None, parse_float=_finite, parse_int=_short)
     except (ValueError, RecursionError):
         return None
+
+
+def _finite(digits: str) -> float | None:
+    value = float(digits)
+    return value if isfinite(value) else None
+
+
+def _short(digits: str) -> int | None:
+    return int(digits) if len(digits) <= MAX_DIGITS else None
 
 
 def _reason(error: Exception) -> str:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from agentnb.core import events as e
 from agentnb.core.compaction import Compacted
 from agentnb.core.messages import AnyPart, Message, Text, ToolCall, ToolResult
+from agentnb.core.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN
 
 SUMMARY = "summary"
@@ -56,6 +57,11 @@ class RecordedRound:
     at: datetime | None
     fields: dict[str, Any]
     calls: list[RecordedCall] = field(default_factory=list)
+
+    @property
+    def has_own_calls(self) -> bool:
+        """Whether it made a call that the provider did not run itself."""
+        return any(SERVER_SIDE not in (each.call.provider_metadata or ()) for each in self.calls)
 
 
 class MessageCount:

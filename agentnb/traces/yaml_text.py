@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from agentnb.errors import TraceError
+from agentnb.traces.bounds import BoundExceeded, check_bytes
 
-MAX_YAML = 50_000_000
-"""Bytes of the largest document that is read: it takes about half a minute."""
+MAX_YAML_BYTES = 50_000_000
+"""The largest document that is read: texts of this length take about 10 s."""
+MAX_YAML_TOKENS = 300_000
+"""Texts and signs of a document: each takes about 20 µs, a hundred times as long as in JSON."""
 MAX_DEPTH = 200
 """Lists and mappings in brackets within each other."""
 MAX_VALUES = 5_000_000
 """Values of a document, each alias counted as often as it stands there."""
+_AS_JSON = "Write it as JSON, which is read a hundred times as fast, or split it"
 
 
 def load_yaml(data: bytes, name: str) -> Any:
@@ -30,20 +34,26 @@ def load_yaml(data: bytes, name: str) -> Any:
         def flatten_mapping(self, node: Any) -> None:
             pass
 
-    class ShallowScanner(Scanner):
+    class BoundedScanner(Scanner):
         """Refuses lists in lists beyond what can be read anyway, since its time grows with the square of their depth."""
+
+        def fetch_more_tokens(self) -> Any:
+            if self.tokens_taken > MAX_YAML_TOKENS:
+                raise BoundExceeded(f"{name} holds more than {MAX_YAML_TOKENS:,} texts and signs of YAML", _AS_JSON)
+            return super().fetch_more_tokens()
 
         def fetch_flow_collection_start(self, *args: Any, **named: Any) -> None:
             if len(self.flow_context) > MAX_DEPTH:
                 raise ScannerError(None, None, "it is nested too deep")
             super().fetch_flow_collection_start(*args, **named)
 
-    if len(data) > MAX_YAML:
-        raise TraceError(f"{name} has {len(data) / 1e6:,.0f} MB", f"YAML is read up to {MAX_YAML / 1e6:.0f} MB: split it")
+    check_bytes(len(data), MAX_YAML_BYTES, name, _AS_JSON)
     reader = YAML(typ="safe", pure=True)
-    reader.Constructor, reader.Scanner = PlainConstructor, ShallowScanner
+    reader.Constructor, reader.Scanner = PlainConstructor, BoundedScanner
     try:
         found = next(iter(reader.load_all(data)), None)
+    except BoundExceeded:
+        raise
     except (YAMLError, ValueError, TypeError, RecursionError) as error:
         what = " ".join(str(error).split())
         raise TraceError(f"{name} is not YAML that can be read: {what[:300]}", "It is damaged, or of another format") from error

@@ -8,6 +8,7 @@ from typing import Any
 from agentnb.core.json_schema import checked_schema
 from agentnb.errors import SettingsError, near
 from agentnb.guidance import find_set
+from agentnb.models.destination import FileModelName
 from agentnb.models.registry import check_model
 from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.policies.named import find_policy
@@ -54,10 +55,11 @@ def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, 
             fields.problems.add(
                 fields.line_of("tools"), f'{fields.where}: there is no tool "{tool}"', _known_tools(tool, tools)
             )
+    model = _checked(fields, "model", check_model)
     return AgentSpec(
         name=name,
         line=line,
-        model=_checked(fields, "model", check_model),
+        model=None if model is None else FileModelName(model),
         instruction=fields.text("instruction") or "",
         tools=names,
         structured_output=_structured_output(fields),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Collection
+from functools import partial
 
 from agentnb.errors import near
 from agentnb.workflow.flow_checks import FlowChecks
 from agentnb.workflow.places import Places
-from agentnb.workflow.problems import Problems
+from agentnb.workflow.problems import Hint, Problems
 from agentnb.workflow.reference_checks import ReferenceChecks
 from agentnb.workflow.spec import AgentStep, GotoStep, ToolStep, WorkflowSpec
 from agentnb.workflow.step_tree import Located, StepTree
@@ -26,9 +28,9 @@ def check_workflow(
 
     ``agents``: names of agents that are passed in Python; ``tools`` and ``inputs``: the names that there are, if that is known.
     """
-    tree = StepTree(spec.steps)
+    tree, known = StepTree(spec.steps), dict.fromkeys([*spec.agents, *agents])
     for located in tree.all:
-        _check_names(located, tree, spec, places, problems, agents, tools)
+        _check_names(located, tree, known, places, problems, tools)
     checks = ReferenceChecks(tree, spec.agents, places, problems, agents, inputs)
     checks.check()
     FlowChecks(tree, checks.reads, places, problems).check()
@@ -47,37 +49,34 @@ def check_made_in_python(spec: WorkflowSpec, agents: Collection[str]) -> None:
 def _check_names(
     located: Located,
     tree: StepTree,
-    spec: WorkflowSpec,
+    agents: Collection[str],
     places: Places,
     problems: Problems,
-    agents: Collection[str],
     tools: Collection[str] | None,
 ) -> None:
     step = located.step
     where = places.names.get(step.path, f"step {step.path}")
     if isinstance(step, AgentStep):
-        known = [*spec.agents, *(name for name in agents if name not in spec.agents)]
-        if step.agent not in known:
-            hint = (
-                near(step.agent, known) or f'Declare it (agents:), or give it in Python: agents={{"{step.agent}": Agent(...)}}'
-            )
-            problems.add(places.line(step.path, "name", step.line), f'{where}: agent "{step.agent}" not found in agents', hint)
+        if step.agent not in agents:
+            missing = f'Declare it (agents:), or give it in Python: agents={{"{step.agent}": Agent(...)}}'
+            line, what = places.line(step.path, "name", step.line), f'{where}: agent "{step.agent}" not found in agents'
+            problems.add(line, what, lambda: near(step.agent, agents) or missing)
         if isinstance(step.context, tuple):
-            seen = {**tree.beside(located), **tree.in_no_block} if located.blocks else tree.in_no_block
+            seen = ChainMap(tree.in_no_block, tree.beside(located)) if located.blocks else tree.in_no_block
             for wanted in step.context:
                 if wanted not in seen and wanted not in places.unread:
                     what, hint = _not_seen(wanted, located, tree, seen)
                     problems.add(places.line(step.path, "context", step.line), f"{where}: context: {what}", hint)
     elif isinstance(step, ToolStep) and tools is not None and step.tool not in tools:
-        hint = near(step.tool, tools) or "Give the workflow its tools: -t NAME, tools=[f]"
-        problems.add(places.line(step.path, "name", step.line), f'{where}: there is no tool "{step.tool}"', hint)
+        line, what = places.line(step.path, "name", step.line), f'{where}: there is no tool "{step.tool}"'
+        problems.add(line, what, lambda: near(step.tool, tools) or "Give the workflow its tools: -t NAME, tools=[f]")
 
 
-def _not_seen(wanted: str, viewer: Located, tree: StepTree, seen: Collection[str]) -> tuple[str, str]:
+def _not_seen(wanted: str, viewer: Located, tree: StepTree, seen: Collection[str]) -> tuple[str, Hint]:
     """Return why a step does not see the output of another, and what to write instead."""
     found = tree.by_id.get(wanted)
     if found is None or isinstance(found.step, GotoStep):
-        return f'there is no step "{wanted}"', near(wanted, seen)
+        return f'there is no step "{wanted}"', partial(near, wanted, seen)
     outermost = found.blocks[0].step
     if viewer.blocks and viewer.blocks[0].step.path == outermost.path:
         return f"{wanted} runs at the same time, and its output is not seen here", ""

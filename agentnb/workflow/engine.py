@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -23,7 +23,6 @@ from agentnb.runtime.launch import new_run_id
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps import NothingLeft, StepOrchestrator
-from agentnb.runtime.threads import time_limit
 from agentnb.workflow import spec as s
 from agentnb.workflow.branch_outputs import BranchOutputs
 from agentnb.workflow.course import RecordedSteps
@@ -71,9 +70,9 @@ class Attempt(NamedTuple):
     """Whether no process has begun that run."""
 
 
-Work = Callable[[Attempt], Awaitable[Any]]
+Work = Callable[[Attempt], Coroutine[Any, Any, Any]]
 """Does the work of an attempt and returns its output."""
-Performers = Callable[["WorkflowEngine"], Mapping[str, Callable[[Any, Attempt], Awaitable[Any]]]]
+Performers = Callable[["WorkflowEngine"], Mapping[str, Callable[[Any, Attempt], Coroutine[Any, Any, Any]]]]
 """Returns for one run what does the work of each kind of step, and gives its output as plain data."""
 
 
@@ -155,6 +154,7 @@ class WorkflowEngine(StepOrchestrator):
                 return
             target = jump.target if isinstance(jump.target, int) else self._places[jump.target]
             self._log_jump(jump, at, target)
+            await self._give_turn()  # gotos alone may go in a circle
             ran_early = {one for one in ran_early if one < target}
             place = target
 
@@ -340,7 +340,7 @@ class WorkflowEngine(StepOrchestrator):
         limit = None if step.timeout is None else asyncio.timeout(step.timeout)
         attempt = Attempt(place, limit, nested, is_new)
         try:
-            return None, plain_data(await (work(attempt) if limit is None else _within(limit, work(attempt))))
+            return None, plain_data(await (work(attempt) if limit is None else self._side_by_side.within(limit, work(attempt))))
         except (StoreError, Suspended, NothingLeft, LoopLimitReached):
             raise
         except FailedStep as error:
@@ -398,16 +398,6 @@ class WorkflowEngine(StepOrchestrator):
 
 
 _HEAD = frozenset({"seq", "at", "run_id", "parent_id"})
-
-
-async def _within(limit: asyncio.Timeout, work: Awaitable[Any]) -> Any:
-    """Return the output of work within its time limit, which stands still while a plain function waits for its turn."""
-    outer = time_limit.set(limit)
-    try:
-        async with limit:
-            return await work
-    finally:
-        time_limit.reset(outer)
 
 
 def _name(step: Any) -> str:

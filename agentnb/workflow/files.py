@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import os
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from agentnb.errors import SettingsError, nearest
+from agentnb.runtime.launch import MAX_LEVELS
 from agentnb.workflow.places import Places
 from agentnb.workflow.problems import Problems
 from agentnb.workflow.spec import WorkflowSpec, WorkflowStep
 from agentnb.workflow.step_tree import walk_all
+from agentnb.workflow.tasks.reading import top_keys
 
 ReadFile: TypeAlias = Callable[[str, Problems, "NestedFiles", Collection[str]], Any]
 """Reads the text of a workflow file that another names, notes what is wrong in it, and reads the files that it names. The last
@@ -18,6 +21,12 @@ argument are the names of the inputs that it is passed. Returns what the file de
 """
 MAX_SHOWN = 300
 """Characters of a path in an error."""
+MAX_BYTES = 4_000_000
+"""Maximum size of a file."""
+MAX_NESTED_CHARACTERS = 2_000_000
+"""Maximum characters of all files that a workflow runs, those within others too."""
+MAX_NESTED_RUNS = 1_000
+"""How many runs of files a workflow may declare: a file that two steps run counts twice, with all that it runs."""
 
 
 class NestedFile(NamedTuple):
@@ -27,6 +36,18 @@ class NestedFile(NamedTuple):
     """What is wrong with it, in a sentence; empty if nothing is."""
     declared: Any = None
     """The `WorkflowSpec` or `TaskFile`, if nothing is wrong with it."""
+    runs: int = 0
+    """How many runs of files it declares."""
+
+
+class NestedDeclarations(NamedTuple):
+    """The files that a workflow runs."""
+
+    nested: dict[str, Any]
+    """What they declare, by the paths of the steps that run them."""
+    files: dict[str, str]
+    """Their texts by path, with those of the files within them."""
+    runs: int
 
 
 def path_of(name: str | Path) -> Path:
@@ -39,11 +60,19 @@ def path_of(name: str | Path) -> Path:
 
 
 def file_text(path: Path) -> str:
-    """Return the text of a file; raise `SettingsError` if it is missing or no text."""
+    """Return the text of a file; raise `SettingsError` if it is missing, too large or no text.
+
+    Only regular files are opened: a pipe or a device may wait for ever, and what calls itself empty is not read at all.
+    """
     try:
         if not path.is_file():
             raise SettingsError(f"There is no file {path}", "Give the path of a YAML file, or its text")
-        return path.read_text(encoding="utf-8")
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise SettingsError(f"{_shown(path)} has {size:,} bytes; at most {MAX_BYTES:,} are read")
+        with path.open("rb") as file:
+            data = file.read(size) if size else b""
+        return data.decode().replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path} is not a text in UTF-8", "Give the path of a YAML file") from error
     except OSError as error:
@@ -62,38 +91,56 @@ def path_beside(source: str, file: str) -> Path:
 class NestedFiles:
     """Reads the files that a workflow runs, and those that these run, each once."""
 
-    def __init__(self, read: ReadFile, source: str) -> None:
+    def __init__(self, read: ReadFile, source: str, texts: Mapping[str, str] | None = None) -> None:
+        """``texts``: of the files of a run, by path, as its log has them. They were checked when the run began."""
         self._read = read
-        self._open = [Path(source).resolve()] if source else []
+        self._texts = texts
+        self._open = [self._identity(Path(source))]
         """The files that lead to the one that is being read, which is the last."""
         self._known: dict[tuple[Path, tuple[str, ...]], NestedFile] = {}
         """The files that were read, by path and the inputs that they are passed."""
+        self._left = MAX_NESTED_CHARACTERS
 
-    def read(self, spec: WorkflowSpec, places: Places, problems: Problems) -> dict[str, Any]:
-        """Return what the files declare, by the paths of the steps that run them.
+    def read(self, spec: WorkflowSpec, places: Places, problems: Problems) -> NestedDeclarations:
+        """Return what the files declare.
 
         Notes each step whose file is missing, has problems, or leads back to a file that leads to it.
         """
-        found: dict[str, Any] = {}
+        done = NestedDeclarations({}, {}, 0)
         for step in walk_all(spec.steps):
-            if isinstance(step, WorkflowStep):
-                file = self._file(path_beside(spec.source, step.file), step.inputs)
-                if file.wrong:
-                    where = places.names.get(step.path, f"step {step.path}")
-                    problems.add(places.line(step.path, "file", step.line), f"{where}: {file.wrong}")
-                else:
-                    found[step.path] = file.declared
-                    _check_inputs(step, file.declared, places, problems)
-        return found
+            if not isinstance(step, WorkflowStep):
+                continue
+            path = path_beside(spec.source, step.file)
+            file = self._file(path, step.inputs)
+            done = done._replace(runs=done.runs + 1 + file.runs)
+            wrong = file.wrong
+            if not wrong and done.runs > MAX_NESTED_RUNS:
+                wrong = f"file: with this step it runs more than {MAX_NESTED_RUNS:,} files, one within the other"
+            if wrong:
+                where = places.names.get(step.path, f"step {step.path}")
+                problems.add(places.line(step.path, "file", step.line), f"{where}: {wrong}")
+                if done.runs > MAX_NESTED_RUNS:
+                    break
+                continue
+            done.nested[step.path] = file.declared
+            done.files[_key(path)] = file.declared.text
+            done.files.update(getattr(file.declared, "files", {}))
+            _check_inputs(step, file.declared, places, problems)
+        return done
+
+    def _identity(self, path: Path) -> Path:
+        return path.resolve() if self._texts is None else Path(_key(path))
 
     def _file(self, path: Path, inputs: Collection[str]) -> NestedFile:
         try:
-            found = path.resolve()
+            found = self._identity(path)
         except (OSError, RuntimeError, ValueError):  # links in a circle; no name that a file can have
             return NestedFile(f"file: There is no file {_shown(path)}")
         if found in self._open:
             names = [one.name for one in (*self._open[self._open.index(found) :], found)]
             return NestedFile(f"file: {path} runs itself, without end ({' -> '.join(names)})")
+        if len(self._open) >= MAX_LEVELS:
+            return NestedFile(f"file: {_shown(path)} is nested deeper than {MAX_LEVELS} files")
         key = (found, tuple(inputs))
         if key not in self._known:
             self._open.append(found)
@@ -104,14 +151,32 @@ class NestedFiles:
     def _read_file(self, path: Path, inputs: Collection[str]) -> NestedFile:
         problems = Problems(str(path))
         try:
-            declared = self._read(file_text(path), problems, self, inputs)
+            text = self._text(path)
+            self._left -= len(text)
+            if self._left < 0:
+                return NestedFile(f"file: the files it runs have more than {MAX_NESTED_CHARACTERS:,} characters")
+            if not top_keys(text):  # nothing of it is quoted: it may be any file of this machine
+                return NestedFile(f"file: {_shown(path)} is not a workflow: it has neither workflow: nor stage:")
+            declared = self._read(text, problems, self, inputs)
         except SettingsError as error:
             return NestedFile(f"file: {error.what}")
-        if not problems.found:
-            return NestedFile("", declared)
+        if not problems.found or self._texts is not None:
+            return NestedFile("", declared, getattr(declared, "runs", 0))
         first = min(problems.found, key=lambda problem: problem.line)
         count = f", and {len(problems.found) - 1} more" if len(problems.found) > 1 else ""
         return NestedFile(f"file: it cannot run: {path}:{first.line}: {first.message}{count}")
+
+    def _text(self, path: Path) -> str:
+        if self._texts is None:
+            return file_text(path)
+        if (text := self._texts.get(_key(path))) is None:
+            raise SettingsError(f"The log of the run has no text of {_shown(path)}")
+        return text
+
+
+def _key(path: Path) -> str:
+    """Return the path under which a log has the text of a file, whatever the folder and the links in it have become."""
+    return Path(os.path.normpath(path)).as_posix()
 
 
 def _check_inputs(step: WorkflowStep, declared: Any, places: Places, problems: Problems) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from agentnb.errors import near
 from agentnb.workflow.places import Places
-from agentnb.workflow.problems import Problems
+from agentnb.workflow.problems import Hint, Problems
 from agentnb.workflow.reference_checks import Read
 from agentnb.workflow.spec import END, ConditionStep, GotoStep, MapStep, Step
 from agentnb.workflow.step_tree import Located, StepTree, lists_in, walk, walk_all
@@ -14,6 +14,10 @@ from agentnb.workflow.step_tree import Located, StepTree, lists_in, walk, walk_a
 DEFERRED = "W_DEFERRED_CONDITION"
 """The code of the warning that a condition names a later step, which then runs first."""
 
+MAX_DEFERRED = 20_000
+"""How many steps run before the conditions that read them, a step counted for each condition."""
+MAX_NAMED = 5
+"""Steps that one message names."""
 LATER = "W_LATER_STEP"
 """The code of the warning that a template names a step that runs after it is rendered."""
 
@@ -29,6 +33,8 @@ class FlowChecks:
             self._read_by[read.path] = (*self._read_by.get(read.path, ()), read.wanted)
         self._places = places
         self._problems = problems
+        self._deferred = 0
+        """Steps that run before a condition, so far."""
 
     def check(self) -> None:
         """Check everything."""
@@ -46,11 +52,11 @@ class FlowChecks:
             if isinstance(step, MapStep) and isinstance(step.step, ConditionStep):
                 hint = "Put the condition into a parallel block: step: {type: parallel, steps: [...]}"
                 self._add(step.step, "type", "the step of a map cannot be a condition", hint)
-        if not self._places.unread:
+        if not self._places.unread and self._deferred <= MAX_DEFERRED:
             self._check_reached()
             self._check_order()
 
-    def _add(self, step: Step, key: str, message: str, hint: str = "") -> None:
+    def _add(self, step: Step, key: str, message: str, hint: Hint = "") -> None:
         where = self._places.names.get(step.path, f"step {step.path}")
         self._problems.add(self._places.line(step.path, key, step.line), f"{where}: {message}", hint)
 
@@ -72,8 +78,10 @@ class FlowChecks:
             hint = f"Go to {other.top.step.id}, or move {target} to the top-level list"
             self._add(step, key, f'goto "{target}": that step is inside {inside.id}, and not in the top-level list', hint)
         else:
-            known = [*dict.fromkeys(one.id for one in self._tree.steps if not isinstance(one, GotoStep)), END]
-            self._add(step, key, f'goto "{target}": there is no such step', near(target, known))
+            self._add(step, key, f'goto "{target}": there is no such step', lambda: near(target, self._targets()))
+
+    def _targets(self) -> list[str]:
+        return [*dict.fromkeys(one.id for one in self._tree.steps if not isinstance(one, GotoStep)), END]
 
     def _check_condition(self, located: Located, step: ConditionStep) -> None:
         """Check what a condition reads in its own branches, and in steps that come after it in its list."""
@@ -103,9 +111,15 @@ class FlowChecks:
         return index if index > located.index else None
 
     def _check_deferral(self, located: Located, step: ConditionStep, last: int) -> None:
+        self._deferred += last - located.index
+        if self._deferred > MAX_DEFERRED:
+            what = f"with the condition {step.id}, conditions wait for more than {MAX_DEFERRED:,} later steps together"
+            self._add(step, "condition", what, "Put the conditions after the steps that they read")
+            return
         first = located.siblings[located.index + 1 : last + 1]
         own = {one.id for one in walk(step)}
-        names = " and ".join(one.id for one in first if not isinstance(one, GotoStep))
+        ids = [one.id for one in first if not isinstance(one, GotoStep)]
+        names = " and ".join(ids[:MAX_NAMED]) + (f" and {len(ids) - MAX_NAMED} more" if len(ids) > MAX_NAMED else "")
         if leaving := next((one for one in first if not self._falls_through(one)), None):
             what = f"the condition {step.id} waits for {first[-1].id}, but {leaving.id} before it leads elsewhere"
             self._add(step, "condition", what, f"Put the condition after {first[-1].id}")

@@ -9,7 +9,7 @@ from agentnb.core.run import RunFacts
 from agentnb.workflow.declared_graph import Declared
 from agentnb.workflow.node_states import step_records
 from agentnb.workflow.problems import Problems
-from agentnb.workflow.reading import read_with_problems
+from agentnb.workflow.reading import nested_files, read_with_problems
 from agentnb.workflow.spec import Step, WorkflowSpec
 from agentnb.workflow.step_tree import with_branches
 from agentnb.workflow.tasks.reading import is_task_file, read_tasks_with_problems
@@ -18,13 +18,14 @@ from agentnb.workflow.tasks.spec import TaskFile
 MAX_KEPT = 16
 """Workflows that are kept, so that a run that is shown, or many runs of one workflow, do not read it again."""
 ENDED_WELL = ("completed", "skipped")
-_kept: dict[str, Declared] = {}
+_kept: dict[tuple[str, ...], Declared] = {}
 
 
 def keep_workflow(spec: Declared) -> None:
     """Keep a workflow that was read, for the runs of it: to read thousands of steps takes seconds."""
-    _kept.pop(spec.text, None)
-    _kept[spec.text] = spec
+    key = _key(spec.text, getattr(spec, "files", {}))
+    _kept.pop(key, None)
+    _kept[key] = spec
     while len(_kept) > MAX_KEPT:
         _kept.pop(next(iter(_kept)), None)
 
@@ -48,18 +49,32 @@ def logged_workflow(settings: Mapping[str, Any]) -> Declared | None:
     It was checked before it ran: agents that were passed in Python are not missed here.
     """
     logged = settings.get("workflow")
-    text = logged.get("text") if isinstance(logged, Mapping) else None
-    if not isinstance(text, str) or not text:
+    if not isinstance(logged, Mapping) or not isinstance(text := logged.get("text"), str) or not text:
         return None
-    spec = _kept.get(text)
+    files = logged_files(settings)
+    spec = _kept.get(_key(text, files or {}))
     if spec is None:
-        spec = _read(text)
+        spec = _read(text, str(logged.get("source") or ""), files)
         keep_workflow(spec)
     has_steps = spec.tasks if isinstance(spec, TaskFile) else spec.steps
     return spec if has_steps else None
 
 
-def _read(text: str) -> Declared:
-    if not is_task_file(text):
-        return read_with_problems(text, Problems())
-    return read_tasks_with_problems(text, Problems())
+def logged_files(settings: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return the texts of the files that a run's workflow runs, by path; None if an earlier version wrote the log."""
+    logged = settings.get("workflow")
+    files = logged.get("files") if isinstance(logged, Mapping) else None
+    if not isinstance(files, Mapping):
+        return None
+    return {name: text for name, text in files.items() if isinstance(text, str)}
+
+
+def _key(text: str, files: Mapping[str, str]) -> tuple[str, ...]:
+    return (text, *(part for item in sorted(files.items()) for part in item))
+
+
+def _read(text: str, source: str, files: Mapping[str, str] | None) -> Declared:
+    problems = Problems(source)
+    if is_task_file(text):
+        return read_tasks_with_problems(text, problems)
+    return read_with_problems(text, problems, files=None if files is None else nested_files(source, files))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from agentnb.core.json_schema import plain_data
@@ -27,7 +27,7 @@ OpenWorkflow = Callable[[s.WorkflowStep, Mapping[str, Any], Run | None], Runnabl
 def performers(agents: WorkflowAgents, opened: OpenWorkflow) -> Performers:
     """Return what makes the performers of a run."""
 
-    def made(engine: WorkflowEngine) -> Mapping[str, Callable[[Any, Attempt], Awaitable[Any]]]:
+    def made(engine: WorkflowEngine) -> Mapping[str, Callable[[Any, Attempt], Coroutine[Any, Any, Any]]]:
         if engine.log.run.events:  # the run is recovered
             agents.continue_scripts(engine.log)
         return _Performers(engine, agents, opened).by_kind
@@ -46,7 +46,7 @@ class _Performers:
         self._questions = StepQuestions(engine, self._runs)
         self._permissions = Permissions(engine, self._runs)
         self._tools = ToolSteps(engine, self._runs)
-        self.by_kind: Mapping[str, Callable[[Any, Attempt], Awaitable[Any]]] = {
+        self.by_kind: Mapping[str, Callable[[Any, Attempt], Coroutine[Any, Any, Any]]] = {
             "agent": self._agent,
             "tool": self._tool,
             "human": self._human,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
-from agentnb.core.approvals import decision
+from agentnb.core.approvals import decision, judged_call
 from agentnb.core.messages import ToolCall, encodable
-from agentnb.core.questions import AskedQuestion
+from agentnb.core.questions import AskedQuestion, JudgedCall
 from agentnb.core.redaction import redact
 from agentnb.policies.gates import Ask, Deny
 from agentnb.policies.gates.approval_mode import hint_of_denial, shown
@@ -48,7 +48,7 @@ class Permissions:
         if ask is None:
             return arguments
         with self._runs.asker(attempt):
-            permission = self._permission(ask, attempt)
+            permission = self._permission(ask, call, attempt)
             found = await self._approval.ask(call, permission, suspends=self._elicitation.suspends)
         if found is None:
             raise Suspended("nobody_here")
@@ -69,26 +69,27 @@ class Permissions:
             return Ask(f"May the task {call.id} call {call.name} with {shown(call.arguments)}?")
         return verdict if isinstance(verdict, Ask) else None
 
-    def _permission(self, ask: Ask, attempt: Attempt) -> Permission:
-        asked = None if attempt.is_new else self._asked_before(ask, attempt.place.path)
+    def _permission(self, ask: Ask, call: ToolCall, attempt: Attempt) -> Permission:
+        new = Permission.of(ask)
+        asked = None if attempt.is_new else self._asked_before(ask, judged_call(call, new.rule), attempt.place.path)
         if asked is None:
-            return Permission.of(ask)
+            return new
         question = asked.question
         if asked.outcome == "answered":
             return Permission(question.message, ask.rule, question.schema, decision=decision(asked.answer))
         is_known = asked.outcome == "open" or self._elicitation.has_answer(question.id)
-        return Permission.of(ask)._replace(asked_as=question.id if is_known else "")
+        return new._replace(asked_as=question.id if is_known else "")
 
-    def _asked_before(self, ask: Ask, path: str) -> AskedQuestion | None:
-        """Return this very question, if it was asked about the call before the run was resumed.
+    def _asked_before(self, ask: Ask, about: JudgedCall, path: str) -> AskedQuestion | None:
+        """Return this very question about this very call, if it was asked before the run was resumed.
 
         What its tool asked, and the runs that this began, decides nothing about it; nor does a question about other arguments,
         which is withdrawn.
         """
         asked = [one for one in asked_before(self._log, path) if one.question.kind == "approval"]
         own = [one for one in asked if self._elicitation.ids.is_own(one.question.id)]
-        message = redact(encodable(ask.question))  # as the log has it
-        found = next((one for one in own if one.question.message == message), None)
+        message = redact(encodable(ask.question))  # as the log has it: it says what the tool may do
+        found = next((one for one in own if (one.question.about, one.question.message) == (about, message)), None)
         if found is None:
             for one in own:
                 self._elicitation.withdraw_logged(one.question.id)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
+from agentnb.core.key_shapes import masked
 from agentnb.errors import WorkflowProblems, sentences
 
 MAX_SHOWN = 50
-"""Problems that one error lists in its text; ``.problems`` holds all."""
+"""Problems that one error lists in its text; ``.problems`` holds all. Suggestions are looked for in no more than these."""
+Hint: TypeAlias = str | Callable[[], str]
+"""What to write instead; as a function where it takes a search among all names of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +45,28 @@ class Problems:
     """Whether what would be a warning is a problem."""
     found: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
+    _noted: set[tuple[int, str]] = field(default_factory=set, repr=False)
 
-    def add(self, line: int, message: str, hint: str = "") -> None:
+    def add(self, line: int, message: str, hint: Hint = "") -> None:
         """Note a problem: with it the file cannot be used."""
-        self._note(self.found, Problem(line, message, hint, self.source))
+        self._note(self.found, line, message, hint)
 
-    def warn(self, line: int, message: str, hint: str = "", *, code: str = "") -> None:
+    def warn(self, line: int, message: str, hint: Hint = "", *, code: str = "") -> None:
         """Note a warning, which is a problem if ``strict``."""
-        self._note(self.found if self.strict else self.warnings, Problem(line, message, hint, self.source, code))
+        self._note(self.found if self.strict else self.warnings, line, message, hint, code)
 
     def check(self) -> None:
         """Raise `WorkflowProblems` if there are any; warnings are none."""
         if self.found:
             raise workflow_problems(self.found)
 
-    @staticmethod
-    def _note(noted: list[Problem], problem: Problem) -> None:
-        if problem not in noted:
-            noted.append(problem)
+    def _note(self, noted: list[Problem], line: int, message: str, hint: Hint, code: str = "") -> None:
+        if (line, message) in self._noted:
+            return
+        self._noted.add((line, message))
+        if not isinstance(hint, str):
+            hint = hint() if len(noted) < MAX_SHOWN else ""
+        noted.append(Problem(line, masked(message), masked(hint), self.source, code))
 
 
 def workflow_problems(found: Iterable[Problem]) -> WorkflowProblems:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from agentnb.workflow.agent_reader import OF_WORKFLOWS, read_agents, read_limits
@@ -38,6 +38,7 @@ def read_workflow(
     tools: Collection[str] | None = None,
     inputs: Collection[str] | None = (),
     with_files: bool = False,
+    texts: Mapping[str, str] | None = None,
     check_actions: CheckActions | None = None,
 ) -> WorkflowSpec:
     """Return the workflow that a YAML text declares; raise `WorkflowProblems` with all that is wrong in it.
@@ -45,20 +46,31 @@ def read_workflow(
     ``source`` is the file, for messages. ``strict``: what would be a warning is a problem. ``agents``: names of agents that are
     passed in Python, and replace those of the file. ``tools``: the names of all tools; by default these are not checked.
     ``inputs``: names of what is passed besides the declared inputs; None if that is not known. ``with_files``: the workflows of
-    other files that it runs are read with it; ``check_actions``: of those that are task files, as for `read_task_file`.
-    Warnings are in ``.warnings`` of what is returned.
+    other files that it runs are read with it; ``texts``: of these files, as a log has them; ``check_actions``: of task files
+    among them, as for `read_task_file`. Warnings are in ``.warnings`` of what is returned.
     """
+    problems = Problems(source, strict)
+    files = nested_files(source, texts, agents, tools, check_actions) if with_files else None
+    spec = read_with_problems(text, problems, agents=agents, tools=tools, inputs=inputs, files=files)
+    problems.check()
+    return replace(spec, warnings=tuple(sorted(problems.warnings, key=lambda problem: problem.line)))
+
+
+def nested_files(
+    source: str,
+    texts: Mapping[str, str] | None,
+    agents: Collection[str] = (),
+    tools: Collection[str] | None = None,
+    check_actions: CheckActions | None = None,
+) -> NestedFiles:
+    """Return the reader of the files that a workflow runs; see `read_workflow`."""
 
     def read(text: str, problems: Problems, files: NestedFiles, passed: Collection[str]) -> object:
         if is_task_file(text):
             return read_tasks_with_problems(text, problems, passed, check_actions)
         return read_with_problems(text, problems, agents=agents, tools=tools, files=files)
 
-    problems = Problems(source, strict)
-    files = NestedFiles(read, source) if with_files else None
-    spec = read_with_problems(text, problems, agents=agents, tools=tools, inputs=inputs, files=files)
-    problems.check()
-    return replace(spec, warnings=tuple(sorted(problems.warnings, key=lambda problem: problem.line)))
+    return NestedFiles(read, source, texts)
 
 
 def read_with_problems(
@@ -94,11 +106,13 @@ def read_with_problems(
     )
     if not steps:
         return spec
-    reader = StepReader(named_steps(steps, problems), places, problems)
+    if (names := named_steps(steps, problems)) is None:
+        return spec
+    reader = StepReader(names, places, problems)
     spec = replace(spec, steps=reader.steps(steps, "workflow step"))
     known = None if inputs is None and found_inputs is None else {*spec.inputs, *(inputs or ())}
     check_workflow(spec, places, problems, agents=agents, tools=tools, inputs=known)
-    return spec if files is None else replace(spec, nested=files.read(spec, places, problems))
+    return spec if files is None else replace(spec, **files.read(spec, places, problems)._asdict())
 
 
 def _workflow(file: Fields, problems: Problems) -> tuple[tuple[Node, ...], Fields | None]:

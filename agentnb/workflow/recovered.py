@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.settings import name_of_gate
+from agentnb.agent.settings import MODEL_FROM, PERSON, name_of_gate
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
 from agentnb.guidance import GuidanceSet
 from agentnb.models.model import Model
+from agentnb.models.registry import person_chose_destination
 from agentnb.workflow.agents import Replies
 from agentnb.workflow.logged import logged_workflow
 from agentnb.workflow.spec import AgentStep, WorkflowSpec
@@ -19,8 +20,13 @@ from agentnb.workflow.step_tree import walk_all
 
 def check_agents_again(run: Run, given: Mapping[str, Agent]) -> tuple[str, ...]:
     """Return the names of the agents that are given; raise `SettingsError` if one that the run had from Python is missing."""
-    declared = logged_workflow(run.settings)
-    if isinstance(declared, WorkflowSpec):
+    left, seen = [logged_workflow(run.settings)], set[int]()
+    while left:
+        declared = left.pop()
+        if not isinstance(declared, WorkflowSpec) or id(declared) in seen:
+            continue
+        seen.add(id(declared))
+        left += declared.nested.values()
         for step in walk_all(declared.steps):
             if isinstance(step, AgentStep) and step.agent not in declared.agents and step.agent not in given:
                 what = f"Run {run.id} worked with the agent {step.agent}, which was an object in Python"
@@ -37,8 +43,10 @@ def needed_again(
     """Return what the log holds of the model, the agents' settings and scripts, so that the run can be resumed with them."""
     given = dict(agent_settings or {})
     gates = [name_of_gate(gate) for gate in given.pop("gates", None) or ()]
-    name = model if isinstance(model, str) else None if model is None else model.name
+    name = str(model) if isinstance(model, str) else None if model is None else model.name
     named = {key: value.name if isinstance(value, GuidanceSet) else value for key, value in given.items()}
     plain = {key: value for key, value in named.items() if value is None or isinstance(value, str | int | float)}
     found = {"model": name, "gates": gates, "agent_settings": plain, "replies": sorted(replies or ())}
+    if person_chose_destination(model):
+        found[MODEL_FROM] = PERSON
     return {key: value for key, value in found.items() if value}

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from agentnb.errors import ExpressionError, near, nearest
 from agentnb.workflow.places import OF_WORKFLOW, Places, Use
-from agentnb.workflow.problems import Problems
+from agentnb.workflow.problems import Hint, Problems
 from agentnb.workflow.references import Reference, references
 from agentnb.workflow.spec import AgentSpec, AgentStep, ConditionStep, GotoStep, ParallelStep, Step
-from agentnb.workflow.step_tree import Located, StepTree, children_of
+from agentnb.workflow.step_tree import Located, StepTree
 from agentnb.workflow.template_forms import warn_in_workflow
 from agentnb.workflow.templates import BLOCK_OUTPUTS, TRUTHS, has_templates
 
 UNDECLARED = "W_UNDECLARED_PATH"
 """The code of the warning that a path is read in the output of an agent without a ``structured_output`` that has it."""
 ONLY_IN_MAPS = "Only the step of a map has one"
+MAX_READS = 100_000
+"""Paths in templates that are checked, those of an instruction once for each step that its agent works on."""
 OUTPUT_HINT = "Write the id of a step, or a template such as {{ $steps.ID.output }}"
 _OF_STEPS = ("output", "runs", "agent", "tool")
 _OF_BLOCKS = ("outputs", "steps", "order", "attempts")
@@ -52,6 +55,7 @@ class ReferenceChecks:
         self._problems = problems
         self._given = given
         self._inputs = inputs
+        self._left = MAX_READS
         self.reads: list[Read] = []
         """The steps that the templates read."""
 
@@ -60,6 +64,11 @@ class ReferenceChecks:
         for use in self._places.uses:
             if use.is_of_agent and use.owner in self._given:
                 continue
+            if self._left < 0:
+                self._problems.add(
+                    use.node.line, f"The templates read more than {MAX_READS:,} values", "Repeat less, such as with a map"
+                )
+                return
             self._check_use(use)
 
     def _check_use(self, use: Use) -> None:
@@ -79,6 +88,9 @@ class ReferenceChecks:
             )
         warn_in_workflow(use.node, where, self._problems)
         seen_from = self._seen_from(use)
+        self._left -= 1 + len(found) * max(1, len(seen_from))
+        if self._left < 0:
+            return
         for reference in found:
             check = _Check(self._tree, seen_from, reference, self._agents, self._given)
             if use.owner == OF_WORKFLOW and reference.root in ("$item", "$index"):
@@ -127,7 +139,7 @@ class _Check:
         agents: Mapping[str, AgentSpec],
         given: Collection[str],
     ) -> None:
-        self.problems: list[tuple[str, str]] = []
+        self.problems: list[tuple[str, Hint]] = []
         self.warnings: list[tuple[str, str]] = []
         self.step_id = ""
         self._tree = tree
@@ -144,13 +156,15 @@ class _Check:
         elif root == "$inputs" and inputs is not None and self._parts:
             part = self._parts[0]
             if isinstance(part, str) and part not in inputs:
-                self._note(f"there is no input {part}", nearest(part, inputs) or f"Declare it: inputs: {{{part}: DEFAULT}}")
+                self._note(
+                    f"there is no input {part}", lambda: nearest(part, inputs) or f"Declare it: inputs: {{{part}: DEFAULT}}"
+                )
         elif root in ("$item", "$index") and self._seen_from and not any(self._is_in_map(one) for one in self._seen_from):
             self._note(f"there is no {root} here", ONLY_IN_MAPS)
         elif root in ("$prompt", "$index") and self._parts:
             self._note(f"{root} is {'a text' if root == '$prompt' else 'a number'}, and has no {self._parts[0]}")
 
-    def _note(self, what: str, hint: str = "") -> None:
+    def _note(self, what: str, hint: Hint = "") -> None:
         self.problems.append((what, hint))
 
     @staticmethod
@@ -171,20 +185,17 @@ class _Check:
         self.step_id = part
         self._check_entry(visible[part], 1)
 
-    def _visible(self) -> dict[str, Step]:
+    def _visible(self) -> Mapping[str, Step]:
         """Return the steps that may be named here: those in no block, and in the blocks around those of the same child."""
-        inner: dict[str, Step] = {}
-        for viewer in self._seen_from:
-            if viewer.blocks:
-                inner |= self._tree.beside(viewer)
-        return {**inner, **self._tree.in_no_block} if inner else self._tree.in_no_block
+        inner = {id(one): one for viewer in self._seen_from if viewer.blocks for one in [self._tree.beside(viewer)]}
+        return ChainMap(self._tree.in_no_block, *inner.values()) if inner else self._tree.in_no_block
 
     def _not_visible(self, part: str, visible: Mapping[str, Step]) -> None:
         other = self._tree.by_id.get(part)
         if other is None:
-            self._note(f"there is no step {part}", near(part, visible))
+            self._note(f"there is no step {part}", lambda: near(part, visible))
         elif isinstance(other.step, GotoStep):
-            self._note(f"{part} is a goto, and has no output", near(part, visible))
+            self._note(f"{part} is a goto, and has no output", lambda: near(part, visible))
         elif any(one.step.kind == "map" for one in other.blocks):
             outer = next(one.step.id for one in other.blocks if one.step.kind == "map")
             self._note(f"{part} is in the map {outer}, which has one output for each item", f"Write $steps.{outer}.output[0]")
@@ -216,7 +227,7 @@ class _Check:
             self._note(f"{path} has no {part}", f"Write {path}.output{'' if isinstance(step, ConditionStep) else f'.{part}'}")
 
     def _check_block(self, step: ParallelStep, part: Any, done: int) -> None:
-        children = children_of(step)
+        children = self._tree.children(step)
         if part in BLOCK_OUTPUTS:
             if done + 1 < len(self._parts):
                 self._check_child(step, children, done + 1)
@@ -224,7 +235,8 @@ class _Check:
             self._check_entry(children[part], done + 1)
         elif part not in _OF_BLOCKS:
             self._note(
-                f"{self._reference.upto(done)} has no {part}", near(str(part), [*_OF_BLOCKS[:1], *_OF_BLOCKS[2:], *children])
+                f"{self._reference.upto(done)} has no {part}",
+                lambda: near(str(part), [*_OF_BLOCKS[:1], *_OF_BLOCKS[2:], *children]),
             )
 
     def _check_child(self, step: ParallelStep, children: Mapping[str, Step], at: int) -> None:
@@ -241,7 +253,7 @@ class _Check:
         elif part in children:
             self._check_entry(children[part], at + 1)
         else:
-            self._note(f"{path} has no {part}", near(part, children))
+            self._note(f"{path} has no {part}", lambda: near(part, children))
 
     def _check_output(self, step: Step, done: int) -> None:
         rest = self._parts[done:]

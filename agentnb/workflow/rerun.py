@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from agentnb.core import work_events as w
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
-from agentnb.policies.gates.approval_mode import SETTING
-from agentnb.runtime.run_options import RunOptions
 from agentnb.workflow.declared_graph import Declared
 from agentnb.workflow.step_tree import with_branches
 from agentnb.workflow.tasks.spec import TaskFile
@@ -36,13 +33,6 @@ def earlier_events(declared: Declared, first: str | None, of: Run | None) -> tup
         raise SettingsError(f"Run {of.id} has no output of {missing[0]}", f"Begin there: rerun_from={missing[0]!r}")
     roots = {step.id for one in before for step in with_branches(one)}
     return tuple([one for one in of.events if isinstance(one, KEPT) and one.step.partition("/")[0] in roots])
-
-
-def with_mode_of(of: Run | None, options: RunOptions) -> RunOptions:
-    """Return the options of a run that begins with the outputs of another: they name a mode, or that of the other holds."""
-    if of is None or options.approval_mode is not None:
-        return options
-    return replace(options, approval_mode=of.settings.get(SETTING))
 
 
 def rerun_of(run: Run) -> tuple[str | None, tuple[Any, ...]]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from agentnb.runtime.dispatch import PATIENCE
 from agentnb.runtime.run_end import Suspended
+from agentnb.runtime.threads import running_loop, time_limit
 from agentnb.workflow.step_failures import FailedStep
 
 Running = asyncio.Task[Any]
@@ -25,7 +28,7 @@ class SideBySide:
     @property
     def reason(self) -> str:
         """Why the running task was cancelled; empty if with its run."""
-        task = asyncio.current_task()
+        task = None if running_loop() is None else asyncio.current_task()  # none for a coroutine that is garbage
         return "" if task is None else self._reasons.get(task, "")
 
     def reason_after(self, error: BaseException) -> str:
@@ -40,6 +43,25 @@ class SideBySide:
                 self._reasons[task] = reason
             task.cancel()
         await asyncio.gather(*known, return_exceptions=True)
+
+    async def within(self, limit: asyncio.Timeout, work: Coroutine[Any, Any, Any]) -> Any:
+        """Return the output of work within its time limit, which stands still while a plain function waits for its turn.
+
+        Work that ignores its cancellation is left behind: what it still does changes nothing in the run.
+        """
+        outer = time_limit.set(limit)
+        task = asyncio.ensure_future(work)  # of its own, so that this one can go on without it
+        time_limit.reset(outer)
+        try:
+            async with limit:
+                await asyncio.wait((task,))
+        finally:
+            if not task.done():
+                self._reasons[task] = self.reason
+                task.cancel()
+                task.add_done_callback(_retrieve)
+                await asyncio.wait((task,), timeout=PATIENCE)
+        return task.result()
 
     async def all_or_none(self, work: Sequence[Coroutine[Any, Any, Any]], most: int | None = None) -> None:
         """Run all at the same time, ``most`` at once; if one raises, cancel the others, await them, and raise the first error.
@@ -67,6 +89,12 @@ class SideBySide:
                 one.close()  # of those that never had their turn
         if suspended is not None:
             raise suspended
+
+
+def _retrieve(task: Running) -> None:
+    """Take the outcome of a task that was left behind, so that asyncio does not report it."""
+    with suppress(BaseException):
+        task.result()
 
 
 def _begun(work: Sequence[Coroutine[Any, Any, Any]], free: asyncio.Semaphore, failed: list[BaseException]) -> list[Running]:

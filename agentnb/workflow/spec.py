@@ -220,7 +220,13 @@ class WorkflowSpec:
     """The file that it was read from; relative files are looked up beside it."""
     text: str = field(default="", metadata=written_as(None))
     """The YAML."""
+    is_typed: bool = field(default=False, metadata=written_as(None))
+    """Whether the person typed the YAML in a cell: the models that it names may be anywhere."""
     warnings: tuple[Problem, ...] = field(default=(), metadata=written_as(None))
     """What is doubtful in it, though it can run."""
     nested: Mapping[str, Any] = field(default_factory=dict, metadata=written_as(None), repr=False)
     """What the files that it runs declare, by the paths of their steps; empty if these were not read with it."""
+    files: Mapping[str, str] = field(default_factory=dict, metadata=written_as(None), repr=False)
+    """The texts of these files and of those within them, by path."""
+    runs: int = field(default=0, metadata=written_as(None), repr=False)
+    """How many runs of files its steps declare, those within others too."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from agentnb import errors
 from agentnb.core.events import RunError
+from agentnb.core.json_schema import matches
 from agentnb.core.messages import encodable
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StepFailed
@@ -61,7 +62,7 @@ class StepFailure:
 
     def _has(self, word: str) -> bool:
         if is_pattern(word):
-            return re.search(word[1:-1], self.text) is not None
+            return matches(word[1:-1], self.text)
         return word in self.words
 
 

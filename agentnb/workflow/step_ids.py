@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from agentnb.errors import nearest
-from agentnb.workflow.problems import Problems
+from agentnb.workflow.problems import MAX_SHOWN, Problems
 from agentnb.workflow.spec import END
 from agentnb.workflow.yaml_source import ListNode, MappingNode, Node, ScalarNode
 
@@ -21,6 +22,10 @@ ID_PATTERN = "[A-Za-z_][A-Za-z0-9_-]*"
 _ID = re.compile(ID_PATTERN)
 _NAMED_AFTER_NAME = ("agent", "tool")
 """Kinds of steps whose default id is their name."""
+
+
+MAX_STEPS = 20_000
+"""Maximum steps of a file, those that aliases repeat included."""
 
 
 class Named(NamedTuple):
@@ -35,6 +40,16 @@ class _Place(NamedTuple):
     where: str
     node: MappingNode
     in_branch: bool
+
+    @property
+    def is_top(self) -> bool:
+        """Whether it stands in the top-level list, where a goto can lead."""
+        return "." not in self.where
+
+    def repeats(self, other: _Place) -> bool:
+        """Return whether it says nothing but to do another step of the top-level list once more."""
+        same = all(_text(self.node, key) in ("", _text(other.node, key)) for key in ("type", "name"))
+        return other.is_top and same and set(self.node.entries) <= {"id", "type", "name"}
 
 
 def children(node: MappingNode, where: str) -> Iterator[tuple[str, Node, bool]]:
@@ -52,9 +67,17 @@ def children(node: MappingNode, where: str) -> Iterator[tuple[str, Node, bool]]:
         yield f"{where}.step", node.entries["step"].value, False
 
 
-def named_steps(nodes: tuple[Node, ...], problems: Problems) -> dict[str, Named]:
-    """Return the name of each step by what it is called in messages, such as ``workflow step[1].true[0]``."""
-    places = list(_places((f"workflow step[{index}]", node, False) for index, node in enumerate(nodes)))
+def named_steps(nodes: tuple[Node, ...], problems: Problems) -> dict[str, Named] | None:
+    """Return the name of each step by what it is called in messages, such as ``workflow step[1].true[0]``.
+
+    None, with the problem noted, if there are too many steps.
+    """
+    places = list(islice(_places((f"workflow step[{index}]", node, False) for index, node in enumerate(nodes)), MAX_STEPS + 1))
+    if len(places) > MAX_STEPS:
+        problems.add(
+            nodes[0].line, f"workflow: there are more than {MAX_STEPS:,} steps", "Do the same for many items with a map"
+        )
+        return None
     given = {place.where: found for place in places if (found := _given(place, problems))}
     names = _Names(places, given, problems)
     for place in places:
@@ -92,14 +115,16 @@ class _Names:
         self._given = given
         self._problems = problems
         self._taken = set(given.values())
-        self._lines: dict[str, int] = {}
+        self._first: dict[str, _Place] = {}
+        """The first step with each id."""
+        self._unlike = 0
+        """Steps of a branch whose id seems to lead back and does not."""
         self._gotos: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._defaults = {place.where: self._default(place) for place in places if place.where not in given}
         self._known = {found for found in given.values() if not found.startswith(BACK_TO)} | set(self._defaults.values())
 
     def take(self, place: _Place) -> None:
-        line = place.node.line
         found = self._given.get(place.where)
         if found is None:
             found = self._defaults[place.where]
@@ -108,20 +133,21 @@ class _Names:
             self._gotos.add(found)
             self.done[place.where] = Named(found if is_new else self._numbered("goto"), target)
             return
-        elif found in self._lines:
-            line = place.node.entries["id"].value.line
+        elif (first := self._first.get(found)) is not None:
             hint = f"Give it another, such as {self._next(found)}"
-            self._problems.add(line, f'{place.where}: the step in line {self._lines[found]} has the id "{found}" already', hint)
-        self._lines.setdefault(found, line)
+            what = f'{place.where}: the step in line {_line_of_id(first)} has the id "{found}" already'
+            self._problems.add(_line_of_id(place), what, hint)
+        self._first.setdefault(found, place)
         self.done[place.where] = Named(found)
 
     def _goes_back_to(self, found: str, place: _Place) -> str:
-        if found in self._lines:
-            return found
+        if found in self._first:
+            return found if place.repeats(self._first[found]) else ""
         target = found.removeprefix(BACK_TO)
         if target == found or target in self._known:
             return target if target != found else ""
-        if like := nearest(target, self._known):
+        self._unlike += 1
+        if self._unlike <= MAX_SHOWN and (like := nearest(target, self._known)):
             what = f'{place.where}: there is no step "{target}", so that {found} is a step and not a goto'
             self._problems.warn(place.node.line, what, like)
         return ""
@@ -148,3 +174,8 @@ class _Names:
         self._numbers[base] = number + 1
         self._taken.add(f"{base}_{number}")
         return f"{base}_{number}"
+
+
+def _line_of_id(place: _Place) -> int:
+    entry = place.node.entries.get("id")
+    return place.node.line if entry is None else entry.value.line

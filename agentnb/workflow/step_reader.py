@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agentnb.core.json_schema import checked_schema
+from agentnb.core.json_schema import is_pattern as is_regular_expression
 from agentnb.errors import SettingsError, near, nearest
 from agentnb.workflow.fields import Fields, hint_for_unknown
 from agentnb.workflow.places import Places
@@ -30,7 +31,7 @@ from agentnb.workflow.spec import (
     keys_of,
 )
 from agentnb.workflow.step_ids import BRANCHES, Named
-from agentnb.workflow.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of
+from agentnb.workflow.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, shown
 
 TYPES = f"The types are {', '.join(KINDS)}"
 LEFT_OUT: dict[str, tuple[str, ...]] = {
@@ -153,12 +154,10 @@ class StepReader:
         if word in KNOWN_WORDS:
             return True
         if is_pattern(word):
-            try:
-                re.compile(word[1:-1])
-            except (re.error, OverflowError, RecursionError) as error:
-                self._problems.add(line, f"{where}: {word} is not a regular expression: {error}")
-                return False
-            return True
+            if not (is_valid := is_regular_expression(word[1:-1])):
+                hint = "Write it as a pattern of JSON Schema, such as /timed out|busy/"
+                self._problems.add(line, f"{where}: {shown(word)} is not a regular expression", hint)
+            return is_valid
         if word in NEVER_RETRIED:
             self._problems.add(line, f'{where}: "{word}" is never retried', "Leave it out")
         else:

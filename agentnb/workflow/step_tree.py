@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from agentnb.workflow.spec import AgentStep, ConditionStep, GotoStep, MapStep, ParallelStep, Step
 
@@ -80,6 +81,8 @@ class StepTree:
         self.steps = steps
         self.all: list[Located] = list(_located(steps, ()))
         self.by_path: dict[str, Located] = {one.step.path: one for one in self.all}
+        self._children: dict[str, dict[str, Step]] = {}
+        self._beside: dict[tuple[str, ...], dict[str, Step]] = {}
         self.by_id: dict[str, Located] = {}
         for one in self.all:
             self.by_id.setdefault(one.step.id, one)
@@ -91,7 +94,21 @@ class StepTree:
 
     def users_of(self, agent: str) -> list[Located]:
         """Return the steps that an agent works on."""
-        return [one for one in self.all if isinstance(one.step, AgentStep) and one.step.agent == agent]
+        return self._users.get(agent, [])
+
+    @cached_property
+    def _users(self) -> dict[str, list[Located]]:
+        users: dict[str, list[Located]] = {}
+        for one in self.all:
+            if isinstance(one.step, AgentStep):
+                users.setdefault(one.step.agent, []).append(one)
+        return users
+
+    def children(self, block: ParallelStep) -> dict[str, Step]:
+        """Return the steps that have an output in a block, by id; see `children_of`."""
+        if block.path not in self._children:
+            self._children[block.path] = children_of(block)
+        return self._children[block.path]
 
     def top_index(self, target: str | int | None) -> int | None:
         """Return the place in the top-level list that a goto means; None if it is none."""
@@ -110,12 +127,13 @@ class StepTree:
 
     def beside(self, viewer: Located) -> dict[str, Step]:
         """Return the steps within a block that have an output and are in the same child of it as the viewer, by id."""
-        found: dict[str, Step] = {}
         chain = (*viewer.around, viewer)
-        for place, block in enumerate(chain[:-1]):
-            if isinstance(block.step, ParallelStep | MapStep):
-                found |= {inner.id: inner for inner in with_branches(chain[place + 1].step)}
-        return {name: step for name, step in found.items() if not isinstance(step, GotoStep)}
+        children = [after.step for block, after in pairwise(chain) if isinstance(block.step, ParallelStep | MapStep)]
+        key = tuple(child.path for child in children)
+        if key not in self._beside:
+            inner = (step for child in children for step in with_branches(child))
+            self._beside[key] = {step.id: step for step in inner if not isinstance(step, GotoStep)}
+        return self._beside[key]
 
 
 def _located(steps: tuple[Step, ...], around: tuple[Located, ...]) -> Iterator[Located]:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.agent.agent import Agent
+from agentnb.agent.from_log import is_trusted
 from agentnb.core.approvals import ApprovalWord
 from agentnb.core.json_schema import plain_data
 from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
 from agentnb.models.model import Model
+from agentnb.models.registry import check_destinations
 from agentnb.runtime.answerers import AnswerQuestion, Approve
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.foreground import Foreground
@@ -27,25 +29,29 @@ from agentnb.tools.function import as_tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.agents import Replies, WorkflowAgents
 from agentnb.workflow.checks import check_made_in_python
+from agentnb.workflow.declared_files import model_names, names_of_tool_steps, tool_names, typed
 from agentnb.workflow.declared_graph import Declared, declared_graph
 from agentnb.workflow.deferral import deferred
 from agentnb.workflow.engine import WorkflowEngine
 from agentnb.workflow.failed_together import checked
 from agentnb.workflow.files import file_text, path_beside
-from agentnb.workflow.logged import keep_workflow
+from agentnb.workflow.logged import keep_workflow, logged_files
 from agentnb.workflow.mermaid import mermaid
 from agentnb.workflow.node_states import node_states
 from agentnb.workflow.perform import performers
 from agentnb.workflow.problems import Problem
 from agentnb.workflow.reading import read_workflow
 from agentnb.workflow.recovered import check_agents_again, needed_again
-from agentnb.workflow.rerun import earlier_events, rerun_of, with_mode_of
-from agentnb.workflow.spec import AgentStep, Step, ToolStep, WorkflowSpec, WorkflowStep
+from agentnb.workflow.rerun import earlier_events, rerun_of
+from agentnb.workflow.spec import AgentStep, Step, WorkflowSpec, WorkflowStep
 from agentnb.workflow.step_tree import walk_all
 from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.orchestration import task_orchestration
 from agentnb.workflow.tasks.reading import is_task_file, read_task_file
 from agentnb.workflow.tasks.spec import TaskFile
+
+CELL = "cell"
+"""The origin of a workflow that the person typed, in its log."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +110,10 @@ class Workflow:
         text, source = logged["text"], str(logged.get("source") or "")
         if is_task_file(text):
             return cls.of_declared(read_task_file(text, source, inputs=run.settings.get("inputs") or ()), agents, tuple(tools))
-        spec = read_workflow(text, source, agents=check_agents_again(run, agents or {}), inputs=None)
-        return cls(spec, agents, tuple(tools))
+        names, files = check_agents_again(run, agents or {}), logged_files(run.settings)
+        spec = read_workflow(text, source, agents=names, inputs=None, with_files=files is not None, texts=files)
+        workflow = cls(spec, agents, tuple(tools))
+        return workflow.as_typed() if is_trusted(run) and logged.get("from") == CELL else workflow
 
     @classmethod
     def of_declared(
@@ -116,6 +124,10 @@ class Workflow:
             return cls(declared, agents, tools)
         named = {name: getattr(declared, name) for name in ("limits", "source", "text", "warnings")}
         return cls(WorkflowSpec(steps=(), **named), agents, tools, declared)
+
+    def as_typed(self) -> Workflow:
+        """Return it as one that the person typed: the models that its own text names may be anywhere."""
+        return replace(self, spec=typed(self.spec))
 
     def mermaid(self, run: Run | None = None) -> str:
         """Return it as a Mermaid flowchart; with a run of it, coloured by how its steps stand, and with its loops counted."""
@@ -161,6 +173,7 @@ class Workflow:
         answer: AnswerQuestion | None = None,
         suspend: bool = False,
         show: bool = True,
+        allow_urls: Iterable[str] | None = None,
     ) -> Run:
         """Run it to its end, on the running event loop; plain tools run in threads.
 
@@ -172,7 +185,9 @@ class Workflow:
         `Agent.run`. ``run.text`` is the result that ``output:`` names, else what the step that ran last gave. Raises
         `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
         """
-        prompt = self.prompt_of(prompt, inputs)
+        given: dict[str, Any] = {"store": store, "watch": watch, "approve": approve, "answer": answer, "allow_urls": allow_urls}
+        given = {name: value for name, value in given.items() if value is not None}
+        options = replace(options or RunOptions(show=show, suspend=suspend), **given)
         what = self.orchestration(
             agents=agents,
             tools=tools,
@@ -183,10 +198,7 @@ class Workflow:
             of=of,
             actions=actions,
         )
-        given: dict[str, Any] = {"store": store, "watch": watch, "approve": approve, "answer": answer}
-        given = {name: value for name, value in given.items() if value is not None}
-        options = replace(options or RunOptions(show=show, suspend=suspend), **given)
-        return checked(await what.run(prompt, with_mode_of(of, options)))
+        return checked(await what.run(self.prompt_of(prompt, inputs), options))
 
     def start(
         self,
@@ -194,12 +206,14 @@ class Workflow:
         options: RunOptions | None = None,
         *,
         approve: Approve | ApprovalWord | None = None,
+        allow_urls: Iterable[str] = (),
         **settings: Any,
     ) -> LiveRun:
         """Start a run in the background and return a handle on it at once; ``settings`` are those of `orchestration`."""
         prompt, options = self.prompt_of(prompt, settings.get("inputs")), options or RunOptions(can_ask=True)
         options = options if approve is None else replace(options, approve=approve)
-        return self.orchestration(**settings).start(prompt, with_mode_of(settings.get("of"), options))
+        options = replace(options, allow_urls=allow_urls) if allow_urls else options
+        return self.orchestration(**settings).start(prompt, options)
 
     def run_sync(
         self,
@@ -210,6 +224,7 @@ class Workflow:
         approve: Approve | ApprovalWord | None = None,
         answer: AnswerQuestion | None = None,
         show: bool = True,
+        allow_urls: Iterable[str] = (),
         **settings: Any,
     ) -> Run:
         """Like `run`, for scripts and for code that cannot await, even inside a running event loop.
@@ -225,6 +240,7 @@ class Workflow:
             approve=approve,
             answer=answer,
             show=show,
+            allow_urls=allow_urls,
         )
         with foreground.own_interrupts():
             return checked(self.start(prompt, options, **settings).wait_in_foreground())
@@ -260,10 +276,9 @@ class Workflow:
             return task_orchestration(
                 self.tasks, inputs or {}, all_tools, actions, models=models, limits=limits, settings=settings
             )
-        known = {**(self.agents or {}), **(agents or {})}
+        known, values = {**(self.agents or {}), **(agents or {})}, self._inputs(inputs)
         made = WorkflowAgents(self.spec.agents, known, all_tools, model=model, replies=replies, settings=agent_settings)
-        self._check_names(made, replies or {}, known)
-        values = self._inputs(inputs)
+        self._check_names(made, replies, known, model)
         opened = _NestedWorkflows(self.spec, known, all_tools, {**models, "actions": actions})
         check = self._price_check(made, opened.check(self._steps) if checks_files else [])
 
@@ -273,7 +288,8 @@ class Workflow:
             return WorkflowEngine(lifecycle, elicitation, self.spec, performers(made, opened), values, self._deferred, *begins)
 
         logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(model, agent_settings, replies)
-        return Orchestration(make=make, name=self._name, settings={**logged, **(settings or {})}, check=check, **limits)
+        logged |= settings or {}
+        return Orchestration(make=make, name=self._name, settings=logged, check=check, begins_with=of, **limits)
 
     def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[bool], None]:
         """Return what misses prices that a budget needs. ``inner``: the runs of the files that it runs."""
@@ -305,14 +321,21 @@ class Workflow:
     def _name(self) -> str:
         return Path(self.spec.source).stem if self.spec.source else "workflow"
 
-    def _check_names(self, made: WorkflowAgents, replies: Replies, agents: Mapping[str, Agent]) -> None:
-        """Raise `SettingsError` for a missing tool, and for replies of nobody: who was meant would call a model."""
+    def _check_names(
+        self, made: WorkflowAgents, replies: Replies | None, agents: Mapping[str, Agent], model: str | Model | None
+    ) -> None:
+        """Raise `SettingsError` for a missing tool, for models that may not be where a file says, and for replies of nobody.
+
+        Whoever such replies were meant for would call a model.
+        """
+        if replies is None:
+            check_destinations((*model_names(self.spec, agents), model))
         names = frozenset(agents)
         if not self.spec.text and names not in self._checked_with:
             check_made_in_python(self.spec, agents)
             self._checked_with.add(names)
-        made.check_tools(_tool_names(self._steps))
-        for name in replies:
+        made.check_tools(names_of_tool_steps(self._steps))
+        for name in replies or ():
             if not self.takes_replies(name, agents):
                 known = {*self.spec.agents, *agents, *(step.id for step in self._steps)}
                 raise SettingsError(f"replies: there is no agent and no step {name}", near(name, sorted(known)))
@@ -327,7 +350,12 @@ class Workflow:
 
     def _logged(self, inputs: Mapping[str, Any], first: str | None, of: Run | None, earlier: int) -> dict[str, Any]:
         """Return what the log holds, so that the run can be drawn and resumed."""
-        logged: dict[str, Any] = {"workflow": {"text": self.spec.text, "source": self.spec.source}, "inputs": inputs}
+        workflow: dict[str, Any] = {"text": self.spec.text, "source": self.spec.source}
+        if self.spec.is_typed:
+            workflow["from"] = CELL
+        if self.spec.nested:
+            workflow["files"] = dict(self.spec.files)
+        logged: dict[str, Any] = {"workflow": workflow, "inputs": inputs}
         if of is not None and first is not None:
             logged["rerun"] = {"step": first, "of": of.id, "events": earlier}
         return logged
@@ -394,7 +422,7 @@ class _NestedWorkflows:
             declared = self._nested.get(step.path)
             if declared is not None:
                 found = Workflow.of_declared(declared, self._agents, self._tools)
-            else:  # of a run that is recovered: its log holds its own text only
+            else:  # made in Python; or of a log that holds its own text only, as earlier versions wrote it
                 path = path_beside(self._source, step.file)
                 found = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
             self._found[step.path] = found
@@ -409,27 +437,3 @@ def _path(text_or_path: str | Path) -> Path | None:
     if isinstance(text_or_path, str) and path.suffix not in (".yaml", ".yml"):
         return None
     return path
-
-
-def tool_names(declared: Declared) -> tuple[str, ...]:
-    """Return the names of the tools that a workflow of either form needs, each once."""
-    if isinstance(declared, TaskFile):
-        return declared.tool_names
-    of_agents = (name for one in declared.agents.values() for name in one.tools)
-    return tuple(dict.fromkeys([*_tool_names(walk_all(declared.steps)), *of_agents]))
-
-
-def tool_names_of_files(declared: Declared) -> tuple[str, ...]:
-    """Return the names of the tools that a workflow needs and those that it runs as files, each once."""
-    files: dict[int, Declared] = {}
-    left = [declared]
-    while left:
-        one = left.pop()
-        if id(one) not in files:
-            files[id(one)] = one
-            left += [] if isinstance(one, TaskFile) else [*one.nested.values()][::-1]
-    return tuple(dict.fromkeys(name for one in files.values() for name in tool_names(one)))
-
-
-def _tool_names(steps: Iterable[Step]) -> list[str]:
-    return [step.tool for step in steps if isinstance(step, ToolStep)]

@@ -15,12 +15,14 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from agentnb.workflow.problems import Problems
 
-MAX_CHARACTERS = 2_000_000
-"""Maximum characters of a text: twenty thousand steps have about one million."""
+MAX_CHARACTERS = 1_000_000
+"""Maximum characters of a text: twenty thousand steps have as many, and take seconds to read."""
 MAX_LEVELS = 64
 """Maximum nesting of lists and mappings."""
 MAX_NODES = 500_000
 """Maximum values, those that aliases repeat included."""
+MAX_REPEATED_CHARACTERS = 4_000_000
+"""Maximum characters of the texts that aliases repeat."""
 LARGEST = 2**63
 """Whole numbers are smaller, so that every reader of a log can hold them."""
 
@@ -172,6 +174,8 @@ class _Sized(NamedTuple):
     """Values in it, itself included."""
     height: int
     """Levels of lists and mappings in it, itself included."""
+    characters: int
+    """Of the texts in it."""
 
 
 class _Open:
@@ -184,11 +188,11 @@ class _Open:
         self.items: list[Node] = []
         self.entries: dict[str, Entry] = {}
         self.key: tuple[str, int] | None = None
-        self.size, self.height = 1, 1
+        self.size, self.height, self.characters = 1, 1, 0
 
     def closed(self) -> _Sized:
         node = MappingNode(self.line, self.entries) if self.is_mapping else ListNode(self.line, tuple(self.items))
-        return _Sized(node, self.size, self.height)
+        return _Sized(node, self.size, self.height, self.characters)
 
 
 class _Builder:
@@ -200,6 +204,7 @@ class _Builder:
         self._open: list[_Open] = []
         self._anchors: dict[str, _Sized] = {}
         self._size = 0
+        self._repeated_characters = 0
         self._documents = 0
 
     def take(self, event: Any) -> None:
@@ -207,7 +212,8 @@ class _Builder:
         if getattr(event, "tag", None) is not None:
             self._problems.add(line, f"The tag {event.tag} is not read", "Leave it out, and put texts in quotes")
         if kind == "ScalarEvent":
-            self._place(_Sized(self._scalar(event, line), 1, 0), line, event.anchor)
+            scalar = self._scalar(event, line)
+            self._place(_Sized(scalar, 1, 0, len(scalar.text)), line, event.anchor)
         elif kind in {"MappingStartEvent", "SequenceStartEvent"}:
             self._open.append(_Open(event, kind == "MappingStartEvent"))
             self._check_depth(line, 0)
@@ -246,6 +252,7 @@ class _Builder:
             else:
                 into.entries[key] = Entry(key_line, sized.node)
         into.size += sized.size
+        into.characters += sized.characters
         into.height = max(into.height, sized.height + 1)
 
     def _key(self, node: Node) -> str:
@@ -264,6 +271,9 @@ class _Builder:
             hint = "Write out what it should be" if inside else f'For the text, write "*{anchor}" in quotes'
             self._give_up(line, f"*{anchor} {what}", hint)
         self._check_depth(line, sized.height)
+        self._repeated_characters += sized.characters
+        if self._repeated_characters > MAX_REPEATED_CHARACTERS:
+            self._give_up(line, f"Aliases repeat more than {MAX_REPEATED_CHARACTERS:,} characters", "Repeat less")
         if sized.height:
             self._size += sized.size - 1
         return sized

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marked_logs import own_run
 from run_checks import results
 from scripted_runs import add, bare
 from waiting import wait_until
@@ -332,7 +333,7 @@ def test_keywords_of_earlier_versions_are_refused_with_what_to_write() -> None:
 
 def test_options_without_a_meaning_for_a_resumed_run_are_refused() -> None:
     whole = bare(ScriptedModel(["Done."])).run_sync("go")
-    cut = Run.from_events(list(whole.events)[:-1])
+    cut = own_run(list(whole.events)[:-1])
     with pytest.raises(SettingsError, match="parent_id has no meaning for a run that is resumed"):
         bare(ScriptedModel(["Done."])).resume(cut, None, RunOptions(parent_id="r-1"))
 

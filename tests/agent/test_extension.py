@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marked_logs import marked
 from scripted_runs import bare, think, work
 
 from agentnb import Agent, Run, Store, ToolCall, recover
@@ -120,7 +121,7 @@ def interrupted(folder: Path) -> Run:
     agent = bare(ScriptedModel([PLAN, "Done."], name="scripted:plans"), extensions=[with_parts()])
     whole = agent.run_sync("go", store=Store(folder / "whole"))
     folder.joinpath("cut").mkdir()
-    log = b"".join(map(encode, whole.events[:-4]))
+    log = marked(whole.events[:-4])
     (folder / "cut" / f"{whole.id}.jsonl").write_bytes(log)
     return Store(folder / "cut").load(whole.id)
 

@@ -7,6 +7,7 @@ import itertools
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from sent_requests import assert_made_again
 from summarising import Summarising, priced
 from virtual_time import OnThisLoop, SkippedClock, VirtualTimeLoop
 
-from agentnb import Agent, Store, ToolCall, tool
+from agentnb import Agent, Store, ToolCall, fork_sync, replay, tool
 from agentnb.core.events import TextDelta
 from agentnb.core.messages import Text
 from agentnb.core.request import Request
@@ -25,6 +26,8 @@ from agentnb.errors import ModelError, RunLimited, SettingsError
 from agentnb.guidance.prompts import prompt
 from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel
+from agentnb.policies import PolicyBundle
+from agentnb.policies.verdict import Continue
 from agentnb.runtime.run_options import RunOptions
 from agentnb.tools.tool import ToolContext
 
@@ -531,3 +534,56 @@ def test_the_last_words_stand_in_one_request_only_where_there_are_results_before
     bare(following, [work]).run_sync("On.", continue_from=run)
     sent = [part.text for one in following.requests[0].messages for part in one.parts if isinstance(part, Text)]
     assert not any("No more tools" in text for text in sent)
+
+
+class GoesOn:
+    """A policy that hands on no limits, and always wants another round."""
+
+    name = "goes_on"
+
+    def rules(self, words: Any, *limits: Any, repeatable: Any = ()) -> PolicyBundle:
+        return PolicyBundle((lambda run: Continue("more"),))
+
+
+class HandsOn(GoesOn):
+    """One that hands on whatever limits it gets, first and last."""
+
+    name = "hands_on"
+
+    def rules(self, words: Any, *limits: Any, repeatable: Any = ()) -> PolicyBundle:
+        return PolicyBundle((*limits, lambda run: Continue("more"), *limits))
+
+
+@pytest.mark.req("KX.2", "K2.2")
+def test_limits_hold_whatever_a_policy_returns(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for policy in (GoesOn(), HandsOn()):
+        for name, (value, rounds) in LIMITS.items():
+            with subtests.test(f"{policy.name}, {name}"):
+                outer = bare(Summarising(script(40)), [work], policy=policy, **{name: value})
+                limits = [one for one in outer.bundle.policies if type(one).__module__ == "agentnb.policies.limits"]
+                assert len(limits) == len({type(one) for one in limits}), "each is joined once"
+                run = outer.run_sync("Go.")
+                assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", name, rounds)
+
+    async def nested() -> str:
+        """Asks another."""
+        run = await bare(Summarising(script(40)), [work], policy=GoesOn(), max_rounds=3).run("Go.")
+        return f"{run.stop_reason} {len(run.rounds)}"
+
+    store = Store(tmp_path)
+    run = bare(Summarising([ToolCall("nested"), "Done."]), [nested]).run_sync("Go.", store=store)
+    assert run.rounds[0].results[0].text == "max_rounds 3"
+    long = bare(Summarising(script(9)), [work], max_rounds=8).run_sync("Go.")
+    limits = {"max_rounds": 4}
+    assert replay(long, policy=GoesOn(), limits=limits).rounds_saved == 4
+    again = fork_sync(long, 2, model=Summarising(script(40)), tools=[work], policy=GoesOn(), limits=limits)
+    assert (again.stop_reason, len(again.rounds)) == ("max_rounds", 4)
+
+
+def test_rules_that_are_no_bundle_are_refused() -> None:
+    class Plain(GoesOn):
+        def rules(self, words: Any, *limits: Any, repeatable: Any = ()) -> Any:
+            return (lambda run: Continue("more"),)
+
+    with pytest.raises(SettingsError, match=r"goes_on returned .* which is not a PolicyBundle"):
+        bare(Summarising([]), policy=Plain())

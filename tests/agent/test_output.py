@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypedDict
 import msgspec
 import pydantic
 import pytest
+from marked_logs import own_run
 from run_checks import assert_closed, reasons, round_statuses
 from scripted_runs import add, reply
 
@@ -314,10 +315,10 @@ def test_a_run_from_its_log_knows_the_schema_and_can_be_taken_up_with_it(tmp_pat
 
 def test_an_interrupted_run_is_held_to_its_output_by_another_process() -> None:
     run = ran("Twelve.", FITS)
-    cut = Run.from_events(run.events[: [type(event).__name__ for event in run.events].index("RoundFinished") + 1])
+    cut = own_run(run.events[: [type(event).__name__ for event in run.events].index("RoundFinished") + 1])
     finished = agent_of(cut, model=ScriptedModel(["Still twelve.", FITS])).resume(cut).result(30)
     assert reasons(finished) == ["prompt", "invalid_output", "invalid_output"] and finished.output == {"birds": 12}
-    cut = Run.from_events(run.events[: [type(event).__name__ for event in run.events].index("RoundFinished") + 1])
+    cut = own_run(run.events[: [type(event).__name__ for event in run.events].index("RoundFinished") + 1])
     own = Agent(ScriptedModel(['{"number": 2}']), output=Even).resume(cut).result(30)
     assert own.output is None, "the log holds it to the schema that it began with"
 
@@ -345,3 +346,16 @@ def test_what_is_no_type_and_no_schema_is_refused(subtests: pytest.Subtests) -> 
     for retries in (-1, True, 1.5, 1_000):
         with subtests.test(retries), pytest.raises(SettingsError, match="retries"):
             Output(int, retries=retries)  # type: ignore[arg-type]
+
+
+def test_times_have_their_format_in_the_schema(subtests: pytest.Subtests) -> None:
+    for kind, form, refused in (
+        (datetime.time, "time", "2026-01-04T10:00:00"),
+        (datetime.datetime, "date-time", "10:00:00"),
+        (datetime.date, "date", "10:00:00"),
+    ):
+        with subtests.test(form):
+            output = Output(list[kind])  # type: ignore[valid-type]  # each is a type
+            assert output.schema["items"]["format"] == form
+            run = ran(f'["{refused}"]', f'["{refused}"]', output=Output(list[kind], retries=1))  # type: ignore[valid-type]
+            assert run.stop_reason == "invalid_output"

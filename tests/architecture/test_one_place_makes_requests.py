@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from parsed import PACKAGE, trees
+from parsed import PACKAGE, calls, trees
 
 ITS_OWN = PACKAGE / "core" / "request.py"
 ALLOWED = {
@@ -27,7 +27,7 @@ def made_in(path: Path, tree: ast.Module) -> list[str]:
     own = path == ITS_OWN
     names = {*_names(tree), *(("Request",) if own else ())}
     copied = {"request", *(("self",) if own else ())}
-    return [place for place, call in _calls(tree, ()) if _is(call.func, names, "Request") or _copies(call, copied)]
+    return [place for place, call in calls(tree) if _is(call.func, names, "Request") or _copies(call, copied)]
 
 
 def _names(tree: ast.Module) -> Iterator[str]:
@@ -45,16 +45,6 @@ def _is(node: ast.expr, names: set[str], attribute: str) -> bool:
 def _copies(call: ast.Call, names: set[str]) -> bool:
     """Whether it replaces something in what has one of these names: that is another request."""
     return _is(call.func, {"replace"}, "replace") and bool(call.args) and _is(call.args[0], names, "request")
-
-
-def _calls(node: ast.AST, inside: tuple[str, ...]) -> Iterator[tuple[str, ast.Call]]:
-    """Each call below the node, and the function that it stands in."""
-    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-        inside = (*inside, node.name)
-    if isinstance(node, ast.Call):
-        yield ".".join(inside), node  # of a module's own code: no name
-    for child in ast.iter_child_nodes(node):
-        yield from _calls(child, inside)
 
 
 @pytest.mark.req("KX.7")

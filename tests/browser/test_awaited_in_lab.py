@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import wait_until
 
 pytestmark = pytest.mark.browser
 STORY = Path(__file__).with_name("story.py")
@@ -64,7 +65,7 @@ def test_an_awaited_run_has_a_card_that_hears_the_person_and_is_one_line_as_the_
     lab.wait_done(index)
     shots(lab, "awaited-done")
     lab.cell(index).get_by_text("shown above").wait_for()
-    assert lab.cell(index).locator(".agentnb-answer").count() == 1
+    wait_until(lambda: lab.cell(index).locator(".agentnb-answer").count() == 1)
 
 
 def test_a_nested_run_is_shown_at_the_call_that_began_it_live_and_saved(lab: Any) -> None:
@@ -100,7 +101,7 @@ def test_eight_runs_at_once_are_one_line_which_opens_to_a_list(lab: Any) -> None
     lab.start(index)
     line = lab.cell(index).locator(".agentnb-run")
     line.get_by_text("8 running").wait_for()
-    assert lab.cell(index).locator(".agentnb-card").count() == 0
+    wait_until(lambda: lab.cell(index).locator(".agentnb-card").count() == 0)
     lab.allow("eight-0")
     line.get_by_text("4 done, 4 running").wait_for()
     shots(lab, "eight-live")

@@ -9,6 +9,7 @@ import pytest
 from contrast import COLOURS, faint
 from measuring import watching
 from pages import Lab
+from waiting import wait_until
 
 pytestmark = pytest.mark.browser
 
@@ -57,19 +58,19 @@ def is_clean(lab: Any) -> None:
 def test_runs_are_found_filtered_paged_and_opened(lab: Any) -> None:
     live = opened(lab, TRACES)
     told, rows = live.get_by_role("status"), live.locator("[data-place]")
-    assert told.inner_text() == "1 to 100 of 230 runs" and rows.count() == 100
-    assert "Task 0: <img" in live.locator("[data-run]").inner_text()
+    wait_until(lambda: told.inner_text() == "1 to 100 of 230 runs" and rows.count() == 100)
+    wait_until(lambda: "Task 0: <img" in live.locator("[data-run]").inner_text())
     live.get_by_role("button", name="Next runs").click()
     until(told, "101 to 200 of 230 runs")
-    assert lab.page.evaluate("() => document.activeElement.dataset.place") == "100"
+    wait_until(lambda: lab.page.evaluate("() => document.activeElement.dataset.place") == "100")
     live.get_by_label("Any state").select_option("interrupted")
     until(told, "1 to 100 of 115 runs, of 230")
     live.get_by_label("Find in all runs").press_sequentially('"step 3 of task 77"')
     until(told, "1 run, of 230")
     rows.click()
     until(live.locator("[data-variable]"), "found[77]")
-    assert "The trace ends before the run does." in live.locator("[data-run]").inner_text()
-    assert "%agent" not in live.inner_text()
+    wait_until(lambda: "The trace ends before the run does." in live.locator("[data-run]").inner_text())
+    wait_until(lambda: "%agent" not in live.inner_text())
     live.get_by_role("button", name="Clear").click()
     until(told, "1 to 100 of 230 runs")
     is_clean(lab)
@@ -81,7 +82,7 @@ def test_keys_move_between_runs_and_rounds_but_not_in_a_field(lab: Any) -> None:
     live.locator("[data-place]").first.focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowUp"):
         keys.press(key)
-    assert lab.page.evaluate("() => document.activeElement.dataset.place") == "1"
+    wait_until(lambda: lab.page.evaluate("() => document.activeElement.dataset.place") == "1")
     keys.press("Enter")
     until(live.locator("[data-variable]"), "found[1]")
     for key, wanted in (("n", "Round 1 of 13"), ("n", "Round 2 of 13"), ("n", "Round 3 of 13"), ("p", "Round 2 of 13")):
@@ -89,17 +90,17 @@ def test_keys_move_between_runs_and_rounds_but_not_in_a_field(lab: Any) -> None:
         until(at, wanted)
     live.get_by_label("Find in all runs").press_sequentially("npx")
     until(live.get_by_role("status"), "0 runs, of 230")
-    assert at.inner_text() == "Round 2 of 13"
-    assert lab.cell(1).locator(".jp-InputArea").count() == 1  # x would have cut the cell
+    wait_until(lambda: at.inner_text() == "Round 2 of 13")
+    wait_until(lambda: lab.cell(1).locator(".jp-InputArea").count() == 1)  # x would have cut the cell
     is_clean(lab)
 
 
 def test_failures_findings_and_words_are_gone_to(lab: Any) -> None:
     live = opened(lab, EXAMPLE)
-    assert not live.get_by_label("Find in all runs").is_visible()  # it is the only one
+    wait_until(lambda: not live.get_by_label("Find in all runs").is_visible())  # it is the only one
     pane, at = live.locator("[data-run]"), live.locator("[data-at]")
     finding = pane.locator(".agentnb-finding").first
-    assert "nearly that of round 3" in finding.inner_text()
+    wait_until(lambda: "nearly that of round 3" in finding.inner_text())
     finding.get_by_role("link", name="4").click()
     until(at, "Round 4 of 7")
     live.get_by_role("button", name="Next failure or warning").click()
@@ -121,8 +122,7 @@ def test_nothing_moves_when_runs_are_opened(lab: Any) -> None:
             live.locator(f"[data-place='{place}']").click()
             until(live.locator("[data-variable]"), f"found[{place}]")
     assert watched.moved("agentnb") == []
-    box = live.bounding_box()
-    assert box["height"] <= 760
+    wait_until(lambda: live.bounding_box()["height"] <= 760)
 
 
 def test_what_is_saved_shows_list_and_opened_run_without_a_kernel_and_lives_again_with_one(
@@ -137,7 +137,7 @@ def test_what_is_saved_shows_list_and_opened_run_without_a_kernel_and_lives_agai
     with subtests.test("a page that is loaded again shows it as it was"):
         lab.reload()
         live = live_in(lab)
-        assert live.locator("[data-variable]").inner_text() == "found[4]"
+        wait_until(lambda: live.locator("[data-variable]").inner_text() == "found[4]")
         live.locator("[data-place='6']").click()
         until(live.locator("[data-variable]"), "found[6]")
         lab.save()
@@ -145,12 +145,12 @@ def test_what_is_saved_shows_list_and_opened_run_without_a_kernel_and_lives_agai
         lab.end_kernels()
         saved = lab.page.locator(".agentnb-browser")
         saved.wait_for()
-        assert "Run this cell again" in saved.inner_text() and live.count() == 0
+        wait_until(lambda: "Run this cell again" in saved.inner_text() and live.count() == 0)
     with subtests.test("a copy that is not trusted shows the same"):
         lab.open_untrusted("traces.ipynb")
         saved = lab.page.locator(".agentnb-browser")
         saved.wait_for()
-        assert "Task 6:" in saved.locator(".agentnb-browser-run").inner_text()
+        wait_until(lambda: "Task 6:" in saved.locator(".agentnb-browser-run").inner_text())
         saved.locator("summary").first.click()
         saved.locator(".agentnb-compact-answer").first.wait_for()
     is_clean(lab)
@@ -169,8 +169,8 @@ def test_every_word_can_be_read_in_both_themes_and_widths(lab: Any, subtests: py
             for name, part in (("browser", live), ("diff", side_by_side)):
                 with subtests.test(name, theme=theme, width=width):
                     part.scroll_into_view_if_needed()
-                    assert faint(part.evaluate(COLOURS)) == []
-                    assert part.evaluate("one => one.scrollWidth <= one.clientWidth")
+                    wait_until(lambda: faint(part.evaluate(COLOURS)) == [])
+                    wait_until(lambda: part.evaluate("one => one.scrollWidth <= one.clientWidth"))
                     lab.shot(f"{name}-{theme}-{width}", lab.page)
 
 
@@ -179,13 +179,19 @@ def test_a_difference_leads_to_its_rounds_and_stands_side_by_side_where_there_is
     lab.run_all()
     shown = lab.page.locator(".agentnb-diff")
     shown.wait_for()
-    assert "They part at round 6 of a and round 6 of b" in shown.inner_text()
-    assert "rounds 1 to 2 are alike" in shown.inner_text()
+    wait_until(lambda: "They part at round 6 of a and round 6 of b" in shown.inner_text())
+    wait_until(lambda: "rounds 1 to 2 are alike" in shown.inner_text())
     link = shown.locator(".agentnb-why").get_by_role("link").last
-    assert shown.locator(f"[id='{str(link.get_attribute('href')).removeprefix('#')}']").inner_text().startswith("Round\n6")
-    first, second = (shown.locator(".agentnb-diff-column").nth(place).bounding_box() for place in (0, 1))
-    assert first["y"] == second["y"] and first["x"] < second["x"]
+    wait_until(
+        lambda: shown.locator(f"[id='{str(link.get_attribute('href')).removeprefix('#')}']").inner_text().startswith("Round\n6")
+    )
+
+    def distance() -> tuple[float, float]:
+        """How far to the right of the first column the second stands, and how far below it."""
+        first, second = (shown.locator(".agentnb-diff-column").nth(place).bounding_box() for place in (0, 1))
+        return second["x"] - first["x"], second["y"] - first["y"]
+
+    wait_until(lambda: distance()[0] > 0 == distance()[1])
     lab.width(700)
-    first, second = (shown.locator(".agentnb-diff-column").nth(place).bounding_box() for place in (0, 1))
-    assert first["x"] == second["x"] and first["y"] < second["y"]
+    wait_until(lambda: distance()[1] > 0 == distance()[0])
     is_clean(lab)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from measuring import Traffic, Work, busiest, model_ids, most_in_a_second, working
+from waiting import wait_until
 
 pytestmark = pytest.mark.browser
 STORY = Path(__file__).with_name("story.py")
@@ -59,7 +60,7 @@ def test_stop_ends_a_sync_tool_of_a_blocked_cell_at_once(lab: Any, kernels: Any,
     ended(lab, index, "Stopped by you")
     lab.wait_done(index)
     assert lab.value("run.rounds[0].results[0].error_code, HELD") == "('cancelled', ['nap'])"
-    assert "Stopped by you" in lab.output(index).inner_text()
+    wait_until(lambda: "Stopped by you" in lab.output(index).inner_text())
     assert lab.errors() == ["KeyboardInterrupt: the run was stopped and its log closed. Continue with %%agent --continue"]
     nothing_is_left(lab)
 
@@ -90,12 +91,12 @@ def test_one_can_pause_say_something_and_let_it_go_on(lab: Any) -> None:
     box.fill("Look at <b>Gentoo</b>")
     box.press("Enter")
     shown.locator("[data-slot=asked]", has_text="You: Look at <b>Gentoo</b> (read in the next round)").wait_for()
-    assert box.input_value() == ""
+    wait_until(lambda: box.input_value() == "")
     lab.allow("pause-asked")
     chip(lab, index, "Paused")
     shown.locator("[data-slot=asked]:empty").wait_for(state="attached")
-    assert shown.locator("[data-piece=said]").inner_text() == "You: Look at <b>Gentoo</b>"
-    assert "Pausing" not in shown.inner_text()
+    wait_until(lambda: shown.locator("[data-piece=said]").inner_text() == "You: Look at <b>Gentoo</b>")
+    wait_until(lambda: "Pausing" not in shown.inner_text())
     shown.get_by_role("button", name="Resume").click()
     chip(lab, index, "Thinking")
     lab.allow("pause-seen")
@@ -142,17 +143,18 @@ def test_a_round_opens_to_what_the_model_saw_while_the_cell_runs(lab: Any) -> No
     lab.start(index)
     chip(lab, index, "Running nap")
     rounds = card(lab, index).locator(".agentnb-round")
-    assert rounds.nth(1).locator(".agentnb-saw > summary").is_hidden()
+    wait_until(lambda: rounds.nth(1).locator(".agentnb-saw > summary").is_hidden())
     card(lab, index).get_by_role("button", name="Show guidance").click()
     rounds.nth(1).locator(".agentnb-saw > summary").click()
     rounds.nth(1).get_by_text("ephemeral").first.wait_for()
-    seen = rounds.nth(1).locator(".agentnb-saw").text_content()
-    assert "<system-reminder>" in seen and "Go." in seen and "Gentoo" in seen
+    seen = rounds.nth(1).locator(".agentnb-saw")
+    for words in ("<system-reminder>", "Go.", "Gentoo"):
+        wait_until(lambda: words in seen.text_content())
     card(lab, index).get_by_role("button", name="Stop").click()
     ended(lab, index, "Stopped by you")
     # What the reader had opened is open in what is kept.
-    assert lab.output(index).locator(".agentnb-round").nth(1).locator(".agentnb-saw[open]").count() == 1
-    assert lab.output(index).locator(".agentnb-round").nth(0).locator(".agentnb-saw[open]").count() == 0
+    wait_until(lambda: lab.output(index).locator(".agentnb-round").nth(1).locator(".agentnb-saw[open]").count() == 1)
+    wait_until(lambda: lab.output(index).locator(".agentnb-round").nth(0).locator(".agentnb-saw[open]").count() == 0)
     nothing_is_left(lab)
 
 
@@ -162,11 +164,11 @@ def test_tables_pictures_and_long_results_are_shown_as_such(lab: Any) -> None:
     lab.start(index)
     chip(lab, index, "Running nap")
     shown = card(lab, index)
-    assert shown.locator("table td", has_text="5076").count() == 1
-    assert shown.locator("img[src^='data:image/png']").evaluate("image => image.naturalWidth") == 500
+    wait_until(lambda: shown.locator("table td", has_text="5076").count() == 1)
+    wait_until(lambda: shown.locator("img[src^='data:image/png']").evaluate("image => image.naturalWidth") == 500)
     tool = shown.locator(".agentnb-tool", has_text="essay")
     tool.locator("summary").first.click()
-    assert "line 2999" in tool.inner_text() and "line 1500" not in tool.inner_text()
+    wait_until(lambda: "line 2999" in tool.inner_text() and "line 1500" not in tool.inner_text())
     tool.get_by_role("button", name="Show all").click()
     tool.get_by_text("line 1500").wait_for()
     shown.get_by_role("button", name="Stop").click()
@@ -190,8 +192,8 @@ def test_a_failed_run_says_so_and_is_folded(lab: Any) -> None:
     )
     lab.run(index)
     ended(lab, index, "Failed")
-    assert lab.output(index).get_by_text("no <i>luck</i>").count() >= 1
-    assert lab.output(index).locator("details[open]").count() == 0
+    wait_until(lambda: lab.output(index).get_by_text("no <i>luck</i>").count() >= 1)
+    wait_until(lambda: lab.output(index).locator("details[open]").count() == 0)
     nothing_is_left(lab)
 
 
@@ -212,9 +214,9 @@ def test_on_ipykernel_6_the_card_shows_the_run_and_says_how_to_interrupt(lab: An
     lab.start(index)
     chip(lab, index, "Running nap")
     shown = card(lab, index)
-    assert "Kernel → Interrupt" in shown.inner_text()
-    assert shown.get_by_role("button", name="Stop").count() == 0
-    assert shown.get_by_label("Say something").is_hidden()
+    wait_until(lambda: "Kernel → Interrupt" in shown.inner_text())
+    wait_until(lambda: shown.get_by_role("button", name="Stop").count() == 0)
+    wait_until(lambda: shown.get_by_label("Say something").is_hidden())
     lab.interrupt()
     ended(lab, index, "Stopped by you")
 
@@ -233,7 +235,7 @@ def test_five_thousand_tokens_arrive_whole_in_few_messages_and_nothing_stutters(
             lab.start(index)
             chip(lab, index, "Running nap")
         models = model_ids(lab.outputs(index))
-        assert card(lab, index).locator(".agentnb-text").inner_text().split() == text.split()
+        wait_until(lambda: card(lab, index).locator(".agentnb-text").inner_text().split() == text.split())
         customs = [message for message in traffic.comm(models) if message.content["data"]["method"] == "custom"]
         assert len(customs) > 10
         assert most_in_a_second(customs) <= 40
@@ -260,20 +262,20 @@ def asking(lab: Any, name: str, **more: Any) -> tuple[int, Any]:
     chip(lab, index, "Waiting for you")
     shown = card(lab, index)
     shown.locator(".agentnb-question-text", has_text=QUESTION).wait_for()
-    assert f"Waiting for you: {QUESTION}" in lab.page.evaluate(STATUS)
+    wait_until(lambda: f"Waiting for you: {QUESTION}" in lab.page.evaluate(STATUS))
     return index, shown
 
 
 def went_on(lab: Any, name: str, index: int, told: str, shown: str) -> None:
     """The run got ``told`` as the result of its tool, the card shows it as ``shown``, and it went on to the end."""
     chip(lab, index, "Thinking")
-    assert card(lab, index).locator(".agentnb-question").count() == 0
+    wait_until(lambda: card(lab, index).locator(".agentnb-question").count() == 0)
     closed = lab.cell(index).locator(".agentnb-question-closed", has_text=QUESTION)
-    assert closed.inner_text().splitlines()[-1] == shown
+    wait_until(lambda: closed.inner_text().splitlines()[-1] == shown)
     lab.allow(f"{name}-heard")
     ended(lab, index, "Done")
     lab.wait_done(index)
-    assert shown in closed.text_content()
+    wait_until(lambda: shown in closed.text_content())
     assert told in lab.value("run.rounds[0].results[0].text")
     nothing_is_left(lab)
 
@@ -292,6 +294,34 @@ def test_a_question_is_answered_in_words(lab: Any) -> None:
     field.fill("The <i>third</i>")
     field.press("Enter")
     went_on(lab, "in-words", index, "The <i>third</i>", "You: The <i>third</i>")
+
+
+SHELL = """
+def shell(command: str) -> str:
+    'Runs a command.'
+    return f'{len(command):,} characters were run'
+command = 'ls' + ' ' * 320 + '; echo <b>bold</b>\\n' + 'echo \\u202etxt\\x1b[2J  on\\n' * 2000 + 'rm -rf /'
+model = Slow([ToolCall('shell', {'command': command}), 'Done.'])
+"""
+
+
+def test_long_call_is_opened_before_it_is_approved(lab: Any) -> None:
+    index = opened(lab, "whole-call", SHELL, "%%agent -m model -t shell --approve ask\nGo.")
+    lab.start(index)
+    chip(lab, index, "Waiting for you")
+    shown = card(lab, index)
+    approve = shown.get_by_role("button", name="approve")
+    approve.get_by_text("characters not opened").wait_for()
+    question = shown.locator(".agentnb-question")
+    question.get_by_text("⟨320 spaces⟩; echo <b>bold</b>").wait_for()
+    question.locator("summary").click()
+    question.get_by_text("rm -rf /").wait_for()
+    approve.get_by_text("characters not opened").wait_for(state="hidden")
+    approve.click()
+    ended(lab, index, "Done")
+    lab.wait_done(index)
+    assert "36,349 characters were run" in lab.value("run.rounds[0].results[0].text")
+    nothing_is_left(lab)
 
 
 COUNT = """
@@ -317,7 +347,7 @@ def test_a_refused_answer_stays_in_its_field_with_the_reason(lab: Any) -> None:
     field.fill("4")
     field.press("Enter")
     error.filter(has_text="Please enter a whole number (4 is not a multiple of 3)").wait_for()
-    assert field.input_value() == "4" and field.get_attribute("aria-invalid") is not None
+    wait_until(lambda: field.input_value() == "4" and field.get_attribute("aria-invalid") is not None)
     field.fill("6")
     field.press("Enter")
     ended(lab, index, "Done")
@@ -350,8 +380,8 @@ def test_a_question_of_a_gate_is_put_aside_and_the_saved_form_says_how_to_answer
     ended(lab, index, "Waiting for you")
     lab.wait_done(index)
     saved = lab.cell(index).locator(".agentnb-run")
-    assert "May wait run?" in saved.inner_text() and saved.locator("[data-do]").count() == 0
-    assert f"%agent answer {lab.value('run.id')[1:-1][-8:]} TEXT" in saved.inner_text()
+    wait_until(lambda: "May wait run?" in saved.inner_text() and saved.locator("[data-do]").count() == 0)
+    wait_until(lambda: f"%agent answer {lab.value('run.id')[1:-1][-8:]} TEXT" in saved.inner_text())
     nothing_is_left(lab)
 
 
@@ -388,7 +418,7 @@ def test_a_question_behind_pictures_and_right_after_an_answer_is_scrolled_to(lab
     field.fill("It is clear.")
     field.press("Enter")
     ended(lab, index, "Done")
-    assert lab.cell(index).locator(".agentnb-question-closed").count() == 2
+    wait_until(lambda: lab.cell(index).locator(".agentnb-question-closed").count() == 2)
 
 
 THOUGHT = """
@@ -403,13 +433,13 @@ def test_a_thought_that_was_opened_while_it_streamed_stays_open_when_it_is_whole
     streaming = card(lab, index).locator("[data-stream] [data-fold='thinking:0']")
     streaming.locator("summary").click()
     lab.second_view(index).locator(".agentnb-card", has_text="thinking").wait_for()  # for which all views are sent the whole
-    assert streaming.get_attribute("open") is not None
+    wait_until(lambda: streaming.get_attribute("open") is not None)
     streaming.locator("summary").focus()
     lab.allow("thought-opened")
     chip(lab, index, "Running nap")
     fold = card(lab, index).locator("[data-piece=thinking] [data-fold='thinking:0']")
-    assert fold.get_attribute("open") is not None
-    assert lab.page.evaluate("() => document.activeElement.parentElement.dataset.fold") == "thinking:0"
+    wait_until(lambda: fold.get_attribute("open") is not None)
+    wait_until(lambda: lab.page.evaluate("() => document.activeElement.parentElement.dataset.fold") == "thinking:0")
     card(lab, index).get_by_role("button", name="Stop").click()
     ended(lab, index, "Stopped by you")
     nothing_is_left(lab)

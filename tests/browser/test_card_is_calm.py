@@ -10,6 +10,7 @@ from measuring import Traffic, Work, busiest, model_ids, watching, working
 from pages import CURRENT, KERNEL
 from property_settings import size
 from test_card_in_lab import GO, card, chip, ended, opened
+from waiting import wait_until
 
 pytestmark = pytest.mark.browser
 MANY = 300
@@ -106,7 +107,7 @@ def test_a_run_of_three_hundred_rounds_stays_smooth_and_its_frames_small(fresh_l
             chip(lab, index, "Running nap")
             wait_for_round(lab, MANY - 1)
         grown.append(made(lab, MANY - 90, MANY - 10) / made(lab, 10, 90))
-        assert rounds(lab, index).locator(".agentnb-round").count() == MANY
+        wait_until(lambda: rounds(lab, index).locator(".agentnb-round").count() == MANY)
         told = frames(traffic, model_ids(lab.outputs(index)))
         assert len(told) > 60
         assert bytes_a_round(told, MANY - 60, MANY - 10) <= 1.2 * bytes_a_round(told, 10, 60)
@@ -173,9 +174,10 @@ def test_while_words_stream_nothing_else_moves_and_a_reader_stays_where_they_are
     with watching(lab.page) as watched:
         rounds(lab, index).evaluate(KEEP_LOOKING)
         wait_for_round(lab, 27)
-        assert len(lab.page.evaluate(STOP_LOOKING)) == 1
+        tops = lab.page.evaluate(STOP_LOOKING)
+    assert len(tops) == 1
     assert watched.shifts == []
-    assert (lab.scrolled(), lab.cell(below).bounding_box()) == before
+    wait_until(lambda: (lab.scrolled(), lab.cell(below).bounding_box()) == before)
     card(lab, index).get_by_role("button", name="Newest").click()
     wait_for_round(lab, 29)
     lab.page.wait_for_function(AT_END)
@@ -212,15 +214,15 @@ def test_folds_selected_text_and_the_focus_survive_what_comes_in(lab: Any) -> No
     shown.evaluate(SELECT)
     lab.allow("hands-selected")
     fold.and_(lab.page.locator("[data-status=ok]")).wait_for()
-    assert fold.get_attribute("open") is not None
-    assert lab.page.evaluate("() => getSelection().toString().trim()") == "A sentence that is done."
-    assert lab.page.evaluate(FOCUSED) == ["call:1:1"]
+    wait_until(lambda: fold.get_attribute("open") is not None)
+    wait_until(lambda: lab.page.evaluate("() => getSelection().toString().trim()") == "A sentence that is done.")
+    wait_until(lambda: lab.page.evaluate(FOCUSED) == ["call:1:1"])
     shown.locator("[data-key='tick:1']").focus()
     lab.allow("hands-looked")
     shown.get_by_text("Todos 1 of 2").wait_for()
-    assert lab.page.evaluate(FOCUSED) == ["tick:1"]
+    wait_until(lambda: lab.page.evaluate(FOCUSED) == ["tick:1"])
     chip(lab, index, "Running nap")
-    assert "And more words." in shown.inner_text()
+    wait_until(lambda: "And more words." in shown.inner_text())
     stop(lab, index)
 
 
@@ -233,9 +235,9 @@ def test_what_is_being_typed_survives_what_comes_in(lab: Any) -> None:
     for letter in "Look at the xd dd a b table":
         lab.page.keyboard.type(letter, delay=30)
     wait_for_round(lab, 24)
-    assert box.input_value() == "Look at the xd dd a b table"
-    assert box.evaluate("box => [document.activeElement === box, box.selectionStart]") == [True, 27]
-    assert lab.page.evaluate(CELLS) == 3
+    wait_until(lambda: box.input_value() == "Look at the xd dd a b table")
+    wait_until(lambda: box.evaluate("box => [document.activeElement === box, box.selectionStart]") == [True, 27])
+    wait_until(lambda: lab.page.evaluate(CELLS) == 3)
     stop(lab, index)
 
 
@@ -268,7 +270,7 @@ def test_every_control_has_a_name_and_tab_reaches_it(lab: Any) -> None:
     )
     lab.start(index)
     chip(lab, index, "Running nap")
-    assert card(lab, index).evaluate(NAMELESS) == []
+    wait_until(lambda: card(lab, index).evaluate(NAMELESS) == [])
     found = tabbed(lab, index)
     for name in (
         "Pause",
@@ -282,10 +284,9 @@ def test_every_control_has_a_name_and_tab_reaches_it(lab: Any) -> None:
     ):
         assert name in found, (name, found)
     assert sum("essay" in name for name in found) == 1
-    folds = [one for one in card(lab, index).locator("summary").all() if one.is_visible()]
-    assert {one.inner_text().strip() for one in folds} - {""} <= {" ".join(name.split("\n")) for name in found} or len(
-        folds
-    ) == 3
+    folds = [fold for fold in card(lab, index).locator("summary").all() if fold.is_visible()]
+    names = {" ".join(name.split("\n")) for name in found}
+    wait_until(lambda: {fold.inner_text().strip() for fold in folds} - {""} <= names or len(folds) == 3)
     stop(lab, index)
 
 
@@ -307,8 +308,8 @@ def test_the_keys_of_the_notebook_do_nothing_to_it_from_within_the_card(lab: Any
         for key in ("x", "d", "d", "a", "b", "m", "y", "z", "Shift+M", "Shift+Enter", "Escape", "Control+Enter", "0", "0"):
             lab.page.keyboard.press(key)
     lab.page.wait_for_timeout(300)
-    assert lab.page.evaluate(SOURCES) == before
-    assert lab.page.locator(".jp-Dialog").count() == 0
+    wait_until(lambda: lab.page.evaluate(SOURCES) == before)
+    wait_until(lambda: lab.page.locator(".jp-Dialog").count() == 0)
     chip(lab, index, "Running nap")
     stop(lab, index)
 
@@ -321,16 +322,16 @@ def test_space_ticks_enter_opens_and_the_focus_stays(lab: Any) -> None:
     shown.locator("[data-key='tick:1']").focus()
     lab.page.keyboard.press("Space")
     shown.get_by_text("Todos 1 of 2").wait_for()
-    assert lab.page.evaluate(FOCUSED) == ["tick:1"]
+    wait_until(lambda: lab.page.evaluate(FOCUSED) == ["tick:1"])
     shown.get_by_role("button", name="Show guidance").click()
     shown.locator(".agentnb-saw > summary").first.focus()
     lab.page.keyboard.press("Enter")
     shown.locator(".agentnb-saw[open]").first.get_by_text("Go.").first.wait_for()
-    assert lab.page.evaluate(FOCUSED) == ["saw:0"]
+    wait_until(lambda: lab.page.evaluate(FOCUSED) == ["saw:0"])
     shown.get_by_role("button", name="Pause").focus()
     lab.page.keyboard.press("Enter")
     shown.get_by_text("Pausing before the next round").wait_for()
-    assert lab.page.evaluate("() => !!document.activeElement.closest('.agentnb-card')")
+    wait_until(lambda: lab.page.evaluate("() => !!document.activeElement.closest('.agentnb-card')"))
     stop(lab, index)
 
 
@@ -402,15 +403,15 @@ def one_can_read_it_in_the_light_and_in_the_dark_theme(lab: Any, index: int) -> 
 
 def it_fits_a_narrow_window_and_uses_a_wide_one(lab: Any, index: int) -> None:
     side, main = (card(lab, index).locator(f".agentnb-{name}") for name in ("side", "main"))
-    assert side.bounding_box()["x"] >= main.bounding_box()["x"] + main.bounding_box()["width"] - 1
+    wait_until(lambda: side.bounding_box()["x"] >= main.bounding_box()["x"] + main.bounding_box()["width"] - 1)
     lab.command_done("application:toggle-left-area")
     lab.width(700)
     lab.page.wait_for_timeout(300)
     lab.shot("calm-700")
-    assert side.bounding_box()["y"] + side.bounding_box()["height"] <= main.bounding_box()["y"] + 1
+    wait_until(lambda: side.bounding_box()["y"] + side.bounding_box()["height"] <= main.bounding_box()["y"] + 1)
     parts = "'[data-rounds], .agentnb-side, .agentnb-body'"
     wide = f"card => [card, ...card.querySelectorAll({parts})].map(one => one.scrollWidth - one.clientWidth)"
-    assert max(card(lab, index).evaluate(wide)) <= 0
+    wait_until(lambda: max(card(lab, index).evaluate(wide)) <= 0)
     lab.width(1400)
 
 

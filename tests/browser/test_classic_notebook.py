@@ -13,6 +13,7 @@ from test_browser_of_traces import opened as traces_opened
 from test_card_in_lab import GO, NAP, card, chip, ended, opened
 from test_grounds import BLOCK, PROTOTYPE, click_stop
 from test_reload_in_lab import kept, reopened, replies
+from waiting import wait_until
 
 pytestmark = pytest.mark.browser
 
@@ -24,7 +25,7 @@ def test_a_click_reaches_a_blocked_cell(classic: Any, kernels: Any) -> None:
     classic.start(1)
     click_stop(classic)
     classic.wait_done(1)
-    assert "heard" in classic.output(1).inner_text()
+    wait_until(lambda: "heard" in classic.output(1).inner_text())
     assert classic.complaints() == []
 
 
@@ -48,7 +49,7 @@ def test_a_run_during_which_the_page_is_loaded_again_is_saved_whole(classic: Any
     classic.allow("classic")
     kept(classic, index)
     (run,) = reopened(classic, "classic-reloaded.ipynb", index)
-    assert "Done" in str(run.locator(".agentnb-chip").text_content()) and "Second." in run.text_content()
+    wait_until(lambda: "Done" in str(run.locator(".agentnb-chip").text_content()) and "Second." in run.text_content())
     assert classic.complaints() == []
 
 

@@ -11,6 +11,7 @@ from contrast import COLOURS, faint
 from finished_runs import finished_runs
 from nbconvert import HTMLExporter
 from nbformat.v4 import new_code_cell, new_notebook, new_output
+from waiting import wait_until
 
 from agentnb import load_trace
 from agentnb.display.html import run_html
@@ -65,9 +66,9 @@ def test_no_finished_card_is_high_whatever_went_wrong(browser: Any, tmp_path: Pa
         for width in (1400, 700):
             with subtests.test(name, width=width):
                 page.set_viewport_size({"width": width, "height": 900})
-                box = page.locator(".agentnb-run").bounding_box()
-                assert box["height"] <= MOST and box["width"] == width
-                assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+                card = page.locator(".agentnb-run")
+                wait_until(lambda: card.bounding_box()["height"] <= MOST and card.bounding_box()["width"] == width)
+                wait_until(lambda: page.evaluate("() => document.documentElement.scrollWidth") <= width)
     page.context.close()
 
 
@@ -93,20 +94,23 @@ def test_in_exported_html_a_card_is_as_wide_as_its_cell(browser: Any, tmp_path: 
         for width in (700, 1400):
             with subtests.test(template, width=width):
                 page.set_viewport_size({"width": width, "height": 900})
-                assert (
-                    run.bounding_box()["width"] == pytest.approx(run.evaluate(ROOM), abs=2) and run.evaluate(ROOM) > width / 2
+                wait_until(
+                    lambda: (
+                        run.bounding_box()["width"] == pytest.approx(run.evaluate(ROOM), abs=2)
+                        and run.evaluate(ROOM) > width / 2
+                    )
                 )
-                assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+                wait_until(lambda: page.evaluate("() => document.documentElement.scrollWidth") <= width)
     page.context.close()
 
 
 def test_a_formula_is_drawn_and_what_is_unseen_in_it_takes_no_room(browser: Any, tmp_path: Path) -> None:
     page = shown(browser, markdown_html("$\\frac{a}{b}$ and $\\frac{a+1}{b+2}$"), tmp_path)
     over, under = page.locator("mfrac").first.locator("mi").all()
-    assert over.bounding_box()["y"] + over.bounding_box()["height"] <= under.bounding_box()["y"] + 2
-    assert "/" not in page.locator("p").inner_text()
-    assert page.locator("p").text_content() == "a/b  and (a+1)/(b+2) "
-    assert [one.bounding_box()["width"] for one in page.locator("mpadded").all()] == [0] * 5
+    wait_until(lambda: over.bounding_box()["y"] + over.bounding_box()["height"] <= under.bounding_box()["y"] + 2)
+    wait_until(lambda: "/" not in page.locator("p").inner_text())
+    wait_until(lambda: page.locator("p").text_content() == "a/b  and (a+1)/(b+2) ")
+    wait_until(lambda: [one.bounding_box()["width"] for one in page.locator("mpadded").all()] == [0] * 5)
     page.context.close()
 
 
@@ -135,7 +139,7 @@ def test_a_page_can_be_read_in_both_schemes(browser: Any, tmp_path: Path, subtes
             page = browser.new_context(color_scheme=scheme).new_page()
             page.goto(file.as_uri())
             page.evaluate(OPEN)
-            assert faint(page.locator("body").evaluate(COLOURS)) == []
+            wait_until(lambda: faint(page.locator("body").evaluate(COLOURS)) == [])
             page.context.close()
 
 
@@ -143,11 +147,11 @@ def test_a_link_to_what_went_wrong_opens_the_transcript_at_its_round(browser: An
     """Without a script: the browser opens the folds around what a link leads to."""
     page = shown(browser, run_html(finished_runs()["six failed calls"]), tmp_path)
     wrong = page.locator(".agentnb-wrong").first
-    assert wrong.inner_text() == "6 failed calls: rounds 2, 3, 4, 5, 6, 7"
-    assert not page.locator("[data-round='3']").is_visible()
+    wait_until(lambda: wrong.inner_text() == "6 failed calls: rounds 2, 3, 4, 5, 6, 7")
+    wait_until(lambda: not page.locator("[data-round='3']").is_visible())
     wrong.get_by_role("link", name="4").click()
     page.locator("[data-round='3']").wait_for()
-    assert "✗ failed" in page.locator("[data-round='3']").inner_text()
+    wait_until(lambda: "✗ failed" in page.locator("[data-round='3']").inner_text())
     page.context.close()
 
 
@@ -162,7 +166,7 @@ def test_a_finding_leads_to_its_round_and_back_in_a_card_and_in_a_page(
             page.set_viewport_size({"width": 700, "height": 200})
             page.locator(".agentnb-finding").nth(3).get_by_role("link", name="6").click()
             there = page.locator("[data-round='5']")
-            assert there.evaluate(IN_SIGHT) and "repeated the answer" in there.inner_text()
+            wait_until(lambda: there.evaluate(IN_SIGHT) and "repeated the answer" in there.inner_text())
             there.get_by_role("link", name="↑ finding 3").click()
-            assert page.locator(".agentnb-finding").nth(2).evaluate(IN_SIGHT) and not there.evaluate(IN_SIGHT)
+            wait_until(lambda: page.locator(".agentnb-finding").nth(2).evaluate(IN_SIGHT) and not there.evaluate(IN_SIGHT))
             page.context.close()

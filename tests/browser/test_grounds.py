@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from measuring import Message, Traffic, Work, busiest, elements, model_ids, most_in_a_second, watching, working
+from waiting import wait_until
 
 pytestmark = pytest.mark.browser
 PROTOTYPE = Path(__file__).with_name("prototype.py").read_text(encoding="utf-8")
@@ -32,7 +33,7 @@ def test_a_click_reaches_a_blocked_cell_on_that_ipykernel(lab: Any, kernels: Any
     lab.start(1)
     click_stop(lab)
     lab.wait_done(1)
-    assert "heard" in lab.output(1).inner_text()
+    wait_until(lambda: "heard" in lab.output(1).inner_text())
     assert lab.complaints() == []
 
 
@@ -44,7 +45,7 @@ def test_on_ipykernel_6_no_click_is_heard_but_an_interrupt_is(lab: Any, kernels:
     click_stop(lab)
     lab.interrupt()
     lab.wait_done(1)
-    assert "KeyboardInterrupt" in lab.output(1).inner_text()
+    wait_until(lambda: "KeyboardInterrupt" in lab.output(1).inner_text())
 
 
 def test_an_unsigned_copy_is_shown_untrusted_and_cleaned(lab: Any) -> None:
@@ -53,15 +54,15 @@ def test_an_unsigned_copy_is_shown_untrusted_and_cleaned(lab: Any) -> None:
     lab.start(1)
     click_stop(lab)
     lab.wait_done(1)
-    assert lab.trusts(1)
-    assert lab.output(1).locator("style").count() == 1
+    wait_until(lambda: lab.trusts(1))
+    wait_until(lambda: lab.output(1).locator("style").count() == 1)
     lab.save()
     lab.reload()
-    assert lab.trusts(1)
+    wait_until(lambda: lab.trusts(1))
     lab.open_untrusted("signed.ipynb")
-    assert not lab.trusts(1)
-    assert lab.output(1).locator("b.over").count() == 1
-    assert lab.output(1).locator("style").count() == 0
+    wait_until(lambda: not lab.trusts(1))
+    wait_until(lambda: lab.output(1).locator("b.over").count() == 1)
+    wait_until(lambda: lab.output(1).locator("style").count() == 0)
 
 
 def test_a_reload_keeps_the_kernel_and_knows_no_more_than_the_file(fresh_lab: Any) -> None:
@@ -82,7 +83,7 @@ def test_a_second_view_of_an_output_shows_what_the_first_shows(lab: Any) -> None
     view = lab.second_view(1)
     view.locator(".prototype button").click()
     lab.wait_done(1)
-    assert "heard" in view.inner_text()
+    wait_until(lambda: "heard" in view.inner_text())
 
 
 def test_every_message_to_a_widget_is_counted(lab: Any) -> None:
@@ -147,10 +148,10 @@ def test_theme_width_scroll_and_pictures(lab: Any, tmp_path: Path, monkeypatch: 
         lab.theme(name)
         lab.shot(f"looks-{name}")
     assert len(list((tmp_path / "shots").glob("*.png"))) == 2
-    assert lab.page.evaluate("window.innerWidth") == 700
+    wait_until(lambda: lab.page.evaluate("window.innerWidth") == 700)
     assert elements(lab.cell(0)) > 200
     lab.scroll(300)
-    assert lab.scrolled() == 300
+    wait_until(lambda: lab.scrolled() == 300)
 
 
 def test_what_the_page_complains_about_is_known(lab: Any) -> None:

@@ -12,6 +12,7 @@ from browsing import StayingPage
 from guards import DISPLAY, Guard, outline
 from hostile_runs import hostile_run
 from pages import Lab
+from waiting import wait_until
 
 from agentnb import save_trace
 
@@ -70,9 +71,9 @@ def test_nothing_of_it_does_harm_live_saved_and_untrusted(watched_lab: WatchedLa
     guard.check()
     lab.shot(f"hostile-{part}-saved")
     lab.save()
-    untrusted = lab.open_untrusted(f"hostile-{part}.ipynb")
+    lab.open_untrusted(f"hostile-{part}.ipynb")
     lab.output(1).locator(".agentnb-run .agentnb-chip", has_text="Failed").wait_for()
-    assert not lab.trusts(1), untrusted
+    wait_until(lambda: not lab.trusts(1))
     _unfold(lab)
     guard.check()
     assert _cut_off(lab) == []
@@ -130,7 +131,7 @@ def test_nothing_of_it_does_harm_in_a_page(browser: Any, tmp_path: Path, part: s
     _settled(page)
     guard.check()
     assert guard.said == []
-    assert page.evaluate("() => [...document.body.children].map(one => one.localName)") == ["main", "template"]
-    assert page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth") <= 0
+    wait_until(lambda: page.evaluate("() => [...document.body.children].map(one => one.localName)") == ["main", "template"])
+    wait_until(lambda: page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth") <= 0)
     assert page.title().endswith("· agentnb")
     page.context.close()

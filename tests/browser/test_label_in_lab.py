@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import wait_until
 
 from agentnb.traces.labels import read_labels
 
@@ -23,7 +24,7 @@ def test_keys_judge_one_run_after_the_other_and_do_nothing_to_the_notebook(lab: 
     bench = lab.page.get_by_role("region", name="Judge runs")
     told = bench.get_by_role("status")
     told.filter(has_text="Run 1 of 3, 0 judged").wait_for()
-    assert "repeated the answer" not in bench.inner_text() and "heat pumps" in bench.inner_text()
+    wait_until(lambda: "repeated the answer" not in bench.inner_text() and "heat pumps" in bench.inner_text())
     bench.get_by_role("status").click()
     lab.page.keyboard.press("2")
     told.filter(has_text="Run 2 of 3, 1 judged").wait_for()
@@ -38,7 +39,7 @@ def test_keys_judge_one_run_after_the_other_and_do_nothing_to_the_notebook(lab: 
     lab.page.keyboard.press("p")
     told.filter(has_text="Run 2 of 3, 1 judged").wait_for()
     assert [one.label for one in read_labels(path)] == [1]
-    assert bench.count() == 1 and lab.errors() == [] and lab.complaints() == []
+    wait_until(lambda: bench.count() == 1 and lab.errors() == [] and lab.complaints() == [])
 
 
 def test_when_its_kernel_has_gone_the_notebook_keeps_where_the_labels_are(lab: Any, tmp_path: Path) -> None:
@@ -56,7 +57,7 @@ def test_when_its_kernel_has_gone_the_notebook_keeps_where_the_labels_are(lab: A
     os.kill(int(lab.value("__import__('os').getpid()")), signal.SIGKILL)
     lab.page.locator(".jp-Dialog button", has_text="Ok").click()
     bench.wait_for(state="detached")
-    assert told in lab.output(0).inner_text() and "Run this cell again to continue." in lab.output(0).inner_text()
+    wait_until(lambda: told in lab.output(0).inner_text() and "Run this cell again to continue." in lab.output(0).inner_text())
     lab.wait_idle()
     lab.save()
     (output,) = lab.stored("gone.ipynb")["cells"][0]["outputs"]

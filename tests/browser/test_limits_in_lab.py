@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from test_card_in_lab import card, chip, ended, opened
+from waiting import wait_until
 
 pytestmark = pytest.mark.browser
 PRICED = """
@@ -45,9 +46,8 @@ def test_cost_tokens_and_time_grow_beside_their_limits_and_do_not_jump(lab: Any)
     lab.allow("budget-seen")
     chip(lab, index, "Running doze")
     shown.locator(META, has_text="$0.0861 of $0.50").wait_for()
-    meta = shown.locator(META).inner_text()
-    assert "15.5k of 90k tokens" in meta and "of 01:30" in meta and "round 7 of 50" in meta
-    assert "7 of 8 calls" in meta
+    for words in ("15.5k of 90k tokens", "of 01:30", "round 7 of 50", "7 of 8 calls"):
+        shown.locator(META, has_text=words).wait_for()
     widths: dict[str, set[str]] = {}
     for one in lab.page.evaluate("() => [...window.__widths]"):
         told, width = one.rsplit(" ", 1)
@@ -75,13 +75,15 @@ def test_a_summary_is_told_while_it_is_written_and_stays_in_what_is_saved(lab: A
     seen = shown.locator("[data-ask]").first
     seen.locator("summary").first.click()
     seen.locator("[data-fill] *").first.wait_for()  # answered in order: the kernel has heard of the other fold too
-    assert "4 messages summarized, because the conversation had more than 8 messages · $0.0123" in line.inner_text()
+    wait_until(
+        lambda: "4 messages summarized, because the conversation had more than 8 messages · $0.0123" in line.inner_text()
+    )
     lab.allow("opened")
     ended(lab, index, "Done")
     lab.wait_done(index)
     kept = lab.output(index).locator("[data-fold='summary:4:0']")
-    assert kept.get_attribute("open") is not None  # as the reader left it
-    assert kept.locator("strong", has_text="penguins").is_visible() and kept.locator("img").count() == 0
+    wait_until(lambda: kept.get_attribute("open") is not None)  # as the reader left it
+    wait_until(lambda: kept.locator("strong", has_text="penguins").is_visible() and kept.locator("img").count() == 0)
     assert lab.complaints() == []
 
 
@@ -92,10 +94,11 @@ def test_a_run_at_its_limit_answers_with_what_it_has_and_says_how_to_go_on(lab: 
     lab.run(index)
     ended(lab, index, "Limit reached: $0.036")
     shown = lab.output(index)
-    assert shown.locator(".agentnb-answer strong", has_text="far").is_visible()
+    wait_until(lambda: shown.locator(".agentnb-answer strong", has_text="far").is_visible())
     command = shown.locator(".agentnb-next-step code")
-    assert command.inner_text() == "%%agent --continue -t essay doze --budget 0.072"
-    later = lab.write_last(f"{command.inner_text()} -m model -t essay\nGo on.")
+    typed = "%%agent --continue -t essay doze --budget 0.072"
+    wait_until(lambda: command.inner_text() == typed)
+    later = lab.write_last(f"{typed} -m model -t essay\nGo on.")
     lab.run(later)
     assert lab.value("run.status, run.text, run.continued_from is not None") == "('completed', 'And on.', True)"
     assert lab.errors() == []
@@ -122,10 +125,10 @@ def test_a_run_whose_process_died_is_gone_on_with_in_a_live_card_that_shows_wher
     chip(lab, index, "Thinking")
     shown = card(lab, index)
     shown.locator("[data-round='1'] [data-piece=recovered]", has_text="the kernel died here").wait_for()
-    assert "interrupted: the kernel died" in str(shown.locator("[data-call]").last.text_content())
-    assert shown.locator(META).inner_text().startswith("round 3 of 50")
+    wait_until(lambda: "interrupted: the kernel died" in str(shown.locator("[data-call]").last.text_content()))
+    wait_until(lambda: shown.locator(META).inner_text().startswith("round 3 of 50"))
     shown.get_by_role("button", name="Stop").click()
     ended(lab, index, "Stopped by you")
     lab.wait_done(index)
-    assert "recovered: once" in lab.output(index).text_content()
+    wait_until(lambda: "recovered: once" in lab.output(index).text_content())
     assert lab.value("run.status, run.times_recovered") == "('cancelled', 1)"

@@ -7,6 +7,7 @@ import signal
 from typing import Any
 
 import pytest
+from waiting import wait_until
 
 from agentnb.notebook.panel import LISTED
 
@@ -57,10 +58,10 @@ def until(lab: Any, element: Any, text: str) -> None:
 def is_clean(lab: Any) -> None:
     """No error of a cell or of the page, no traceback, no key, nothing that scrolls sideways."""
     assert lab.errors() == [] and lab.complaints() == []
-    shown = lab.page.locator(".agentnb-panel-whole").inner_text()
-    assert "Traceback" not in shown and KEY not in shown
+    shown = lab.page.locator(".agentnb-panel-whole")
+    wait_until(lambda: "Traceback" not in shown.inner_text() and KEY not in shown.inner_text())
     wide = "one => [one, ...one.querySelectorAll('.agentnb-panel-part')].every(part => part.scrollWidth <= part.clientWidth)"
-    assert lab.page.locator(".agentnb-panel-whole").evaluate(wide)
+    wait_until(lambda: lab.page.locator(".agentnb-panel-whole").evaluate(wide))
 
 
 def test_a_run_is_typed_started_watched_and_an_older_one_is_opened(lab: Any) -> None:
@@ -75,12 +76,16 @@ def test_a_run_is_typed_started_watched_and_an_older_one_is_opened(lab: Any) -> 
     page = lab.page.get_by_role("region", name="Run", exact=True)
     until(lab, page, "add: 3")
     until(lab, runs(lab).nth(0), "Done")
-    assert "`add(1)` once" in runs(lab).nth(0).inner_text() and "the older one" in runs(lab).nth(1).inner_text()
-    assert form.get_by_label("Prompt").input_value() == "- Add with `add(1)` once"
+    wait_until(lambda: "`add(1)` once" in runs(lab).nth(0).inner_text() and "the older one" in runs(lab).nth(1).inner_text())
+    wait_until(lambda: form.get_by_label("Prompt").input_value() == "- Add with `add(1)` once")
     assert lab.value("run.prompt") == "'- Add with `add(1)` once'"
     runs(lab).nth(1).click()
     until(lab, page, "add: 42")
-    assert runs(lab).nth(1).get_attribute("aria-current") == "true" and runs(lab).nth(0).get_attribute("aria-current") is None
+    wait_until(
+        lambda: (
+            runs(lab).nth(1).get_attribute("aria-current") == "true" and runs(lab).nth(0).get_attribute("aria-current") is None
+        )
+    )
     lab.shot("panel-light-1400")
     is_clean(lab)
 
@@ -101,7 +106,7 @@ def test_it_starts_and_stops_a_run_while_a_cell_keeps_the_kernel_busy(lab: Any) 
     until(lab, lab.page.get_by_role("region", name="Run", exact=True), "Stopped by you")
     until(lab, runs(lab).nth(0), "Stopped by you")
     lab.wait_done(busy)
-    assert "cancelled" in lab.output(busy).inner_text()
+    wait_until(lambda: "cancelled" in lab.output(busy).inner_text())
     is_clean(lab)
 
 
@@ -113,16 +118,16 @@ def test_what_is_wrong_is_told_beside_the_button_and_nothing_typed_is_lost(lab: 
     form.get_by_role("button", name="Start").click()
     alert = form.get_by_role("alert")
     alert.filter(has_text="key").wait_for()
-    assert KEY not in alert.inner_text() and "\n" not in alert.inner_text()
+    wait_until(lambda: KEY not in alert.inner_text() and "\n" not in alert.inner_text())
     form.get_by_label("Model").fill("no_such_variable")
     form.get_by_role("button", name="Start").click()
     alert.filter(has_text="The variable no_such_variable is not defined").wait_for()
-    assert form.get_by_label("Prompt").input_value() == "Say hello" and runs(lab).count() == before
+    wait_until(lambda: form.get_by_label("Prompt").input_value() == "Say hello" and runs(lab).count() == before)
     form.get_by_label("Model").fill("")
     form.get_by_role("button", name="Start").click()
     until(lab, runs(lab).nth(0), "Say hello")
     until(lab, lab.page.get_by_role("region", name="Run", exact=True), "Done")
-    assert alert.inner_text() == "" and runs(lab).count() == min(before + 1, LISTED)
+    wait_until(lambda: alert.inner_text() == "" and runs(lab).count() == min(before + 1, LISTED))
     is_clean(lab)
 
 
@@ -135,13 +140,13 @@ def test_a_page_that_is_loaded_again_has_what_was_typed_and_new_functions_are_of
     lab.reload()
     form = lab.page.get_by_role("region", name="Start a run")
     form.wait_for()
-    assert form.get_by_label("Prompt").input_value() == "half a thought"
-    assert form.get_by_role("checkbox", name="nap").is_checked()
+    wait_until(lambda: form.get_by_label("Prompt").input_value() == "half a thought")
+    wait_until(lambda: form.get_by_role("checkbox", name="nap").is_checked())
     defined = lab.write_last("def later() -> int:\n    'Defined later.'\n    return 1")
     lab.run(defined)
     form.get_by_label("Prompt").focus()
     form.get_by_role("checkbox", name="later").wait_for()
-    assert form.get_by_role("checkbox", name="nap").is_checked()
+    wait_until(lambda: form.get_by_role("checkbox", name="nap").is_checked())
 
 
 def test_it_is_good_to_use_by_keys_alone_and_at_any_width(lab: Any) -> None:
@@ -156,7 +161,7 @@ def test_it_is_good_to_use_by_keys_alone_and_at_any_width(lab: Any) -> None:
     lab.page.keyboard.press("Enter")
     until(lab, lab.page.get_by_role("region", name="Run", exact=True), "add: 42")
     listed, started = (lab.page.get_by_role("region", name=name) for name in ("Runs", "Start a run"))
-    assert listed.bounding_box()["x"] > started.bounding_box()["x"] + started.bounding_box()["width"]
+    wait_until(lambda: listed.bounding_box()["x"] > started.bounding_box()["x"] + started.bounding_box()["width"])
     for theme in ("Light", "Dark"):
         lab.theme(theme)
         for width in (700, 1400):
@@ -164,7 +169,7 @@ def test_it_is_good_to_use_by_keys_alone_and_at_any_width(lab: Any) -> None:
             lab.shot(f"panel-{theme.lower()}-{width}")
             is_clean(lab)
     lab.width(700)
-    assert listed.bounding_box()["x"] == started.bounding_box()["x"]
+    wait_until(lambda: listed.bounding_box()["x"] == started.bounding_box()["x"])
 
 
 def test_when_its_kernel_has_gone_the_notebook_keeps_a_sentence_and_the_run_that_is_shown(lab: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from waiting import wait_until
 
 pytestmark = pytest.mark.browser
 
@@ -29,16 +30,16 @@ def test_the_quickstart_runs_and_an_own_tool_and_cell_work(lab: Any) -> None:
     lab.open("01_quickstart.ipynb")
     lab.run_all()
     assert lab.errors() == []
-    assert lab.page.locator(".agentnb-run").count() >= 2
-    assert lab.page.locator(".agentnb-answer").count() >= 1
-    assert lab.page.locator(".jp-OutputArea img").count() >= 1  # the plot a tool drew
+    wait_until(lambda: lab.page.locator(".agentnb-run").count() >= 2)
+    wait_until(lambda: lab.page.locator(".agentnb-answer").count() >= 1)
+    wait_until(lambda: lab.page.locator(".jp-OutputArea img").count() >= 1)  # the plot a tool drew
     lab.write_last(OWN)
     lab.start_active()
     lab.wait_idle()
     index = lab.write_last("%%agent -m simulated:disciplined -t count_letters\n- Count with `count_letters('penguin')`")
     lab.start_active()
     lab.cell(index).locator(".agentnb-answer").wait_for(timeout=60_000)
-    assert "count_letters: 7" in lab.cell(index).inner_text()
+    wait_until(lambda: "count_letters: 7" in lab.cell(index).inner_text())
 
 
 def test_interrupt_ends_a_sync_tool_and_the_next_cell_works(lab: Any) -> None:
@@ -51,7 +52,7 @@ def test_interrupt_ends_a_sync_tool_and_the_next_cell_works(lab: Any) -> None:
     lab.cell(index).locator(".agentnb-chip", has_text="Running nap").wait_for(timeout=60_000)
     lab.command("notebook:interrupt-kernel")
     lab.cell(index).get_by_text("the run was stopped and its log closed").wait_for(timeout=60_000)
-    assert "Stopped by you" in lab.cell(index).inner_text()
+    wait_until(lambda: "Stopped by you" in lab.cell(index).inner_text())
     index = lab.write_last("%%agent -m simulated:disciplined\nhello")
     lab.start_active()
     lab.cell(index).get_by_text("no language model").first.wait_for(timeout=60_000)

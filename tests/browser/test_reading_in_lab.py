@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from test_card_in_lab import card, chip, ended, opened
+from waiting import wait_until
 
 pytestmark = pytest.mark.browser
 FAILING = """
@@ -31,21 +32,21 @@ def test_a_running_card_leads_to_its_failures_and_finds_words(lab: Any) -> None:
     lab.start(index)
     chip(lab, index, "Running nap")
     shown = card(lab, index)
-    assert shown.locator("[data-slot=trouble] .agentnb-wrong").first.inner_text() == "2 failed calls: rounds 1, 3"
+    wait_until(lambda: shown.locator("[data-slot=trouble] .agentnb-wrong").first.inner_text() == "2 failed calls: rounds 1, 3")
     shown.get_by_role("button", name="Next failure").click()
     here = shown.locator(".agentnb-here")
-    assert "no1" in here.inner_text()
+    wait_until(lambda: "no1" in here.inner_text())
     shown.get_by_role("button", name="Next failure").click()
     shown.locator(".agentnb-here", has_text="no2").wait_for()
     shown.locator(".agentnb-to-round", has_text="1").first.click()
     shown.locator(".agentnb-round.agentnb-here", has_text="Part 0.").wait_for()
-    assert shown.locator(".agentnb-round").first.evaluate(IN_SIGHT)
+    wait_until(lambda: shown.locator(".agentnb-round").first.evaluate(IN_SIGHT))
     field = shown.get_by_label("Find in this run")
     field.fill("is well with")
     shown.locator(".agentnb-tools", has_text="found").wait_for()
     field.press("Enter")
     shown.locator(".agentnb-here").first.wait_for()
-    assert lab.page.evaluate("() => CSS.highlights.get('agentnb-found').size") >= 2
+    wait_until(lambda: lab.page.evaluate("() => CSS.highlights.get('agentnb-found').size") >= 2)
     shown.get_by_role("button", name="Stop").click()
     ended(lab, index, "Stopped by you")
     assert lab.complaints() == []
@@ -68,14 +69,19 @@ def test_a_finding_leads_to_its_round_and_back_without_our_script_and_in_a_runni
     saved.get_by_role("link", name="6").first.click()  # no live card has brought the script yet
     saved.locator("[data-round='5']").wait_for()
     saved.get_by_role("link", name="↑ finding 3").click()
-    assert saved.locator(".agentnb-finding").nth(2).is_visible()
+    wait_until(lambda: saved.locator(".agentnb-finding").nth(2).is_visible())
     lab.start(index)
     chip(lab, index, "Running nap")
     live = card(lab, index)
-    assert live.locator("[data-slot=findings]").inner_text().split("\n")[1:] == [
-        "▲ 2. Dug again · round 3",
-        "▲ 1. Dug again · round 2",
-    ]
+    wait_until(
+        lambda: (
+            live.locator("[data-slot=findings]").inner_text().split("\n")[1:]
+            == [
+                "▲ 2. Dug again · round 3",
+                "▲ 1. Dug again · round 2",
+            ]
+        )
+    )
     live.locator(".agentnb-finding").last.get_by_role("link").click()
     live.locator(".agentnb-round.agentnb-here", has_text="Part 1.").wait_for()
     live.get_by_role("link", name="↑ finding 1").click()
@@ -94,7 +100,7 @@ def test_a_saved_card_gets_its_buttons_when_the_pointer_comes(lab: Any) -> None:
     run.hover()
     run.get_by_role("button", name="Copy answer").click()
     run.get_by_text("Copied").wait_for()
-    assert lab.page.evaluate("() => navigator.clipboard.readText()") == "All is compared."
+    wait_until(lambda: lab.page.evaluate("() => navigator.clipboard.readText()") == "All is compared.")
     run.get_by_role("button", name="Copy the id").click()
     lab.page.wait_for_function(f"async () => await navigator.clipboard.readText() === {lab.value('run.id')}")
     run.locator(".agentnb-to-round", has_text="3").click()
@@ -111,12 +117,12 @@ def test_the_switch_of_the_details_is_remembered_for_the_next_card(lab: Any) -> 
         chip(lab, index, "Running nap")
         shown = card(lab, index)
         shown.locator(f"[data-details][aria-pressed={str(pressed).lower()}]").wait_for()
-        assert shown.locator(".agentnb-saw > summary").last.is_visible() is pressed
+        wait_until(lambda: shown.locator(".agentnb-saw > summary").last.is_visible() is pressed)
         if not pressed:
             shown.get_by_role("button", name="Show guidance").click()
             shown.locator(".agentnb-saw > summary").last.wait_for()
         shown.get_by_role("button", name="Stop").click()
         ended(lab, index, "Stopped by you")
         lab.wait_done(index)
-    assert lab.output(index).locator("[data-fold=rounds] .agentnb-saw").count() > 0
+    wait_until(lambda: lab.output(index).locator("[data-fold=rounds] .agentnb-saw").count() > 0)
     assert lab.complaints() == []

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pages import CLOSE_ALL, CURRENT
 from test_card_in_lab import GO, chip, ended, opened
+from waiting import wait_until
 
 from agentnb.notebook.card.unsaved import unsaved_html
 from agentnb.notebook.card.widget import _widget_class
@@ -47,7 +48,7 @@ def reopened(lab: Any, notebook: str, *runs: int) -> list[Any]:
         lab.cell(index).scroll_into_view_if_needed()
         shown.append(lab.cell(index).locator(".agentnb-run"))
         shown[-1].wait_for()
-    assert lab.page.get_by_text("Error displaying widget").count() == 0
+    wait_until(lambda: lab.page.get_by_text("Error displaying widget").count() == 0)
     return shown
 
 
@@ -81,8 +82,8 @@ def test_a_run_during_which_the_page_is_loaded_again_or_the_notebook_closed_is_s
     ended(lab, blocked, "Done")
     kept(lab, blocked)
     for run in reopened(lab, "reloaded.ipynb", index, closed, blocked):
-        assert "Done" in str(run.locator(".agentnb-chip").text_content())
-        assert "First." in run.text_content() and "Second." in run.text_content()
+        wait_until(lambda: "Done" in str(run.locator(".agentnb-chip").text_content()))
+        wait_until(lambda: "First." in run.text_content() and "Second." in run.text_content())
     assert lab.complaints() == []
 
 
@@ -98,14 +99,16 @@ def is_dead(lab: Any, index: int) -> None:
     """The card says what to type, keeps what the page knew, and shows nothing as running or to be clicked."""
     run = lab.cell(index).locator(".agentnb-run")
     run.get_by_text(DEAD).wait_for()
-    assert run.locator(".agentnb-chip").all_inner_texts() == ["■ Interrupted"]
-    calls = run.locator(".agentnb-tool-state").all_inner_texts()
-    assert calls == ["■ interrupted"], calls  # calls that went well have no mark
-    assert run.locator("strong", has_text="it").count() == 1 and run.locator("td", has_text="Chinstrap").count() == 1
-    assert "○ Load" in " ".join(run.inner_text().split())
+    wait_until(lambda: run.locator(".agentnb-chip").all_inner_texts() == ["■ Interrupted"])
+    calls = run.locator(".agentnb-tool-state")
+    wait_until(lambda: calls.all_inner_texts() == ["■ interrupted"])  # calls that went well have no mark
+    wait_until(
+        lambda: run.locator("strong", has_text="it").count() == 1 and run.locator("td", has_text="Chinstrap").count() == 1
+    )
+    wait_until(lambda: "○ Load" in " ".join(run.inner_text().split()))
     # The page may put its own tools over it, for as long as the pointer is there: copy, find.
-    assert run.locator(":is(button, input, form, progress):not(.agentnb-tools *)").count() == 0
-    assert "running" not in run.inner_text() and "Running" not in run.inner_text()
+    wait_until(lambda: run.locator(":is(button, input, form, progress):not(.agentnb-tools *)").count() == 0)
+    wait_until(lambda: "running" not in run.inner_text() and "Running" not in run.inner_text())
 
 
 def halfway(lab: Any, index: int) -> None:
@@ -170,15 +173,17 @@ def test_where_the_page_leads_to_no_notebook_nothing_breaks_and_the_card_says_wh
     page.evaluate(ELSEWHERE, _widget_class()._esm)
     unsaved = unsaved_html("20261122-101010-abcdef01234", stored=True)
     page.evaluate("told => tell(told)", {"kind": "ended", "html": "<p>All of it</p>", "text": "All", "unsaved": unsaved})
-    assert "All of it" in page.inner_text("body") and "this output is lost when the kernel ends" in page.inner_text("body")
+    wait_until(
+        lambda: "All of it" in page.inner_text("body") and "this output is lost when the kernel ends" in page.inner_text("body")
+    )
     page.get_by_role("button", name="Save as HTML").click()
     asked = page.evaluate("() => sent.at(-1)")
     assert asked.items() >= {"do": "page", "key": "page"}.items()
     page.evaluate("told => tell(told)", {"kind": "fill", "key": "page", "html": "Saved as x.html"})
     page.evaluate("told => tell(told)", {"kind": "heard", "id": asked["id"], "error": "", "note": ""})
-    assert "Saved as x.html" in page.inner_text("body")
+    wait_until(lambda: "Saved as x.html" in page.inner_text("body"))
     page.evaluate("() => { window.dead = true }")
     page.get_by_role("button", name="Save as HTML").click()
-    assert "All of it" in page.inner_text("body")  # a kernel that dies now takes nothing away
+    wait_until(lambda: "All of it" in page.inner_text("body"))  # a kernel that dies now takes nothing away
     assert said == []
     page.context.close()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from browsing import StayingPage
 from pages import SHOTS
+from waiting import wait_until
 
 pytestmark = pytest.mark.browser
 FIRST_RUN = 9
@@ -58,31 +59,31 @@ def test_the_file_holds_html_and_text_and_nothing_of_a_widget(saved: Path) -> No
 def test_somebody_without_a_kernel_reads_all_of_it(lab: Any, saved: Path) -> None:
     lab.open_untrusted(saved.name)
     lab.end_kernels()
-    assert not lab.trusts(FIRST_RUN)
+    wait_until(lambda: not lab.trusts(FIRST_RUN))
     lab.output(FIRST_RUN).scroll_into_view_if_needed()  # what is far away, JupyterLab hides
     run = lab.output(FIRST_RUN).locator(".agentnb-run")
     shown = "chip => chip.innerText !== ''"
     lab.page.wait_for_function(shown, arg=run.locator(".agentnb-chip").element_handle())
-    assert run.locator(".agentnb-chip").inner_text() == "✓ Done"
-    told = run.locator(".agentnb-head").inner_text()
-    assert "6 rounds" in told and "tokens" in told
+    wait_until(lambda: run.locator(".agentnb-chip").inner_text() == "✓ Done")
+    head = run.locator(".agentnb-head")
+    wait_until(lambda: "6 rounds" in head.inner_text() and "tokens" in head.inner_text())
     fold, details = run.locator(".agentnb-part").first, run.locator(".agentnb-part").last
-    assert "simulated:disciplined" in details.text_content()
-    assert "Todos 3 of 3" in run.text_content()
-    assert "Gentoo" in lab.output(FIRST_RUN).locator(".agentnb-answer").inner_text()
-    assert not fold.evaluate("fold => fold.open")
+    wait_until(lambda: "simulated:disciplined" in details.text_content())
+    wait_until(lambda: "Todos 3 of 3" in run.text_content())
+    wait_until(lambda: "Gentoo" in lab.output(FIRST_RUN).locator(".agentnb-answer").inner_text())
+    wait_until(lambda: not fold.evaluate("fold => fold.open"))
     fold.locator("summary").first.click()
-    assert fold.locator(".agentnb-round").count() == 5  # the sixth is the answer
+    wait_until(lambda: fold.locator(".agentnb-round").count() == 5)  # the sixth is the answer
     tool = fold.locator(".agentnb-tool", has=lab.page.locator(".agentnb-tool-name", has_text="compare")).first
     tool.locator("summary").first.click()
-    assert tool.locator("table").first.is_visible() and "Adelie" in tool.inner_text()
+    wait_until(lambda: tool.locator("table").first.is_visible() and "Adelie" in tool.inner_text())
     tool.locator("summary").first.click()
-    assert not tool.locator("table").first.is_visible()
+    wait_until(lambda: not tool.locator("table").first.is_visible())
     details.locator("summary").first.click()
     details.locator(".agentnb-saw > summary").first.click()
-    assert "Which species of penguin is the heaviest" in details.locator(".agentnb-sight").first.inner_text()
+    wait_until(lambda: "Which species of penguin is the heaviest" in details.locator(".agentnb-sight").first.inner_text())
     fold.locator("summary").first.click()
-    assert not fold.locator(".agentnb-round").first.is_visible()
+    wait_until(lambda: not fold.locator(".agentnb-round").first.is_visible())
     assert lab.complaints() == []
 
 
@@ -110,7 +111,7 @@ def test_it_stays_in_its_box_untrusted(lab: Any, saved: Path, subtests: pytest.S
                     lab.shot(f"untrusted-{theme}-{width}-{index}-folded", output)
                     run.evaluate(UNFOLD)
                     run.locator(".agentnb-saw").nth(1).evaluate("one => { one.open = true; }")
-                    assert run.evaluate("run => run.scrollWidth - run.clientWidth") <= 0
+                    wait_until(lambda: run.evaluate("run => run.scrollWidth - run.clientWidth") <= 0)
                     lab.shot(f"untrusted-{theme}-{width}-{index}-open", output)
 
 
@@ -146,16 +147,20 @@ def test_without_any_style_it_reads_well_in_order(browser: Any, saved: Path, tmp
     file.write_text('<!doctype html><meta charset="utf-8">' + "<hr>".join(bare), encoding="utf-8")
     page = browser.new_page(viewport={"width": 900, "height": 1400})
     page.goto(file.as_uri())
-    assert page.locator("[style], [class]").count() == 0
+    wait_until(lambda: page.locator("[style], [class]").count() == 0)
     _shot(page, "bare-folded")
     first = page.locator("body > div").first
     page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
-    words = " ".join(first.inner_text().split())
     wanted = ["✓ Done 6 rounds · ", "Gentoo", "Transcript, 6 rounds", "Round 1", "todo_operations", "Round 2", "Todos 3 of 3"]
-    places = [words.find(one) for one in [*wanted, "Details", "input: "]]
-    assert -1 not in places and places == sorted(places), places
-    failing = " ".join(page.locator("body > div").nth(2).inner_text().split())
-    assert "✗ failed" in failing and "failed: invalid arguments" in failing
+
+    def places() -> list[int]:
+        words = " ".join(first.inner_text().split())
+        return [words.find(phrase) for phrase in [*wanted, "Details", "input: "]]
+
+    wait_until(lambda: -1 not in places() and places() == sorted(places()))
+    failing = page.locator("body > div").nth(2)
+    for words in ("✗ failed", "failed: invalid arguments"):
+        wait_until(lambda: words in " ".join(failing.inner_text().split()))
     _shot(page, "bare-open")
     page.context.close()
 
@@ -180,7 +185,7 @@ def test_the_page_is_good_on_any_ground(browser: Any, saved: Path, tmp_path: Pat
         _shot(page, f"page-{name}-{scheme}-{width}")
         page.evaluate(OPEN)
         _shot(page, f"page-{name}-{scheme}-{width}-open")
-        assert page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth") <= 0
+        wait_until(lambda: page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth") <= 0)
         assert said == []
         assert [url for url in fetched if not url.startswith("data:")] == [file.as_uri()]
         ground = page.evaluate("() => getComputedStyle(document.body).backgroundColor")

@@ -10,6 +10,7 @@ import pytest
 from drawn_workflows import BRANCH, NESTED, finished, spec_of, started, workflow_run
 from test_card_in_lab import card, opened
 from test_finished_card import check_every_word
+from waiting import wait_until
 
 from agentnb.display.html import run_html
 from agentnb.display.states import STEP_STATES
@@ -49,27 +50,27 @@ def test_a_workflow_is_a_graph_while_it_runs_and_where_it_is_saved(lab: Any) -> 
     shown = card(lab, index)
     node = shown.locator(".agentnb-graph-frame-active .agentnb-step-state", has_text="waiting for you")
     node.wait_for()
-    assert shown.locator(".agentnb-graph-label", has_text="false, once").count() == 1
+    wait_until(lambda: shown.locator(".agentnb-graph-label", has_text="false, once").count() == 1)
     question = shown.locator(".agentnb-question", has_text="Publish it?")
     shown.locator('[data-fold="step:both/left"] > summary').click()
     nested = shown.locator('[data-fold="step:both/left"] [data-fold^="nested:"]')
-    assert nested.count() == 2 and not shown.locator(".agentnb-number").first.is_visible()
+    wait_until(lambda: nested.count() == 2 and not shown.locator(".agentnb-number").first.is_visible())
     shot(lab, "workflow-live")
     question.get_by_role("button", name="Yes").click()
     lab.cell(index).locator(".agentnb-run > .agentnb-head .agentnb-chip", has_text="Done").wait_for()
     lab.wait_done(index)
     run = lab.cell(index).locator(".agentnb-run").first
     places = run.locator(".agentnb-graph").evaluate(PLACES)
-    assert run.locator(".agentnb-answer strong").inner_text() == "written"
+    wait_until(lambda: run.locator(".agentnb-answer strong").inner_text() == "written")
     assert places.count(";") == 6 and lab.complaints() == []
     shot(lab, "workflow-saved")
     lab.save()
     lab.open_untrusted("workflow.ipynb")
-    assert not lab.trusts(index)
+    wait_until(lambda: not lab.trusts(index))
     again = lab.cell(index).locator(".agentnb-run").first
     again.wait_for()
     shot(lab, "workflow-untrusted")
-    assert again.locator(".agentnb-graph").evaluate(PLACES) == places
+    wait_until(lambda: again.locator(".agentnb-graph").evaluate(PLACES) == places)
 
 
 def test_every_word_of_a_graph_can_be_read_on_light_and_dark_ground(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import shlex
+import sys
+from importlib import import_module
 
 import pytest
 from shell_calls import Call, Done, last_run, module, written
 
+from agentnb import Agent, RunOptions, Store
 from agentnb.cli.hints import in_a_shell
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.session.recovery import _made_again
+from agentnb.traces.store import FOLDER
 
 LOOK = "def look(n: int) -> str:\n    '''Looks.'''\n    return f'seen {n}'\n"
 FORM = "{type: object, properties: {n: {type: integer}, why: {type: string}}, required: [n, why]}"
@@ -133,3 +137,51 @@ def test_what_a_list_and_a_shown_run_advise_can_be_typed_in_a_shell(cli: Call, s
     }.items():
         with subtests.test(hint):
             assert in_a_shell(hint) == words
+
+
+GATED = """
+from agentnb.policies.gates import Ask
+
+def look(n: int) -> str:
+    '''Looks.'''
+    return f'seen {n}'
+
+def careful(call, run):
+    return Ask('May it look?') if call.name == 'look' else None
+"""
+
+
+def test_run_that_a_gate_suspended_is_answered_by_what_show_prints(cli: Call) -> None:
+    name = module(GATED)
+    sys.path.insert(0, ".")
+    tools = import_module(name)
+    agent = Agent("simulated:disciplined", tools=[tools.look], gates=[tools.careful], todos=False)
+    options = RunOptions(store=Store(FOLDER), suspend=True, can_ask=False)
+    run = agent.start("- Look with `look(1)`", options).result(60)
+    assert run.is_suspended
+    hint = next(line for line in cli("show", run.id).out.splitlines() if "agentnb answer" in line)
+    assert "--tools MODULE:look --gate MODULE:careful" in hint
+    refused = cli("answer", run.id, "approve", "--tools", f"{name}:look")
+    assert refused.code == 2 and "had the gate careful" in refused.err and "--gate MODULE:careful" in refused.err
+    refused = cli("recover", run.id, "--gate", f"{name}:careful")
+    assert refused.code == 2 and "had the tool look" in refused.err and "--tools MODULE:look" in refused.err
+    command = hint[hint.index("agentnb answer") :].replace("MODULE", name).replace("TEXT", "approve")
+    done = cli(*shlex.split(command)[1:])
+    assert done.code == 0 and last_run().status == "completed"
+
+
+def test_gate_of_a_workflow_holds_and_is_named_again(cli: Call) -> None:
+    name = module(GATED)
+    text = "agents:\n  a: {model: 'simulated:disciplined', tools: [look]}\nworkflow: [{type: agent, name: a}]\n"
+    file, prompt = written("gated.yaml", text), "- Look with `look(1)`"
+    done = cli("exec", file, prompt, "--tools", f"{name}:look", "--gate", f"{name}:careful", "--no-input")
+    assert "May it look?" in done.err and f"--gate {name}:careful" in done.last
+    done = cli(*[word.replace("TEXT", "approve").replace("ANSWER", "approve") for word in command_of(done)])
+    assert done.code == 0
+
+
+def test_gate_that_cannot_be_found_is_named(cli: Call) -> None:
+    file = written("asks.yaml", "workflow: [{type: human, ask: Well?}]\n")
+    for name, why in {"nowhere:g": "--gate: the module nowhere", "careful": "--gate careful: there is no gate"}.items():
+        done = cli("exec", file, "--gate", name)
+        assert done.code == 2 and why in done.err

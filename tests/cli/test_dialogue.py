@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from agentnb.cli.dialogue import dialogue
-from agentnb.core.approvals import approval_schema
+from agentnb.core.approvals import approval_schema, judged_call
+from agentnb.core.messages import ToolCall
 from agentnb.core.questions import WaitingOnUser
 
 FORM = {
@@ -29,6 +31,21 @@ def said(schema: dict[str, Any], *lines: str, kind: Any = "human_step") -> tuple
     with pytest.raises(StopIteration) as done:
         talk.send(lines[-1])
     return done.value.value, written
+
+
+def test_long_call_is_paged_and_the_prompt_counts_what_is_left() -> None:
+    call = judged_call(ToolCall("shell", {"command": f"ls{' ' * 320}{'x' * 2_990}rm \x1b[2J"}), "ask")
+    talk = dialogue(WaitingOnUser("approval", "May shell run?", approval_schema(), "q1", "step", call))
+    first = next(talk)
+    assert "ls⟨320 spaces⟩x" in first and "rm" not in first
+    left = int(re.search(r"Answer \(([\d,]+) characters not shown: Enter shows more\): $", first)[1].replace(",", ""))  # type: ignore[index]
+    assert first.index("ls⟨320 spaces⟩x") < first.index("1 approve")
+    second = talk.send("")
+    assert second.endswith("Answer: ") and left == len(second) - len("\nAnswer: ") and 'rm \\u001b[2J"' in second
+    assert "Type an answer" in talk.send("")
+    with pytest.raises(StopIteration) as done:
+        talk.send("1")
+    assert done.value.value == "approve"
 
 
 def test_each_kind_of_answer_is_read_from_what_is_typed(subtests: pytest.Subtests) -> None:

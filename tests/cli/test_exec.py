@@ -174,19 +174,33 @@ def test_the_exit_code_says_how_it_ended(cli: Call, subtests: pytest.Subtests) -
             assert "Traceback" not in done.err and HEADING in done.err and "\x1b" not in done.err
 
 
+NAPS = {
+    "a function that is interrupted": "time.sleep(60)",
+    "a function that swallows interrupts": "while True:\n        with suppress(BaseException):\n            time.sleep(60)",
+}
+
+
 def test_an_interrupt_ends_the_run_and_closes_its_log(subtests: pytest.Subtests) -> None:
-    tools = module(LOOK + "def nap() -> str:\n    '''Naps.'''\n    import time\n    time.sleep(60)\n    return ''\n")
-    path = written("nap.yaml", TWO.replace("name: look, args: {n: 2}", "name: nap"))
-    program = [*PROGRAM, "exec", str(path), "--tools", f"{tools}:look,{tools}:nap"]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        while "step b began" not in process.stderr.readline():
-            assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=LONG)
-    assert (process.returncode, out) == (130, "") and "Traceback" not in err
-    assert err.splitlines()[-1].startswith("agentnb: The run was stopped.") and '"seen 1"' in err
-    assert last_run().status == "cancelled"
+    for name, nap in NAPS.items():
+        head = f"import time\nfrom contextlib import suppress\n{LOOK}"
+        tools = module(f"{head}\ndef nap() -> str:\n    '''Naps.'''\n    {nap}\n    return ''\n")
+        path = written("nap.yaml", TWO.replace("name: look, args: {n: 2}", "name: nap"))
+        program = [*PROGRAM, "exec", str(path), "--tools", f"{tools}:look,{tools}:nap"]
+        with (
+            subtests.test(name),
+            subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
+        ):
+            assert process.stderr is not None
+            try:
+                while "step b began" not in process.stderr.readline():
+                    assert process.poll() is None
+                process.send_signal(signal.SIGINT)
+                out, err = process.communicate(timeout=LONG)
+            finally:
+                process.kill()
+            assert (process.returncode, out) == (130, "") and "Traceback" not in err
+            assert err.splitlines()[-1].startswith("agentnb: The run was stopped.") and '"seen 1"' in err
+            assert last_run().status == "cancelled"
 
 
 # What it refuses

@@ -47,7 +47,7 @@ def test_a_template_comes_from_a_file(cli: Call) -> None:
 def test_problems_of_a_task_file_and_of_one_that_a_workflow_runs_have_lines(cli: Call) -> None:
     written("tasks.yaml", TASKS.replace("action:", "actoin:"))
     done = cli("validate", "tasks.yaml")
-    assert done.code == 2 and lines_of(done, "tasks.yaml") and "tasks.yaml: 1 problem" in done.out
+    assert done.code == 2 and lines_of(done, "tasks.yaml") and "tasks.yaml: 2 problems" in done.out
     top = written("top.yaml", "workflow:\n  - {type: workflow, file: tasks.yaml, inputs: {query: Why?}}\n")
     done = cli("validate", top)
     assert done.code == 2 and lines_of(done, "top.yaml") == [2] and "tasks.yaml:" in done.out

@@ -9,7 +9,6 @@ from made_histories import asks, orphans, results, rounds, whole_histories, word
 
 from agentnb.context.compaction import (
     MAX_RECORD,
-    RESULT,
     WORDS,
     plain_summary,
     record_of,
@@ -111,12 +110,11 @@ def test_the_model_is_asked_without_tools_for_a_summary_under_six_headings() -> 
 
 
 @pytest.mark.req("R2.34")
-@pytest.mark.parametrize(("length", "cut"), [(RESULT, False), (RESULT + 1, True), (10_000, True)])
+@pytest.mark.parametrize(("length", "cut"), [(500, False), (501, True), (10_000, True)])
 def test_of_a_result_the_summariser_is_shown_500_characters(length: int, cut: bool) -> None:
-    assert RESULT == 500
     record = record_of([asks("a"), results("a", text="x" * length)])
-    assert record.count("x" * RESULT) == 1
-    assert ("x" * (RESULT + 1) in record, f"{length - RESULT:,} more characters" in record) == (False, cut)
+    assert record.count("x" * 500) == 1
+    assert ("x" * 501 in record, f"{length - 500:,} more characters" in record) == (False, cut)
 
 
 def test_the_record_says_who_said_what_in_its_order_and_what_failed() -> None:

@@ -17,6 +17,7 @@ from agentnb.context.request_builder import RequestBuilder
 from agentnb.context.tool_pairing import are_whole
 from agentnb.context.truncation import truncated
 from agentnb.core.messages import Message
+from agentnb.core.todos import Todo
 from agentnb.detect.run import Run
 from agentnb.models import ScriptedModel
 
@@ -158,3 +159,15 @@ def test_the_list_that_rests_over_a_run_without_tools_stands_in_its_requests_too
     Agent(model, todos=False, history=History(max_messages=2)).run_sync("And now?", continue_from=first)
     (request,) = model.requests
     assert len(request.messages) < len(first.messages) and "Look at the data" in request.messages[-1].text
+
+
+def test_a_truncated_request_repeats_the_open_todos_and_a_whole_one_does_not(subtests: pytest.Subtests) -> None:
+    cases = {
+        "open": (Todo(1, "Count the birds"), 5, True),
+        "nothing was left out": (Todo(1, "Count the birds"), 13, False),
+        "all is done": (Todo(1, "Count the birds", "completed"), 5, False),
+    }
+    for name, (todo, most, is_repeated) in cases.items():
+        with subtests.test(name):
+            last = request_of(a_run(6, todos=(todo,)), most)[-1].text
+            assert ("Count the birds" in last) is is_repeated

@@ -81,7 +81,7 @@ def test_an_expression_without_a_value_is_an_error_that_says_what_to_write(subte
         "iteration[0]": ["iteration is a number"],
         "len(iteration)": ["has no length"],
         "iteration + query": ["a number and a text"],
-        "iteration > null": ["a number and null have no order"],
+        "iteration > null": ["it compares a number with null"],
         "iteration / 0": ["divides by zero"],
         "ok + 1": ["true and a number"],
         "iteration = 2": ["= 2", "comparisons"],
@@ -106,6 +106,42 @@ def test_an_expression_without_a_value_is_an_error_that_says_what_to_write(subte
             evaluate(expression, NAMES)
         for words in says:
             assert words in str(caught.value)
+
+
+def test_values_of_two_kinds_are_refused_in_every_comparison(subtests: pytest.Subtests) -> None:
+    names = {
+        "said": "5",
+        "score": 5,
+        "ok": True,
+        "none": None,
+        "texts": ["5", None],
+        "mixed": ["5", 5],
+        "empty": [],
+        "data": {},
+    }
+    for expression in (
+        *(f"said {sign} 5" for sign in ("==", "!=", "<", "<=", ">", ">=")),
+        *("5 == said", "score == '5'", "ok == 1", "ok != 'true'", "data == said", "texts == said"),
+        *("5 in texts", "5 not in texts", "ok in mixed", "data in mixed"),
+    ):
+        with subtests.test(expression), pytest.raises(ExpressionError, match='"5" in quotes is a text, 5 a number') as caught:
+            evaluate(expression, names)
+        assert "it compares " in str(caught.value) or "in a list that holds none" in str(caught.value)
+    for expression, value in {
+        "said == '5'": True,
+        "score == 5.0": True,
+        "said == null": False,
+        "none != 5": True,
+        "none == null": True,
+        "ok == true": True,
+        "5 in mixed": True,
+        "'6' in texts": False,
+        "null in texts": True,
+        "5 in empty": False,
+        "none in mixed": False,
+    }.items():
+        with subtests.test(expression):
+            assert evaluate(expression, names) is value
 
 
 def test_an_expression_cannot_call_into_python(subtests: pytest.Subtests) -> None:

@@ -9,6 +9,7 @@ import pytest
 from run_builder import START
 from stories import Story
 
+from agentnb.agent.start import history_of
 from agentnb.core import events as e
 from agentnb.core.messages import Message, Text, ToolCall, user
 from agentnb.core.request import ToolSpec
@@ -179,9 +180,23 @@ def test_what_the_person_says_waits_for_the_next_round() -> None:
     assert run.pending == [] and run.messages[-1] == user("hurry")
 
 
-def test_what_the_person_said_last_is_kept_though_no_round_followed() -> None:
-    run = folded(Story().begun().replied(Text("x")).ended().add(e.CommandReceived, command="say", text="late").over())
-    assert run.messages[-1] == user("late") and run.pending == []
+def test_the_last_message_of_the_person_is_kept_at_any_end(subtests: pytest.Subtests) -> None:
+    story = Story().begun().replied(Text("x")).ended().add(e.CommandReceived, command="say", text="late")
+    cut_off = folded(story)
+    cut_off.mark_interrupted()
+    for name, run in {"interrupted": cut_off, "ended": folded(story.over())}.items():
+        with subtests.test(name):
+            assert run.messages[-1] == user("late") and run.pending == []
+
+
+def test_an_interrupted_run_keeps_results_of_its_open_round_before_the_last_message() -> None:
+    story = Story().begun().replied(ONE, TWO).ran(ONE, "3").add(e.CommandReceived, command="say", text="late")
+    run = folded(story)
+    run.mark_interrupted()
+    answered, said = run.messages[-2:]
+    assert [part.call_id for part in answered.parts] == ["1"] and said == user("late")
+    told = history_of(run)
+    assert [part.call_id for part in told[-2].parts] == ["1", "2"] and told[-1] == said
 
 
 def test_what_makes_the_model_go_on_is_a_message_of_the_person() -> None:

@@ -11,7 +11,7 @@ from agentnb.detect.so_far import RunSoFar
 
 OF_A_PERSON = {
     *("id", "kind", "agent", "model", "system", "prompt", "tools", "settings", "guidance", "tags", "origin", "drawn"),
-    *("parent_id", "continued_from", "conversation", "forked_from", "context_type", "entity"),
+    *("parent_id", "continued_from", "conversation", "forked_from", "context_type", "entity", "gives_consent"),
     *(
         "messages",
         "rounds",
@@ -30,7 +30,19 @@ OF_A_PERSON = {
         "events",
     ),
     *("text", "output", "output_schema", "error", "status", "stop_reason", "limit", "warnings"),
-    *("usage", "cost", "spent", "model_calls", "calls_made", "findings", "loops"),
+    *(
+        "usage",
+        "own_usage",
+        "cost",
+        "own_cost",
+        "spent",
+        "own_spent",
+        "nested_usage",
+        "model_calls",
+        "calls_made",
+        "findings",
+        "loops",
+    ),
     *("started_at", "ended_at", "seconds", "times_recovered", "is_suspended", "from_events"),
 }
 
@@ -52,3 +64,10 @@ def test_policies_read_one_object_that_every_run_is() -> None:
     members = {name for name in vars(RunSoFar) if not name.startswith("_")}
     assert members <= {name for kind in Run.__mro__ for name in vars(kind)}
     assert all((getattr(RunSoFar, name).__doc__ or "").strip() for name in members)
+
+
+def test_runs_that_are_judged_otherwise_are_not_equal() -> None:
+    run, other = (RunBuilder("Go").round("Done.").run for _ in range(2))
+    assert run == other
+    other.judged.repeated += 1
+    assert run != other

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marked_logs import own_run
 
 from agentnb import Agent, History, Run, Store, ToolCall, load_trace
 from agentnb.context.request_history import sent_requests
@@ -232,7 +233,7 @@ def test_a_run_whose_process_died_says_so_and_how_to_go_on_with_it(died: Run) ->
 def test_a_summary_over_which_the_process_died_is_not_told_as_going_on() -> None:
     run = summed_up()
     started = next(event.seq for event in run.events if isinstance(event, e.CompactionStarted))
-    cut = Run.from_events(run.events[: started + 1])
+    cut = own_run(run.events[: started + 1])
     assert "summarizing" in run_text(cut)
     cut.mark_interrupted()
     assert "summarizing" not in run_text(cut) + words(run_html(cut))
@@ -241,7 +242,7 @@ def test_a_summary_over_which_the_process_died_is_not_told_as_going_on() -> None
 @pytest.mark.req("KX.11")
 def test_a_recovered_run_shows_in_which_round_another_process_went_on(died: Run) -> None:
     model = ScriptedModel(["Done."])
-    run = Agent(model, tools=[look]).resume(Run.from_events(died.events)).result(30)
+    run = Agent(model, tools=[look]).resume(own_run(died.events)).result(30)
     assert run.status == "completed" and [one.recovered for one in run.rounds] == [True, False]
     for shown in (words(run_html(run)), words(page_html(run)), run_text(run)):
         assert shown.count(RECOVERED) == 1 and "interrupted: the kernel died" in shown

@@ -49,7 +49,8 @@ def test_a_trace_that_breaks_off_says_so_and_not_that_a_kernel_died() -> None:
 
 def test_the_details_say_where_it_comes_from_and_who_spoke() -> None:
     told = re.sub(r"<[^>]+>", "", run_html(run_of("completed")).rpartition("Details")[2])
-    for name, value in zip(WHERE.__struct_fields__, ("by_hand", "folder/file.json", "line 7", "task-12", "3"), strict=True):
+    places = {"format": "by_hand", "file": "folder/file.json", "position": "line 7", "task": "task-12", "trial": "3"}
+    for name, value in places.items():
         assert f"{name}: {value}" in told
     assert "speakers: planner, digger" in told
 

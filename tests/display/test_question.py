@@ -11,13 +11,15 @@ from hostile import BREAKS, SCRIPTS, check_is_harmless
 from some_questions import DECLINED, WITHDRAWN, answered, asked, asking_call, declined_by, run_of
 
 from agentnb.core import events as e
+from agentnb.core.approvals import approval_schema, judged_call
+from agentnb.core.messages import ToolCall
 from agentnb.core.questions import MAX_CHOICES, AskedQuestion, WaitingOnUser, answer_in_words
 from agentnb.detect.run import Run
 from agentnb.display.compact import compact_html
 from agentnb.display.html import run_html, running_html
 from agentnb.display.live_card import LiveCard
 from agentnb.display.page import page_html
-from agentnb.display.question import question_html
+from agentnb.display.question import MAX_LINES_UNFOLDED, MAX_OF_A_QUESTION, question_html, whole_call_html
 from agentnb.display.question_labels import ASKS, HAD_ASKED
 from agentnb.display.text import run_text
 
@@ -28,6 +30,41 @@ MANY = [*[f"colour {number}" for number in range(MAX_CHOICES)], *ODD]
 
 def words(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def approval(arguments: Any, message: str = "May shell run?") -> AskedQuestion:
+    about = judged_call(ToolCall("shell", arguments), "ask")
+    return AskedQuestion(question=WaitingOnUser("approval", message, approval_schema(("always",)), "q1", "c1", about), round=3)
+
+
+def test_short_call_is_shown_whole_and_its_button_says_nothing() -> None:
+    html = question_html(approval({"command": f"ls{' ' * 320}; rm"}), live=True)
+    assert "ls⟨320 spaces⟩; rm" in words(html) and "<details" not in html and "not opened" not in html
+
+
+def test_long_call_is_folded_and_approving_says_what_was_not_opened() -> None:
+    asks = approval({"command": "ls\n" + "<b>echo</b>  \x1b[2J\n" * 2_500 + "rm -rf /"})
+    html, whole = question_html(asks, live=True), whole_call_html(asks.question)
+    count = len(words_kept(whole))
+    assert count > 50_000 and len(html) < 4_000, "the card keeps its size"
+    fold = re.search(r'<details[^>]*data-fold="question:q1"[^>]*data-ask="question"[^>]*data-round="3"', html)
+    assert fold and f"Show all {count:,} characters" in html and 'data-fill="question:q1"' in html
+    buttons = [words(one) for one in re.findall("<button.*?</button>", html)]
+    unfolded = words_kept(re.findall("<pre.*?</pre>", html, re.DOTALL)[0]).removesuffix("…")
+    assert unfolded.count("\n") == MAX_LINES_UNFOLDED - 1 and words_kept(whole).startswith(unfolded)
+    note = f"({count - len(unfolded):,} characters not opened)"
+    assert buttons[:3] == [f"approve {note}", f"always {note}", "deny"]
+    assert "rm -rf /" in whole and "<b>" not in whole and "\x1b" not in whole and "&lt;b&gt;echo" in whole
+
+
+def test_saved_card_holds_a_long_call_up_to_its_bound() -> None:
+    html = question_html(approval({"command": "x" * 50_000}), live=False)
+    assert "<details" in html and len(html) < 2 * MAX_OF_A_QUESTION and "more characters" in html
+    assert len(question_html(approval({"command": "x" * 50_000}), live=False, whole=True)) > 50_000
+
+
+def words_kept(html: str) -> str:
+    return unescape(re.sub(r"<[^>]+>", "", html))
 
 
 def live_card_of(run: Run) -> LiveCard:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 
+from recorded_loops import recorded_loop
+from recorded_runs import foreign
+from todo_calls import write
+
 from agentnb import GuidanceSet, Matrix, ToolCall, replay
 from agentnb.core.events import Origin
-from agentnb.display.replay_view import ENDED, MAX_ROUNDS, replay_html, replay_text, rows
+from agentnb.display.replay_view import ENDED, MAX_ROUNDS, NOT_KNOWABLE, replay_html, replay_text, rows
 from agentnb.traces.run_writer import RunWriter
 
 
@@ -31,8 +35,25 @@ def test_html_and_text_say_what_would_have_been_and_what_a_replay_cannot_know() 
     assert "REMINDER" in replay_html(found)
 
 
+def test_view_says_how_turns_end_and_what_no_record_says() -> None:
+    found = replay(recorded_loop("Who&When"))
+    shown = rows(found)
+    assert [row.recorded for row in shown] == [
+        "text, continues (another agent speaks)",
+        "text, continues (the harness answers)",
+        "text, continues (another agent speaks)",
+        "text, end not recorded",
+    ]
+    assert {row.would_be for row in shown[:3]} == {"text, continues (as recorded)"} and not any(row.notes for row in shown)
+    for view in (replay_html(found), replay_text(found)):
+        assert found.turn_ending.sentence in re.sub("<[^>]*>", "", view)
+    todo = ToolCall("todo_operations", write("one").arguments)
+    parted = rows(replay(foreign(todo, "Done.", ("person", "Really?"), "Yes.")))
+    assert parted[1].recorded == "text, 1 open, ends (a person speaks)" and parted[2].would_be == NOT_KNOWABLE
+
+
 def test_rounds_behind_the_first_divergence_are_greyed_and_said_to_be_hypothetical() -> None:
-    html = replay_html(replay("complex-fails"))
+    html = replay_html(replay("complex-fails", workflow_mode=False))
     table_rows = re.findall("<tr.*?</tr>", html, re.DOTALL)[1:]
     assert ["replay-hypothetical" in row for row in table_rows] == [False] * 3 + [True] * 4
     assert ["replay-parting" in row for row in table_rows] == [False, False, True] + [False] * 4

@@ -16,9 +16,11 @@ import agentnb.notebook
 from agentnb import Agent, Matrix, Run, diff, examples, load_trace, replay
 from agentnb.context.request_history import sent_requests
 from agentnb.core import events as e
+from agentnb.core.approvals import approval_schema, judged_call
 from agentnb.core.display_data import Table
 from agentnb.core.events import Progress, TextDelta
 from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
+from agentnb.core.questions import AskedQuestion, WaitingOnUser
 from agentnb.core.rounds import CallRecord
 from agentnb.core.work_events import StepFinished
 from agentnb.display.browser import opened_html, rows_html, saved_frame, saved_html
@@ -32,6 +34,7 @@ from agentnb.display.many_runs import ManyRuns, many_runs_html
 from agentnb.display.markdown import markdown_html
 from agentnb.display.nested import NestedRuns
 from agentnb.display.page import page_html
+from agentnb.display.question import question_html
 from agentnb.display.replay_view import replay_html
 from agentnb.display.request_view import request_view_html
 from agentnb.display.run_rows import row_of
@@ -112,6 +115,10 @@ def pieces() -> Iterator[str]:
     """Pieces that a run seldom has."""
     yield from (markdown_html(text) for text in (CODE, TABLE, FORMULA, "x" * 200_000))
     yield tool_card_html(CallRecord(TOOL, progress=Progress(1, 2, "half")))
+    about = judged_call(ToolCall("shell", {"command": "x" * 2_000_001}), "ask")
+    yield question_html(
+        AskedQuestion(question=WaitingOnUser("approval", "Well?", approval_schema(), "q1", "c1", about), round=0), live=True
+    )
     yield tool_card_html(CallRecord(TOOL, printed="a line\n"), live=True)
     done = ToolResult("c1", "read", (Text("x" * 20_000),))
     table = Table(("a", "n"), ((0, "y", 1),), 1, 2)

@@ -75,9 +75,12 @@ def test_a_run_is_found_by_words_of_its_prompt_texts_tools_arguments_and_results
 
 def test_filters_combine_and_count_what_each_choice_would_show() -> None:
     found = choices(ROWS, Wanted(status="completed"))
-    assert [(one.label, one.runs) for one in found["status"]] == [("Done", 2), ("Interrupted", 1)]
-    assert {one.value: one.runs for one in found["finding"]} == {NO_FINDING: 1, "already_said": 1}
-    assert {one.value: one.runs for one in found["format"]} == {"by_hand": 1, "sam": 1}
+    states = [("Done", 1), ("Interrupted", 1), ("End not recorded", 1)]
+    assert [(one.label, one.runs) for one in found["status"]] == states
+    assert {one.value: one.runs for one in found["finding"]} == {NO_FINDING: 1}
+    found = choices(ROWS, Wanted(status="unknown"))
+    assert {one.value: one.runs for one in found["finding"]} == {"already_said": 1}
+    assert {one.value: one.runs for one in found["format"]} == {"sam": 1}
     for name in Wanted._fields[1:]:
         for one in choices(ROWS, Wanted())[name]:
             assert len(matching(ROWS, Wanted(**{name: one.value}))) == one.runs

@@ -13,15 +13,17 @@ from run_builder import run_of
 from virtual_time import VirtualTimeLoop
 
 from agentnb import Agent, Run
-from agentnb.core.events import QuestionAnswered, QuestionAsked, TextDelta
+from agentnb.core.events import QuestionAnswered, QuestionAsked, RunSuspended, TextDelta
 from agentnb.core.messages import Message, Text
 from agentnb.core.questions import WaitingOnUser
 from agentnb.display.compact import compact_html
+from agentnb.display.form import Form
 from agentnb.display.html import run_html, running_html
 from agentnb.display.live_card import LiveCard
 from agentnb.display.page import page_html
 from agentnb.display.step_list import MAX_STEPS, listed
 from agentnb.display.text import run_text
+from agentnb.display.workflow_card import steps_html
 from agentnb.models import Reply
 from agentnb.runtime.host import Beginning, Host, hosted
 from agentnb.workflow.workflow import Workflow
@@ -148,6 +150,20 @@ def test_an_open_question_is_in_the_live_card_and_its_answer_stays_at_its_step()
     answered = [*facts, (QuestionAnswered, {"question_id": "q1", "answer": True}), finished("approve", output=True)]
     html = run_html(workflow_run(BRANCH, answered, "completed"))
     assert "Publish?" in html and "data-do" not in html
+
+
+def test_finished_card_has_closed_questions_at_their_steps_and_no_open_ones() -> None:
+    def asked(number: int, step: str) -> Any:
+        return QuestionAsked, {
+            "question": WaitingOnUser("human_step", f"Words {number}?", {"type": "boolean"}, f"q{number}", step)
+        }
+
+    answered = (QuestionAnswered, {"question_id": "q1", "answer": True})
+    facts = [started("load", "human"), asked(1, "load"), answered, finished("load", output=True)]
+    facts += [started("approve", "human"), asked(2, "approve"), (RunSuspended, {"why": "nobody_here"})]
+    html = steps_html(workflow_run(BRANCH, facts), Form())
+    assert html.count("Words 1?") == 1 and "Words 2?" not in html
+    assert html.index(">load<") < html.index("Words 1?") < html.index(">approve<")
 
 
 def test_runs_nested_in_a_step_are_folded_inside_it() -> None:

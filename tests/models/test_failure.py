@@ -33,13 +33,13 @@ from agentnb.errors import (
 )
 from agentnb.models.anthropic import error_name
 from agentnb.models.connections import Endpoint
+from agentnb.models.destination import is_local
 from agentnb.models.failure import (
     MAX_OF_A_MESSAGE,
     Failure,
     Refusal,
     broken_connection,
     failure,
-    is_local,
     readable,
     retry_after,
     words_of,

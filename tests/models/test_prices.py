@@ -17,10 +17,16 @@ from genai_prices.data_snapshot import get_snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentnb.core.messages import Message, Text
+from agentnb.core.request import Request
 from agentnb.core.usage import Usage
 from agentnb.errors import SettingsError
 from agentnb.models import prices
+from agentnb.models.capabilities import used_until_cut
+from agentnb.models.destination import FileModelName
+from agentnb.models.model import Reply
 from agentnb.models.prices import Price, load, priced
+from agentnb.models.registry import make_model
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 USUAL = Usage(input=30_000, output=700, cache_read=20_000, cache_write=1_500, reasoning=300)
@@ -305,3 +311,29 @@ def test_a_model_is_looked_up_once() -> None:
         cost(USUAL, "anthropic", "claude-opus-5-5")
         cost(USUAL, "anthropic", "never-heard-of")
     assert prices._model.cache_info().misses == 2
+
+
+def test_price_that_a_file_states_never_lowers_a_known_cost(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-a-test-0123456789")
+    load()
+    request = Request("", (Message("user", (Text("long " * 40_000),)),), ())
+    heard = Message("assistant", (Text("An answer"),))
+
+    def cost_of(name: str) -> float | None:
+        model: Any = make_model(name)
+        return used_until_cut(model, request, heard).cost
+
+    known = cost_of("openai:gpt-4o-mini")
+    assert known
+    for name, expected in {
+        "openai:gpt-4o-mini?price=0": known,
+        "openai:gpt-4o-mini?price=0.01/0.01": known,
+        "openai:gpt-4o-mini?price=900/900": cost_of("openai:gpt-4o-mini?price=900/900"),
+        "openai:not-in-the-table?price=3/15": cost_of("openai:not-in-the-table?price=3/15"),
+    }.items():
+        with subtests.test(name):
+            assert cost_of(FileModelName(name)) == expected != 0
+    assert cost_of("openai:gpt-4o-mini?price=0") == 0, "the person's own word counts"
+    answered = Reply(heard, USUAL, metadata={"model": "gpt-4o-mini"})
+    unlisted: Any = make_model(FileModelName("openai:not-in-the-table?price=0"))
+    assert unlisted._priced(answered, USUAL).cost == cost(USUAL, "openai", "gpt-4o-mini")

@@ -309,7 +309,8 @@ def test_a_key_that_was_named_must_be_there_on_this_machine_too() -> None:
 
 
 def test_the_path_of_the_api_may_stand_in_the_url() -> None:
-    assert endpoint_of(REMOTE["compatible"], Options(url="http://h:1/v1/chat/completions/")).url == "http://h:1/v1"
+    compatible = Options(url="http://h:1/v1/chat/completions/")
+    assert endpoint_of(REMOTE["compatible"], compatible, by_person=True).url == "http://h:1/v1"
     assert (
         endpoint_of(REMOTE["openai-responses"], Options(url="http://localhost:1/v1/responses")).url == "http://localhost:1/v1"
     )

@@ -338,7 +338,7 @@ def test_no_redirect_is_followed(subtests: pytest.Subtests) -> None:
                 error = ask_at(url, wire, stream)
                 provider = REMOTE[wire]
                 with pytest.raises(RequestRefused, match="sends us to"):
-                    asyncio.run(models_of(provider, endpoint_of(provider, Options(url=url))))
+                    asyncio.run(models_of(provider, endpoint_of(provider, Options(url=url), by_person=True)))
             assert isinstance(error, RequestRefused) and f"sends us to {other}/v1," in error.what
             assert len(asked) == 2 and not asked_there
 
@@ -429,7 +429,7 @@ def test_a_key_that_the_server_repeats_is_in_no_word_of_ours(subtests: pytest.Su
                     told.append(caught.value)
                     provider = REMOTE[wire]
                     with pytest.raises(ModelError) as caught:
-                        asyncio.run(models_of(provider, endpoint_of(provider, Options(url=url, key="MY_KEY"))))
+                        asyncio.run(models_of(provider, endpoint_of(provider, Options(url=url, key="MY_KEY"), by_person=True)))
                 assert "never" not in repr(told) + repr(caught.value) and len(retries_of(told)) == (0 if status == 401 else 5)
                 for error in (told[-1], caught.value):
                     assert error.__cause__ is None and error.__context__ is None and "Bad: [key]" in error.what

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
+from marked_logs import own_run
 
-from agentnb import Agent, History, Run, ToolCall
+from agentnb import Agent, History, Run, Store, ToolCall, Workflow, recover
 from agentnb.core.events import RunFinished, RunRecovered
-from agentnb.display.round_notes import RECOVERED
+from agentnb.display.round_notes import RECOVERED, RESUMED
 from agentnb.models import ScriptedModel
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import LeftOpen
 from agentnb.notebook.views import DisplayView, TerminalView
+from agentnb.policies.gates import Ask
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 
@@ -31,9 +34,7 @@ def made(count: int, **how: Any) -> Run:
 def cut() -> Run:
     """A run whose process died after its first call."""
     run = made(2)
-    return Run.from_events(
-        run.events[: next(event.seq for event in run.events if event.__struct_config__.tag == "tool_finished")]
-    )
+    return own_run(run.events[: next(event.seq for event in run.events if event.__struct_config__.tag == "tool_finished")])
 
 
 def gone_on_with(watch: Any) -> LiveRun:
@@ -56,6 +57,27 @@ def test_a_terminal_is_told_where_another_process_went_on(capsys: pytest.Capture
     gone_on_with(TerminalView()).result(30)
     out = capsys.readouterr().out
     assert out.count(RECOVERED) == 1 and "■ interrupted: the kernel died" in out and "Done: 2 rounds" in out
+
+
+def asks_first(call: ToolCall, run: Any) -> Ask:
+    return Ask("May it look?")
+
+
+def test_a_terminal_says_of_a_run_that_waited_only_that_it_is_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
+) -> None:
+    asks = Workflow.from_yaml("workflow: [{id: h, type: human, ask: Which?}]").orchestration()
+    agent = Agent(ScriptedModel([ToolCall("look"), "Done."]), tools=[look], todos=False, gates=[asks_first])
+    for name, what in {"a workflow": asks, "an agent": agent}.items():
+        with subtests.test(name):
+            store = Store(tmp_path / name)
+            run = asyncio.run(what.run("Go.", RunOptions(store=store, suspend=True)))
+            assert run.is_suspended
+            answers = {run.waiting[0].id: "this" if what is asks else "approve"}
+            again = asyncio.run(recover(run.id, agent=what, answers=answers, watch=TerminalView(), store=store))
+            assert again.status == "completed"
+            out = capsys.readouterr().out
+            assert RECOVERED not in out and "the kernel died" not in out and RESUMED in out
 
 
 @pytest.mark.parametrize("in_a_loop", [True, False])

@@ -35,33 +35,41 @@ class Derived(Odd):
 
 
 def a_function(*given: Any) -> Any:
-    return "odd"
+    return f"function {len(given)}"
 
 
-RULES: list[Any] = [Odd(), Derived(), Odd().by_name, a_function, partial(a_function, 1), lambda *given: "odd"]
+RULES: dict[str, Any] = {
+    "object": Odd("object"),
+    "derived": Derived("derived"),
+    "method": Odd("method").by_name,
+    "function 1": a_function,
+    "function 2": partial(a_function, 1),
+    "lambda": lambda *given: "lambda",
+}
+"""Rules by what each returns for a run."""
 
 
-def test_each_rule_gives_what_it_gave_and_is_named_as_it_was(subtests: pytest.Subtests) -> None:
-    for rule, direct in zip(RULES, called_directly(RULES), strict=True):
-        with subtests.test(rule=rule):
-            assert direct(None) == "odd"
-            assert as_given(direct) == rule
+def test_each_rule_returns_its_own_and_is_named_as_it_was(subtests: pytest.Subtests) -> None:
+    for (word, rule), direct in zip(RULES.items(), called_directly(RULES.values()), strict=True):
+        with subtests.test(word):
+            assert direct(None) == word
+            assert as_given(direct) is rule or as_given(direct) == rule
 
 
 def test_an_object_is_called_by_its_method_and_anything_else_as_it_is() -> None:
-    one, derived, *others = RULES
-    assert called_directly(RULES) == (one.__call__, derived.__call__, *others)
+    one, derived, *others = RULES.values()
+    assert called_directly(RULES.values()) == (one.__call__, derived.__call__, *others)
 
 
 def test_errors_name_the_rule_and_not_its_method(subtests: pytest.Subtests) -> None:
-    for rule, direct in zip(RULES, called_directly(RULES), strict=True):
-        with subtests.test(rule=rule):
+    for (word, rule), direct in zip(RULES.items(), called_directly(RULES.values()), strict=True):
+        with subtests.test(word):
             with pytest.raises(SettingsError) as of_policy:
                 decide([direct], Run())
             with pytest.raises(SettingsError) as of_gate:
                 judge([direct], ToolCall("look"), Run())
-            assert str(of_policy.value).startswith(f"{rule!r} returned 'odd'")
-            assert str(of_gate.value).startswith(f"The gate {rule!r} returned 'odd'")
+            assert str(of_policy.value).startswith(f"{rule!r} returned {rule(None)!r}")
+            assert str(of_gate.value).startswith(f"The gate {rule!r} returned {rule(1, 2)!r}")
 
 
 def test_a_bundle_prepares_its_rules_once_and_a_changed_copy_its_own() -> None:

@@ -248,6 +248,35 @@ def test_words_are_shown_at_once_and_only_a_line_that_may_be_a_marker_waits() ->
     assert shown.rest() == ""
 
 
+def test_marker_in_html_quotation_or_code_span_is_an_example(subtests: pytest.Subtests) -> None:
+    examples = {
+        "pre": "<pre>\n[CONTINUE]\n</pre>",
+        "pre with blank lines": "<pre class='x'>\na\n\n[CONTINUE]\n\n</pre>\nDone.",
+        "comment": "<!-- such as\n[CONTINUE]\n-->",
+        "lazy quotation": "> It says:\n[CONTINUE]\nand so on",
+        "two lines of it": "> It says\nas follows\n[CONTINUE]",
+        "code span over lines": "Write `a\n[CONTINUE]\nb` there.",
+        "longer run": "Write ``a ` b\n[CONTINUE]\nc`` there.",
+    }
+    counts = {
+        "after pre": "<pre>x</pre>\n[CONTINUE]",
+        "after a quotation": "> It says.\n\n[CONTINUE]",
+        "after a quoted fence": "> ```\n> x\n> ```\n[CONTINUE]",
+        "after an empty quotation line": "> It says.\n>\n[CONTINUE]",
+        "backtick that nothing closes": "It is `so\n[CONTINUE]\n\nYes ` no.",
+        "escaped backtick": "It is \\`so\n[CONTINUE]\nb` there.",
+        "closed before": "It is `so` and `so`\n[CONTINUE]\n`x`",
+        "word like a tag": "<preview>\n[CONTINUE]",
+    }
+    for name, text in {**examples, **counts}.items():
+        with subtests.test(name):
+            kept, signals = taken(text)
+            assert signals == (() if name in examples else ("continue",))
+            for size in (1, 3, len(text)):
+                pieces = [text[start : start + size] for start in range(0, len(text), size)]
+                assert streamed(*pieces).rstrip() == kept
+
+
 def test_a_long_line_is_not_held_back_for_ever() -> None:
     shown = MarkerFilter()
     assert "".join([shown.feed("{" + "x" * 10) for _ in range(20)])

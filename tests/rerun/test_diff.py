@@ -53,6 +53,17 @@ def test_rounds_are_paired_by_their_calls(subtests: pytest.Subtests) -> None:
             assert pairs(run_of(*a), run_of(*b)) == expected
 
 
+def test_result_that_failed_in_one_run_only_is_another_result() -> None:
+    runs = []
+    for is_error in (False, True):
+        writer = RunWriter(Origin("by_hand"), model="m")
+        writer.say("Go")
+        writer.reply("", [ToolCall("look", {})])
+        writer.result("", "nothing", is_error=is_error)
+        runs.append(writer.finish())
+    assert pairs(runs[0], runs[1]) == [(0, 0, "results")] and pairs(runs[1], runs[1]) == [(0, 0, "same")]
+
+
 def test_the_first_divergence_is_where_calls_or_results_differ_and_not_words() -> None:
     found = diff(run_of(LOOK, DIG, DONE), run_of(("Hm.", *LOOK[1:]), ("", [("dig", 2)], "a stone"), DONE))
     assert found.first_divergence is not None and found.first_divergence == found.rounds[1]

@@ -130,10 +130,12 @@ def test_findings_stand_in_the_rounds_in_which_they_were_made_whatever_rounds_th
     assert found(again) == found(run)
 
 
-def test_a_fork_is_live_and_takes_over_no_later_finding() -> None:
+def test_fork_has_the_findings_of_the_rounds_before_it_and_no_later_ones() -> None:
     run = live(second)
-    forked = fork_sync(run, 2, model=ScriptedModel([ToolCall("look", {"n": 2}), "Done."]), tools=[look])
-    assert forked.findings == () or not [*forked.findings]
+    assert [one.last for one in run.findings] == [1]
+    for at_round, sentences in ((2, []), (3, ["The second round is over"])):
+        forked = fork_sync(run, at_round, model=ScriptedModel([ToolCall("look", {"n": 2}), "Done."]), tools=[look])
+        assert [one.sentence for one in forked.findings] == sentences and len(forked.rounds) == at_round + 1
     again = fork_sync(run, 2, model=ScriptedModel([LOOK, "Done."]), tools=[look], detect=second)
     assert [one.sentence for one in again.findings] == ["The second round is over"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 from recorded_runs import LINES, LOOK, POLICIES, foreign, whatever
-from scripted_runs import do, scripted
+from scripted_runs import LONG_ANSWER, do, scripted
 from todo_calls import write
 
 from agentnb import DuplicateGuard, GuidanceSet, Matrix, Minimal, Run, ToolCall, load_trace, replay
@@ -40,7 +41,8 @@ def texts(run: Run) -> list[list[tuple[str, str]]]:
 def test_a_run_of_agentnb_replayed_under_its_own_settings_goes_as_it_went(lines: list[Any], policy: Any, most: int) -> None:
     run = whatever(lines, policy, max_rounds=most)
     found = replay(run)
-    assert found.first_divergence is None and found.first_told_otherwise is None and found.caught_at is None
+    assert found.first_divergence is None and found.first_told_otherwise is None
+    assert found.caught_at == (len(run.rounds) if run.stop_reason == "loop_detected" else None)
     assert texts(found.would_be) == texts(run)
     assert [one.reason for one in found.would_be.rounds] == [one.reason for one in run.rounds]
     assert [one.followed for one in found.would_be.rounds] == [one.followed for one in run.rounds]
@@ -193,10 +195,36 @@ class EveryCall:
 
 def test_detectors_look_at_the_whole_record_also_behind_a_would_be_end() -> None:
     run = foreign(LOOK, ToolCall("look", {"at": 2}), "Hm.", ToolCall("look", {"at": 3}), "Done.")
-    found = replay(run, detect=[EveryCall])
+    found = replay(run, detect=[EveryCall], limits={"max_rounds": 3})
     assert [[one.rule for one in each.findings] for each in found.rounds] == [[], ["looked"], [], ["looked"], []]
     assert found.caught_at == 2 and found.rounds[1].caught_by == ("finds looked",)
     assert parting(found) == 3
+
+
+class AtEnd:
+    """Finds something of a family and a severity when the second round is over."""
+
+    def __init__(self, family: str, severity: str) -> None:
+        self.finding = Finding("seen", family, 1, 1, severity)
+
+    def take(self, event: Any, run: Any) -> list[Finding]:
+        return [self.finding] if type(event).__name__ == "RoundFinished" and run.last_round.index == 1 else []
+
+
+def test_notice_of_discipline_catches_no_failure(subtests: pytest.Subtests) -> None:
+    run = foreign(LOOK, ToolCall("look", {"at": 2}), "A hat.")
+    cases = [("discipline", "notice", None), ("loop", "notice", 2), ("stall", "notice", 2), ("discipline", "nudge", 2)]
+    for family, severity, caught_at in cases:
+        with subtests.test(f"{family}, {severity}"):
+            found = replay(run, detect=[partial(AtEnd, family, severity)])
+            assert [one.rule for one in found.rounds[1].findings] == ["seen"] and found.caught_at == caught_at
+
+
+def test_loop_that_ended_the_record_as_well_is_caught() -> None:
+    run, _ = scripted(*[LONG_ANSWER] * 4, policy=Matrix(workflow_mode=True))
+    found = replay(run)
+    assert run.stop_reason == "loop_detected" and found.first_divergence is None
+    assert found.caught_at == len(run.rounds) and found.rounds[-1].caught_by == ("ends (loop_detected)",)
 
 
 class Own:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from agentnb import replay
@@ -17,7 +18,8 @@ def decisions(found: Replay, side: str) -> list[tuple[Any, ...] | None]:
     """The four decisions after each round, of one side; None where there is none."""
     table = found.table()
     rows = table[[f"{name}_{side}" for name in FOUR]]
-    return [None if row.isna().all() else tuple(row) for _, row in rows.iterrows()]
+    values = [tuple(None if value is pd.NA else value for value in row) for _, row in rows.iterrows()]
+    return [row if any(value is not None for value in row) else None for row in values]
 
 
 def next_cells(found: Replay) -> list[list[str]]:
@@ -54,17 +56,29 @@ def test_complex_workflow_would_have_continued_for_the_todo_that_is_in_progress(
 
 @pytest.mark.req("R0.32", "R0.38")
 def test_complex_fails_without_workflow_mode_would_have_ended_with_the_first_summary() -> None:
-    found = replay("complex-fails")
+    found = replay("complex-fails", workflow_mode=False)
     assert decisions(found, "recorded") == [
         *[(True, 0, True, True)] * 2,
         *[(False, 0, True, True)] * 4,
-        (False, 0, True, False),
+        (False, 0, True, None),  # nothing records how it ended
     ]
     assert decisions(found, "would_be") == [*[(True, 0, False, True)] * 2, (False, 0, False, False), None, None, None, None]
     assert next_cells(found)[:2] == [["tools"], ["tools"]]
     assert isinstance(found.stop, Stop) and found.stop.stop_reason == "natural"
-    assert (found.caught_at, found.rounds_saved) == (3, 4)
+    assert found.sentence == "It would have ended after round 3 (natural), 4 rounds before the record ends."
+    assert (found.caught_at, found.rounds_saved) == (None, 0)  # how a turn ends catches nothing
     assert [one.hypothetical for one in found.rounds] == [False] * 3 + [True] * 4
+
+
+@pytest.mark.req("R0.32", "R0.81")
+def test_complex_fails_goes_as_recorded_until_the_guard_of_loops_ends_it() -> None:
+    found = replay("complex-fails")
+    assert found.turn_ending.kind == "same_agent" and found.turn_ending.after_texts["same_agent"] == (3, 4, 5, 6)
+    would_be = [*[(True, 0, False, True)] * 2, *[(False, 0, False, True)] * 3, (False, 0, False, False), None]
+    assert decisions(found, "would_be") == would_be
+    assert next_cells(found) == [["tools"], ["tools"], ["text"], *[["already_said", "text"]] * 2, [], []]
+    assert found.stop is not None and found.stop.stop_reason == "loop_detected"
+    assert (found.caught_at, found.rounds_saved) == (4, 1)
 
 
 @pytest.mark.req("R0.32", "R0.81")

@@ -25,21 +25,24 @@ def test_it_counts_failures_caught_and_healthy_runs_disturbed_for_each_variant()
         ["off", "matrix"],
         ["off", "minimal"],
     ]
-    assert table[["runs", "failures", "caught", "healthy", "disturbed"]].values.tolist() == [[4, 3, 3, 1, 0]] * 4
-    assert table["caught_share"].tolist() == [1.0] * 4
+    # Only matrix has a guard against answers that repeat themselves.
+    counts = table[["runs", "failures", "caught", "healthy", "disturbed"]].values.tolist()
+    assert counts == [[4, 3, 3, 1, 0], [4, 3, 2, 1, 0]] * 2
+    assert table["caught_share"].tolist() == [1.0, 2 / 3] * 2
     assert table["caught_share_low"][0] == pytest.approx(wilson(3, 3).low) and table["caught_share_high"][0] == 1.0
     assert table["disturbed_share"].tolist() == [0.0] * 4
-    assert table["rounds_saved"].tolist() == [4] * 4 and table["tokens_unknown"].tolist() == [1] * 4
-    assert table["caught_at_median"].tolist() == [5] * 4
+    assert table["rounds_saved"].tolist() == [1, 0] * 2 and table["tokens_unknown"].tolist() == [1, 0] * 2
+    assert table["caught_at_median"].tolist() == [5, 6, 6, 6]
 
 
 def test_failures_are_told_by_a_predicate_by_labels_or_by_status() -> None:
     runs = [load_trace(name) for name in NAMES]
     by_label = survey(runs, failed={runs[0].id: True, runs[3].id: False})
     assert by_label[["runs", "failures", "healthy"]].values.tolist() == [[2, 1, 1]]
-    by_status = survey(runs)
-    assert by_status[["failures", "healthy", "disturbed"]].values.tolist() == [[0, 4, 3]]
-    assert by_status["caught_share"].isna().all() and by_status["rounds_cut"].tolist() == [4]
+    with pytest.raises(SettingsError, match="no run to survey"):
+        survey(runs)  # nothing records how they ended
+    ended = [foreign("Done."), foreign(ToolCall("look", {}), status="failed"), *runs]
+    assert survey(ended)[["runs", "failures", "healthy"]].values.tolist() == [[2, 1, 1]]
 
 
 @pytest.mark.req("R0.82")
@@ -82,7 +85,7 @@ def test_a_stricter_guard_and_detectors_are_variants_too() -> None:
 def test_a_folder_is_read_run_by_run(tmp_path: Path) -> None:
     for name in NAMES[:2]:
         copy(examples.path(name), tmp_path)
-    assert survey(tmp_path)["runs"].tolist() == [2]
+    assert survey(tmp_path, failed="loops == 0")["runs"].tolist() == [2]
 
 
 def test_without_runs_there_is_nothing_to_survey() -> None:

@@ -84,6 +84,11 @@ def test_what_cannot_be_a_test_is_refused() -> None:
         to_test("healthy", "loops == 0", form="nose")  # type: ignore[arg-type]
 
 
-def test_a_prompt_of_several_lines_stays_in_its_comment(tmp_path: Path) -> None:
-    run = RunBuilder("go\nraise SystemExit\r# \u2028x").round("No.").add(e.RunFinished, status="completed", stop_reason="x").run
-    executed(to_test(run, "rounds == 1", path=save_trace(run, tmp_path / "run.jsonl")))
+def test_prompt_and_expectation_of_several_lines_stay_in_their_comments(tmp_path: Path) -> None:
+    ended = {"status": "completed", "stop_reason": "x"}
+    run = RunBuilder("go\nraise SystemExit\0\r# \u2028x").round("No.").add(e.RunFinished, **ended).run
+    code = to_test(run, "rounds\n== 1", "rounds\n== 2", path=save_trace(run, tmp_path / "run.jsonl"))
+    comments = ["# go raise SystemExit # x", "# rounds == 2: rounds is 1, and it held after no round"]
+    assert code.splitlines()[:2] == comments
+    with pytest.raises(ExpectationFailed, match="rounds is 1"):
+        executed(code)

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from marked_logs import own_run
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
 from waiting import PATIENCE, wait_until
 
@@ -245,7 +246,7 @@ def test_a_call_that_waited_when_the_process_died_is_asked_about_again_unless_it
         with subtests.test(kind.__name__):
             seq = of_kind(whole, kind)[0].seq
             written = Written()
-            run = Run.from_events(whole.events[: seq + 1])
+            run = own_run(whole.events[: seq + 1])
             questions: list[ToolCall] = []
 
             def approve(call: ToolCall, run: Run, questions: list[ToolCall] = questions) -> bool:
@@ -264,7 +265,7 @@ def test_a_call_that_only_waited_its_turn_when_the_process_died_is_run_and_not_j
     events.append(e.ToolAdmitted(seq=len(events), at=whole.started_at, run_id=whole.id, call=call))
     written = Written()
     chosen = Agent(ScriptedModel(["Done."]), tools=written.tools(), todos=False, gates=[asks])
-    run = ended(chosen.resume(Run.from_events(events), options=RunOptions(can_ask=False)))
+    run = ended(chosen.resume(own_run(events), options=RunOptions(can_ask=False)))
     assert written.paths == ["a"] and codes(run) == [None]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marked_logs import marked
 from run_checks import assert_closed, assert_every_call_has_one_result
 from scripted_runs import bare
 from summarising import Summarising, priced
@@ -19,7 +20,6 @@ from waiting import PATIENCE
 from agentnb import Agent, Store, ToolCall, recover
 from agentnb.core.events import ExtraUsage, RoundFinished
 from agentnb.core.request import Request
-from agentnb.core.wire import encode
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.models.model import StreamItem
@@ -53,10 +53,10 @@ def test_a_purse_is_over_with_its_run_or_with_one_that_this_is_a_part_of() -> No
 @pytest.mark.req("KX.2")
 def test_what_runs_inside_have_spent_before_counts_and_is_not_what_its_own_run_spends() -> None:
     budget = Budget(1.0, spent=0.2, inside=0.5)
-    assert (budget.spent, budget.by_others(), budget.left()) == (0.7, pytest.approx(0.5), pytest.approx(0.3))
+    assert (budget.spent, budget.left()) == (0.7, pytest.approx(0.3))
     budget.settle(0.3)
     Budget(within=budget).settle(0.1)
-    assert (budget.spent, budget.by_others()) == (pytest.approx(0.9), pytest.approx(0.6))
+    assert (budget.spent, budget.left()) == (pytest.approx(0.9), pytest.approx(0.1))
 
 
 @pytest.mark.req("KX.2")
@@ -192,7 +192,7 @@ def test_a_run_inside_a_run_has_what_is_left_of_the_outer_ones_budget(how: str) 
     assert ended(runs[0]) == ("limited", "budget")
     assert len(runs[0].rounds) == 4, "1.6 and the 0.5 of the outer one are more than 2"
     assert ended(outer) == ("limited", "budget") and len(model.requests) == 1
-    assert outer.spent == 0.5
+    assert (outer.own_spent, outer.spent) == (0.5, pytest.approx(2.1))
 
 
 @pytest.mark.req("KX.2")
@@ -230,7 +230,7 @@ def test_runs_side_by_side_inside_a_run_share_what_is_left() -> None:
     outer = bare(model, [beside], budget=2.0).run_sync("go")
     assert ended(outer) == ("limited", "budget")
     assert [ended(run) for run in runs] == [("limited", "budget")] * 4
-    assert 2.0 <= sum(run.spent for run in runs) + outer.spent < 2.0 + 4 * 0.1 + 0.001
+    assert 2.0 <= sum(run.spent for run in runs) + outer.own_spent < 2.0 + 4 * 0.1 + 0.001
 
 
 @pytest.mark.req("KX.2")
@@ -323,13 +323,12 @@ def test_a_run_that_was_begun_in_the_background_outlives_the_run_of_its_tool() -
 
 
 def inside(run: Run) -> list[float]:
-    """For each round what runs that its tools began have spent: written at once, and what is left of it at its end."""
+    """For each round what runs that its tools began have spent."""
     rounds = [0.0]
     for event in run.events:
         if isinstance(event, ExtraUsage):
             rounds[-1] += event.inside
         elif isinstance(event, RoundFinished):
-            rounds[-1] += event.spent_inside
             rounds.append(0.0)
     return rounds[:-1]
 
@@ -344,7 +343,7 @@ def test_each_round_says_what_runs_that_its_tools_began_have_spent(how: str) -> 
     run = bare(ScriptedModel(script), [made, work]).run_sync("go")
     assert ended(run) == ("completed", "natural")
     assert [pytest.approx(told) for told in inside(run)] == [0.5, 0, 0.5, 0]
-    assert (run.spent, run.counters.spent_inside) == (1.0, pytest.approx(1.0))
+    assert (run.own_spent, run.spent) == (1.0, pytest.approx(2.0))
 
 
 @pytest.mark.req("KX.2", "KX.11")
@@ -358,9 +357,9 @@ def test_a_run_that_is_gone_on_with_counts_what_runs_inside_it_have_spent_before
     script = [priced(ToolCall(tool_before.__name__, {"n": n}), cost=0.1) for n in range(3)]
     store = Store(tmp_path / "runs")
     whole = bare(ScriptedModel(script[:2]), [tool_before], budget=1.5, max_rounds=1).run_sync("go", store=store)
-    assert whole.spent == 0.1 and [run.spent for run in before] == [pytest.approx(0.9)]
+    assert whole.own_spent == 0.1 and [run.spent for run in before] == [pytest.approx(0.9)]
     first_round = [event for event in whole.events if not type(event).__name__.startswith(("Limit", "RunFinished"))]
-    store.path(whole.id).write_bytes(b"".join(map(encode, first_round)))
+    store.path(whole.id).write_bytes(marked(first_round))
 
     after: list[Run] = []
     agent = bare(ScriptedModel(script[1:]), [made_by(after)], budget=1.5)
@@ -368,4 +367,4 @@ def test_a_run_that_is_gone_on_with_counts_what_runs_inside_it_have_spent_before
     assert ended(run) == ("limited", "budget")
     assert [ended(one) for one in after] == [("limited", "budget")]
     assert [len(one.rounds) for one in after] == [1], "0.1, 0.9, 0.1 and 0.4 are no less than 1.5"
-    assert run.spent == pytest.approx(0.2) and run.counters.spent_inside == pytest.approx(1.3)
+    assert (run.own_spent, run.spent) == (pytest.approx(0.2), pytest.approx(1.5))

@@ -14,6 +14,7 @@ from property_settings import examples
 from run_checks import assert_every_call_has_one_result, codes, results
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover, tool
+from agentnb.core.approvals import judged_call
 from agentnb.core.questions import AskedQuestion, Outcome, WaitingOnUser
 from agentnb.errors import Declined
 from agentnb.models import ScriptedModel
@@ -157,3 +158,15 @@ def test_an_answer_is_served_only_to_its_own_question_in_its_turn(before: list[t
         same = next((place for place, (text, (other, _)) in enumerate(zip(now, before, strict=False)) if text != other), 99)
         expected = [logged[place] if place < min(same, len(logged)) else None for place in range(len(now))]
         assert served == expected
+
+
+def test_calls_that_differ_anywhere_are_two_questions() -> None:
+    def question(path: str) -> WaitingOnUser:
+        about = judged_call(ToolCall("write", {"path": path}), "ask")
+        return WaitingOnUser("approval", "May write run with arguments of 411 characters?", NUMBER, "q1", "c1", about)
+
+    same, other = "a" * 400, "a" * 399 + "b"
+    for path, answer in ((same, 5), (other, None)):
+        earlier = EarlierAnswers([AskedQuestion(question=question(same), round=0, outcome="answered", answer=5)])
+        found = earlier.next(question(path))
+        assert (None if found is None else found.answer) == answer

@@ -23,7 +23,7 @@ from agentnb.models.registry import REMOTE
 from agentnb.policies.ending import OVER_LIMIT
 from agentnb.runtime import reply_limit
 from agentnb.runtime.budget import Budget
-from agentnb.runtime.reply_limit import MARGIN, SPARE, OverLimit, ReplyLimit
+from agentnb.runtime.reply_limit import MARGIN, SPARE, SPARE_OF_AN_END, OverLimit, ReplyLimit
 from agentnb.runtime.run_options import RunOptions
 from agentnb.testing import Endless, LoopbackServer
 
@@ -245,3 +245,24 @@ def test_the_count_is_checked_ever_more_rarely() -> None:
         spent = ReplyLimit(Own(), ASKED, Run(), Budget(), [reply_limit.MaxTokens(10)], comes_after_limit=False)
         for _ in range(10**5):
             spent.count(1)
+
+
+@pytest.mark.req("KX.2")
+def test_an_attempt_after_a_retry_is_counted_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each attempt is short enough to be a reply, or a summary, and both together are not."""
+    monkeypatch.setattr(reply_limit, "MAX_REPLY", SPARE_OF_AN_END + 4_000)
+
+    class Retried(Summarising):
+        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+            for attempt in (1, 2):
+                for _ in range(4):
+                    yield TextDelta("x" * int((SPARE_OF_AN_END + 2_000) * CHARACTERS_A_TOKEN / 4))
+                if attempt == 1:
+                    yield Retry(1, 0.0, "It broke off")
+            async for item in super().stream(request):
+                yield item
+
+    small = History(compact_above=5, keep_recent=2)
+    run = bare(Retried([do(1), do(2), do(3), "Done."]), [work], history=small).run_sync("go")
+    assert (run.status, run.text, len(run.rounds), list(run.warnings)) == ("completed", "Done.", 4, [])
+    assert run.compacted is not None and [one.problem for each in run.rounds for one in each.compactions] == [""]

@@ -160,12 +160,12 @@ def test_the_run_in_memory_stays_usable_when_the_store_failed(subtests: pytest.S
                 do(an_agent(), Memory(fails_at))
             run = caught.value.run
             assert run is not None
-            assert [type(event) for event in run.events[: fails_at + 1]] == KINDS[: fails_at + 1]
+            kept = min(fails_at + 1, len(KINDS) - 1)  # an end that was not written is not the run's
+            assert [type(event) for event in run.events[:kept]] == KINDS[:kept]
             assert Run.from_events(run.events) == run
             assert not run.should_continue
-            if fails_at < len(KINDS) - 1:  # with the last event the work was done
-                assert (run.status, run.stop_reason) == ("failed", "error")
-                assert run.error is not None and run.error.type == "StoreError"
+            assert (run.status, run.stop_reason) == ("failed", "error")
+            assert run.error is not None and run.error.type == "StoreError"
             assert all(len(one.results) == len(one.calls) for one in run.rounds)
 
 

@@ -90,14 +90,14 @@ def test_a_run_of_a_host_can_be_stopped_and_answered_while_it_is_awaited() -> No
     assert stopped.status == "cancelled"
 
 
-def test_a_script_has_no_host_so_its_nested_runs_keep_no_log(tmp_path: Path) -> None:
+def test_nested_runs_of_a_script_keep_their_logs_beside_its_own(tmp_path: Path) -> None:
     async def delegate() -> str:
         """Ask another agent."""
         return (await agent("inner").run("go")).text
 
     asyncio.run(outer(delegate).run("go", store=Store(tmp_path)))
     outer(delegate).run_sync("go", store=Store(tmp_path))
-    assert len(Store(tmp_path).ids()) == 2
+    assert len(Store(tmp_path).ids()) == 4
 
 
 def test_a_nested_run_is_watched_stored_and_run_as_its_parent_is(tmp_path: Path) -> None:
@@ -194,7 +194,8 @@ def test_runs_nested_in_a_resumed_run_keep_their_logs_beside_its_own(tmp_path: P
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
     session = Session(Store(tmp_path))
     run = session.recover(cut.id, lambda found: outer(delegate)).result()
-    assert run.status == "completed" and len(session.store.ids()) == 2
+    nested = [each for each in map(session.store.load, session.store.ids()) if each.parent_id == cut.id]
+    assert run.status == "completed" and len(nested) == 2  # that of the first process, and that of the second
 
 
 def test_many_runs_of_a_session_leave_no_handles_behind(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marked_logs import own_run
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
 from virtual_time import SkippedClock
 from waiting import PATIENCE, wait_until
@@ -251,7 +252,7 @@ def test_a_call_that_its_tool_did_not_wait_for_is_cancelled_with_it() -> None:
 def test_after_a_death_its_open_calls_are_answered_and_ids_go_on() -> None:
     whole = agent(call(1, 2)).run_sync("go")
     second = [event for event in whole.events if isinstance(event, e.ToolStarted)][2]
-    died = Run.from_events(whole.events[: second.seq + 1])
+    died = own_run(whole.events[: second.seq + 1])
     again = Agent(ScriptedModel(["Done."]), tools=[add, tool(repeatable=True)(total)], todos=False)
     run = checked(again.resume(died, options=RunOptions(can_ask=False)).result(PATIENCE))
     found = [(one.call.id.rpartition(".")[2], one.result and one.result.error_code) for one in inner(run)]

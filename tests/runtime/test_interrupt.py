@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from run_checks import assert_closed, assert_every_call_has_one_result, codes
+from waiting import wait_until_main_thread_blocks
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import CommandReceived
@@ -37,22 +38,29 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+def sleep_in_steps() -> None:
+    """Sleep for long: an interrupt a moment before a call that blocks does not end that call, but the next step."""
+    for _ in range(100 * LONG):
+        time.sleep(0.01)
+
+
 @contextmanager
-def interrupt_once(begun: threading.Event) -> Iterator[None]:
-    """Interrupt the main thread when this has begun, as Ctrl-C does."""
-    given_up = threading.Event()
+def interrupt_once(begun: threading.Event) -> Iterator[threading.Event]:
+    """Interrupt the main thread when this has begun, as Ctrl-C does. Yields the event that it has been interrupted."""
+    given_up, sent = threading.Event(), threading.Event()
     main = threading.main_thread().ident
     assert main is not None
 
     def wait_and_send() -> None:
         if begun.wait(LONG) and not given_up.is_set():
-            time.sleep(0.02)  # into the middle of it
+            wait_until_main_thread_blocks()
             signal.pthread_kill(main, signal.SIGINT)
+            sent.set()
 
     sender = threading.Thread(target=wait_and_send, daemon=True)
     sender.start()
     try:
-        yield
+        yield sent
     finally:
         given_up.set()
         begun.set()
@@ -79,7 +87,7 @@ def test_an_interrupt_in_the_middle_of_a_plain_tool_ends_the_run_and_the_next_is
 
     def sleeps() -> None:
         begun.set()
-        time.sleep(LONG)
+        sleep_in_steps()
         ended.set()
 
     run = interrupted(ScriptedModel([[ToolCall("sleeps"), ToolCall("sleeps")]]), [sleeps], begun, tmp_path)
@@ -157,7 +165,7 @@ def test_an_interrupt_ends_the_run_also_when_the_tool_makes_something_else_of_it
     def careful() -> str:
         begun.set()
         try:
-            time.sleep(LONG)
+            sleep_in_steps()
         except KeyboardInterrupt:
             return "half of it"
         return "all of it"
@@ -172,14 +180,14 @@ def test_an_interrupt_between_start_and_wait_is_not_lost() -> None:
 
     def start() -> LiveRun:
         begun.set()
-        time.sleep(0.1)  # the interrupt comes here, before anybody waits
+        assert sent.wait(LONG)  # before anybody waits for the run
         agent = Agent(ScriptedModel([ToolCall("look"), "Done."]), tools=[look])
         live = agent.start("go", RunOptions(foreground=foreground, can_ask=True))
         lives.append(live)
         return live
 
     lives: list[LiveRun] = []
-    with interrupt_once(begun), pytest.raises(RunInterrupted) as caught:
+    with interrupt_once(begun) as sent, pytest.raises(RunInterrupted) as caught:
         with foreground.own_interrupts():
             start().wait_in_foreground()
     assert caught.value.closed
@@ -201,7 +209,7 @@ def test_a_second_interrupt_does_not_cut_off_the_closing() -> None:
     def again() -> None:
         begun.wait(LONG)
         for _ in range(3):
-            time.sleep(0.03)
+            wait_until_main_thread_blocks()
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     sender = threading.Thread(target=again)
@@ -240,7 +248,7 @@ def test_an_interrupt_of_a_run_inside_a_tool_ends_the_outer_run_too(tmp_path: Pa
 
     def sleeps() -> None:
         begun.set()
-        time.sleep(LONG)
+        sleep_in_steps()
 
     def delegate() -> str:
         return Agent(ScriptedModel([ToolCall("sleeps")]), tools=[sleeps]).run_sync("inner").text
@@ -262,7 +270,7 @@ def test_a_tool_that_swallows_the_interrupt_of_a_run_inside_it_does_not_save_the
 
     def sleeps() -> None:
         begun.set()
-        time.sleep(LONG)
+        sleep_in_steps()
 
     def delegate() -> str:
         try:

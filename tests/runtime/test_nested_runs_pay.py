@@ -70,7 +70,7 @@ def test_what_a_nested_run_costs_is_spent_of_its_parents_budget(name: str, place
     run = outer_agent(calls, inner, threads, budget=3 * COST).run_sync("go")
     assert threads == [place, place]
     assert [one.spent for one in inner] == [COST] * 3
-    assert (run.status, run.stop_reason, run.spent) == ("limited", "budget", 0)
+    assert (run.status, run.stop_reason, run.spent, run.own_spent) == ("limited", "budget", 3 * COST, 0)
     assert current_budget.get() is None
 
 

@@ -7,6 +7,7 @@ import inspect
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,7 @@ def test_one_budget_ends_both_agents_and_the_run(tmp_path: Path) -> None:
     assert (run.status, run.stop_reason, run.limit and run.limit.value) == ("limited", "budget", 5 * COST)
     below = nested(store, run)
     assert below["right"].stop_reason == "budget"
-    assert sum(one.spent for one in below.values()) == pytest.approx(run.counters.spent_inside)
+    assert sum(one.spent for one in below.values()) == pytest.approx(run.spent)
     assert "join" not in run.step_records
 
 
@@ -282,6 +283,24 @@ def test_two_open_steps_with_one_id_are_refused() -> None:
 
     run = Orchestration(make=Twice).start("Go.").result(30)
     assert run.error is not None and "Step one is open already" in run.error.message
+
+
+def test_step_id_used_again_later_is_refused_instead_of_skipping_the_work(tmp_path: Path) -> None:
+    done: list[str] = []
+
+    class Again(StepOrchestrator):
+        async def orchestrate(self) -> None:
+            for place in ("first", "second", "third"):
+                await self.do("item", partial(self.note, place))
+
+        async def note(self, place: str) -> str:
+            done.append(place)
+            return place
+
+    store = Store(tmp_path)
+    run = Orchestration(make=Again).start("Go.", RunOptions(store=store)).result(30)
+    assert (run.status, done) == ("failed", ["first"])
+    assert run.error is not None and "Step item was done already" in run.error.message
 
 
 # Killed and recovered

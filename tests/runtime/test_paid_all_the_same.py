@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marked_logs import marked
 from scripted_runs import bare, do, work
 from summarising import SUMMARY, Summarising, priced
 
@@ -19,7 +20,6 @@ from agentnb.core.events import AnyEvent, Delta, ExtraUsage, TextDelta, Thinking
 from agentnb.core.messages import Message, Text, Thinking
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
-from agentnb.core.wire import encode
 from agentnb.errors import ModelError
 from agentnb.models.model import Reply, Retry, StreamItem
 from agentnb.runtime.budget import Budget
@@ -170,12 +170,12 @@ def test_what_a_nested_run_has_paid_stands_in_the_log_before_its_call_is_over(wh
     run = outer.run_sync("go") if tool is plain else asyncio.run(outer.run("go", watch=seen.append))
     spent = [event for event in run.events if isinstance(event, ExtraUsage)]
     assert sum(event.inside for event in spent) == pytest.approx(0.5) == run.counters.spent_inside
-    assert run.cost == pytest.approx(0.2)
+    assert (run.own_cost, run.cost) == (pytest.approx(0.2), pytest.approx(0.7))
     if told:
         assert told == [pytest.approx(0.5)]  # the very moment it is spent: the process may die in the next
     cut = tmp_path / f"{run.id}.jsonl"
     until = max(place for place, event in enumerate(run.events) if isinstance(event, ExtraUsage)) + 1
-    cut.write_bytes(b"".join(map(encode, run.events[:until])))
+    cut.write_bytes(marked(run.events[:until]))
     died = load_trace(cut)
     assert died.status == "interrupted" and died.counters.spent_inside == pytest.approx(0.5)
 

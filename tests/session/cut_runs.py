@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from marked_logs import marked
 from totals_of_logs import check_totals
 
 from agentnb import Agent, GuidanceSet, History, Matrix, Minimal, Run, Store, ToolCall, load_trace, recover, tool
@@ -151,7 +152,7 @@ def cut(events: Iterable[e.AnyEvent], folder: Path, torn: bytes = b"") -> Path:
     events = list(events)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{events[0].run_id}.jsonl"
-    path.write_bytes(b"".join(map(encode, events)) + torn)
+    path.write_bytes(marked(events) + torn)
     return path
 
 
@@ -202,7 +203,7 @@ def goes_on_alike(scene: Scene, died: Sequence[e.AnyEvent]) -> bool:
 def assert_whole(path: Path, run: Run, told: Sequence[e.AnyEvent]) -> None:
     """The log is one whole log, with all that was told, and nothing in it is there twice."""
     assert load_trace(path) == run == Run.from_events(run.events)
-    assert path.read_bytes().startswith(b"".join(map(encode, told)))
+    assert path.read_bytes().startswith(marked(told))
     assert [event.seq for event in run.events] == list(range(len(run.events)))
     assert {event.run_id for event in run.events} == {run.id}
     for kind, once in ONCE.items():

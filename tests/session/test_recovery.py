@@ -16,6 +16,7 @@ from generated_runs import Plan, plans, recovered, run_plan
 from hypothesis import given
 from hypothesis import strategies as st
 from killed_runs import Following, run_in, tools_in
+from marked_logs import marked
 from property_settings import examples
 
 from agentnb import Agent, Run, Store, ToolCall, load_trace, recover, tool
@@ -23,7 +24,6 @@ from agentnb.context.request_history import sent_requests
 from agentnb.core import events as e
 from agentnb.core.request import Request
 from agentnb.core.rounds import INTERRUPTED
-from agentnb.core.wire import encode
 from agentnb.models import ScriptedModel
 
 CUTS = 60
@@ -98,9 +98,9 @@ def test_a_run_that_died_when_its_budget_was_spent_ends_at_that_limit(played: Pl
 
 def test_a_log_that_was_torn_at_any_byte_is_gone_on_with_after_its_last_whole_event(tmp_path: Path) -> None:
     whole = run_in(tmp_path / "whole")
-    data, dice = b"".join(map(encode, whole.events)), random.Random(6)
-    first, most = len(encode(whole.events[0])), len(data) - len(encode(whole.events[-1]))
-    before_a_line_end = len(b"".join(map(encode, whole.events[:9]))) - 1
+    data, dice = marked(whole.events), random.Random(6)
+    first, most = len(marked(whole.events[:1])), len(marked(whole.events[:-1]))
+    before_a_line_end = len(marked(whole.events[:9])) - 1
     for number, at in enumerate([before_a_line_end, *(dice.randrange(first, most) for _ in range(CUTS))]):
         folder = tmp_path / str(number)
         folder.mkdir()

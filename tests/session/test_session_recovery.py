@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import wait_until
 
-from agentnb import Agent, Run, Store, ToolCall
+from agentnb import Agent, Run, Store, ToolCall, recover
 from agentnb.agent.from_log import agent_of
 from agentnb.core.events import Event
 from agentnb.core.messages import Message, Text
@@ -192,3 +193,26 @@ def test_the_newest_that_was_interrupted_is_one_that_no_other_run_had_begun(sess
     assert session.newest_interrupted() == newest
     session.recover(newest, partial(again, replies=script()[1:])).result(30)
     assert session.newest_interrupted() == first
+
+
+def test_a_cancelled_recovery_stops_the_run(session: Session) -> None:
+    begun = threading.Event()
+
+    async def work(number: int) -> str:
+        """Work, and never end."""
+        begun.set()
+        await asyncio.Event().wait()
+        return ""
+
+    run_id = interrupted(session.store)
+    agent = Agent(ScriptedModel(script()[1:]), tools=[work], todos=False)
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(recover(run_id, agent=agent, store=session.store))
+        await asyncio.to_thread(begun.wait, 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    wait_until(lambda: session.store.summary(run_id).status == "cancelled")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from cut_runs import cut
+from marked_logs import own_run
 from msgspec.structs import replace
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
 from waiting import wait_until
@@ -230,7 +231,7 @@ def test_an_agent_rebuilt_from_its_log_needs_the_gates_by_name(tmp_path: Path, s
         assert ended.status == "completed" and desk.done == ["write a"]
     with subtests.test("as often as it had it"):
         twice = Agent(ScriptedModel([]), gates=[careful, other, careful], todos=False)
-        log = Run.from_events([replace(run.events[0], settings=twice.settings, tools=())])
+        log = own_run([replace(run.events[0], settings=twice.settings, tools=())])
         assert missing_gates(log, ["careful", "more"]) == ["other", "careful"]
 
 

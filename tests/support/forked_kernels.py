@@ -81,6 +81,7 @@ def serve(asked: TextIO, told: TextIO, imported: list[str]) -> None:
     os.environ["JPY_PARENT_PID"] = str(os.getpid())  # read when ipykernel is imported: kernels end when this process has
     import ipykernel.kernelapp
     import jedi  # noqa: F401  # at the first completion
+    import psutil
 
     import agentnb.notebook.extension  # noqa: F401
 
@@ -100,6 +101,8 @@ def serve(asked: TextIO, told: TextIO, imported: list[str]) -> None:
         os.close(begun)
         told.write(f"{pid}\n")
         told.flush()
+    for kernel in psutil.Process().children():
+        kernel.kill()  # at an end of its own, it would complain where the tests print that the folder of its history has gone
 
 
 def _become_kernel(begin: int, arguments: list[str], env: dict[str, str], cwd: str) -> None:

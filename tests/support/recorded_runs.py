@@ -10,6 +10,7 @@ from todo_calls import complete, start, write
 
 from agentnb import Matrix, Minimal, Run, ToolCall
 from agentnb.agent.agent import Agent
+from agentnb.core.event import Status
 from agentnb.core.events import Origin
 from agentnb.core.usage import Usage
 from agentnb.models.scripted import ScriptedModel
@@ -18,8 +19,11 @@ from agentnb.traces.run_writer import RunWriter
 LOOK = ToolCall("look", {"at": 1})
 
 
-def foreign(*replies: Any) -> Run:
-    """A run of another product: a text is a reply, a call a reply that makes it, and ("person", text) what a person says."""
+def foreign(*replies: Any, status: Status | None = "completed") -> Run:
+    """A run of another product: a text is a reply, a call a reply that makes it, and ("person", text) what a person says.
+
+    ``status``: how it ended; None if it breaks off.
+    """
     writer = RunWriter(Origin("by_hand"), model="m")
     writer.say("Go")
     for each in replies:
@@ -30,7 +34,7 @@ def foreign(*replies: Any) -> Run:
         else:
             writer.reply("", [each], usage=Usage(10, 5))
             writer.result("", "a hat")
-    return writer.finish()
+    return writer.finish(status, "natural" if status == "completed" else "")
 
 
 LINES = st.sampled_from(

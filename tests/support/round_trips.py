@@ -8,7 +8,8 @@ from typing import Any
 from agentnb import Run
 from agentnb.core import events as e
 from agentnb.core.messages import Image, Message, Thinking
-from agentnb.traces.filled import FILLED, LOST
+from agentnb.core.rounds import LOST
+from agentnb.traces.filled import FILLED
 
 ASPECTS: dict[str, Callable[[Run], Any]] = {
     "prompt": lambda run: run.prompt,

@@ -183,7 +183,7 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
     e.ContextCompacted: _of_kind(
         e.ContextCompacted, why=whys, compacted=compacted, usage=usages, seconds=maybe_seconds, problem=words
     ),
-    e.ExtraUsage: _of_kind(e.ExtraUsage, inside=seconds, usage=usages),
+    e.ExtraUsage: _of_kind(e.ExtraUsage, inside=seconds, usage=usages, nested_run=words, nested=usages),
     e.RunSuspended: _of_kind(e.RunSuspended, why=words),
     e.RunRecovered: _of_kind(e.RunRecovered, schema=st.just(e.SCHEMA)),
     e.Warned: _of_kind(e.Warned, message=words),

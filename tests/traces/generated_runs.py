@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from hypothesis import strategies as st
+from marked_logs import marked
 
 from agentnb import Agent, GuidanceSet, History, Matrix, Minimal, Run, Store, TodoBoard, ToolCall, tool
 from agentnb.agent.start import PendingRun, board_of
@@ -22,7 +23,6 @@ from agentnb.models import Reply, ScriptedModel, TextDelta
 from agentnb.models.model import Retry, StreamItem
 from agentnb.runtime.run_options import RunOptions
 from agentnb.tools.tool import ToolContext
-from agentnb.traces.writing import save_log
 
 words = st.text(st.characters(), max_size=12)  # half characters too
 numbers = st.integers(-100, 100)
@@ -273,7 +273,7 @@ def recovered(plan: Plan, run: Run, store: Store) -> Run:
     died = run.events[: plan.died]
     if len(died) == len(run.events):
         return run
-    save_log(Run.from_events(died), store.path(run.id))
+    store.path(run.id).write_bytes(marked(died))
     writer, cut = store.reopen(run.id)
     replied = sum(isinstance(event, ModelReplied) for event in died)
     model = ScriptedModel([*plan.replies[replied:], *plan.replies, "Done, I think."], stream=plan.stream)

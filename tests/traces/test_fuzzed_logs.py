@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,7 +39,9 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> list[Lines]:
     """Sound logs: those of older versions, and some of this one with every kind of event that a loop writes."""
     store = Store(tmp_path_factory.mktemp("sound"))
     found = [path.read_bytes().splitlines(keepends=True) for path in OLDER]
-    for name in ("questions", "compacted, and recovered", "interventions", "a limit, after retries", "blocked beside planning"):
+    names = ("questions", "compacted, and recovered", "interventions", "a limit, after retries", "blocked beside planning")
+    os.chdir(tmp_path_factory.mktemp("work"))  # the folder of the test before may have gone
+    for name in names:
         found += [[encode(event) for event in run.events] for run in really_run(BY_HAND[name], store)]
     return found
 

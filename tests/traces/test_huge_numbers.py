@@ -70,3 +70,16 @@ def test_guidance_of_a_level_that_cannot_be_is_refused(tmp_path: Path) -> None:
     path.write_text(text.replace('"guidance":{', f'"guidance":{{"level":{10**30},'), "utf-8")
     with pytest.raises(TraceError, match=r"guidance\.level"):
         load_trace(path)
+
+
+def test_a_table_leaves_out_a_number_of_metadata_that_is_too_large(tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (LOGS / "schema-4-all.jsonl").read_text("utf-8").splitlines()]
+    for event in lines:
+        if event["kind"] == "model_replied":
+            event["metadata"] = {"context_tokens": 10**30}
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join(json.dumps(event, separators=(",", ":")) + "\n" for event in lines), "utf-8")
+    run = load_trace(path)
+    replies = [one for one in run.rounds if one.metadata]
+    assert replies and all(one.metadata["context_tokens"] == 10**30 for one in replies)
+    assert tables.rounds(run)["context_tokens"].isna().all()

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agentnb import Agent, Store, import_traces, load_trace
-from agentnb.errors import SettingsError
+from agentnb import Agent, Store, import_traces, load_trace, save_trace
+from agentnb.errors import SettingsError, StoreError
 from agentnb.models import ScriptedModel
 from agentnb.traces.formats.sam import run_of
 
@@ -31,6 +31,22 @@ def store(tmp_path: Path) -> Store:
 
 def messages(store: Store, run_id: str = ID) -> int:
     return len(store.load(run_id).settings["recorded"]["messages"])
+
+
+def test_import_into_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("no folder")
+    store, run = Store(tmp_path / "runs"), load_trace(FILE)
+    store.prepare()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    for folder, patched in {tmp_path / "file" / "runs": "", tmp_path / "new": "mkdir", store.folder: "exists"}.items():
+        with monkeypatch.context() as patch:
+            if patched:
+                patch.setattr(Path, patched, refuse)
+            with pytest.raises(StoreError, match="cannot be stored in"):
+                import_traces(run, Store(folder))
 
 
 @pytest.mark.req("R0.83")
@@ -78,3 +94,15 @@ def test_a_run_without_ids_of_messages_cannot_be_merged(tmp_path: Path) -> None:
     assert second.load(run.id) == load_trace(first.path(run.id))
     with pytest.raises(SettingsError, match="cannot be merged: its messages have no ids"):
         import_traces(first, second, "merge")
+
+
+def test_export_of_damaged_sam_fields_is_written(tmp_path: Path) -> None:
+    whole = json.loads(FILE.read_text("utf-8"))
+    path = tmp_path / "damaged.json"
+    for name in ("conversation", "export", "messages"):
+        path.write_text(json.dumps(whole), "utf-8")
+        run = load_trace(path)
+        for wrong in (7, "x", [7], None):
+            run.events[0].settings["recorded"][name] = wrong
+            saved = json.loads(save_trace(run, tmp_path / "saved.json", "sam").read_text("utf-8"))
+            assert len(saved["conversation"]["messages"]) == len(whole["conversation"]["messages"])

@@ -14,7 +14,7 @@ from foreign_traces import CHAT
 from agentnb import Agent, Run, Store, load_trace, load_traces, tables
 from agentnb.errors import TraceError
 from agentnb.models import ScriptedModel
-from agentnb.traces import archives, files, trace_file
+from agentnb.traces import bounds, files, trace_file
 from agentnb.traces.files import iter_traces
 from agentnb.traces.formats import FORMATS
 
@@ -36,7 +36,7 @@ def said(runs: list[Run]) -> list[str]:
 def test_a_trace_of_another_product_is_a_run_with_its_origin(tmp_path: Path) -> None:
     path = chat_file(tmp_path / "chat.json")
     run = load_trace(path)
-    assert (run.text, run.status, run.stop_reason, run.model) == ("It is here.", "completed", None, "openai:x")
+    assert (run.text, run.status, run.stop_reason, run.model) == ("It is here.", "unknown", None, "openai:x")
     assert run.origin is not None and (run.origin.format, run.origin.file, run.origin.position) == (
         "openai_chat",
         str(path),
@@ -122,7 +122,8 @@ def test_many_files_left_out_are_counted_not_named_one_by_one(tmp_path: Path) ->
 def test_what_expands_without_end_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    monkeypatch.setattr(archives, "MAX_EXPANDED", 100_000)
+    monkeypatch.setattr(bounds, "MIN_EXPANDED_BYTES", 100_000)
+    monkeypatch.setattr(bounds, "MAX_EXPANSION", 2)
     data = chat_file(tmp_path / "x.jsonl", *[SAID] * 2000).read_bytes()
     (tmp_path / "bomb.jsonl.gz").write_bytes(gzip.compress(data))
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as names:
@@ -131,7 +132,7 @@ def test_what_expands_without_end_is_not_read(
         load_traces(tmp_path / "bomb.jsonl.gz")
     with subtests.test("zip"):
         assert "expands to more than" in str(load_traces(tmp_path / "bomb.zip", strict=False).problems[-1])
-    monkeypatch.setattr(trace_file, "MAX_RECORD", 1000)
+    monkeypatch.setattr(trace_file, "MAX_RECORD_BYTES", 1000)
     (tmp_path / "long.jsonl").write_bytes(json.dumps({"messages": SAID * 50}).encode() + b"\n" + data[:200])
     with subtests.test("record"), pytest.raises(TraceError, match="no format that agentnb reads"):
         load_traces(tmp_path / "long.jsonl")

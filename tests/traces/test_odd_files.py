@@ -1,7 +1,11 @@
-"""What lies among the logs and is none: pipes, devices, folders, files that are far too large. Each is left out by its name."""
+"""What lies among the logs and is none: pipes, devices, folders, broken links, files that are too large or not ours to read.
+
+Each is left out by its name.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import warnings
@@ -10,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agentnb import Agent, Store, load_trace, load_traces, tables
+from agentnb import Agent, Store, iter_traces, load_trace, load_traces, survey, tables
 from agentnb.errors import StoreError, TraceError
 from agentnb.models import ScriptedModel
 from agentnb.notebook.commands.history import show_history
@@ -44,29 +48,54 @@ def listening(path: Path) -> None:
         os.chdir(here)
 
 
+def dangling(path: Path) -> None:
+    path.symlink_to(path.parent / "gone")
+
+
+def circular(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def forbidden(path: Path) -> None:
+    path.write_text("{}")
+
+
 def huge(path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(10_000_000_000)
 
 
+FORBIDDEN = "forbidden"
+"""A file that may not be opened; the tests may run as root, who may open any."""
 ODD: dict[str, tuple[Callable[[Path], None], str]] = {
     "a-pipe": (pipe, "is a pipe, and no file"),
     "endless": (endless, "is a device, and no file"),
     "folder": (folder, "is a folder"),
     "linked": (link_to_folder, "is a folder"),
     "listening": (listening, "is a socket, and no file"),
-    "huge": (huge, r"has 10\.0 GB, and files up to 1 GB are read"),
+    "dangling": (dangling, r"cannot be (read|written): No such file"),
+    "circular": (circular, r"cannot be (read|written): Too many levels of symbolic links"),
+    FORBIDDEN: (forbidden, r"cannot be (read|written): Permission denied"),
+    "huge": (huge, r"has 10\.0 GB, and files up to [0-9.]+ GB are read"),
 }
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A store with one run, and all of these beside its log."""
+    plain = os.open
+
+    def checked(path: str | Path, *args: int, **options: int) -> int:
+        if str(path).endswith(f"{FORBIDDEN}.jsonl"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return plain(path, *args, **options)
+
     store = Store(tmp_path / "runs")
     Agent(ScriptedModel(["Done."])).run_sync("go", store=store)
     for name, (make, _) in ODD.items():
         make(store.path(name))
+    monkeypatch.setattr(os, "open", checked)
     return store
 
 
@@ -76,7 +105,7 @@ def test_each_is_refused_with_its_name_and_what_it_is(store: Store, subtests: py
         for load in (load_trace, load_traces, lambda path: store.load(path.stem), lambda path: store.reopen(path.stem)):
             if load is load_traces and path.is_dir():
                 continue  # it may hold runs
-            with subtests.test(name), pytest.raises(TraceError, match=rf"{name}\.jsonl {said}"):
+            with subtests.test(name), pytest.raises((TraceError, StoreError), match=rf"{name}\.jsonl {said}"):
                 load(path)
 
 
@@ -86,8 +115,24 @@ def test_in_a_folder_they_are_left_out_by_name_and_all_else_is_read(store: Store
             warnings.simplefilter("always")
             assert len(load_traces(source)) == 1
         assert [sum(f"{name}.jsonl" in str(one.message) for one in told) for name in ODD] == [1] * len(ODD)
-    with pytest.warns(UserWarning, match="Left out"):
-        assert len(tables.events(store)) > 0
+    problems: list[object] = []
+    assert len([*iter_traces(store.folder, strict=False, problems=problems)]) == 1
+    assert [sum(f"{name}.jsonl" in str(problem) for problem in problems) for name in ODD] == [1] * len(ODD)
+
+
+def test_tables_and_surveys_of_a_folder_leave_each_out_with_one_warning(store: Store, subtests: pytest.Subtests) -> None:
+    readers = {
+        "table": lambda: tables.events(store),
+        "kept table": lambda: tables.runs(store.folder, cache=True),
+        "kept table again": lambda: tables.runs(store.folder, cache=True),
+        "survey": lambda: survey(store.folder),
+    }
+    for name, read in readers.items():
+        with subtests.test(name), warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            assert len(read()) > 0
+            assert [sum(f"{name}.jsonl" in str(one.message) for one in told) for name in ODD] == [1] * len(ODD)
+            assert max(len(str(one.message)) for one in told) < 400
 
 
 def test_the_list_of_runs_goes_past_them_and_names_them(store: Store, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,7 @@ def test_all_runs_are_one_row_with_every_rate(runs: list[Run]) -> None:
         "completed": 1,
         "completion_rate": 0.25,  # one run has not ended
         "not_completed": 3,
+        "unknown": 0,
         "failed": 1,
         "todo_completion_rate": 0.75,
         "guidance_given": 4,
@@ -129,6 +130,13 @@ def test_runs_of_other_products_are_grouped_alike_and_have_no_guidance_that_anyb
     found = of(frame, "origin_format", "value", "runs", "completion_rate", "guidance_given", "tool_calls", "tool_errors")
     assert found == [("openai_chat", 2, 0.5, None, 3, 0), ("magentic_one", 1, 1.0, None, 0, 0)]
     assert of(frame, "tool", "value", "error_rate") == [("find", 0.0), ("cancel", 0.0)]
+
+
+def test_runs_whose_end_is_not_recorded_count_apart(runs: list[Run]) -> None:
+    unknown = run_of("r-6", "unknown", "")
+    for together, expected in (([*runs, unknown], ("all", 6, 1, 3, 1, 0.25)), ([unknown], ("all", 1, 0, 0, 1, None))):
+        columns = "value", "runs", "completed", "not_completed", "unknown", "completion_rate"
+        assert of(tables.patterns(together), "all", *columns) == [expected]
 
 
 def test_it_is_the_same_of_runs_files_folders_and_stores(runs: list[Run], tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from marked_logs import marked
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall
 from agentnb.core.events import SCHEMA, Delta, Event, QuestionAsked, RunFinished, RunStarted
 from agentnb.core.messages import user
-from agentnb.core.wire import encode
 from agentnb.errors import StoreError
 from agentnb.models.scripted import ScriptedModel
 from agentnb.policies.gates import Ask
@@ -114,7 +114,7 @@ def test_a_log_that_was_replaced_or_changed_stops_its_run(subtests: pytest.Subte
 
 def test_what_was_put_in_the_place_of_a_log_stays_as_it_is(tmp_path: Path) -> None:
     run, log = meddled(tmp_path / "a", replaced_by_a_copy, 1)
-    assert log.read_bytes() == b"".join(map(encode, run.events[: log.read_bytes().count(b"\n")]))
+    assert log.read_bytes() == marked(run.events[: log.read_bytes().count(b"\n")])
     _, log = meddled(tmp_path / "b", emptied, 1)
     assert b"\0" not in log.read_bytes()
 

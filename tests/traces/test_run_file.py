@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import stat
 import subprocess
@@ -11,9 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from marked_logs import marked
+from msgspec.structs import replace
 
-from agentnb import Agent, Run, ToolCall, load_trace
-from agentnb.core.events import SCHEMA, AnyEvent, RoundFinished, RunFinished, RunStarted, Warned
+from agentnb import Agent, Run, Store, ToolCall, load_trace
+from agentnb.core.events import SCHEMA, AnyEvent, RoundFinished, RunFinished, RunRecovered, RunStarted, Warned
 from agentnb.core.messages import user
 from agentnb.core.wire import decode_lines, encode
 from agentnb.errors import StoreError
@@ -34,13 +37,38 @@ def add(a: int, b: int) -> int:
 
 
 def test_each_event_lies_in_the_file_when_append_returns(tmp_path: Path) -> None:
-    file, written = RunFile(tmp_path / "r.jsonl"), b""
+    file, written = RunFile(tmp_path / "r.jsonl"), []
     for seq in range(3):
-        one = event(seq)
-        file.append(one)
-        written += encode(one)
-        assert file.path.read_bytes() == written
+        written.append(event(seq))
+        file.append(written[-1])
+        assert file.path.read_bytes() == marked(written)
     file.close()
+
+
+def test_log_of_two_recoveries_without_file_locks_stays_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a network drive: the second to write is refused before it writes."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    if run_file.fcntl is not None:
+        monkeypatch.setattr(run_file.fcntl, "flock", refuse)
+    model = ScriptedModel([ToolCall("add", {"a": 1, "b": 2}), "3"])
+    whole = Agent(model, tools=[add]).run_sync("Add", store=Store(tmp_path))
+    path = tmp_path / f"{whole.id}.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    for order in ("first", "second"):
+        path.write_bytes(b"".join(lines[:4]))
+        (first, events), (second, _) = RunFile.reopened(path), RunFile.reopened(path)
+        early, late = (first, second) if order == "first" else (second, first)
+        recovered = RunRecovered(seq=len(events), at=datetime.now(UTC), run_id=whole.id, schema=SCHEMA)
+        early.append(recovered)
+        with pytest.raises(OSError, match="something else has changed it"):
+            late.append(recovered)
+        early.append(replace(event(len(events) + 1), run_id=whole.id))
+        first.close()
+        second.close()
+        assert len(load_trace(path).events) == len(events) + 2
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no file modes")
@@ -76,7 +104,7 @@ def test_a_write_that_is_taken_in_pieces_is_carried_on(tmp_path: Path, monkeypat
     file.append(one)
     monkeypatch.undo()
     file.close()
-    assert file.path.read_bytes() == encode(one)
+    assert file.path.read_bytes() == marked([one])
 
 
 def test_a_write_that_fails_half_way_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,16 +116,16 @@ def test_a_write_that_fails_half_way_is_taken_back(tmp_path: Path, monkeypatch: 
             raise OSError(28, "No space left on device")
         return write(descriptor, bytes(data)[:10])
 
-    file, first = RunFile(tmp_path / "r.jsonl"), event(0)
+    file, first, second = RunFile(tmp_path / "r.jsonl"), event(0), event(1)
     file.append(first)
     monkeypatch.setattr(os, "write", half)
     with pytest.raises(OSError, match="No space left"):
-        file.append(event(1))
+        file.append(second)
     monkeypatch.undo()
-    assert file.path.read_bytes() == encode(first)
-    file.append(event(1))
+    assert file.path.read_bytes() == marked([first])
+    file.append(second)
     file.close()
-    assert len(file.path.read_bytes().splitlines()) == 2
+    assert file.path.read_bytes() == marked([first, second])
 
 
 def test_the_disk_is_forced_after_each_round_only_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,16 +177,16 @@ def test_a_full_disk_stops_the_run_and_the_file_ends_with_the_event_before(tmp_p
         asyncio.run(agent.run("Go", store=store, watch=lambda item: told.append(getattr(item, "seq", -1))))
     run = caught.value.run
     assert run is not None and run.status == "failed" and told == list(range(len(run.events)))
-    assert store.path.read_bytes() == b"".join(map(encode, run.events[:after]))
+    assert store.path.read_bytes() == marked(run.events[:after])
 
 
 LIMITED = """
 import asyncio, resource, sys
 from pathlib import Path
 from agentnb import Agent, Store, ToolCall
-from agentnb.core.wire import encode
 from agentnb.errors import StoreError
 from agentnb.models import ScriptedModel
+from agentnb.traces.own_logs import is_own_log
 
 def add(a: int, b: int) -> int:
     "Adds."
@@ -172,9 +200,10 @@ for limit in sys.argv[2:]:
     try:
         asyncio.run(agent.run("Go", store=store))
     except StoreError as error:
-        data = store.path(error.run.id).read_bytes()
+        path = store.path(error.run.id)
+        data = path.read_bytes()
         kept = data.count(b"\\n")
-        assert data == b"".join(map(encode, error.run.events[:kept])), data[-100:]
+        assert data.endswith(b"\\n") and is_own_log(path, error.run.events[:kept]), data[-100:]
         assert kept < len(error.run.events)
         print("stopped", error.run.status)
 """

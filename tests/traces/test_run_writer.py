@@ -238,7 +238,7 @@ def test_other_events_stand_where_they_came() -> None:
     assert list(run.step_records) == ["a"] and run.findings[0].seq == 5 and run.status == "failed"
     with pytest.raises(SettingsError, match="ModelReplied is written by the RunWriter itself"):
         made.event(e.ModelReplied)
-    with pytest.raises(TraceError, match=r"runs\.json 3, line 3: guidance_given comes while no round is open"):
+    with pytest.raises(TraceError, match=r"runs\.json 3, line 4: guidance_given comes while no round is open"):
         odd = writer()
         odd.say("Go.")
         odd.event(w.StepStarted, step="a")

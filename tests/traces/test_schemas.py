@@ -83,10 +83,10 @@ def test_what_stands_in_the_earlier_logs_is_what_was_done() -> None:
     assert [[one.status for one in each.retries] for each in retried.rounds] == [[503], [None]]
     assert retried.cost == pytest.approx(0.01074) and retried.rounds[1].retries[0].heard
     assert [event.answer for event in asked.events if isinstance(event, e.QuestionAnswered)] == ["yes"]
-    assert (limited.times_recovered, limited.counters.spent_inside, limited.cost) == (1, 0.25, pytest.approx(0.06))
+    assert (limited.times_recovered, limited.own_cost, limited.cost) == (1, pytest.approx(0.06), pytest.approx(0.31))
     assert limited.compacted is not None and "Grüße 👀" in limited.compacted.text and limited.settings["budget"] == 2.0
     assert [event.inside for event in last.events if isinstance(event, e.ExtraUsage)] == [0.25]
-    assert (last.cost, last.counters.spent_inside, last.rounds[1].retries[0].status) == (pytest.approx(0.09), 0.25, 529)
+    assert (last.own_cost, last.spent, last.rounds[1].retries[0].status) == (pytest.approx(0.09), pytest.approx(0.34), 529)
     assert [record.display is not None for record in last.rounds[4].records] == [True] and last.compacted is not None
     assert [event.answer for event in last.events if isinstance(event, e.QuestionAnswered)] == ["yes"]
     assert [todo.status for todo in last.todos] == ["completed", "completed"]

@@ -81,8 +81,8 @@ def record(name: str, number: int) -> dict[str, Any]:
 def test_a_large_document_is_read_a_record_at_a_time(
     tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace_file, "LARGE", 1_000_000)
-    monkeypatch.setattr(trace_file, "MAX_RECORD", 1_000_000)
+    monkeypatch.setattr(trace_file, "LARGE_BYTES", 1_000_000)
+    monkeypatch.setattr(trace_file, "MAX_RECORD_BYTES", 1_000_000)
     for name, head in HEADS.items():
         with subtests.test(name):
             path = tmp_path / f"{name}.json"

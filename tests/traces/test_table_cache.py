@@ -105,9 +105,12 @@ def test_a_conversation_is_that_of_the_whole_run(plan: Plan) -> None:
         for run in really_run(plan, Store(Path(folder) / "runs")):
             for length in range(1, len(run.events) + 1):
                 whole, alone = RunFacts.from_events(run.events[:length]), LoggedMessages(run.events[:length])
-                assert alone.messages == whole.messages
+                assert (alone.messages, alone.pending) == (whole.messages, whole.pending)
                 assert (alone.id, alone.inherited, alone.parent_id) == (whole.id, whole.inherited, whole.parent_id)
                 assert alone.should_continue == whole.should_continue
+                whole.mark_interrupted()
+                alone.mark_interrupted()
+                assert (alone.messages, alone.pending) == (whole.messages, whole.pending)
 
 
 def test_a_folder_of_many_kinds_of_files_is_kept_with_its_order_and_its_problems(tmp_path: Path) -> None:

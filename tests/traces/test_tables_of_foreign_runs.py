@@ -12,8 +12,8 @@ from run_builder import RunBuilder, begun, called, guidance_of, todos_of
 from agentnb import Run, ToolCall, save_trace, tables
 from agentnb.core import events as e
 from agentnb.core import work_events as w
+from agentnb.core.rounds import LOST
 from agentnb.traces.run_writer import RunWriter
-from agentnb.traces.tables.columns import LOST
 
 ORIGIN = e.Origin("by_hand", "runs.json")
 UNTOLD = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
@@ -61,7 +62,38 @@ def test_a_run_without_calls_says_so() -> None:
     assert "# It called no tool." in to_code(run_of())
 
 
-NAMES = st.sampled_from(["look", "os.remove", "a b", "x); import os", "class", "größe", "look\nos"])
+NAMES = st.sampled_from(["look", "os.remove", "a b", "x); import os", "class", "größe", "look\nos"]) | st.text(min_size=1)
+KEYWORDS = st.sampled_from(["__debug__", "fi", "\ufb01", "a", "None", "print"])
+
+
+def test_odd_names_and_deep_arguments_stay_comments(subtests: pytest.Subtests) -> None:
+    deep: Any = 1
+    for _ in range(95):
+        deep = {"a": [deep]} if not isinstance(deep, dict) or len(str(deep)) < 300 else {"a": deep}
+    cases: dict[str, ToolCall] = {
+        "NUL": ToolCall("a\0b", {}),
+        "form feed": ToolCall("a\x0cimport os", {}),
+        "line separator": ToolCall("a\u2028import os", {}),
+        "repeated after normalization": ToolCall("f", {"fi": 1, "\ufb01": 2}),
+        "reserved": ToolCall("f", {"__debug__": 1}),
+        "deep": ToolCall("f", {"a": deep}),
+    }
+    for name, call in cases.items():
+        with subtests.test(name):
+            code = to_code(run_of(call))
+            compile(code, name, "exec")
+            assert all(isinstance(one, ast.Assign) for one in ast.parse(code).body)
+
+
+@examples(60)
+@given(NAMES, st.dictionaries(KEYWORDS | st.text(), json_values, max_size=3), st.booleans())
+def test_code_of_any_call_compiles(name: str, arguments: dict[str, Any], fails: bool) -> None:
+    writer = RunWriter(Origin("by_hand"))
+    writer.reply("", [ToolCall(name, arguments)])
+    writer.result("", "no" if fails else "yes", is_error=fails)
+    code = to_code(writer.finish())
+    compile(code, "run", "exec")
+    assert all(isinstance(one, ast.Assign) for one in ast.parse(code).body)
 
 
 @examples(60)

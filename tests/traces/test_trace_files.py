@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,8 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
 
 def test_a_saved_run_is_the_same_file_as_its_log(store: Store, tmp_path: Path) -> None:
     run = do(store)
-    assert save_trace(run, tmp_path / "x.jsonl").read_bytes() == store.path(run.id).read_bytes()
+    log = re.sub(rb',"_mark":"[^"]*"}\n', b"}\n", store.path(run.id).read_bytes())  # whose it is does not go with a copy
+    assert save_trace(run, tmp_path / "x.jsonl").read_bytes() == log
 
 
 def test_saving_replaces_a_file_and_leaves_nothing_else(tmp_path: Path) -> None:

@@ -114,6 +114,7 @@ def test_a_call_is_a_row_with_all_that_it_used() -> None:
         "stop_reason": "tool_use",
         "error": None,
         "started_at": first.started_at,
+        "nested_run": None,
     }
 
 

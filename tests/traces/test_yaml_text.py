@@ -17,7 +17,7 @@ def test_plain_data_and_aliases_are_read() -> None:
 
 def test_what_is_no_plain_data_or_has_no_bound_is_refused(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yaml_text, "MAX_VALUES", 10_000)
-    monkeypatch.setattr(yaml_text, "MAX_YAML", 10_000)
+    monkeypatch.setattr(yaml_text, "MAX_YAML_BYTES", 10_000)
     bomb = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 30))
     merges = "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 40))
     for name, data, told in (
@@ -28,7 +28,7 @@ def test_what_is_no_plain_data_or_has_no_bound_is_refused(subtests: pytest.Subte
         ("aliases of aliases", bomb, "expands to more than"),
         ("merges of merges", merges, "is not YAML"),
         ("contains itself", "&a [*a]", "contains itself"),
-        ("too large", "a" * 10_001, "has 0 MB"),
+        ("too large", "a" * 10_001, "has more than 0 MB"),
         ("too deep", "[" * 9_000, "is not YAML"),
     ):
         with subtests.test(name), pytest.raises(TraceError, match=told):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marked_logs import own_run
 
 from agentnb import Agent, Run, Store, Workflow, recover
 from agentnb.core.events import RunFinished
@@ -52,7 +53,7 @@ def with_end(run: Run, events: int, status: Any) -> Run:
     end = run.events[-1]
     assert isinstance(end, RunFinished)
     kept = [*run.events[:events], RunFinished(events, end.at, run.id, None, status=status, stop_reason=status)]
-    return Run.from_events(kept)
+    return own_run(kept)
 
 
 def test_a_run_that_has_ended_names_the_step_to_begin_at_or_nothing_where_there_is_none(subtests: pytest.Subtests) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -319,27 +320,95 @@ def test_what_the_steps_of_a_failed_block_asked_is_not_asked_any_more_wherever_t
                 assert {*of_block} == {"block/h", "block/each", "block/each/0"} and {*of_block.values()} == {"cancelled"}
 
 
-def test_what_the_log_says_counts_whatever_the_files_have_become(tmp_path: Path) -> None:
-    inner, outer, store = tmp_path / "inner.yaml", tmp_path / "outer.yaml", Snapshots(tmp_path / "whole")
-    inner.write_text(
-        "workflow: [{id: i, type: tool, name: work, args: {what: i}}, {id: j, type: tool, name: work, args: {what: j}}]"
-    )
-    outer.write_text("workflow:\n  - {id: n, type: workflow, file: inner.yaml}\n")
-    whole = by_itself(Workflow.from_yaml(outer, tools=[Work().work]).run(store=store, show=False))
+INNER = (
+    "workflow: [{id: i, type: tool, name: work, args: {what: i}}, {id: t, type: workflow, file: tasks.yaml, inputs: {w: j}}]"
+)
+TASKS = 'stage: {main: {one: {action: work, input: {what: "${w}"}, post: {answer: "${result}"}}}}'
+OUTER = "workflow: [{id: n, type: workflow, file: deep/inner.yaml}, {id: m, type: workflow, file: ./deep/../deep/inner.yaml}]"
+
+
+def files_in(folder: Path) -> tuple[Path, Path, Path]:
+    """A workflow that runs a file twice, which runs a task file."""
+    outer, inner, tasks = folder / "outer.yaml", folder / "deep" / "inner.yaml", folder / "deep" / "tasks.yaml"
+    inner.parent.mkdir()
+    for path, text in ((outer, OUTER), (inner, INNER), (tasks, TASKS)):
+        path.write_text(text)
+    return outer, inner, tasks
+
+
+def test_log_holds_every_file_whatever_becomes_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outer, inner, tasks = files_in(tmp_path)
+    store, elsewhere = Snapshots(tmp_path / "whole"), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    whole = by_itself(Workflow.from_yaml("outer.yaml", tools=[Work().work]).run(store=store, show=False))
+    assert whole.settings["workflow"]["files"] == {"deep/inner.yaml": INNER, "deep/tasks.yaml": TASKS}
+    assert (store.folder / f"{whole.id}.jsonl").read_text().count("file: tasks.yaml") == 1
     inner.write_text("workflow: [{id: renamed, type: tool, name: gone, args: {what: other}}]")
+    tasks.unlink()
     outer.write_text("workflow:\n  - {id: other, type: tool, name: work, args: {what: other}}\n")
-    done: Counter[str] = Counter()
-    for folder in store.kept[:-1]:
+    for folder in store.kept[:-1:3]:
         here, work = Store(folder), Work()
-        before = here.load(whole.id)
         with pytest.raises(SettingsError, match="another workflow"):
-            by_itself(recover(whole.id, agent=Workflow.from_yaml(outer, tools=[work.work]).orchestration(), store=here))
-        if not before.step_records or not here.has(before.step_records["n"].nested):
-            continue  # the nested run had not begun: it is the file as it is now
-        run = by_itself(recover(whole.id, tools=[work.work], store=here))
+            by_itself(recover(whole.id, agent=Workflow.from_yaml("outer.yaml", tools=[work.work]).orchestration(), store=here))
+        with monkeypatch.context() as patch:
+            patch.chdir(elsewhere)
+            run = by_itself(recover(whole.id, tools=[work.work], store=here))
         assert (run.status, run.text) == ("completed", "j done")
-        done += work.done
-    assert set(done) == {"i", "j"}
+        assert set(work.done) <= {"i", "j"}
+
+
+def test_answered_run_continues_with_the_files_it_was_checked_with(tmp_path: Path) -> None:
+    outer, inner, _ = files_in(tmp_path)
+    outer.write_text('workflow: [{id: h, type: human, ask: "Which?"}, {id: n, type: workflow, file: deep/inner.yaml}]')
+    store, work = Store(tmp_path / "runs"), Work()
+    run = by_itself(Workflow.from_yaml(outer, tools=[work.work]).run(store=store, suspend=True, show=False))
+    assert run.is_suspended
+    inner.write_text("workflow: [{id: renamed, type: tool, name: gone, args: {what: other}}]")
+    run = by_itself(recover(run.id, tools=[work.work], store=store, answers={"q1": "this"}))
+    assert (run.status, run.text, set(work.done)) == ("completed", "j done", {"i", "j"})
+
+
+def test_log_without_files_reads_them_where_they_are(tmp_path: Path) -> None:
+    outer, inner, _ = files_in(tmp_path)
+    store = Snapshots(tmp_path / "whole")
+    whole = by_itself(Workflow.from_yaml(outer, tools=[Work().work]).run(store=store, show=False))
+    folder, work = store.kept[0], Work()
+    lines = (folder / f"{whole.id}.jsonl").read_bytes().splitlines(keepends=True)
+    first = json.loads(lines[0])
+    del first["settings"]["workflow"]["files"]
+    (folder / f"{whole.id}.jsonl").write_bytes(json.dumps(first, separators=(",", ":")).encode() + b"\n" + b"".join(lines[1:]))
+    inner.write_text("workflow: [{id: k, type: tool, name: work, args: {what: k}}]")
+    run = by_itself(recover(whole.id, tools=[work.work], store=Store(folder), trust_log=True))
+    assert (run.text, set(work.done)) == ("k done", {"k"})
+
+
+def test_run_begun_again_at_a_step_keeps_the_files_too(tmp_path: Path) -> None:
+    outer, inner, tasks = files_in(tmp_path)
+    store = Snapshots(tmp_path / "whole")
+    workflow = Workflow.from_yaml(outer, tools=[Work().work])
+    earlier = by_itself(workflow.run(store=store, show=False))
+    again = by_itself(workflow.run(rerun_from="m", of=earlier, store=store, show=False))
+    assert again.settings["workflow"] == earlier.settings["workflow"]
+    for path in (inner, tasks):
+        path.unlink()
+    folder, work = (
+        next(one for one in store.kept if (one / f"{again.id}.jsonl").exists() and Store(one).load(again.id).steps),
+        Work(),
+    )
+    run = by_itself(recover(again.id, tools=[work.work], store=Store(folder)))
+    assert (run.status, run.text) == ("completed", "j done")
+
+
+def test_agent_of_python_in_a_nested_file_is_asked_for_again(tmp_path: Path) -> None:
+    _, inner, _ = files_in(tmp_path)
+    inner.write_text("workflow: [{type: agent, name: helper}]")
+    store, helper = Snapshots(tmp_path / "whole"), Agent(ScriptedModel(["Yes.", "No."]))
+    outer = tmp_path / "outer.yaml"
+    whole = by_itself(Workflow.from_yaml(outer, agents={"helper": helper}).run(store=store, show=False))
+    here = Store(store.kept[0])
+    with pytest.raises(SettingsError, match="worked with the agent helper, which was an object in Python"):
+        by_itself(recover(whole.id, store=here))
 
 
 GATED = """

@@ -165,7 +165,7 @@ def test_errors_quote_the_template_and_name_what_there_is(subtests: pytest.Subte
         "$step.said.output": ["there is no $step", "$steps"],
         "name": ["there is no name", "$prompt", "$inputs"],
         "__0__ + $index": ["there is no __0__"],
-        "$steps.said.output > 3": ["a text and a number"],
+        "$steps.said.output > 3": ["it compares a text with a number"],
         "len($index)": ["$index is a number"],
         "open($prompt)": ["open($prompt) cannot be called"],
         "$steps.par.0.output": ["[0]"],

@@ -11,7 +11,7 @@ import pytest
 from agentnb import Agent, Workflow
 from agentnb.errors import WorkflowProblems
 from agentnb.models import ScriptedModel
-from agentnb.workflow.problems import Problem, Problems
+from agentnb.workflow.problems import MAX_SHOWN, Problem, Problems
 from agentnb.workflow.reading import read_workflow
 from agentnb.workflow.spec import AgentStep, GotoStep, WorkflowSpec
 from agentnb.workflow.yaml_source import plain, read_yaml
@@ -480,6 +480,48 @@ def test_a_step_that_cannot_be_read_is_one_problem_whatever_names_it() -> None:
   - {type: condition, condition: "{{ $steps.b.output }}", true: {goto: a}, false: {goto: 2}}
 """
     assert [one.line for one in found_in(AGENTS + steps)] == [FIRST]
+
+
+def test_files_made_to_be_slow_are_refused_in_words(subtests: pytest.Subtests) -> None:
+    condition = "type: condition, condition: '{{ $steps.x.output }}', false: {goto: end}"
+    waits = "".join(f"  - {{{condition}}}\n" for _ in range(210)) + "  - {id: x, type: agent, name: writer}\n"
+    reads = f"{{type: agent, name: writer, prompt: '{'{{ $prompt }}' * 1_000}'}}"
+    for name, text, message in (
+        ("steps by aliases", "  - &s {type: agent, name: writer}\n" + "  - *s\n" * 20_000, "20,000 steps"),
+        ("conditions that wait", waits, "conditions wait for more than 20,000 later steps together"),
+        ("templates by aliases", f"  - &s {reads}\n" + "  - *s\n" * 100, "The templates read more than 100,000 values"),
+    ):
+        with subtests.test(name):
+            assert any(message in one.message for one in found_in(AGENTS + text))
+    with subtests.test("suggestions"), pytest.MonkeyPatch.context() as patch:
+        searches: list[str] = []
+        patch.setattr("agentnb.workflow.flow_checks.near", lambda name, known: searches.append(name) or "")
+        gotos = "".join(f"  - {{id: s{n}, type: agent, name: writer, on_error: {{goto: q{n}}}}}\n" for n in range(60))
+        assert (len(found_in(AGENTS + gotos)), len(searches)) == (60, MAX_SHOWN)
+
+
+@pytest.mark.req("K4.5", "K4.2")
+def test_step_id_used_twice_is_refused_with_both_lines(subtests: pytest.Subtests) -> None:
+    one, other = "{id: x, type: agent, name: writer}", "{id: x, type: tool, name: f}"
+    first, condition = f"  - {one}\n", "  - {id: c, type: condition, condition: 'true',\n"
+    for name, steps, lines in (
+        ("one after the other", f"{first}  - {other}\n", (0, 1)),
+        ("in a block", f"{first}  - type: parallel\n    steps:\n      - {other}\n", (0, 3)),
+        ("in two blocks", f"  - type: parallel\n    steps: [{one}]\n  - type: parallel\n    steps: [{other}]\n", (1, 3)),
+        ("in both branches", f"{condition}     true: {one},\n     false: {one}}}\n", (1, 2)),
+        ("twice in a branch", f"{condition}     true: [{one},\n     {one}]}}\n", (1, 2)),
+        ("other work in a branch", f"{first}{condition}     true: {other}}}\n", (0, 2)),
+        ("another prompt in a branch", f"{first}{condition}     true: {one[:-1]}, prompt: Again}}}}\n", (0, 2)),
+        ("in a map", f"  - type: map\n    over: [1]\n    step: {one}\n{first}", (2, 3)),
+    ):
+        with subtests.test(name):
+            before, line = (FIRST + one for one in lines)
+            found = [(one.line, one.message) for one in found_in(AGENTS + steps) if "already" in one.message]
+            assert [(at, f'the step in line {before} has the id "x" already' in message) for at, message in found] == [
+                (line, True)
+            ]
+    with subtests.test("the same step in a branch goes back to it"):
+        assert found_in(f"{AGENTS}{first}{condition}     true: {{goto: end}}, false: {one}}}\n") == []
 
 
 def test_an_id_that_nearly_leads_back_is_a_warning() -> None:

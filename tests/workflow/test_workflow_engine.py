@@ -291,11 +291,14 @@ def test_a_timeout_does_not_count_the_wait_of_a_plain_function_for_its_turn_on_t
     assert run.steps["each"]["output"] == [0, 1, 2, 3]
 
 
+FORM = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
 def test_the_person_is_asked_in_the_form_that_the_step_says(subtests: pytest.Subtests) -> None:
     for given, schema, answer in [
         ("choices: [red, blue]", {"enum": ["red", "blue"]}, "blue"),
         ("confirm: true", {"type": "boolean"}, False),
-        ("form: {type: object, properties: {n: {type: integer}}, required: [n]}", {}, {"n": 3}),
+        (f"form: {json.dumps(FORM)}", FORM, {"n": 3}),
         ("timeout: 9", {"type": "string"}, "words"),
     ]:
         with subtests.test(given):
@@ -303,7 +306,7 @@ def test_the_person_is_asked_in_the_form_that_the_step_says(subtests: pytest.Sub
             run = by_itself(lambda workflow=workflow, answer=answer: workflow.run("gulls", answer=lambda _: answer, show=False))
             asked = run.questions[0].question
             assert (run.steps["h"]["output"], asked.message) == (answer, "About gulls?")
-            assert schema == {} or asked.schema == schema
+            assert asked.schema == schema
 
 
 @pytest.mark.req("R4.18", "R4.30", "K4.3", "K4.4")

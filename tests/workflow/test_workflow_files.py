@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -148,3 +149,62 @@ def test_a_task_file_that_is_run_has_the_inputs_of_its_own_step(tmp_path: Path) 
     (tmp_path / "tasks.yaml").unlink()
     run = workflow.run_sync(show=False)
     assert [run.steps[name]["output"] for name in "ab"] == ["a", "b"]
+
+
+def files_that_run_the_next(folder: Path, count: int, times: int = 1) -> Path:
+    """Files that each run the next, so many times; the last does nothing."""
+    for number in range(count):
+        steps = [f"{{id: s{one}, type: workflow, file: {number + 1}.yaml}}" for one in range(times)]
+        (folder / f"{number}.yaml").write_text(f"workflow: [{', '.join(steps)}]")
+    (folder / f"{count}.yaml").write_text("workflow: [{goto: end}]")
+    return folder / "0.yaml"
+
+
+def test_files_are_bounded_in_depth_number_and_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    with subtests.test("deepest that runs"):
+        assert Workflow.from_yaml(files_that_run_the_next(tmp_path, 19)).run_sync(show=False).status == "completed"
+    for name, count, times, message in (
+        ("one deeper", 20, 1, "20.yaml is nested deeper than 20 files"),
+        ("a long chain", 400, 1, "20.yaml is nested deeper than 20 files"),
+        ("each runs the next twice", 18, 2, "it runs more than 1,000 files, one within the other"),
+        ("many in one file", 1, 1_001, "it runs more than 1,000 files"),
+    ):
+        with subtests.test(name):
+            assert message in problems(files_that_run_the_next(tmp_path, count, times))[0][1]
+    with subtests.test("in a cell, without a file around"):
+        monkeypatch.chdir(tmp_path)
+        files_that_run_the_next(tmp_path, 19)
+        with pytest.raises(WorkflowProblems, match=r"19\.yaml is nested deeper than 20 files"):
+            Workflow.from_yaml(RUNS.format("0.yaml"))
+    with subtests.test("large"):
+        (tmp_path / "large.yaml").write_bytes(b"#" * 4_000_001)
+        (tmp_path / "top.yaml").write_text(RUNS.format("large.yaml"))
+        assert "large.yaml has 4,000,001 bytes; at most 4,000,000 are read" in problems(tmp_path / "top.yaml")[0][1]
+    with subtests.test("large together"):
+        steps = [f"{{id: s{one}, type: workflow, file: p{one}.yaml}}" for one in range(3)]
+        for one in range(3):
+            (tmp_path / f"p{one}.yaml").write_text(f"workflow: [{{goto: end}}]\n#{'x' * 900_000}")
+        (tmp_path / "top.yaml").write_text(f"workflow: [{', '.join(steps)}]")
+        assert "the files it runs have more than 2,000,000 characters" in problems(tmp_path / "top.yaml")[0][1]
+
+
+def test_files_that_are_no_workflows_are_neither_awaited_nor_quoted(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    top, secret = tmp_path / "top.yaml", "root:x:0:0:SESAME:/root:/bin/bash"
+    for name, text in {
+        "passwd": secret,
+        "list.yaml": f"- {secret}",
+        "json.yaml": '{"SESAME": 1',
+        "open.yaml": "a: [SESAME",
+    }.items():
+        with subtests.test(name):
+            (tmp_path / name).write_text(text)
+            top.write_text(RUNS.format(name))
+            ((_, message),) = problems(top)
+            assert "is not a workflow: it has neither workflow: nor stage:" in message and "SESAME" not in message
+    os.mkfifo(tmp_path / "pipe")
+    for name, said in {"pipe": "There is no file", "/dev/zero": "There is no file", "/proc/kmsg": ""}.items():
+        with subtests.test(name):
+            top.write_text(RUNS.format(name))
+            assert said in problems(top)[0][1]

@@ -16,6 +16,7 @@ import msgspec
 from agentnb.context.request_history import sent_request
 from agentnb.detect.run import Run
 from agentnb.display.markup import NOTHING, Html
+from agentnb.display.question import FILL, whole_call_html
 from agentnb.display.request_view import request_view_html
 from agentnb.display.tool_card import tool_body_html
 from agentnb.notebook.card.unsaved import KEY, save_page
@@ -46,6 +47,13 @@ def _all(live: LiveRun, message: Message) -> Html:
     """Return the whole of a result that was shown in part."""
     record = _record(live.run, str(message["call"]))
     return NOTHING if record is None else tool_body_html(record, whole=True)
+
+
+def _asked_about(live: LiveRun, message: Message) -> Html:
+    """Return the whole call that an open question is about."""
+    question_id = str(message["key"]).removeprefix(f"{FILL}:")
+    question = next((one for one in live.run.waiting if one.id == question_id), None)
+    return NOTHING if question is None else whole_call_html(question)
 
 
 def _record(run: Run, call_id: str) -> Any:
@@ -82,7 +90,7 @@ NOTES = {
     "say": "Sent: the model reads it in the next round",
 }
 """Notes to the person on actions whose effect is not visible at once."""
-DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {"saw": _saw, "all": _all, KEY: save_page}
+DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {"saw": _saw, "all": _all, FILL: _asked_about, KEY: save_page}
 """Actions that draw on request. A run may be read on any thread: its lists only grow."""
 ACTIONS: dict[str, Callable[[LiveRun, Message], Html | None]] = {
     **AT_ONCE,

@@ -100,7 +100,7 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def answer(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[ID [-m MODEL] [QUESTION]] TEXT | --decline: answer what a run asks, in words, a choice, yes or no, or JSON"""
+    """[ID [-m MODEL] [--allow-url URL] [QUESTION]] TEXT | --decline: answer what a run asks, in words, a choice, or JSON"""
     return answer_command(session, shell, rest)
 
 
@@ -169,7 +169,7 @@ def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
 
 
 def recover(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME] [--here]: resume a run whose kernel died"""
+    """[ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME] [--allow-url URL] [--here]: resume a run that died"""
     return recover_run(session, shell, rest)
 
 

@@ -8,16 +8,19 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb.core.approvals import answerable_later
 from agentnb.core.questions import WaitingOnUser, answer_in_words, choice_in_words, choices
+from agentnb.display.judged_call import question_text
 from agentnb.display.labels import SHORT_ID, clean, first_line
 from agentnb.errors import SettingsError
 from agentnb.notebook.cell_runs import Answer
-from agentnb.notebook.commands.recover import resume_with
+from agentnb.notebook.commands.recover import NO_TRUST_LOG, TRUST_LOG, resume_with
+from agentnb.notebook.names import unquoted
 from agentnb.runtime.live import LiveRun
 from agentnb.session.session import Session
 from agentnb.traces.store import bare_id
 
 DECLINE = "--decline"
 MODEL_OPTIONS = ("-m", "--model")
+ALLOW_URL = "--allow-url"
 MAX_OF_A_QUESTION = 200
 """Characters of a question that are repeated in a message."""
 MAX_OF_RUNS = 5
@@ -43,10 +46,10 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
         live = session.waiting_for_answer()
         print(_answered(live, live.run.waiting[0], rest))
         return None
-    model, text = _model_and_text(text.strip())
+    options, text = _options_and_text(text.strip())
     question, text = _question_and_text(left, answerable_later(session.store.load(left)), text)
     _check_text(question, text, f"%agent answer {left} TEXT")
-    return resume_with(session, shell, left, {question.id: answer_in_words(question.schema, text)}, model)
+    return resume_with(session, shell, left, {question.id: answer_in_words(question.schema, text)}, *options)
 
 
 def offered(session: Session) -> list[str]:
@@ -84,13 +87,24 @@ def _check_not_several(session: Session) -> None:
         raise SettingsError(f"{len(left):,} runs wait for an answer. {asked}{more}", f"Say which: %agent answer {left[0]} TEXT")
 
 
-def _model_and_text(text: str) -> tuple[str, str]:
-    """Return the model that the text begins with, after ``-m``, or an empty one; and the rest."""
-    option, _, rest = text.partition(" ")
-    if option not in MODEL_OPTIONS:
-        return "", text
-    model, _, text = rest.strip().partition(" ")
-    return model, text.strip()
+def _options_and_text(text: str) -> tuple[tuple[str, bool | None, list[str]], str]:
+    """Return the options that the text begins with, and the rest of it.
+
+    They are the model after ``-m`` (empty without one), whether the log counts, and the URLs after ``--allow-url``.
+    """
+    model, trust, urls = "", None, []
+    while (option := text.partition(" ")[0]) in (*MODEL_OPTIONS, ALLOW_URL, TRUST_LOG, NO_TRUST_LOG):
+        text = text.partition(" ")[2].strip()
+        if option in (TRUST_LOG, NO_TRUST_LOG):
+            trust = option == TRUST_LOG
+            continue
+        value, _, text = text.partition(" ")
+        text = text.strip()
+        if option == ALLOW_URL:
+            urls.append(unquoted(value))
+        else:
+            model = value
+    return (model, trust, urls), text
 
 
 def _names(word: str, run_id: str) -> bool:
@@ -135,4 +149,4 @@ def _check_text(question: WaitingOnUser, text: str, command: str) -> None:
 
 
 def _shown(question: WaitingOnUser) -> str:
-    return first_line(clean(question.message), MAX_OF_A_QUESTION)
+    return first_line(clean(question_text(question)), MAX_OF_A_QUESTION)

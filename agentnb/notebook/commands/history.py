@@ -22,7 +22,18 @@ MAX_LISTED = 200
 MAX_LEFT_OUT = 200
 """Characters of the names of files that are no run logs."""
 NESTED = "--nested"
-KINDS = ["failed", "completed", "limited", "stopped", "cancelled", "interrupted", "running", "waiting_on_user", NESTED]
+KINDS = [
+    "failed",
+    "completed",
+    "limited",
+    "stopped",
+    "cancelled",
+    "interrupted",
+    "unknown",
+    "running",
+    "waiting_on_user",
+    NESTED,
+]
 """Words that tab completion offers."""
 
 

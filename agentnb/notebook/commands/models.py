@@ -32,7 +32,7 @@ def provider_models(line: str) -> list[str]:
         raise UnknownModel(f"There is no provider {name!r} that lists its models", near(name, REMOTE))
     provider, given = REMOTE[name], parse_qsl(query)
     options = read_options(name, [*given, *([] if "timeout" in dict(given) else [("timeout", SECONDS)])], provider.options)
-    endpoint = endpoint_of(provider, options)
+    endpoint = endpoint_of(provider, options, by_person=True)
     thread = LoopThread()
     try:
         found = thread.submit(lambda: models_of(provider, endpoint)).result()

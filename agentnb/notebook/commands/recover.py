@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import BooleanOptionalAction, Namespace
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -14,13 +14,16 @@ from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import agent_of, had_told, has_guidance_texts, missing_gates, names_of_tools
 from agentnb.agent.settings import name_of_gate
 from agentnb.detect.run import Run
+from agentnb.display.foreign_log import CHOICES, answer_of, log_wants
 from agentnb.display.labels import clean
 from agentnb.errors import SettingsError, UnknownTool
 from agentnb.guidance import GuidanceSet
+from agentnb.models.allowed_urls import with_consent
 from agentnb.notebook.cell_runs import Answer, cell_runs
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.extension_options import extensions_again
-from agentnb.notebook.frontend import is_attended
+from agentnb.notebook.frontend import is_attended, url_asker
+from agentnb.notebook.limit_options import allow_url_option
 from agentnb.notebook.magic_errors import parsed
 from agentnb.notebook.names import (
     check_variable,
@@ -38,14 +41,19 @@ from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.recovery import is_workflow, workflow_again
 from agentnb.session.session import Session
+from agentnb.workflow.declared_files import tool_names_of_files
 from agentnb.workflow.logged import logged_workflow
 from agentnb.workflow.spec import WorkflowSpec
-from agentnb.workflow.workflow import tool_names
 
 HERE = "--here"
 """Recovers a run of another notebook without asking."""
-RECOVER_OPTIONS = ["--model", "--tools", "--gate", "--guidance", "--out", HERE]
-USAGE = f"Write %agent recover [ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME] [{HERE}]"
+TRUST_LOG, NO_TRUST_LOG = "--trust-log", "--no-trust-log"
+"""Whether what a log from elsewhere says counts, without asking."""
+RECOVER_OPTIONS = ["--model", "--tools", "--gate", "--guidance", "--out", "--allow-url", HERE, TRUST_LOG, NO_TRUST_LOG]
+USAGE = (
+    "Write %agent recover [ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME] [--allow-url URL] "
+    f"[{HERE}] [{TRUST_LOG}]"
+)
 
 
 @magic_arguments("agent recover")
@@ -56,6 +64,8 @@ USAGE = f"Write %agent recover [ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g G
 @argument("-g", "--guidance", metavar="NAME", default="")
 @argument("-o", "--out", metavar="NAME", default="run")
 @argument(HERE, action="store_true")
+@argument(TRUST_LOG, action=BooleanOptionalAction, default=None)
+@allow_url_option
 def _options(line: str) -> None:
     """The options of %agent recover."""
 
@@ -66,14 +76,21 @@ def recover_run(session: Session, shell: InteractiveShell, rest: str) -> Answer 
 
 
 def resume_with(
-    session: Session, shell: InteractiveShell, run_id: str, answers: Mapping[str, Any], model: str = ""
+    session: Session,
+    shell: InteractiveShell,
+    run_id: str,
+    answers: Mapping[str, Any],
+    model: str = "",
+    trust_log: bool | None = None,
+    allow_urls: Sequence[str] = (),
 ) -> Answer | None:
     """Resume the suspended run with answers to its questions, by their ids, into the variable of its cell; wait for its end.
 
-    ``model``: instead of its own, which may have been an object in Python.
+    ``model``: instead of its own, which may have been an object in Python; ``trust_log``: as in `RunOptions`; ``allow_urls``:
+    where the model may be.
     """
     options = parsed(_options, run_id, {}, see=USAGE)
-    options.model = model
+    options.model, options.trust_log, options.allow_urls = model, trust_log, allow_urls
     options.out = cell_runs(shell, session).variable_of(run_id)
     return _resumed(session, shell, options, answers)
 
@@ -86,18 +103,36 @@ def _resumed(
     if answers is None and not options.here and not _is_wanted_here(session, shell, run_id):
         print("Nothing was recovered")
         return None
-    foreground = Foreground()
-    with foreground.own_interrupts():
+    trust = trust_of(session.store.load(run_id), options.trust_log, shell)
+    if trust is False and answers:
+        print("What the log asks is not taken as it stands: you are asked again")
+        answers = None
 
-        def make(run: Run) -> Agent | Orchestration:
-            again = _workflow if is_workflow(run) else _agent
-            found = again(session, shell.user_ns, options, run)
-            if not options.run_id:
-                print(f"Resuming run {run.id}")
-            return found
+    def make(run: Run) -> Agent | Orchestration:
+        again = _workflow if is_workflow(run) else _agent
+        found = again(session, shell.user_ns, options, run)
+        if not options.run_id:
+            print(f"Resuming run {run.id}")
+        return found
 
-        run_options = RunOptions(foreground=foreground, answers=answers)
-        return cell_runs(shell, session).run(partial(session.recover, run_id, make), out, run_options)
+    def resume() -> Answer | None:
+        foreground = Foreground()
+        with foreground.own_interrupts():
+            run_options = RunOptions(foreground=foreground, answers=answers, trust_log=trust, allow_urls=options.allow_urls)
+            return cell_runs(shell, session).run(partial(session.recover, run_id, make), out, run_options)
+
+    return with_consent(resume, url_asker(shell))
+
+
+def trust_of(run: Run, trust_log: bool | None, shell: Any) -> bool | None:
+    """Return whether the log of a run counts, which the person is asked, if there is one, when it is from elsewhere."""
+    kernel = getattr(shell, "kernel", None)
+    if trust_log is not None or run.gives_consent or (kernel is not None and not is_attended(kernel)):
+        return trust_log
+    answer = answer_of(input(f"{log_wants(run)}\n{CHOICES}"))
+    if answer is None:
+        raise SettingsError("Nothing was resumed", f"%agent load {run.id} shows the run")
+    return answer
 
 
 def _is_wanted_here(session: Session, shell: Any, run_id: str) -> bool:
@@ -140,7 +175,7 @@ def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace
     if options.guidance:
         raise SettingsError(f"Run {run.id} is a workflow, whose agents have their own guidance", "Leave out -g")
     declared = logged_workflow(run.settings)
-    names = () if declared is None else tool_names(declared)
+    names = () if declared is None else tool_names_of_files(declared)
     own = declared.agents if isinstance(declared, WorkflowSpec) else {}
     here = find_agents(variables)
     model = unquoted(options.model)

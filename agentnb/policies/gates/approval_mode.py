@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import msgspec
-
-from agentnb.core.approvals import ASK, AUTO, MODES, NEVER, READ_ONLY
+from agentnb.core.approvals import ASK, AUTO, MODES, NEVER, READ_ONLY, arguments_as_json
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.detect.so_far import RunSoFar
@@ -21,7 +19,7 @@ SETTING = "approve"
 ALWAYS = "always"
 """The answer that allows all calls of a tool in the run that asks, and in the runs nested in it."""
 MAX_SHOWN = 300
-"""Characters of the arguments that a question shows."""
+"""Characters of arguments that the sentence of a question holds."""
 
 FindTool: TypeAlias = Callable[[str], Tool | None]
 
@@ -102,7 +100,9 @@ class EffectsGate:
         if any(_is_always_allowed(call.name, one) for one in (run, *self.runs_around)):
             return None
         return Ask(
-            f'{_opening(call.name)}{shown(call.arguments)}?\n{_about(tool)} "{ALWAYS}" allows all its calls.', ASK, (ALWAYS,)
+            f'May {call.name} run with {shown(call.arguments)}?\n{_about(tool)} "{ALWAYS}" allows all its calls.',
+            ASK,
+            (ALWAYS,),
         )
 
 
@@ -120,16 +120,12 @@ def hint_of_denial(tool: Tool) -> str:
 
 
 def shown(arguments: Any) -> str:
-    """Return the arguments of a call as a question shows them."""
-    try:
-        text = msgspec.json.encode(arguments).decode()
-    except (TypeError, ValueError, RecursionError):  # those of a call that a tool makes may be any objects
-        text = repr(arguments)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+    """Return the arguments of a call as the sentence of a question has them: whole, or only how long they are.
 
-
-def _opening(name: str) -> str:
-    return f"May {name} run with "
+    All of them are beside the sentence (`core.questions.JudgedCall`): a part would look like the whole.
+    """
+    text = arguments_as_json(arguments)
+    return text if len(text) <= MAX_SHOWN else f"arguments of {len(text):,} characters"
 
 
 def _about(tool: Tool) -> str:
@@ -145,8 +141,8 @@ def _effects(tool: Tool) -> Iterable[str] | None:
 
 def _is_always_allowed(name: str, run: Any) -> bool:
     """Return whether the person has answered this gate's question about the tool with "always"."""
-    opening = _opening(name)
+    asked = ((one.question.about, one) for one in reversed(run.questions) if one.answer == ALWAYS)
     return any(
-        one.answer == ALWAYS and one.question.kind == "approval" and one.question.message.startswith(opening)
-        for one in reversed(run.questions)
+        about is not None and (about.tool, about.rule) == (name, ASK) and one.question.kind == "approval"
+        for about, one in asked
     )

@@ -49,6 +49,7 @@ def _of_run(run: Run) -> dict[str, Any]:
         "run.tags": list(run.tags),
         "run.seconds": run.seconds if run.stop_reason or run.ended_at else None,
         "run.cost": run.cost,
+        "run.own_cost": run.own_cost,
         "run.rounds": len(run.rounds),
         "run.settings": json_text(started.settings),
         "run.continued_from": run.continued_from,

@@ -119,7 +119,7 @@ def _of_agent(run: Run, span: Span) -> dict[str, Any]:
         "gen_ai.input.messages": json_text([_message(one) for one in span.inputs]),
         "gen_ai.output.messages": json_text([_message(one) for one in answer]) if answer else None,
         "gen_ai.tool.definitions": json_text([_tool(one) for one in run.tools]) if run.tools else None,
-        **_usage(run.usage),
+        **_usage(run.own_usage),  # nested runs have spans of their own
     }
 
 

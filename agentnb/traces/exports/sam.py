@@ -13,8 +13,9 @@ import msgspec
 
 from agentnb.core import events as e
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.rounds import LOST
 from agentnb.detect.run import Run
-from agentnb.traces.filled import FILLED, LOST, NO_PROMPT
+from agentnb.traces.filled import FILLED, NO_PROMPT
 
 NAME = "sam"
 TITLE = "SAM's export"
@@ -43,9 +44,9 @@ def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
 def conversation_export(run: Run) -> dict[str, Any]:
     """Return the complete single export of a run."""
     recorded = _recorded(run)
-    messages = list(_Messages(run, recorded.get("messages", ())).all())
-    about = dict(recorded.get("conversation", {}))
-    times = [one["timestamp"] for one in messages]
+    messages = list(_Messages(run, recorded.get("messages")).all())
+    about = _object(recorded.get("conversation"))
+    times = [one["timestamp"] for one in messages if isinstance(one["timestamp"], str)]
     conversation = {
         "id": about.pop("id", None) or conversation_id(run.id),
         "title": about.pop("title", None) or _title(run.prompt),
@@ -55,7 +56,7 @@ def conversation_export(run: Run) -> dict[str, Any]:
         "settings": about.pop("settings", None) or (None if recorded else _settings(run)),
         **about,
     }
-    given = recorded.get("export", {})
+    given = _object(recorded.get("export"))
     head = {"formatVersion": VERSION, "exportedAt": _time(datetime.now(UTC)), "samVersion": f"{VERSION}.0"}
     return {**head, **given, "conversation": {name: value for name, value in conversation.items() if value is not None}}
 
@@ -73,6 +74,11 @@ def _recorded(run: Run) -> dict[str, Any]:
     """Return what the run was read with besides its messages, if it is a conversation of SAM."""
     found = run.settings.get("recorded") if run.origin is not None and run.origin.format == NAME else None
     return found if isinstance(found, dict) else {}
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """Return what was recorded as an object; a trace may have anything in its place."""
+    return dict(value) if isinstance(value, dict) else {}
 
 
 def _sam_version(exports: Sequence[dict[str, Any]]) -> str:
@@ -96,9 +102,9 @@ def _time(at: datetime) -> str:
 class _Messages:
     """The messages of a run in the form. Each takes its id, pins and so on from the message that it was read from, if any."""
 
-    def __init__(self, run: Run, recorded: Iterable[dict[str, Any]]) -> None:
+    def __init__(self, run: Run, recorded: Any) -> None:
         self._run = run
-        self._recorded = [*recorded]
+        self._recorded = [_object(one) for one in recorded] if isinstance(recorded, list) else []
         self._at = next((event.at for event in run.events if event.at is not None), None) or datetime.now(UTC)
         """The last time that is known: SAM wants one of each message."""
         self._count = 0

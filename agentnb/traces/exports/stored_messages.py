@@ -9,12 +9,13 @@ import msgspec
 from msgspec.structs import replace
 
 from agentnb.core.messages import Message, ToolResult
+from agentnb.core.rounds import LOST
 from agentnb.detect.run import Run
-from agentnb.traces.filled import LOST, NO_PROMPT
+from agentnb.traces.filled import NO_PROMPT
 
 
 def conversation_of(run: Run) -> Iterator[Message]:
-    """Yield the messages of a run, with the results of a round that was cut off, and without what its reader filled in."""
+    """Yield the messages of a run, with what an open round has so far, and without what its reader filled in."""
     yield from without_filled((*run.messages, *_results_of_open_round(run), *run.pending))
 
 
@@ -35,14 +36,9 @@ def is_filled(part: Any) -> bool:
 
 
 def _results_of_open_round(run: Run) -> Iterator[Message]:
-    """Yield the results of a round that has not ended: they become a message at its end."""
-    last = run.rounds[-1] if run.rounds else None
-    if last is not None and last.results and not _is_told(run, last.results[0]):
-        yield Message("tool", last.results)
-
-
-def _is_told(run: Run, result: ToolResult) -> bool:
-    return any(part is result for message in list(run.messages)[-3:] for part in message.parts)
+    """Yield the results of the open round of a run that goes on: they become a message at its end."""
+    if run.should_continue and run.open_round is not None and run.open_round.results:
+        yield Message("tool", run.open_round.results)
 
 
 def one_or_lines(runs: Iterable[Run], made_of: Callable[[Run], dict[str, Any]]) -> Iterator[bytes]:

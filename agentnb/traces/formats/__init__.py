@@ -7,6 +7,7 @@ from typing import Protocol
 
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
+from agentnb.traces.bounds import BoundExceeded
 from agentnb.traces.formats import (
     agentnb_log,
     anthropic_messages,
@@ -43,7 +44,7 @@ from agentnb.traces.formats import (
     tau2_bench,
     tau_bench,
 )
-from agentnb.traces.trace_file import TraceFile
+from agentnb.traces.trace_file import MALFORMED, TraceFile
 
 
 class Format(Protocol):
@@ -53,6 +54,8 @@ class Format(Protocol):
     """The format of `Origin`, as in tables."""
     TITLE: str
     """What it is called in sentences."""
+    RECORDS_END: str
+    """What in its files records how a run ended; `nothing` if nothing does."""
 
     def sniff(self, file: TraceFile) -> str:
         """Return an empty text if the file is of this format, else what it lacks, as the end of a sentence."""
@@ -100,6 +103,11 @@ FORMATS: tuple[Format, ...] = (
 """All formats. The more particular a format is, the earlier it stands."""
 
 
+def is_told_beside(file: TraceFile) -> bool:
+    """Return whether another file beside this one holds the same runs, so that their folder is read without it."""
+    return kimi_wire.is_told_beside(file)
+
+
 class UnknownFormat(TraceError):
     """A file is of no known format."""
 
@@ -110,7 +118,9 @@ def format_of(file: TraceFile) -> Format:
     for one in FORMATS:
         try:
             lack = one.sniff(file)
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:  # what is in a place may be anything
+        except BoundExceeded:
+            raise
+        except MALFORMED as error:  # what is in a place may be anything
             lack = f"its first records are malformed ({type(error).__name__}: {error})"
         if not lack:
             return one

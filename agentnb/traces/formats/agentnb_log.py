@@ -12,6 +12,7 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "agentnb"
 TITLE = "run log of agentnb"
+RECORDS_END = "the event `run_finished`"
 
 
 def sniff(file: TraceFile) -> str:

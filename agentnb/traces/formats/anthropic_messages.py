@@ -8,6 +8,7 @@ from typing import Any
 
 from agentnb.core.messages import AnyPart, ToolCall
 from agentnb.core.request import ToolSpec
+from agentnb.core.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.models.anthropic import NAME as OWN
@@ -16,7 +17,6 @@ from agentnb.traces.formats.api_records import read_records, sniff_records
 from agentnb.traces.formats.content import json_text, parts_of, result_parts, text_of, time_of
 from agentnb.traces.formats.exchanges import Api
 from agentnb.traces.formats.steps import (
-    SERVER_SIDE,
     Reply,
     ReplyPieces,
     Result,
@@ -31,6 +31,7 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "anthropic_messages"
 TITLE = "messages of Anthropic's API"
+RECORDS_END = "the `stop_reason` of the last response"
 _ROLES = frozenset({"user", "assistant", "system"})
 _INSIDE = frozenset({"server_tool_use", "mcp_tool_use"})
 _CALLS = _INSIDE | {"tool_use"}
@@ -157,7 +158,7 @@ def reply_steps(
     stop_reason: str = "",
     metadata: dict[str, Any] | None = None,
 ) -> list[Step]:
-    """Return the replies of an assistant's content: one, and one more after each result of a tool that the API runs itself."""
+    """Return the reply of an assistant's content, and the results of the tools that the API ran within it."""
     pieces = ReplyPieces(author, at)
     for block in content if isinstance(content, list) else [content]:
         kind = block.get("type") if isinstance(block, dict) else None
@@ -239,7 +240,7 @@ def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
 
 
 def response_steps(body: dict[str, Any]) -> list[Step]:
-    """Return the replies of a response; the last has its usage."""
+    """Return the reply of a response, with its usage."""
     kept = {key: body[key] for key in ("id", "model", "stop_sequence") if isinstance(body.get(key), str)}
     return reply_steps(
         body["content"],

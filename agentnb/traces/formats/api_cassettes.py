@@ -23,6 +23,7 @@ from agentnb.traces.yaml_text import load_yaml
 
 NAME = "api_cassettes"
 TITLE = "recorded exchanges with an API (VCR, HAR)"
+RECORDS_END = "what the API's last response says"
 MAX_BODY = 100_000_000
 """Bytes that a compressed body may expand to."""
 APIS: tuple[Api, ...] = (openai_responses.API, anthropic_messages.API, gemini_contents.API, openai_chat.API)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall, encodable
@@ -17,11 +18,14 @@ from agentnb.traces.formats import openai_chat
 from agentnb.traces.formats.content import parts_of, picture, time_of
 from agentnb.traces.formats.endings import recorded
 from agentnb.traces.formats.run_ids import nested_id, stable_id
+from agentnb.traces.formats.totals import total_of
+from agentnb.traces.nested_usage import with_nested_usage
 from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
 
 NAME = "atif"
 TITLE = "ATIF trajectory"
+RECORDS_END = "`stop_reason` in the `extra` of the last step"
 ENVIRONMENT = "environment"
 """The author of an observation that no call asked for."""
 _SOUND = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
@@ -38,10 +42,10 @@ def sniff(file: TraceFile) -> str:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of each trajectory, followed by those of its sub-agents."""
-    records = ((f"line {number}", one) for number, one in file.records()) if file.kind == "lines" else [("", file.document)]
-    for position, record in records:
+    lines = ((f"line {number}", record) for number, record in file.records(one_by_one=True))
+    for position, record in lines if file.kind == "lines" else [("", file.document)]:
         with file.guarded(position):
-            yield from _runs(file, position, record, _own_id(record) or stable_id(file, position), None)
+            yield from with_nested_usage(_runs(file, position, record, _own_id(record) or stable_id(file, position), None))
 
 
 def _own_id(record: dict[str, Any]) -> str:
@@ -52,7 +56,7 @@ def _own_id(record: dict[str, Any]) -> str:
 
 def _runs(file: TraceFile, position: str, record: dict[str, Any], run_id: str, parent_id: str | None) -> Iterator[Run]:
     agent = record["agent"]
-    steps = record["steps"]
+    steps = _in_time(record["steps"])
     copied = [one for one in steps if isinstance(one, dict) and one.get("is_copied_context")]
     writer = file.writer(
         NAME,
@@ -66,10 +70,47 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any], run_id: str, p
         history=tuple(_earlier(one) for one in copied if one.get("source") != "system"),
     )
     file.take_each(steps, lambda step: _take(writer, step), position, "step")
+    if isinstance(sums := record.get("final_metrics"), dict):
+        sent, received = sums.get("total_prompt_tokens"), sums.get("total_completion_tokens")
+        cached, cost = sums.get("total_cached_tokens"), sums.get("total_cost_usd")
+        total = total_of(sent=sent, received=received, cache_read=cached, cost=cost)
+        writer.total(total, has_nested_cost=bool(record.get("subagent_trajectories")))
     yield writer.finish_without_end()
     for number, inner in enumerate(record.get("subagent_trajectories") or (), 1):
         inner_id = nested_id(run_id, inner.get("trajectory_id") or inner.get("session_id"), number)
         yield from _runs(file, position, inner, inner_id, run_id)
+
+
+def _in_time(steps: list[Any]) -> list[Any]:
+    """Return the steps with late ones where their times put them: Harbor writes calls without a result behind all others."""
+    if not any(_is_unanswered(step) for step in steps):
+        return steps
+    kept: list[tuple[datetime | None, Any]] = []
+    late: list[tuple[datetime, Any]] = []
+    newest: datetime | None = None
+    for step in steps:
+        at = _instant(step)
+        if at is not None and newest is not None and at < newest and _is_unanswered(step):
+            late.append((at, step))
+            continue
+        kept.append((at, step))
+        newest = at if newest is None or (at is not None and at > newest) else newest
+    late.sort(key=lambda one: one[0], reverse=True)
+    ordered = []
+    for at, step in kept:
+        while late and at is not None and late[-1][0] < at:
+            ordered.append(late.pop()[1])
+        ordered.append(step)
+    return ordered
+
+
+def _is_unanswered(step: Any) -> bool:
+    return isinstance(step, dict) and bool(step.get("tool_calls")) and not step.get("observation")
+
+
+def _instant(step: Any) -> datetime | None:
+    at = time_of(step.get("timestamp")) if isinstance(step, dict) else None
+    return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
 
 
 def _models(steps: list[Any]) -> Iterator[str]:
@@ -111,7 +152,16 @@ def _reply(writer: RunWriter, step: dict[str, Any], parts: list[AnyPart]) -> Non
     metadata = {name: step[name] for name in ("model_name", "reasoning_effort") if step.get(name)}
     usage = _usage(step.get("metrics"))
     thoughts: list[AnyPart] = [Thinking(thought)] if isinstance(thought, str) and thought else []
-    writer.reply([*thoughts, *parts], calls, at=time_of(step.get("timestamp")), usage=usage, metadata=metadata)
+    more = step.get("extra")
+    stop = more.get("stop_reason") if isinstance(more, dict) else None  # the form has no field for it
+    writer.reply(
+        [*thoughts, *parts],
+        calls,
+        at=time_of(step.get("timestamp")),
+        usage=usage,
+        stop_reason=stop if isinstance(stop, str) else "",
+        metadata=metadata,
+    )
 
 
 def _observed(result: dict[str, Any]) -> list[AnyPart]:

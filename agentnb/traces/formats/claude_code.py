@@ -14,10 +14,12 @@ from agentnb.core.events import ForkedFrom
 from agentnb.detect.run import Run
 from agentnb.traces.formats.claude_lines import ClaudeLog
 from agentnb.traces.formats.session_log import first_records, known, run_id_of, text_of
+from agentnb.traces.nested_usage import with_nested_usage
 from agentnb.traces.trace_file import TraceFile
 
 NAME = "claude_code"
 TITLE = "session of Claude Code"
+RECORDS_END = "the `stop_reason` of the last reply, an interruption, an error of the API"
 _KINDS = frozenset(
     {"user", "assistant", "system", "progress", "summary", "file-history-snapshot", "queue-operation", "attachment"}
 )
@@ -61,11 +63,15 @@ def runs_of(file: TraceFile, records: Iterable[tuple[int, Any]], name: str) -> I
         with file.guarded(f"line {number}"):
             tree.take(number, record)
     found = tree.conversations()
-    for one in found:
-        with file.guarded(f"line {one.line}"):
-            yield one.write(file, name, position=f"line {one.line}" if len(found) > 1 else "", titles=tree.titles)
+    yield from with_nested_usage(_written(file, name, found, tree.titles))
     if not found:
         file.note("It holds no message")
+
+
+def _written(file: TraceFile, name: str, conversations: list[_RunLines], titles: dict[str, str]) -> Iterator[Run]:
+    for one in conversations:
+        with file.guarded(f"line {one.line}"):
+            yield one.write(file, name, position=f"line {one.line}" if len(conversations) > 1 else "", titles=titles)
 
 
 @dataclass(slots=True, eq=False)

@@ -10,6 +10,7 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "claude_code_web"
 TITLE = "session of Claude Code on the web"
+RECORDS_END = "as in `claude_code`"
 
 
 def sniff(file: TraceFile) -> str:

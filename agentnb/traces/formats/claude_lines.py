@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
+from agentnb.core.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.traces.formats.content import parts_of, time_of
 from agentnb.traces.formats.session_log import COMMAND, Reply, SessionLog, count_of, known, seconds_of, text_of
@@ -219,7 +220,8 @@ def _pieces(content: Any) -> tuple[list[AnyPart], list[ToolCall], list[dict[str,
     for block in content if isinstance(content, list) else [{"type": "text", "text": content}]:
         kind = block["type"]
         if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
-            calls.append(ToolCall(block["name"], block.get("input"), text_of(block.get("id"))))
+            own = None if kind == "tool_use" else {SERVER_SIDE: {"type": kind}}
+            calls.append(ToolCall(block["name"], block.get("input"), text_of(block.get("id")), own))
         elif kind == "redacted_thinking":
             parts.append(Thinking("(redacted)"))
         elif text_of(kind).endswith("_tool_result"):

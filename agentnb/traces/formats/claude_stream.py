@@ -17,11 +17,14 @@ from agentnb.traces.formats.content import json_text
 from agentnb.traces.formats.endings import fail, limited
 from agentnb.traces.formats.run_ids import nested_id
 from agentnb.traces.formats.session_log import Reply, first_records, known, run_id_of, seconds_of, text_of
+from agentnb.traces.formats.totals import total_of
+from agentnb.traces.nested_usage import with_nested_usage
 from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
 
 NAME = "claude_stream"
 TITLE = "output of Claude Code in print mode"
+RECORDS_END = "the `result`"
 _MESSAGES = frozenset({"user", "assistant"})
 _LIMITS = {"error_max_turns": "max_rounds", "error_max_budget_usd": "budget"}
 _RECORDED = ("cwd", "permissionMode", "claude_code_version", "apiKeySource", "output_style")
@@ -57,7 +60,7 @@ def read(file: TraceFile) -> Iterator[Run]:
             sessions.setdefault(text_of(record.get("session_id")), _Session(number)).take(record)
     found = {session: one for session, one in sessions.items() if one.holds_something}
     for session, one in found.items():
-        yield from one.write(file, session, f"line {one.line}" if len(found) > 1 else "")
+        yield from with_nested_usage(one.write(file, session, f"line {one.line}" if len(found) > 1 else ""))
     if not found:
         file.note("It holds no message")
 
@@ -119,6 +122,7 @@ class _Session:
         tools = tuple(ToolSpec(one) for one in (named if isinstance(named, list) else ()) if isinstance(one, str))
         with file.guarded(position):
             writer = file.writer(NAME, position, run_id=run_id, model=model, tools=tools, settings={"recorded": about})
+            writer.total(total_of(cost=self._result.get("total_cost_usd")), has_nested_cost=bool(self._nested))
             yield self._log.write(writer, model, end=lambda: self._end(writer))
         for number, (call_id, log) in enumerate(self._nested.items(), 1):
             inner: dict[str, Any] = {

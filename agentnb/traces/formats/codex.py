@@ -21,6 +21,7 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "codex"
 TITLE = "session of the Codex CLI"
+RECORDS_END = "`task_complete`, `turn_aborted`, an error"
 _KINDS = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _ITEMS = frozenset({"message", "reasoning", "function_call", "function_call_output", "local_shell_call"})
 """Items of the first versions, whose lines are the items themselves."""

@@ -19,13 +19,11 @@ from agentnb.errors import TraceError
 from agentnb.traces.formats.exchanges import Exchange, own_ids
 from agentnb.traces.formats.steps import Note, Reply, Result, Step, SystemPrompt, hand_over, signature, texts_of
 from agentnb.traces.run_writer import RunWriter
+from agentnb.traces.stop_reasons import CUT, REFUSED
 from agentnb.traces.trace_file import TraceFile
 
 MAX_OPEN = 100
 """Conversations of a file that may still go on; of more, the one that rested longest has ended."""
-_WHOLE = frozenset({"stop", "end_turn", "stop_sequence", "completed", "complete", "eos", "STOP"})
-_CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "model_length", "MAX_TOKENS"})
-_REFUSED = frozenset({"refusal", "content_filter", "SAFETY", "PROHIBITED_CONTENT", "RECITATION"})
 
 
 @dataclass
@@ -209,22 +207,26 @@ def finish(
     reply: list[Step] | None,
     error: str = "",
     *,
+    is_over: bool = False,
     at: datetime | None = None,
     seconds: float | None = None,
 ) -> Run:
-    """Return the run whose last request got this reply, or this error. Without either, the trace does not tell how it ended."""
+    """Return the run whose last request got this reply, or this error. Without either, the trace does not tell how it ended.
+
+    ``is_over``: the trace records that the run is over.
+    """
     end = partial(writer.finish, at=at, seconds=seconds)
     if error:
         writer.event(e.ErrorRaised, error=e.RunError("ApiError", error), where="model")
         return end("failed", "error")
     last = next((step for step in reversed(reply or ()) if isinstance(step, Reply)), None)
     stop = last.stop_reason if last is not None else ""
-    if stop in _REFUSED:
+    if stop in REFUSED:
         return end("stopped", "refusal")
-    if stop in _CUT and last is not None and not last.calls:
+    if stop in CUT and last is not None and not last.calls:
         cut = e.RunError("ReplyCut", f"The reply was cut off by a limit of tokens ({stop})")
         writer.event(e.ErrorRaised, error=cut, where="reply")
         return end("failed", "reply_cut")
     if stop == "cancelled":
         return end("cancelled", "cancelled")
-    return writer.finish_without_end("natural" if stop in _WHOLE else stop, at=at, seconds=seconds)
+    return writer.finish_without_end(is_over=is_over, at=at, seconds=seconds)

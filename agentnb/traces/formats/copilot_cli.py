@@ -11,10 +11,12 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.traces.formats.content import parts_of, time_of
 from agentnb.traces.formats.session_log import Reply, SessionLog, count_of, first_records, known, run_id_of, seconds_of, text_of
+from agentnb.traces.nested_usage import with_nested_usage
 from agentnb.traces.trace_file import TraceFile
 
 NAME = "copilot_cli"
 TITLE = "session of the GitHub Copilot CLI"
+RECORDS_END = "`abort`, `session.error`"
 _KINDS = ("session.", "user.", "assistant.", "tool.", "system.", "hook.", "subagent.", "abort")
 
 
@@ -33,7 +35,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     for number, record in file.records() if file.kind == "lines" else [(1, file.document)]:
         with file.guarded(f"line {number}"):
             session.take(number, record)
-    yield from session.runs(file)
+    yield from with_nested_usage(session.runs(file))
 
 
 @dataclass(slots=True, eq=False)

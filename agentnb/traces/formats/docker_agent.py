@@ -18,6 +18,8 @@ from agentnb.errors import TraceError
 from agentnb.traces.formats.content import parts_of, time_of
 from agentnb.traces.formats.openai_chat import calls_of
 from agentnb.traces.formats.session_log import Reply, SessionLog, count_of, known, run_id_of, text_of
+from agentnb.traces.formats.totals import total_of
+from agentnb.traces.nested_usage import with_nested_usage
 from agentnb.traces.sqlite_files import columns, database
 from agentnb.traces.trace_file import TraceFile
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 NAME = "docker_agent"
 TITLE = "session of docker-agent"
+RECORDS_END = "nothing"
 _MAX_NESTING = 20
 _ABOUT = ("title", "working_dir", "input_tokens", "output_tokens", "cost", "max_iterations", "tools_approved", "evals")
 
@@ -69,7 +72,7 @@ def read(file: TraceFile) -> Iterator[Run]:
             yield from _sessions(file, opened)
         return
     with file.guarded():
-        yield from _runs(file, file.document, "", None, 0)
+        yield from with_nested_usage(_runs(file, file.document, "", None, 0))
 
 
 def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str | None, depth: int) -> Iterator[Run]:
@@ -99,6 +102,8 @@ def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str |
     writer = file.writer(NAME, position, model=model, settings=settings, **ids, **about)
     if system:
         writer.system(system)
+    total = total_of(cost=session.get("cost"))  # its counts of tokens are those of the last response
+    writer.total(total, has_nested_cost=bool(inner))
     run = log.write(writer, model)
     yield run
     for place, one in inner:
@@ -175,7 +180,7 @@ def _sessions(file: TraceFile, opened: sqlite3.Connection) -> Iterator[Run]:
             continue
         position = f"session {session_id}"
         with file.guarded(position):
-            yield from _runs(file, _session(file, opened, session_id, ()), position, None, 0)
+            yield from with_nested_usage(_runs(file, _session(file, opened, session_id, ()), position, None, 0))
 
 
 def _session(file: TraceFile, opened: sqlite3.Connection, session_id: str, above: tuple[str, ...]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "gemini_cli"
 TITLE = "session of the Gemini CLI"
+RECORDS_END = "a cancellation, an error"
 _CANCELLED = "Request cancelled"
 _MODEL = frozenset({"gemini", "model", "assistant"})
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator
 from typing import Any
 
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
-from agentnb.traces.archives import read_member, zip_file
+from agentnb.traces.archives import Archive, read_member, zip_file
+from agentnb.traces.bounds import MAX_HELD_BYTES, check_json
 from agentnb.traces.formats.inspect_sample import Log, read_sample
-from agentnb.traces.trace_file import MAX_DOCUMENT, TraceFile, decoded
+from agentnb.traces.nested_usage import with_nested_usage
+from agentnb.traces.trace_file import TraceFile, decoded
 
 NAME = "inspect"
 TITLE = "log of Inspect"
+RECORDS_END = "`scores`, `completed_at`, `error` or `limit` of the sample, the log's `status`"
 _HEADERS = ("header.json", "_journal/start.json")
 """Where an archive says what was evaluated; the second alone if the evaluation has not finished."""
 _SAMPLES = "samples/"
@@ -41,7 +43,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     has_samples = bool(file.first.get("samples"))
     for position, sample in file.items("samples") if has_samples else ():
         with file.guarded(position):
-            yield from read_sample(file, log, position, sample)
+            yield from with_nested_usage(read_sample(file, log, position, sample))
     if not has_samples:
         file.note("It has no samples: the evaluation did not log them, or has not begun")
 
@@ -55,13 +57,15 @@ def _archive(file: TraceFile) -> Iterator[Run]:
         for name in samples:
             position = name if len(samples) > 1 else ""
             with file.guarded(name):
-                yield from read_sample(file, log, position, _member(names, name))
+                yield from with_nested_usage(read_sample(file, log, position, _member(names, name)))
         if not samples:
             file.note("It has no samples: the evaluation did not log them, or has not begun")
 
 
-def _member(names: zipfile.ZipFile, name: str) -> Any:
-    found = decoded(read_member(names, name, MAX_DOCUMENT))
+def _member(names: Archive, name: str) -> Any:
+    data = read_member(names, name, MAX_HELD_BYTES)
+    check_json(data, name)
+    found = decoded(data)
     if found is None:
         raise ValueError("it is not JSON")
     return found

@@ -12,12 +12,14 @@ from typing import Any
 from agentnb.core import events as e
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.request import ToolSpec
+from agentnb.core.rounds import SERVER_SIDE
 from agentnb.core.usage import Usage
 from agentnb.traces.formats import openai_chat
 from agentnb.traces.formats.content import image_of, parts_of, time_of
 from agentnb.traces.run_writer import RunWriter
 
-_ATTACHMENT = re.compile(r"attachment://([0-9a-f]{32})")
+_ATTACHMENT = re.compile(r"(?:attachment|tc)://([0-9a-f]{32})")
+"""A text that stands elsewhere in the log; ``tc`` in logs of 2024."""
 _ERROR_CODES = {"parsing": "invalid_arguments", "unknown": "tool_error"}
 """Our codes for the errors of tools; others keep Inspect's."""
 _FILES = ("audio", "video", "document")
@@ -28,7 +30,7 @@ MAX_ADDRESS = 200
 def attached(value: Any, attachments: dict[str, str]) -> Any:
     """Return the data with the texts that it refers to as attachments; one that is missing stays a reference."""
     if isinstance(value, str):
-        if "attachment://" not in value:
+        if "://" not in value:
             return value
         return _ATTACHMENT.sub(lambda found: str(attachments.get(found[1], found[0])), value)
     if isinstance(value, list):
@@ -128,7 +130,7 @@ class MessageReader:
         calls = [_call(one) for one in message.get("tool_calls") or ()]
         self._writer.reply(
             message_parts(message),
-            [*(ToolCall(one["name"], one.get("arguments"), str(one.get("id") or "")) for one in used), *calls],
+            [*map(_server_side_call, used), *calls],
             at=time_of(event.get("completed") or event.get("timestamp")),
             usage=usage_of(output.get("usage")),
             seconds=output.get("time") or event.get("working_time"),
@@ -208,6 +210,12 @@ def _thinking(one: dict[str, Any]) -> Thinking:
     text = str(one.get("summary") or "") if one.get("redacted") else str(one.get("reasoning") or one.get("summary") or "")
     kept = {name: one[name] for name in ("signature", "redacted") if one.get(name)}
     return Thinking(text, kept or None)
+
+
+def _server_side_call(one: dict[str, Any]) -> ToolCall:
+    """Return a call that the provider ran itself."""
+    own = {SERVER_SIDE: {"type": str(one.get("tool_type") or "tool_use")}}
+    return ToolCall(one["name"], one.get("arguments"), str(one.get("id") or ""), own)
 
 
 def _call(one: dict[str, Any]) -> ToolCall:

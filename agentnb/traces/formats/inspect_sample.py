@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from agentnb.detect.run import Run
 from agentnb.traces.formats.content import time_of
 from agentnb.traces.formats.endings import fail, limited, recorded
-from agentnb.traces.formats.inspect_messages import Events, MessageReader, attached, is_answer, tools_of
+from agentnb.traces.formats.inspect_messages import Events, MessageReader, attached, is_answer, tools_of, usage_of
 from agentnb.traces.formats.run_ids import nested_id, stable_id
 from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
@@ -58,10 +58,12 @@ class _Scope:
 
 def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]) -> Iterator[Run]:
     """Yield the run of a sample, then those of its sub-agents."""
-    attachments = sample.get("attachments") or {}
+    attachments = sample.get("attachments") or (sample.get("transcript") or {}).get("content") or {}
     messages = attached(sample["messages"], attachments) or []
-    scopes = _scopes(sample.get("events") or [])
+    scopes = _scopes(_events_of(sample))
     main = scopes[0]
+    if not any(scope.events.models for scope in scopes) and isinstance(output := sample.get("output"), dict):
+        main.events.models.append({"output": output})  # the last call of a model: all that the log has of them
     messages = messages or _last_conversation(main.events, sample, attachments)
     nested: list[_Scope] = []
     for scope in scopes[1:]:
@@ -82,13 +84,14 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
         tools=tools_of(main.events, attachments),
         settings=settings,
     )
-    if not any(isinstance(one, dict) and one.get("role") == "user" for one in messages) and isinstance(
-        sample.get("input"), str
-    ):
+    if isinstance(sample.get("input"), str) and not _has_prompt(messages):
         writer.say(attached(sample["input"], attachments))
     began = time_of(sample.get("started_at")) or _time_of_event(sample, 0)
     reader = MessageReader(writer, main.events, attachments, began)
     file.take_each(messages, reader.take, position)
+    used = sample.get("model_usage")
+    if isinstance(used, dict) and not nested and len(used) == 1:  # else they hold what sub-agents and graders used
+        writer.total(usage_of(next(iter(used.values()))))
     yield _finish(writer, log, sample, messages)
     ids = {id(main): run_id}
     for number, scope in enumerate(nested, 1):
@@ -98,6 +101,10 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
             parent = parent.parent
         about = {"run_id": ids[id(scope)], "parent_id": ids[id(parent or main)]}
         yield _nested(file, log, position, scope, sample, attachments, about)
+
+
+def _has_prompt(messages: list[Any]) -> bool:
+    return any(isinstance(message, dict) and message.get("role") == "user" for message in messages)
 
 
 def _nested(
@@ -182,15 +189,21 @@ def _finish(writer: RunWriter, log: Log, sample: dict[str, Any], messages: list[
     if isinstance(limit, dict):
         kind = str(limit.get("type") or "limit")
         return limited(writer, _LIMITS.get(kind, kind), limit.get("limit"), at=at, seconds=seconds)
-    last = messages[-1] if messages else {}
-    answered = is_answer(last)
-    if answered or log.status == "success" or sample.get("scores"):
+    if log.status == "success" or sample.get("scores") or sample.get("completed_at"):
+        answered = is_answer(messages[-1] if messages else {})
         return writer.finish("completed", "natural" if answered else "", at=at, seconds=seconds)
-    return writer.finish("cancelled", "cancelled", at=at) if log.status == "cancelled" else writer.finish_without_end()
+    if log.status == "cancelled" and not is_answer(messages[-1] if messages else {}):
+        return writer.finish("cancelled", "cancelled", at=at)
+    return writer.finish_without_end(at=at, seconds=seconds)
+
+
+def _events_of(sample: dict[str, Any]) -> list[Any]:
+    """Return the events of a sample; logs of 2024 have them in a transcript."""
+    return sample.get("events") or (sample.get("transcript") or {}).get("events") or []
 
 
 def _time_of_event(sample: dict[str, Any], index: int) -> datetime | None:
-    events = sample.get("events") or []
+    events = _events_of(sample)
     return time_of(events[index].get("timestamp")) if events and isinstance(events[index], dict) else None
 
 

@@ -15,6 +15,7 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "kimi_cli"
 TITLE = "session of the Kimi CLI"
+RECORDS_END = "nothing"
 _MARKS = frozenset({"_checkpoint", "_usage", "_system_prompt"})
 _NOTICE = "<system>"
 """How a message begins that the product sends in the person's place, and a remark of a tool in its result."""

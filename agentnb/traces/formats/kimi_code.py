@@ -19,6 +19,7 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "kimi_code"
 TITLE = "session of Kimi Code"
+RECORDS_END = "the `finishReason` of the last step"
 _CONVERSATION = frozenset({"turn.prompt", "turn.steer", "context.append_message", "context.append_loop_event"})
 _LOOKED_AT = 30
 

@@ -13,14 +13,20 @@ from msgspec.structs import replace
 from agentnb.core.messages import ToolCall
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
+from agentnb.errors import TraceError
+from agentnb.traces.formats import kimi_cli
 from agentnb.traces.formats.content import parts_of, time_of
 from agentnb.traces.formats.kimi_parts import add_piece
 from agentnb.traces.formats.run_ids import nested_id, stable_id
 from agentnb.traces.formats.session_log import Reply, SessionLog, count_of, first_records, known, text_of
+from agentnb.traces.nested_usage import with_nested_usage
 from agentnb.traces.trace_file import TraceFile
 
+CONTEXT, WIRE = "context.jsonl", "wire.jsonl"
+"""The files of a session's folder: its conversation, as `kimi_cli` reads it, and this format's, with times and usage too."""
 NAME = "kimi_wire"
 TITLE = "session of the Kimi CLI, as told to its interface"
+RECORDS_END = "`TurnEnd`, `StepInterrupted`"
 _KINDS = frozenset(
     {"TurnBegin", "TurnEnd", "StepBegin", "StepInterrupted", "ContentPart", "ToolCall", "ToolCallPart", "ToolResult"}
     | {"StatusUpdate", "CompactionBegin", "CompactionEnd", "SubagentEvent", "SteerInput", "ApprovalRequest", "Notification"}
@@ -43,8 +49,30 @@ def _is_record(record: dict[str, Any]) -> bool:
     return text_of(message.get("type")) in _KINDS and isinstance(message.get("payload"), dict)
 
 
+def is_told_beside(file: TraceFile) -> bool:
+    """Return whether the session of a ``context.jsonl`` is that of the ``wire.jsonl`` beside it: a folder has it once."""
+    try:
+        wire = file.beside(WIRE) if file.base_name == CONTEXT else None
+        return wire is not None and not (kimi_cli.sniff(file) or sniff(wire))
+    except (OSError, TraceError):
+        return False
+
+
+def _system_prompt(file: TraceFile) -> str:
+    """Return the system prompt, which only the ``context.jsonl`` beside this file has; empty if there is none."""
+    context = file.beside(CONTEXT) if file.base_name == WIRE else None
+    if context is None or not is_told_beside(context):
+        return ""
+    first = context.first
+    return text_of(first.get("content")) if isinstance(first, dict) and first.get("role") == "_system_prompt" else ""
+
+
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of the session, then those of its sub-agents."""
+    yield from with_nested_usage(_runs(file))
+
+
+def _runs(file: TraceFile) -> Iterator[Run]:
     session = _Agent()
     version = ""
     for number, record in file.records() if file.kind == "lines" else [(1, file.document)]:
@@ -56,7 +84,10 @@ def read(file: TraceFile) -> Iterator[Run]:
     run_id = stable_id(file, len(session.log.items)) if session.nested else ""
     settings = {"recorded": known(protocol_version=version, compactions=session.compactions)}
     with file.guarded():
-        yield session.log.write(file.writer(NAME, run_id=run_id, settings=settings), ended=session.ended)
+        writer = file.writer(NAME, run_id=run_id, settings=settings)
+        if system := _system_prompt(file):
+            writer.system(system)
+        yield session.log.write(writer, ended=session.ended)
     yield from _nested(file, session, run_id)
 
 

@@ -16,11 +16,13 @@ from agentnb.traces.formats.endings import fail, recorded
 from agentnb.traces.formats.langchain_messages import fields_of, is_message, message_steps
 from agentnb.traces.formats.run_ids import nested_id, stable_id
 from agentnb.traces.formats.steps import hand_over
+from agentnb.traces.nested_usage import with_nested_usage
 from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
 
 NAME = "langgraph"
 TITLE = "thread of LangGraph"
+RECORDS_END = "an empty `next`, the thread's `status`, an error, the finish reason of the last reply"
 LOOKED_AT = 20
 """Messages at the beginning by which a state is recognized."""
 _RECORDED = ("thread_id", "status", "metadata", "next", "interrupts", "config", "checkpoint")
@@ -68,7 +70,7 @@ def _thread(file: TraceFile, position: str, states: list[Any]) -> Iterator[Run]:
     newest = max(whole, key=lambda one: len(_messages(one) or ()))
     times = _times(whole)
     thread = _thread_of(newest)
-    yield from _runs(file, position, newest, times, thread, stable_id(file, position, thread), None)
+    yield from with_nested_usage(_runs(file, position, newest, times, thread, stable_id(file, position, thread), None))
 
 
 def _times(states: list[dict[str, Any]]) -> dict[str, Any]:
@@ -130,4 +132,5 @@ def _finish(writer: RunWriter, state: dict[str, Any]) -> Run:
     if error or state.get("status") == "error":
         return fail(writer, "LangGraph", error or "The thread ended in an error", at=at)
     waits = state.get("status") in ("interrupted", "busy") or any(one.get("interrupts") for one in tasks)
-    return writer.finish(None, at=at) if waits else writer.finish_without_end()
+    is_over = state.get("next") in ([], ()) or state.get("status") == "idle"  # no node of the graph is left to run
+    return writer.finish(None, at=at) if waits else writer.finish_without_end(is_over=is_over, at=at)

@@ -12,10 +12,13 @@ from agentnb.traces.formats.content import parts_of
 from agentnb.traces.formats.conversations import Conversations, OpenConversation, finish
 from agentnb.traces.formats.langsmith_tree import Node
 from agentnb.traces.formats.steps import Reply, Result, Step, UserMessage, hand_over
+from agentnb.traces.formats.totals import total_of
+from agentnb.traces.nested_usage import with_nested_usage
 from agentnb.traces.trace_file import TraceFile
 
 NAME = "langsmith"
 TITLE = "runs of LangSmith"
+RECORDS_END = "`end_time` and `error` of the outermost run"
 _TOOLS = frozenset({"tool", "retriever"})
 _STEPS = frozenset(
     {"RunnableSequence", "RunnableLambda", "RunnableParallel", "RunnableCallable", "LangGraph", "agent", "model"}
@@ -53,7 +56,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     for index, root in enumerate(roots):
         position = str(index) if len(roots) > 1 else ""
         with file.guarded(position):
-            yield from _runs(file, position, root, None)
+            yield from with_nested_usage(_runs(file, position, root, None))
 
 
 def _runs(file: TraceFile, position: str, root: Node, parent: str | None) -> Iterator[Run]:
@@ -111,9 +114,24 @@ def _run(
         settings={"recorded": tree.recorded(root)},
         **({"agent": root.name} if root.name and root.kind != "llm" else {}),
     )
-    hand_over(writer, steps)
+    hand_over(writer, _begun(steps, root))
+    if not any(one.is_sub_agent for one in root.below()):  # else its sums hold what these used
+        sums = root.fields
+        sent, received, cost = (sums.get(name) for name in ("prompt_tokens", "completion_tokens", "total_cost"))
+        writer.total(total_of(sent=sent, received=received, cost=cost))
     error = root.error or (one.error if one is not None else "")
-    return finish(writer, one.reply if one is not None else None, error, at=root.end, seconds=root.seconds)
+    reply = one.reply if one is not None else None
+    return finish(writer, reply, error, is_over=root.end is not None, at=root.end, seconds=root.seconds)
+
+
+def _begun(steps: list[Step], root: Node) -> list[Step]:
+    """Return the steps with the start of the outermost run as the time of the prompt."""
+    place = next((place for place, step in enumerate(steps) if isinstance(step, UserMessage)), None)
+    if place is None:
+        return steps
+    prompt = steps[place]
+    assert isinstance(prompt, UserMessage), "just found"
+    return [*steps[:place], prompt._replace(at=prompt.at or root.start), *steps[place + 1 :]]
 
 
 def _nested(file: TraceFile, position: str, root: Node, one: OpenConversation, steps: list[Step], agent: str) -> Run:

@@ -13,11 +13,12 @@ from typing import Any
 import msgspec
 
 from agentnb.detect.run import Run
-from agentnb.traces.formats.team_logs import take_log, take_turns
+from agentnb.traces.formats.team_logs import take_conversations, take_log, take_turns
 from agentnb.traces.trace_file import TraceFile
 
 NAME = "mad"
 TITLE = "record of MAD or MASFT"
+RECORDS_END = "nothing"
 _MAD, _MASFT = ("mas_name", "trace"), ("problem_statement", "trajectory")
 
 
@@ -49,18 +50,25 @@ def read(file: TraceFile) -> Iterator[Run]:
             take_log(writer, trace, "")
             return writer.finish_without_end()
         trajectory = trace["trajectory"] if "trajectory" in trace else trace["content"]
-        prompt = "\n".join(trace["problem_statement"]) if "problem_statement" in trace else str(trace.get("prompt") or "")
-        if isinstance(trajectory, list) and all(isinstance(one, dict) for one in trajectory):
+        prompt = _joined(trace.get("problem_statement", trace.get("prompt") or ""))
+        if isinstance(trajectory, dict):
+            take_conversations(writer, trajectory, prompt)
+        elif isinstance(trajectory, list) and all(isinstance(one, dict) for one in trajectory):
             take_turns(writer, trajectory, prompt)
         else:
-            take_log(writer, "\n".join(trajectory) if isinstance(trajectory, list) else trajectory, prompt)
+            take_log(writer, _joined(trajectory), prompt)
         return writer.finish_without_end()
 
     if file.kind == "lines":
-        yield from file.each(((f"line {number}", record) for number, record in file.records()), read_one)
+        yield from file.each(((f"line {number}", record) for number, record in file.records(one_by_one=True)), read_one)
     else:
         whole = file.document if isinstance(file.document, list) else [file.document]
         yield from file.each(((str(index) if len(whole) > 1 else "", one) for index, one in enumerate(whole)), read_one)
+
+
+def _joined(text: Any) -> str:
+    """Return a text that may be written as its lines."""
+    return "\n".join(text) if isinstance(text, list) else str(text)
 
 
 def _decoded(trace: Any) -> Any:

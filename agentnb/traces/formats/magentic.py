@@ -20,6 +20,9 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "magentic"
 TITLE = "conversation of Magentic-One or Who&When"
+RECORDS_END = "the termination condition"
+MAX_LITERAL_CHARACTERS = 1_000_000
+"""A longer literal is kept as a text: the tree of it takes seventy times its memory."""
 TERMINAL = "Computer_terminal"
 _ROLE = re.compile(r"(?P<who>[^()]+?) *\((?P<how>->|thought|termination condition) *(?P<to>[^()]*)\)")
 _ENDS: tuple[tuple[str, Status, str], ...] = (
@@ -86,6 +89,8 @@ def _take(writer: RunWriter, message: dict[str, Any], index: int) -> tuple[Statu
 
 def _literal(text: Any) -> dict[str, str]:
     """Return the system prompts of the agents, which are written as a Python literal; it is read, and never evaluated."""
+    if isinstance(text, str) and len(text) > MAX_LITERAL_CHARACTERS:
+        return {"all": text}
     try:
         found = ast.literal_eval(text) if isinstance(text, str) else text
     except (ValueError, SyntaxError, MemoryError, RecursionError):

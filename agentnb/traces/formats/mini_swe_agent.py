@@ -19,11 +19,13 @@ from agentnb.detect.run import Run
 from agentnb.traces.formats import openai_chat
 from agentnb.traces.formats.content import parts_of, time_of
 from agentnb.traces.formats.endings import fail, limited, recorded
+from agentnb.traces.formats.totals import total_of
 from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
 
 NAME = "mini_swe_agent"
 TITLE = "trajectory of mini-swe-agent"
+RECORDS_END = "`exit_status`, or the command that submits"
 BASH = "bash"
 """The tool that a block calls."""
 HARNESS = "mini-swe-agent"
@@ -81,6 +83,8 @@ def _run(file: TraceFile, position: str, about: dict[str, Any]) -> Run:
     messages = about["messages"]
     reader = _MessageReader(writer, messages)
     file.take_each(messages, reader.take, position)
+    stats = info.get("model_stats")
+    writer.total(total_of(cost=stats.get("instance_cost") if isinstance(stats, dict) else None))
     if "exit_status" not in info and reader.submits:
         return writer.finish()
     return _finish(writer, info, _limits(config))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentnb.core import events as e
+from agentnb.core.rounds import AWAITS_APPROVAL
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.models.openai import read_usage
@@ -17,6 +18,7 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "openai_agents"
 TITLE = "run state of OpenAI's Agents SDK"
+RECORDS_END = "the final output, calls that wait for approval"
 WAITING = "This call waits for the person's approval."
 _NAMES = {
     "generatedItems": "generated_items",
@@ -58,7 +60,7 @@ def sniff(file: TraceFile) -> str:
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of each state."""
     if file.kind == "lines":
-        items: Any = ((f"line {number}", record) for number, record in file.records())
+        items: Any = ((f"line {number}", record) for number, record in file.records(one_by_one=True))
     else:
         items = [("", file.document)]
 
@@ -84,12 +86,12 @@ def _run(file: TraceFile, position: str, state: dict[str, Any]) -> Run:
     waiting = _waiting(state)
     for item in waiting:
         call = openai_responses.call_of(item)
-        writer.result(call.id, WAITING, name=call.name, is_error=True, error_code="waiting")
+        writer.result(call.id, WAITING, name=call.name, is_error=True, error_code=AWAITS_APPROVAL)
     step = _pythonic(state.get("current_step") or {})
     if waiting:
         writer.event(e.Warned, message=f"The run was put aside while {len(waiting)} calls waited for approval.")
         return writer.finish("stopped", "suspended")
-    return writer.finish_without_end("natural" if step.get("type") == "next_step_final_output" else "")
+    return writer.finish() if step.get("type") == "next_step_final_output" else writer.finish_without_end()
 
 
 def _items(state: dict[str, Any]) -> list[Any]:

@@ -22,6 +22,7 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "openai_chat"
 TITLE = "OpenAI chat messages"
+RECORDS_END = "the `finish_reason` of the last response"
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _SAYS = frozenset({"content", "tool_calls", "function_call", "refusal", "audio"})
 _OF_OTHERS = frozenset({"trajectory_format", "trajectory", "info", "simulations", "samples"})

@@ -7,6 +7,7 @@ from typing import Any
 
 from agentnb.core.messages import AnyPart, ToolCall
 from agentnb.core.request import ToolSpec
+from agentnb.core.rounds import SERVER_SIDE
 from agentnb.detect.run import Run
 from agentnb.models.openai import read_usage
 from agentnb.models.openai_responses import NAME as OWN
@@ -14,12 +15,13 @@ from agentnb.traces.formats import openai_chat
 from agentnb.traces.formats.api_records import read_records, sniff_records
 from agentnb.traces.formats.content import json_text, parts_of, picture, result_parts, text_of, time_of
 from agentnb.traces.formats.exchanges import Api
-from agentnb.traces.formats.steps import SERVER_SIDE, ReplyPieces, Result, Step, SystemPrompt, UserMessage, hand_over, thinking
+from agentnb.traces.formats.steps import ReplyPieces, Result, Step, SystemPrompt, UserMessage, hand_over, thinking
 from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
 
 NAME = "openai_responses"
 TITLE = "items of OpenAI's Responses API"
+RECORDS_END = "the `status` of the last response"
 _INSIDE = frozenset(
     {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call", "hosted_tool_call"}
 )
@@ -120,7 +122,7 @@ def take_items(writer: RunWriter, items: Iterable[dict[str, Any]], author: str =
 
 
 def steps_of(items: Iterable[dict[str, Any]], author: str = "") -> list[Step]:
-    """Return what items say. Those of the model that follow one another are one reply, up to the result of a call inside it."""
+    """Return what items say. Those of the model that follow one another are one reply."""
     pieces, steps = ReplyPieces(author), list[Step]()
     for item in items:
         kind = item.get("type", "message")
@@ -236,7 +238,7 @@ def _returned(found: Any) -> list[AnyPart]:
 
 
 def response_steps(body: dict[str, Any]) -> list[Step]:
-    """Return the replies of a response: one, and one more after each result of a call that the API made itself."""
+    """Return the reply of a response, and the results of the calls that the API made itself."""
     kept = {key: body[key] for key in ("id", "model") if isinstance(body.get(key), str)}
     items = [item for item in body["output"] if item.get("type", "message") not in _SILENT]
     pieces = ReplyPieces("", time_of(body.get("created_at")))

@@ -8,10 +8,12 @@ from typing import Any
 from agentnb.detect.run import Run
 from agentnb.traces.formats.endings import recorded
 from agentnb.traces.formats.openhands_events import read_events
+from agentnb.traces.nested_usage import with_nested_usage
 from agentnb.traces.trace_file import TraceFile
 
 NAME = "openhands"
 TITLE = "trajectory of OpenHands"
+RECORDS_END = "the agent's state, `finish`, an error, the `finish_reason` of the last response"
 _RECORDED = (
     "error",
     "success",
@@ -62,7 +64,7 @@ def _is_flat(event: dict[str, Any]) -> bool:
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield a run for each record, after the runs of the agents that it delegated to."""
     if file.kind == "lines":
-        for number, record in file.records():
+        for number, record in file.records(one_by_one=True):
             with file.guarded(f"line {number}"):
                 yield from _runs(file, f"line {number}", record)
     else:
@@ -82,7 +84,7 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any]) -> Iterator[Ru
         dataset=about.get("dataset"),
     )
     events = [each for one in record["history"] for each in (one if isinstance(one, list) else (one,))]
-    yield from read_events(
+    runs = read_events(
         file,
         events,
         {"format_name": NAME, "position": position, "task": _task(record), "settings": settings},
@@ -92,6 +94,7 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any]) -> Iterator[Ru
         metrics=metrics,
         error=record.get("error"),
     )
+    yield from with_nested_usage(runs)
 
 
 def _task(record: dict[str, Any]) -> str:

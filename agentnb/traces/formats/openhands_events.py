@@ -19,6 +19,7 @@ from agentnb.traces.formats import openai_chat
 from agentnb.traces.formats.content import image_of, parts_of, time_of
 from agentnb.traces.formats.endings import fail, limited
 from agentnb.traces.formats.run_ids import nested_id, stable_id
+from agentnb.traces.formats.totals import total_of
 from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
 
@@ -56,6 +57,7 @@ def read_events(
     writer = file.writer(**about | {"run_id": run_id, "model": model or _model(events), "agent": agent})
     own, delegated = _own_and_delegated(events)
     reader = _Reader(writer, own, metrics or {})
+    writer.total(total_of(cost=(metrics or {}).get("accumulated_cost")), has_nested_cost=bool(delegated))
     if prompt and not any(_is_prompt(one) for one in own):
         writer.say(str(prompt))
     file.take_each(own, reader.take, about["position"], "event")

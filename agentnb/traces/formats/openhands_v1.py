@@ -14,14 +14,17 @@ from typing import Any
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.traces.archives import read_member, zip_file
+from agentnb.traces.bounds import MAX_RECORD_BYTES
 from agentnb.traces.formats.endings import recorded
 from agentnb.traces.formats.openhands_v1_events import ConversationReader, is_event
 from agentnb.traces.formats.session_log import run_id_of
+from agentnb.traces.formats.totals import total_of
 from agentnb.traces.reading import opened
-from agentnb.traces.trace_file import MAX_RECORD, TraceFile, decoded
+from agentnb.traces.trace_file import TraceFile, decoded
 
 NAME = "openhands_v1"
 TITLE = "conversation of OpenHands 1"
+RECORDS_END = "the conversation's state, a message or `finish` of the agent, an error"
 LOOKED_AT = 20
 """Events at the beginning of a conversation by which it is recognized."""
 _EVENT_FILE = re.compile(r"event[-_](\d+)[-_][^/]+\.json")
@@ -52,7 +55,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     elif file.kind == "lines" and is_event(file.first):
         yield _run(file, "", {}, file.records(), "line {}")
     elif file.kind == "lines":
-        for number, record in file.records():
+        for number, record in file.records(one_by_one=True):
             with file.guarded(f"line {number}"):
                 yield _run(file, f"line {number}", record, enumerate(record["history"]))
     elif is_event(file.document):
@@ -84,7 +87,8 @@ def _run(
     for number, event in events:
         with file.guarded(", ".join(filter(None, (position if "line" not in named else "", named.format(number))))):
             reader.take(event)
-    settings = recorded(about, *_RECORDED, accumulated_cost=(about.get("metrics") or {}).get("accumulated_cost"))
+    cost = (about.get("metrics") or {}).get("accumulated_cost")
+    settings = recorded(about, *_RECORDED, accumulated_cost=cost)
     writer = file.writer(
         NAME,
         position,
@@ -95,6 +99,7 @@ def _run(
         tools=reader.tools,
         settings=settings,
     )
+    writer.total(total_of(cost=cost))
     return reader.write(writer, about)
 
 
@@ -121,7 +126,7 @@ def _state_beside(path: Path) -> dict[str, Any]:
 
 
 def _in_file(path: Path) -> Any:
-    with opened(path, MAX_RECORD) as file:
+    with opened(path, MAX_RECORD_BYTES) as file:
         return decoded(file.read())
 
 
@@ -139,13 +144,13 @@ def _has_events(folder: Path) -> bool:
 def _archive(file: TraceFile) -> Iterator[Run]:
     found = _event_members(file)
     with zip_file(file) as names:
+        inside = set(names.namelist())
         for folder, members in found.items():
             position = folder.rstrip("/") if len(found) > 1 else ""
             above = folder.removesuffix("events/")
-            inside = set(names.namelist())
             state = next((f"{at}{name}" for at in (folder, above) for name in _STATE_FILES if f"{at}{name}" in inside), None)
-            about = decoded(read_member(names, state, MAX_RECORD)) if state else None
-            events = ((number, decoded(read_member(names, one, MAX_RECORD))) for number, one in enumerate(members))
+            about = decoded(read_member(names, state, MAX_RECORD_BYTES)) if state else None
+            events = ((number, decoded(read_member(names, one, MAX_RECORD_BYTES))) for number, one in enumerate(members))
             with file.guarded(position):
                 yield _run(file, position, about if isinstance(about, dict) else {}, events)
 

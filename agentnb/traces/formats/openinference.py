@@ -17,7 +17,10 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "openinference"
 TITLE = "spans of OpenInference"
+RECORDS_END = "the end and the status of the agent's span; without one, the last finish reason"
 _KINDS: dict[str, Kind] = {"AGENT": "agent", "LLM": "model", "TOOL": "tool"}
+_WORDS = frozenset({*_KINDS, "CHAIN", "RETRIEVER", "RERANKER", "EMBEDDING", "GUARDRAIL", "EVALUATOR", "PROMPT"})
+"""Kinds of spans. Phoenix exports them as ``span_kind`` beside the attributes."""
 _METADATA = "agentnb"
 
 
@@ -28,7 +31,8 @@ def sniff(file: TraceFile) -> str:
     spans = first_spans(file)
     if not spans:
         return "it has no spans"
-    return "" if any(_kind_word(span) for span in spans) else "its spans have no openinference.span.kind"
+    fits = any(_kind_word(span) or span.kind.upper() in _WORDS for span in spans)
+    return "" if fits else "its spans have no openinference.span.kind, and no span_kind of OpenInference"
 
 
 def read(file: TraceFile) -> Iterator[Run]:

@@ -21,6 +21,7 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "otel_genai"
 TITLE = "spans of OpenTelemetry's GenAI conventions"
+RECORDS_END = "the end and the status of the agent's span; without one, the last finish reason"
 _OPERATIONS: dict[str, Kind] = {
     "invoke_agent": "agent",
     "invoke_workflow": "agent",

@@ -11,6 +11,7 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "page"
 TITLE = "page of HTML saved by agentnb"
+RECORDS_END = "as in the log"
 
 
 def sniff(file: TraceFile) -> str:

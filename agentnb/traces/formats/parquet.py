@@ -15,6 +15,7 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "parquet"
 TITLE = "Parquet file of run logs"
+RECORDS_END = "as in the log"
 COLUMNS = ("run_id", "event")
 """The columns that are read; the others are there for queries."""
 BEGINS = LOG_BEGINS.decode()

@@ -19,6 +19,7 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "sam"
 TITLE = "conversation exported by SAM"
+RECORDS_END = "nothing"
 FULL, SIMPLE = "full", "simple"
 ENDED = frozenset({"success", "error"})
 """Statuses of a tool that has a result."""

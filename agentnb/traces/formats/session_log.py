@@ -12,16 +12,16 @@ import msgspec
 
 from agentnb.core.events import ErrorRaised, RunError, Warned
 from agentnb.core.messages import AnyPart, Text, ToolCall
+from agentnb.core.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.traces.run_writer import RunWriter
+from agentnb.traces.stop_reasons import NATURAL
 from agentnb.traces.trace_file import TraceFile
 
 COMMAND = "command"
 """Author of a local command of the person, and of what it printed."""
-NATURAL = frozenset({"end_turn", "stop", "STOP"})
-"""Stop reasons of a last reply that say that the model was done."""
 MAX_ID = 100
 
 
@@ -41,8 +41,8 @@ class Reply:
 
     @property
     def is_answer(self) -> bool:
-        """Whether it says something and calls no tool."""
-        return not self.calls and bool(self.parts)
+        """Whether it says something and calls no tool, but for those that the provider ran itself."""
+        return bool(self.parts) and all(SERVER_SIDE in (call.provider_metadata or ()) for call in self.calls)
 
 
 @dataclass(slots=True)
@@ -163,10 +163,9 @@ class SessionLog:
             return writer.finish("failed", "error")
         if isinstance(last, _UserMessage) and last.kind == "interruption":
             return writer.finish("cancelled", "cancelled")
-        if ended or (isinstance(last, Reply) and last.is_answer):
-            is_natural = ended or (isinstance(last, Reply) and last.stop_reason in NATURAL)
-            return writer.finish("completed", "natural" if is_natural else "")
-        return writer.finish(None, "")
+        if ended or (isinstance(last, Reply) and last.is_answer and last.stop_reason in NATURAL):
+            return writer.finish("completed", "natural")
+        return writer.finish("unknown" if isinstance(last, Reply) and last.is_answer else None, "")
 
     def _last(self) -> _Item | None:
         """Return what came last, besides results and the product's own notices."""

@@ -21,6 +21,7 @@ from agentnb.traces.trace_file import TraceFile, decoded
 
 NAME = "sharegpt"
 TITLE = "conversation in the form of ShareGPT"
+RECORDS_END = "nothing"
 _USERS = frozenset({"human", "user"})
 _MODELS = frozenset({"gpt", "assistant", "chatgpt", "model", "bot"})
 _CALLS = frozenset({"function_call", "function-call", "tool_call"})
@@ -49,8 +50,8 @@ def _is_record(record: Any) -> bool:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield a run for each conversation."""
-    records = ((f"line {number}", record) for number, record in file.records()) if file.kind == "lines" else file.items()
-    yield from file.each(records, lambda position, record: _run(file, position, record))
+    lines = ((f"line {number}", record) for number, record in file.records(one_by_one=True))
+    yield from file.each(lines if file.kind == "lines" else file.items(), lambda position, record: _run(file, position, record))
 
 
 def _run(file: TraceFile, position: str, record: dict[str, Any]) -> Run:

@@ -13,6 +13,7 @@ from agentnb.core import events as e
 from agentnb.core import work_events as w
 from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
 from agentnb.core.todos import Todo
+from agentnb.core.usage import Usage
 from agentnb.core.well_formed import ENDS
 from agentnb.detect.run import Run
 from agentnb.traces.formats.span_calls import ModelCall, SpanMessage, ToolUse
@@ -100,6 +101,9 @@ class SpanConversation:
         if self._history:
             self._told += self._inputs[: self._history_length()]
         if self._own:
+            origin = json_value(self._own.get("agentnb.run.origin"))
+            if isinstance(origin, dict) and isinstance(origin.get("usage"), dict):
+                writer.total(msgspec.convert(origin["usage"], Usage))
             for message in self._inputs[self._history_length() if self._history else 0 :]:
                 self._hear(message, self._known_start())
 
@@ -134,7 +138,8 @@ class SpanConversation:
             return
         self._read_inputs(model)
         message = model.output or SpanMessage("assistant")
-        if message.is_blank and model.span.failed and not model.uses:
+        has_no_reply = model.span.failed or (model.output is None and model.span.end is None)
+        if message.is_blank and has_no_reply and not model.uses:
             return
         uses = _with_ids(model.uses, message.calls)
         known = {call.id for call in message.calls} - {""}
@@ -251,7 +256,8 @@ class SpanConversation:
             error = e.RunError(str(failed.get("error.type") or "Error"), failed.message or "It failed")
             self._writer.event(e.ErrorRaised, error=error, where="model")
             return self._writer.finish("failed", "error", at=at)
-        return self._writer.finish_without_end(at=at, seconds=self._span.seconds if self._span is not None else None)
+        seconds = self._span.seconds if self._span is not None else None
+        return self._writer.finish_without_end(is_over=at is not None, at=at, seconds=seconds)
 
     # Times
 

@@ -16,6 +16,7 @@ from agentnb.detect.run import Run
 from agentnb.traces.formats.span_calls import AgentUse, Convention, Kind, ModelCall, SpanMessage, ToolUse
 from agentnb.traces.formats.span_conversation import SpanConversation
 from agentnb.traces.formats.spans import Span, traces_of
+from agentnb.traces.nested_usage import with_nested_usage
 from agentnb.traces.trace_file import TraceFile
 
 _ID = re.compile(r"[^A-Za-z0-9_-]")
@@ -37,8 +38,8 @@ def read_runs(file: TraceFile, convention: Convention) -> Iterator[Run]:
     for spans, several in traces_of(file):
         with file.guarded(f"trace {spans[0].trace_id}"):
             agents = _agents(spans, convention)
-            for agent in agents:
-                yield _run(file, convention, spans[0].trace_id, agent, several or len(agents) > 1)
+            shared = several or len(agents) > 1
+            yield from with_nested_usage(_run(file, convention, spans[0].trace_id, agent, shared) for agent in agents)
 
 
 # Which spans are of which run

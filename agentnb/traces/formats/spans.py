@@ -56,6 +56,8 @@ class Span:
     """Of its status."""
     kind: str = ""
     """The kind that the span itself says beside its attributes."""
+    is_local: bool = False
+    """Whether its times name no zone."""
     _tree: dict[str, Any] | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -76,13 +78,17 @@ class Span:
 
     @property
     def started(self) -> datetime | None:
-        """When it began."""
-        return datetime_of(self.start)
+        """When it began; without a zone if the file names none."""
+        return self._as_written(self.start)
 
     @property
     def ended(self) -> datetime | None:
-        """When it ended."""
-        return datetime_of(self.end)
+        """When it ended; without a zone if the file names none."""
+        return self._as_written(self.end)
+
+    def _as_written(self, nanoseconds: int | None) -> datetime | None:
+        at = datetime_of(nanoseconds)
+        return at.replace(tzinfo=None) if at is not None and self.is_local else at
 
     @property
     def seconds(self) -> float | None:
@@ -283,7 +289,14 @@ def _span(one: dict[str, Any]) -> Span:
         failed=str(code) in _ERRORS,
         message=str(about.get("message") or about.get("description") or ""),
         kind=str(one.get("span_kind") or ""),
+        is_local=any(_is_local(one.get(name)) for name in ("start_time", "startTime", "end_time", "endTime")),
     )
+
+
+def _is_local(value: Any) -> bool:
+    """Return whether this is a time in words that names no zone."""
+    at = time_of(value) if isinstance(value, str) and not value.isdecimal() else None
+    return at is not None and at.tzinfo is None
 
 
 def _note(event: dict[str, Any]) -> SpanNote:

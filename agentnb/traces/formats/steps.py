@@ -8,11 +8,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from agentnb.core.events import Warned
 from agentnb.core.messages import AnyPart, Image, Text, Thinking, ToolCall
+from agentnb.core.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.traces.run_writer import RunWriter
-
-SERVER_SIDE = "server_side"
-"""Key of a call's metadata that says which server of the provider made it, as in ``{"server_side": {"type": "mcp_call"}}``."""
 
 
 class SystemPrompt(NamedTuple):
@@ -86,26 +84,30 @@ def texts_of(parts: Iterable[AnyPart]) -> str:
 
 
 class ReplyPieces:
-    """Gathers what a model says and calls into replies. After the result of a call inside it, the next piece begins another."""
+    """Gathers what a model says and calls into replies: one, with the results of calls that the provider ran within it.
+
+    After the result of any other call, the next piece begins another reply.
+    """
 
     def __init__(self, author: str = "", at: datetime | None = None) -> None:
         self.author, self.at = author, at
         self._done: list[Step] = []
         self._parts: list[AnyPart] = []
         self._calls: list[ToolCall] = []
-        self._results: list[Result] = []
+        self._results: list[Step] = []
+        self._is_answered = False
+        """Whether a call of the reply has its result from somebody else than the provider."""
 
     def say(self, parts: Iterable[AnyPart]) -> None:
         """Take what the model says or thinks."""
         for part in parts:
-            if self._results:
-                self._close()
+            self._begin()
             self._parts.append(part)
 
     def call(self, call: ToolCall, result: Result | None = None) -> None:
         """Take a call, with its result if the provider made it."""
-        if self._results and not self._waits_for_results():
-            self._close()
+        if len(self._results) >= len(self._calls):  # else it was made beside a call that has no result yet
+            self._begin()
         self._calls.append(call)
         if result is not None:
             self._results.append(result)
@@ -113,27 +115,26 @@ class ReplyPieces:
     def result(self, result: Result) -> None:
         """Take the result of a call inside the reply."""
         self._results.append(result)
+        of_provider = (call.id == result.call_id and SERVER_SIDE in (call.provider_metadata or ()) for call in self._calls)
+        self._is_answered |= not any(of_provider)
 
     def steps(self, **last: Any) -> list[Step]:
         """Return the steps taken, and forget them. ``last``: fields of the last reply, such as its usage."""
         if self._parts or self._calls or self._results or (last and not self._done):
-            self._close()
+            self._close(**last)
         steps, self._done = self._done, []
-        place = next((n for n in range(len(steps) - 1, -1, -1) if isinstance(steps[n], Reply)), None)
-        if place is not None and last:
-            steps[place] = steps[place]._replace(**last)
         return steps
 
     def __bool__(self) -> bool:
         return bool(self._done or self._parts or self._calls or self._results)
 
-    def _waits_for_results(self) -> bool:
-        """Return whether a call has no result yet: another call beside it was made before any result was seen."""
-        return len(self._results) < len(self._calls)
+    def _begin(self) -> None:
+        if self._is_answered:
+            self._close()
 
-    def _close(self) -> None:
-        self._done += [Reply(self._parts, self._calls, self.author, self.at), *self._results]
-        self._parts, self._calls, self._results = [], [], []
+    def _close(self, **fields: Any) -> None:
+        self._done += [Reply(self._parts, self._calls, self.author, self.at, **fields), *self._results]
+        self._parts, self._calls, self._results, self._is_answered = [], [], [], False
 
 
 def signature(step: Step) -> tuple[Any, ...]:

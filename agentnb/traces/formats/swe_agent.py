@@ -17,11 +17,13 @@ from agentnb.detect.run import Run
 from agentnb.traces.formats import openai_chat
 from agentnb.traces.formats.content import parts_of
 from agentnb.traces.formats.endings import fail, limited, recorded
+from agentnb.traces.formats.totals import total_of
 from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
 
 NAME = "swe_agent"
 TITLE = "trajectory of SWE-agent"
+RECORDS_END = "`exit_status`"
 BASH = "bash"
 """The tool that an action without a tool call calls."""
 DEMONSTRATION = "demonstration"
@@ -89,6 +91,10 @@ class _Reader:
         while self._step < len(self._steps):
             self._retried()
         self._last_result()
+        stats = self._info.get("model_stats")
+        if isinstance(stats, dict):
+            cost = stats.get("instance_cost") or stats.get("total_cost")
+            self._writer.total(total_of(sent=stats.get("tokens_sent"), received=stats.get("tokens_received"), cost=cost))
         return _finish(self._writer, self._info)
 
     def _take(self, message: dict[str, Any]) -> None:

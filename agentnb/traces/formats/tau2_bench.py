@@ -18,11 +18,13 @@ from agentnb.detect.run import Run
 from agentnb.traces.formats import openai_chat
 from agentnb.traces.formats.content import parts_of, time_of
 from agentnb.traces.formats.endings import fail, limited, recorded
+from agentnb.traces.formats.totals import total_of
 from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
 
 NAME = "tau2_bench"
 TITLE = "results of tau2-bench"
+RECORDS_END = "`termination_reason`"
 USER = "user"
 _ENDED = frozenset({"user_stop", "agent_stop"})
 _LIMITS = {"max_steps": "max_rounds", "timeout": "max_seconds"}
@@ -72,6 +74,7 @@ class _Reader:
         )
         writer.system(str(one.get("policy") or self._policy))
         self._file.take_each(messages[first:], lambda message: _take(writer, message), position)
+        writer.total(total_of(cost=one.get("agent_cost")))
         return self._finish(writer, one)
 
     def _finish(self, writer: RunWriter, one: dict[str, Any]) -> Run:

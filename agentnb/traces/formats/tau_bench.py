@@ -14,6 +14,7 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "tau_bench"
 TITLE = "results of tau-bench"
+RECORDS_END = "the reward, the last message, an error"
 STOP = "###STOP###"
 """What the simulated user says last."""
 LAST_TOOLS = frozenset({"transfer_to_human_agents"})
@@ -43,10 +44,10 @@ def read(file: TraceFile) -> Iterator[Run]:
         writer = file.writer(NAME, position, task=task, trial=trial, settings=settings)
         messages = record["traj"]
         file.take_each(messages, lambda message: _take(writer, message), position)
-        return _finish(writer, record.get("info"), [message for message in messages if isinstance(message, dict)])
+        return _finish(writer, record, [message for message in messages if isinstance(message, dict)])
 
     if file.kind == "lines":
-        yield from file.each(((f"line {number}", record) for number, record in file.records()), read_one)
+        yield from file.each(((f"line {number}", record) for number, record in file.records(one_by_one=True)), read_one)
     else:
         yield from file.each(file.items(), read_one)
 
@@ -67,8 +68,12 @@ def _take(writer: RunWriter, message: dict[str, Any]) -> None:
     )
 
 
-def _finish(writer: RunWriter, info: Any, messages: list[dict[str, Any]]) -> Run:
-    """Return the run: the user ended it, or the agent by a tool, or the number of replies, or an error."""
+def _finish(writer: RunWriter, record: dict[str, Any], messages: list[dict[str, Any]]) -> Run:
+    """Return the run: the user ended it, or the agent by a tool, or the number of replies, or an error.
+
+    Any other end is recorded only by the reward, which is given when the episode is over.
+    """
+    info = record.get("info")
     if isinstance(info, dict) and info.get("error"):
         return fail(writer, "tau-bench", info["error"])
     last = messages[-1] if messages else {}
@@ -78,4 +83,4 @@ def _finish(writer: RunWriter, info: Any, messages: list[dict[str, Any]]) -> Run
         return writer.finish()
     if sum(message.get("role") == "assistant" for message in messages) >= MAX_STEPS:
         return limited(writer, "max_rounds", MAX_STEPS)
-    return writer.finish_without_end()
+    return writer.finish_without_end(is_over=record.get("reward") is not None)

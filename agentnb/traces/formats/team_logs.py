@@ -1,4 +1,7 @@
-"""Conversations of several agents, as their frameworks log them: AG2's turns, and the text logs of MetaGPT and HyperAgent."""
+"""Conversations of several agents, as their frameworks log them: turns of AG2, conversations of peers, and text logs.
+
+The text logs are those of MetaGPT, HyperAgent and MA-ToT, a tree of thoughts.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from agentnb.core.messages import ToolCall
+from agentnb.core.work_events import OtherEvent
 from agentnb.traces.formats.content import time_of
 from agentnb.traces.run_writer import RunWriter
 
@@ -17,15 +22,29 @@ _METAGPT = re.compile(
 _MESSAGES = re.compile(r"^\[(?P<at>[\d: -]+)\] (?:NEW MESSAGES:|FROM: (?P<who>.*?) TO: .*)$", re.MULTILINE)
 _RULE = re.compile(r"^-{20,}\s*$", re.MULTILINE)
 _HYPERAGENT = re.compile(r"^(?P<who>HyperAgent[\w.-]*) - [A-Z]+ - (?P<text>.*)$", re.MULTILINE)
+_SPOKEN = re.compile(r"\A(?P<who>[A-Za-z][\w .-]*?)(?:'s Response|->(?P<to>[\w .-]+)): ?")
+_ACTION = re.compile(r"^Action:\s*```(?P<language>\w*)\n", re.MULTILINE)
+_FENCE = re.compile(r"^```[ \t]*$", re.MULTILINE)
+_TREE_ROUND = re.compile(r"^[ \t]*#{5,} Round \d+ #{5,}[ \t]*$", re.MULTILINE)
+_TREE = re.compile(
+    r"^[ \t]*(?:#{5,} (?P<round>Round \d+) #{5,}|\*{5} (?P<who>.+?) output: \*{5}|(?P<rule>\*{20,})"
+    r"|(?P<step>Step \d+: \w+|Final selected thought: .*))[ \t]*$",
+    re.MULTILINE,
+)
+_VERIFIED = "\nVerifier response:"
+VERIFIER = "Verifier"
 _SPEAKER = re.compile(r"\A(?P<who>[A-Za-z_][\w .()-]{0,40}): ?", re.MULTILINE)
 
 
 class Turn(NamedTuple):
-    """What one agent said."""
+    """What one agent said, or without an agent what its framework noted."""
 
     who: str
     text: str
     at: Any = None
+    to: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    is_note: bool = False
 
 
 def take_turns(writer: RunWriter, turns: Iterable[dict[str, Any]], prompt: str) -> None:
@@ -45,6 +64,38 @@ def take_turns(writer: RunWriter, turns: Iterable[dict[str, Any]], prompt: str) 
             writer.reply(text, author=author)
 
 
+def take_conversations(writer: RunWriter, conversations: dict[str, list[dict[str, Any]]], prompt: str) -> None:
+    """Hand the conversations of peers to the writer, exchange by exchange: what each was asked, and its reply.
+
+    Keys name the agents. All are asked the task first, which is told once.
+    """
+    asked: list[str] = []
+    exchanges = [[*_exchanges(messages)] for messages in conversations.values()]
+    for number in range(max(map(len, exchanges), default=0)):
+        for name, own in zip(conversations, exchanges, strict=True):
+            for message in own[number] if number < len(own) else ():
+                text = message["content"]
+                if message["role"] == "assistant":
+                    writer.reply(text, author=f"Agent {name}")
+                elif number or text not in asked:
+                    asked.append(text)
+                    writer.say(text, author="system" if message["role"] == "system" else "")
+    if not exchanges and prompt:
+        writer.say(prompt)
+
+
+def _exchanges(messages: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield the messages of a conversation up to and with each reply."""
+    now: list[dict[str, Any]] = []
+    for message in messages:
+        now.append(message)
+        if message["role"] == "assistant":
+            yield now
+            now = []
+    if now:
+        yield now
+
+
 def take_log(writer: RunWriter, log: str, prompt: str) -> None:
     """Hand the text log of a framework to the writer; a log of an unknown kind becomes one message."""
     turns = next((found for read in _READERS if (found := [*read(log)])), [Turn("", log)])
@@ -52,10 +103,13 @@ def take_log(writer: RunWriter, log: str, prompt: str) -> None:
         writer.say(prompt)
     for turn, again in groupby(turns):  # a restarted HyperAgent writes each line once for each start
         del again
-        if turn.who == "Human":
+        if turn.is_note:
+            writer.event(OtherEvent, name="log", data={"text": turn.text})
+        elif turn.who == "Human":
             writer.say(turn.text, author=turn.who, at=time_of(turn.at))
         else:
-            writer.reply(turn.text, author=turn.who, at=time_of(turn.at))
+            metadata = {"to": turn.to} if turn.to else {}
+            writer.reply(turn.text, turn.calls, author=turn.who, at=time_of(turn.at), metadata=metadata)
 
 
 def _metagpt(log: str) -> Iterator[Turn]:
@@ -76,8 +130,48 @@ def _messages(log: str) -> Iterator[Turn]:
 
 
 def _hyperagent(log: str) -> Iterator[Turn]:
+    """Yield what the agents said, each in its own name, with their actions as calls. Their results are not logged."""
     for line, text in _sections(_HYPERAGENT, log):
-        yield Turn(line["who"], f"{line['text']}\n{text}".strip())
+        whole = f"{line['text']}\n{text}".strip()
+        spoken = _SPOKEN.match(whole)
+        if spoken is None:
+            yield Turn("", whole, is_note=True)
+            continue
+        text_of_turn = whole[spoken.end() :].strip()
+        if spoken["to"]:  # it repeats what it did
+            yield Turn(spoken["who"], text_of_turn, to=spoken["to"])
+        else:
+            words, calls = _without_actions(text_of_turn)
+            yield Turn(spoken["who"], words, calls=calls)
+
+
+def _without_actions(text_of_turn: str) -> tuple[str, tuple[ToolCall, ...]]:
+    """Return the text without its actions, and these as calls."""
+    texts, calls, place = [], [], 0
+    while (begin := _ACTION.search(text_of_turn, place)) and (end := _FENCE.search(text_of_turn, begin.end())):
+        texts.append(text_of_turn[place : begin.start()])
+        calls.append(ToolCall(begin["language"] or "code", {"code": text_of_turn[begin.end() : end.start()].rstrip("\n")}))
+        place = end.end()
+    return "".join([*texts, text_of_turn[place:]]).strip(), tuple(calls)
+
+
+def _tree_of_thoughts(log: str) -> Iterator[Turn]:
+    """Yield the steps of MA-ToT: what each reasoner generates, votes for and selects, and how the verifier judges it."""
+    if _TREE_ROUND.search(log) is None:
+        return
+    who = ""
+    for line, text in _sections(_TREE, log):
+        body = text.strip()
+        if line["round"]:
+            who = ""
+            yield Turn("", line["round"], is_note=True)
+        elif line["who"]:
+            who = line["who"]
+        elif line["rule"]:
+            who = VERIFIER if _VERIFIED in body else ""
+        body = f"{line['step']}\n\n{body}".strip() if line["step"] else body
+        if body:
+            yield Turn(who, body)
 
 
 def _sections(begins: re.Pattern[str], log: str) -> Iterator[tuple[re.Match[str], str]]:
@@ -88,4 +182,4 @@ def _sections(begins: re.Pattern[str], log: str) -> Iterator[tuple[re.Match[str]
         yield line, log[line.end() : end].strip("\n")
 
 
-_READERS: tuple[Callable[[str], Iterator[Turn]], ...] = (_metagpt, _messages, _hyperagent)
+_READERS: tuple[Callable[[str], Iterator[Turn]], ...] = (_metagpt, _messages, _hyperagent, _tree_of_thoughts)

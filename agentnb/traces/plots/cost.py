@@ -24,7 +24,7 @@ from agentnb.traces.plots.style import (
     plot_style,
     stack,
 )
-from agentnb.traces.tables.usage import usage
+from agentnb.traces.tables.usage import NESTED, usage
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,6 +71,7 @@ class Operation(NamedTuple):
 def cost(source: RunSource) -> Figure:
     """Draw what the calls of models cost, and their tokens, by operation: ``chat``, ``compaction``, ``planner`` and so on.
 
+    The calls of a nested run whose log is not among those given are the operation ``nested``.
     Takes what the tables take. Without any known price only tokens are drawn, and the plot says so; a cost that is known of
     some calls only is "at least" that much.
     """
@@ -89,11 +90,14 @@ def cost(source: RunSource) -> Figure:
         _draw_tokens(axes[-1], shown)
         for each in axes:
             bar_axis(each, distinct([one.name for one in shown]))
-        calls = sum(one.calls for one in operations)
+        own = [one for one in operations if one.name != NESTED]
+        calls = sum(one.calls for one in own)
+        nested = sum(one.calls for one in operations) - calls
+        more = [counted(calls, "model call"), *([counted(nested, "nested run")] if nested else [])]
         looks = [*([DOLLARS] if priced else []), INPUT, OUTPUT]
         title = TITLE if priced else "Tokens, by operation (no price is known)"
         says = "; ".join(f"{one.name}: {one.cost_label}, {one.tokens_label} tokens" for one in shown)
-        return finish(figure, title, about(runs, counted(calls, "model call")), looks, _notes(operations), says)
+        return finish(figure, title, about(runs, *more), looks, _notes(own), says)
 
 
 def _operations(calls: Any) -> list[Operation]:

@@ -38,6 +38,7 @@ LOOKS = {
     "cancelled": Look("cancelled", LINES, "---"),
     "failed": Look("failed", VERMILLION, "///"),
     "interrupted": Look("interrupted", WHITE, "xxx"),
+    "unknown": Look("end not recorded", WHITE, "ooo"),
     "waiting_on_user": Look("waiting on user", GREEN, "|||"),
     "running": Look("running", GREEN),
 }
@@ -52,7 +53,7 @@ def outcomes(source: RunSource) -> Figure:
     runs = load_traces(source)
     if not runs:
         return empty(TITLE, about(runs), "There are no runs.")
-    counts = Counter((run.status, run.stop_reason or run.status) for run in runs)
+    counts = Counter((run.status, run.stop_reason or LOOKS[run.status].label) for run in runs)
     order = list(LOOKS)
     bars = sorted(counts.items(), key=lambda item: (order.index(item[0][0]), -item[1], item[0][1]))
     shown, rest = (bars, []) if len(bars) <= MAX_BARS else (bars[: MAX_BARS - 1], bars[MAX_BARS - 1 :])

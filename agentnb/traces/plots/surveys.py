@@ -80,6 +80,7 @@ def survey(table: pd.DataFrame) -> Figure:
         rounds.set_xlabel("rounds of a run")
         first = rows[0]
         heading = f"n = {counted(first['runs'], 'run')}: {first['failures']:,} failed, {first['healthy']:,} healthy"
+        heading += f"; how turns end: {first['turns']}" if first.get("turns") else ""
         notes = ["Lines: intervals of 95 per cent by run (Wilson; resampled runs)."]
         notes += [f"{len(table) - len(rows)} more variants are not drawn."] if len(table) > len(rows) else []
         return finish(figure, TITLE, heading, drawn, notes, "; ".join(map(_told, names, rows)))

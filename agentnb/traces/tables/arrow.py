@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentnb.core.redaction import FileRedactor
 from agentnb.traces.tables.columns import TIME, Column
 
 if TYPE_CHECKING:
@@ -64,12 +65,15 @@ def writer(path: Path, schema: pa.Schema) -> Any:
 
 
 def read(path: Path, schema: pa.Schema, count: int) -> pa.Table:
-    """Return all rows of a Parquet file. Raises `Damaged` if it is not there, or they are not so many of these columns."""
+    """Return all rows of a Parquet file.
+
+    Raises `Damaged` if it is not there, if they are not so many of these columns, or if they hold a key that is known by now.
+    """
     import pyarrow as pa
 
     try:
         with _opened(path, schema, count) as file:
-            return file.read()
+            return _without_keys(file.read(), path)
     except (OSError, pa.ArrowException) as error:
         raise Damaged(str(path)) from error
 
@@ -96,10 +100,22 @@ def batches(path: Path, ranges: Sequence[tuple[int, int]], schema: pa.Schema, co
                 for first, end in ranges:
                     place, last = max(first, begin), min(end, begin + batch.num_rows)
                     if place < last:
-                        yield pa.Table.from_batches([batch.slice(place - begin, last - place)])
+                        yield _without_keys(pa.Table.from_batches([batch.slice(place - begin, last - place)]), path)
                 begin += batch.num_rows
     except (OSError, pa.ArrowException) as error:
         raise Damaged(str(path)) from error
+
+
+def _without_keys(rows: pa.Table, path: Path) -> pa.Table:
+    """Return the rows; raise `Damaged` if one holds a known key: what was learned since they were written masks it now."""
+    redactor = FileRedactor()
+    for column in rows.columns:
+        for chunk in column.chunks:
+            if str(chunk.type) == "large_string" and any(
+                redactor.finds_key(one.to_pybytes()) for one in chunk.buffers() if one is not None
+            ):
+                raise Damaged(str(path))
+    return rows
 
 
 def _opened(path: Path, schema: pa.Schema, count: int) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from agentnb.core.rounds import CallRecord
+from agentnb.core.rounds import WITHOUT_RESULT, CallRecord
+from agentnb.core.well_formed_values import LARGEST
 from agentnb.detect.run import Run
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ DOLLARS = "US dollars"
 TOKENS = "tokens"
 SHARE = "0 to 1"
 JSON = "JSON"
-LOST = "lost"
-"""Error code of the result that stands in where a trace of another product has none."""
 
 
 class Column(NamedTuple, Generic[R]):
@@ -47,7 +46,17 @@ def table(rows: Iterable[R], columns: Sequence[Column[R]]) -> pd.DataFrame:
     import pandas as pd
 
     rows = list(rows)
-    return pd.DataFrame({column.name: pd.Series([column.value(row) for row in rows], dtype=column.dtype) for column in columns})
+    return pd.DataFrame({column.name: column_of([column.value(row) for row in rows], column.dtype) for column in columns})
+
+
+def column_of(values: list[Any], dtype: str) -> pd.Series:
+    """Return the values as a column of a frame. An integer that no column can hold is missing."""
+    import pandas as pd
+
+    try:
+        return pd.Series(values, dtype=dtype)
+    except OverflowError:
+        return pd.Series([None if type(value) is int and abs(value) > LARGEST else value for value in values], dtype=dtype)
 
 
 def number_of(index: int | None) -> int | None:
@@ -62,5 +71,5 @@ def counted(run: Run, count: int) -> int | None:
 
 def success_of(record: CallRecord) -> bool | None:
     """Return whether the call succeeded; None while it is open, and where a foreign trace has no result of it."""
-    lost = record.result is not None and record.result.error_code == LOST
-    return None if lost else record.success
+    unknown = record.result is not None and record.result.error_code in WITHOUT_RESULT
+    return None if unknown else record.success

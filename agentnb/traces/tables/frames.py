@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from agentnb.detect.run import Run
 from agentnb.traces.files import RunSource, each_run, warn_of
 from agentnb.traces.store import Fold
-from agentnb.traces.tables.columns import Column
+from agentnb.traces.tables.columns import Column, column_of
 from agentnb.traces.trace_file import Problem
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Values(Generic[R]):
         import pandas as pd
 
         found = {
-            column.name: _texts(values) if column.dtype == "str" else pd.Series(values, dtype=column.dtype)
+            column.name: _texts(values) if column.dtype == "str" else column_of(values, column.dtype)
             for values, column in zip(self._values, self._columns, strict=True)
         }
         self._values, self.rows = [[] for _ in self._columns], 0

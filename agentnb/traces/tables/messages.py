@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from agentnb.core.logged_messages import LoggedMessages
-from agentnb.core.messages import Text, ToolCall, ToolResult
+from agentnb.core.messages import Text, Thinking, ToolCall, ToolResult
 from agentnb.core.run import RunFacts
 from agentnb.traces.files import RunSource
 from agentnb.traces.tables.columns import COUNTED, Column
@@ -28,6 +29,7 @@ class Row(msgspec.Struct, gc=False):
     role: str
     author: str | None
     text: str
+    thinking: str | None
     calls: int
     results: int
     inherited: bool
@@ -51,6 +53,13 @@ COLUMNS: list[Column[Row]] = [
         "Its text, without thinking; of a tool message, the text of its results",
         "run_started.prompt, model_replied.message, tool_finished.result, command_received.message",
     ),
+    Column(
+        "thinking",
+        "str",
+        attrgetter("thinking"),
+        "What the model thought, as far as its provider shows it; missing if it shows nothing",
+        "model_replied.message",
+    ),
     Column("tool_calls", "int64", attrgetter("calls"), "Tool calls in it", COUNTED, "calls"),
     Column("tool_results", "int64", attrgetter("results"), "Tool results in it", COUNTED, "results"),
     Column(
@@ -65,8 +74,8 @@ COLUMNS: list[Column[Row]] = [
 
 def _rows(run: LoggedMessages | RunFacts) -> Iterator[Row]:
     run_id, inherited = run.id, run.inherited
-    for position, message in enumerate(run.messages):
-        texts, results, calls = [], [], 0
+    for position, message in enumerate(chain(run.messages, run.pending)):
+        texts, results, thinking, calls = [], [], None, 0
         for part in message.parts:
             if type(part) is Text:
                 texts.append(part.text)
@@ -74,14 +83,17 @@ def _rows(run: LoggedMessages | RunFacts) -> Iterator[Row]:
                 calls += 1
             elif type(part) is ToolResult:
                 results.append(part.text)
+            elif type(part) is Thinking and part.text:
+                thinking = part.text if thinking is None else f"{thinking}\n\n{part.text}"
         own_text = "".join(texts)
         text = "\n".join([*results, own_text] if own_text else results)
-        yield Row(run_id, position, message.role, message.author or None, text, calls, len(results), position < inherited)
+        inherits = position < inherited
+        yield Row(run_id, position, message.role, message.author or None, text, thinking, calls, len(results), inherits)
 
 
 TABLE = Table("messages", COLUMNS, _rows, LoggedMessages)
 
 
 def messages(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
-    """Return one row per stored message of the conversation, in order."""
+    """Return one row per stored message of the conversation, in order; last those that the model has not been sent yet."""
     return frame_of(source, TABLE, cache)

@@ -78,8 +78,13 @@ class Group:
 
     @cached_property
     def ended(self) -> list[Facts]:
-        """Its runs that have ended."""
-        return [one for one in self.members if one.has_ended]
+        """Its runs that have ended, and are known to have completed or not."""
+        return [one for one in self.members if one.has_ended and one.status != "unknown"]
+
+    @property
+    def unknown(self) -> int:
+        """How many of its runs have a trace that does not record their end."""
+        return sum(one.status == "unknown" for one in self.members)
 
     @cached_property
     def not_completed(self) -> list[Facts]:
@@ -149,7 +154,7 @@ COLUMNS: list[Column[Group]] = [
         "completion_rate",
         "float64",
         lambda row: _share(row.completed, len(row.ended)),
-        "Share of the ended runs that completed",
+        "Share of the ended runs that completed; runs whose end is not recorded do not count",
         "completed / ended runs",
         SHARE,
     ),
@@ -158,6 +163,14 @@ COLUMNS: list[Column[Group]] = [
         "int64",
         lambda row: len(row.not_completed),
         "Runs that ended in any other way: failed, limited, stopped, cancelled or interrupted",
+        "run_finished.status",
+        "runs",
+    ),
+    Column(
+        "unknown",
+        "int64",
+        lambda row: row.unknown,
+        "Runs of other products whose traces do not record their end",
         "run_finished.status",
         "runs",
     ),

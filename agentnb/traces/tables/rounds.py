@@ -50,7 +50,7 @@ class Row(NamedTuple):
         """Whether another round followed; None while nobody can know."""
         if self.round.index + 1 < len(self.run.rounds):
             return True
-        return None if self.run.should_continue or self.run.status == "interrupted" else False
+        return None if self.run.should_continue or self.run.status in ("interrupted", "unknown") else False
 
     @property
     def context_tokens(self) -> int | None:

@@ -59,7 +59,8 @@ def _amount(value: Any) -> float | None:
 
 
 SETTING = "run_started.settings"
-USED = "model_replied.usage, context_compacted.usage, spent_besides.usage, model_called.usage"
+OWN = "model_replied.usage, context_compacted.usage, spent_besides.usage, model_called.usage"
+USED = f"{OWN}, spent_besides.nested"
 COLUMNS: list[Column[Run]] = [
     Column("run_id", "str", lambda run: run.id, "The run", "event.run_id"),
     Column("started_at", TIME, lambda run: run.started_at, "When it began", "run_started.at", UTC),
@@ -186,8 +187,31 @@ COLUMNS: list[Column[Run]] = [
         "judged by detect.rules",
         "times",
     ),
-    Column("input_tokens", "Int64", lambda run: run.usage.input, "Tokens sent, cached ones included", USED, TOKENS),
-    Column("output_tokens", "Int64", lambda run: run.usage.output, "Tokens received, reasoning included", USED, TOKENS),
+    Column(
+        "input_tokens",
+        "Int64",
+        lambda run: run.usage.input,
+        "Tokens sent, cached ones included, also by its nested runs",
+        USED,
+        TOKENS,
+    ),
+    Column(
+        "output_tokens",
+        "Int64",
+        lambda run: run.usage.output,
+        "Tokens received, reasoning included, also by its nested runs",
+        USED,
+        TOKENS,
+    ),
+    Column(
+        "own_input_tokens",
+        "Int64",
+        lambda run: run.own_usage.input,
+        "Tokens sent by its own model calls: add these up over runs, so that no nested run counts twice",
+        OWN,
+        TOKENS,
+    ),
+    Column("own_output_tokens", "Int64", lambda run: run.own_usage.output, "Tokens received by its own calls", OWN, TOKENS),
     Column(
         "tokens_estimated",
         "bool",
@@ -199,15 +223,23 @@ COLUMNS: list[Column[Run]] = [
         "cost",
         "float64",
         lambda run: run.cost,
-        "Cost of all its model calls; missing if the price of any is unknown",
+        "Cost of all model calls, its own and those of its nested runs; missing if the price of any is unknown",
         USED,
+        DOLLARS,
+    ),
+    Column(
+        "own_cost",
+        "float64",
+        lambda run: run.own_cost,
+        "Cost of its own model calls: add these up over runs, so that no nested run counts twice; missing if any is unknown",
+        OWN,
         DOLLARS,
     ),
     Column(
         "spent",
         "float64",
         lambda run: run.spent or counted(run, 0),
-        "Cost of the model calls whose price is known",
+        "Cost of the model calls whose price is known, its own and those of its nested runs",
         USED,
         DOLLARS,
     ),

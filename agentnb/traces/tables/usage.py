@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 CHAT = "chat"
 """The operation of the loop's own calls, as OpenTelemetry names it."""
 COMPACTION = "compaction"
+NESTED = "nested"
+"""The operation of a row for all calls of a nested run."""
 OVERFLOW = "overflow"
 """Why the conversation was compacted: a call was refused as too long."""
 TOO_LONG = "The conversation was longer than the model can take; it was compacted, and sent again"
@@ -64,6 +66,8 @@ class Call(NamedTuple):
     """Its model, if that is not the run's."""
     author: str = ""
     """Who replied, where several agents share a conversation."""
+    nested_run: str | None = None
+    """The nested run whose calls it sums up; None for a call of the run itself."""
 
     @property
     def attempts(self) -> int:
@@ -100,14 +104,15 @@ COLUMNS: list[Column[Call]] = [
         "operation",
         "str",
         lambda call: call.operation,
-        "What it was for: chat (the loop), final_answer (at a limit), compaction, or a word of its own such as planner",
+        "What it was for: chat (the loop), final_answer (at a limit), compaction, or a word of its own such as planner; "
+        "nested: all calls of a nested run whose log is not among those read",
         "model_called.operation, or the event that it belongs to",
     ),
     Column(
         "model",
         "str",
-        lambda call: call.model or call.run.model,
-        "The model that was called",
+        lambda call: None if call.nested_run else call.model or call.run.model,
+        "The model that was called; missing for a nested run",
         "run_started.model, model_called.model",
     ),
     Column(
@@ -206,6 +211,13 @@ COLUMNS: list[Column[Call]] = [
         "error_raised.error, model_called.error, context_compacted.problem, run_finished.stop_reason",
     ),
     Column(
+        "nested_run",
+        "str",
+        lambda call: call.nested_run,
+        "The nested run whose calls the row sums up; missing for a call of the run itself",
+        "spent_besides.nested_run",
+    ),
+    Column(
         "started_at",
         TIME,
         lambda call: call.started_at,
@@ -217,8 +229,30 @@ COLUMNS: list[Column[Call]] = [
 
 
 def _is_untold(call: Call) -> bool:
-    """Return whether nobody knows how many attempts it took: traces of other products do not say."""
-    return call.run.origin is not None and not call.retries
+    """Return whether nobody knows how many attempts it took: traces of other products do not say, nor what sums up calls."""
+    return call.nested_run is not None or (call.run.origin is not None and not call.retries)
+
+
+def _rows(run: RunFacts) -> Iterator[Call]:
+    """Yield the model calls of a run, and a row for each nested run."""
+    yield from _calls(run)
+    for run_id, used in run.nested_usage.items():
+        if run_id:  # earlier versions did not log whose it was
+            yield Call(
+                run,
+                None,
+                NESTED,
+                None,
+                replied=False,
+                failed=False,
+                retries=(),
+                usage=used.usage,
+                seconds=None,
+                stop_reason="",
+                metadata={},
+                not_waited=0.0,
+                nested_run=run_id,
+            )
 
 
 def _calls(run: RunFacts) -> Iterator[Call]:
@@ -398,9 +432,22 @@ def _answered_by(metadata: dict[str, Any]) -> str | None:
     return name if isinstance(name, str) and name else None
 
 
-TABLE = Table("usage", COLUMNS, _calls, RunFacts.from_events)
+TABLE = Table("usage", COLUMNS, _rows, RunFacts.from_events)
 
 
 def usage(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
-    """Return one row per model call, in order, including failed ones."""
-    return frame_of(source, TABLE, cache)
+    """Return one row per model call, in order, including failed ones.
+
+    The calls of a nested run are rows of its own log; where that is not read, they are one row of the run around it. Sums
+    count each call once.
+    """
+    return _counted_once(frame_of(source, TABLE, cache))
+
+
+def _counted_once(calls: pd.DataFrame) -> pd.DataFrame:
+    """Return the table without rows for nested runs whose own calls it has, or that two runs around them have."""
+    nested = calls["nested_run"]
+    if not nested.notna().any():
+        return calls
+    is_twice = nested.notna() & (nested.isin(calls["run_id"].unique()) | nested.duplicated())
+    return calls[~is_twice].reset_index(drop=True)

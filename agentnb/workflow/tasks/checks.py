@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 
 from agentnb.errors import near
 from agentnb.workflow.problems import Problems
@@ -14,11 +15,12 @@ def check_file(file: TaskFile, problems: Problems) -> None:
     """Note what is wrong."""
     places = {task.id: place for place, task in enumerate(file.tasks)}
     targets = {**{name: span.start for name, span in file.blocks.items()}, **places}
+    background = {task.id: place for place, task in reversed([*enumerate(file.tasks)]) if task.in_background}
     for place, task in enumerate(file.tasks):
         _check_gotos(task, targets, problems)
         _check_depends(task, place, file.blocks, places, problems)
         if isinstance(task, AwaitStep):
-            _check_awaited(task, place, file, places, problems)
+            _check_awaited(task, place, background, problems)
 
 
 def _check_gotos(task: TaskStep, targets: Collection[str], problems: Problems) -> None:
@@ -28,7 +30,7 @@ def _check_gotos(task: TaskStep, targets: Collection[str], problems: Problems) -
     for goto in task.goto:
         if goto.task not in targets and goto.task != END:
             what = f'task {task.path}: goto: there is no task or block "{goto.task}"'
-            problems.add(goto.line, what, near(goto.task, targets))
+            problems.add(goto.line, what, partial(near, goto.task, targets))
 
 
 def _check_depends(
@@ -37,17 +39,24 @@ def _check_depends(
     for name in task.depends_on:
         last = blocks[name].stop - 1 if name in blocks else places.get(name)
         if last is None:
-            hint = near(name, [*places, *blocks])
-            problems.add(task.line, f'task {task.path}: dependsOn: there is no task or block "{name}"', hint)
+            what = f'task {task.path}: dependsOn: there is no task or block "{name}"'
+            problems.add(task.line, what, partial(_suggest_any, name, places, blocks))
         elif last >= place:
             what = f'task {task.path}: dependsOn: "{name}" does not come before it'
             problems.add(task.line, what, "Tasks begin in the order of the file: write that one first")
 
 
-def _check_awaited(task: AwaitStep, place: int, file: TaskFile, places: Mapping[str, int], problems: Problems) -> None:
-    in_background = [one.id for one in file.tasks[:place] if one.in_background]
+def _suggest_any(name: str, places: Collection[str], blocks: Collection[str]) -> str:
+    return near(name, [*places, *blocks])
+
+
+def _check_awaited(task: AwaitStep, place: int, background: Mapping[str, int], problems: Problems) -> None:
     for name in task.wait.on:
-        if name not in in_background:
+        if background.get(name, place) >= place:
             what = f'task {task.path}: await: "{name}" does not run in the background before it'
-            hint = near(name, in_background) if in_background else "Only tasks with async: true, or with emit and no await, are"
-            problems.add(task.line, what, hint)
+            problems.add(task.line, what, partial(_suggest_background, name, place, background))
+
+
+def _suggest_background(name: str, place: int, background: Mapping[str, int]) -> str:
+    before = sorted((one for one in background if background[one] < place), key=background.__getitem__)
+    return near(name, before) if before else "Only tasks with async: true, or with emit and no await, are"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import partial
 from typing import NamedTuple
 
 from agentnb.core.expressions import expressions_in, names_in
@@ -48,7 +49,7 @@ class ExpressionPlaces:
 
     def check(self, declared: Collection[str], tasks: Iterable[TaskStep]) -> None:
         """Note what cannot be evaluated, and every name that no variable has."""
-        known = [*declared, *(name for task in tasks for name in task.post), *ALWAYS_KNOWN]
+        known = dict.fromkeys([*declared, *(name for task in tasks for name in task.post), *ALWAYS_KNOWN])
         for place in self._places:
             try:
                 names = names_in(place.expression)
@@ -57,5 +58,6 @@ class ExpressionPlaces:
                 continue
             for name in () if place.sees_result else names:
                 if name not in known and name not in place.extra:
-                    hint = near(name, dict.fromkeys([*place.extra, *known]))
+                    extra = dict.fromkeys(place.extra)
+                    hint = partial(lambda name, extra: near(name, [*(extra | known)]), name, extra)
                     self._problems.add(place.line, f"{place.where}: {place.expression[:80]}: there is no {name}", hint)

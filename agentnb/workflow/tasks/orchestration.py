@@ -8,6 +8,7 @@ from typing import Any
 
 from agentnb.core.json_schema import plain_data
 from agentnb.errors import SettingsError, near
+from agentnb.models.registry import check_destinations
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.orchestration import Orchestration
@@ -37,6 +38,7 @@ def task_orchestration(
     values = _values(file, inputs)
     table = ActionTable(Toolbox([as_tool(one) for one in tools]), {**ACTIONS, **(actions or {})})
     table.check(file)
+    check_destinations([(models or {}).get("model")])
 
     def make(lifecycle: Lifecycle, elicitation: Elicitation) -> TaskEngine:
         return TaskEngine(lifecycle, elicitation, file, table, values, models or {})

@@ -31,12 +31,15 @@ _EXAMPLE = "Such as stage: {main: {fetch: {action: tides:fetch}}}"
 
 def is_task_file(text: str) -> bool:
     """Return whether a YAML text is a task file: it has ``stage`` or ``pipeline`` at its top level, and no ``workflow``."""
-    if text.lstrip().startswith("{"):
-        node = read_yaml(text, Problems())
-        keys = set(node.entries) if isinstance(node, MappingNode) else set()
-    else:
-        keys = {found["key"] for found in _TOP_KEY.finditer(text)}
+    keys = top_keys(text)
     return "workflow" not in keys and not keys.isdisjoint(STAGES)
+
+
+def top_keys(text: str) -> frozenset[str]:
+    """Return which of ``workflow``, ``stage`` and ``pipeline`` a YAML text has at its top level."""
+    if text.lstrip().startswith("{") and isinstance(node := read_yaml(text, Problems()), MappingNode):
+        return frozenset(node.entries) & {"workflow", *STAGES}
+    return frozenset(found["key"] for found in _TOP_KEY.finditer(text))
 
 
 def read_task_file(

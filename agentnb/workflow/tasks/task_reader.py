@@ -62,6 +62,9 @@ class TaskReader:
             return self._emit_task(fields, common)
         if "await" in fields:
             return self._await_task(fields, common)
+        if "input" in fields and "action" not in fields:
+            what = f"{fields.where}: input is for an action, and there is none"
+            self._problems.add(fields.line_of("input"), what, "Write action: service:method, or set variables with post")
         return TaskStep(**common)
 
     def _common(self, fields: Fields, name: str, path: str, extra: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 from detected_runs import Calls
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
-from run_builder import called, todo
+from run_builder import answered, called, todo
 
 from agentnb import load_trace
-from agentnb.core.messages import ToolCall
+from agentnb.core import events as e
+from agentnb.core.messages import Message, ToolCall
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect import findings
-from agentnb.detect.blocks import NothingNew, RepeatedText
+from agentnb.detect.blocks import FailingTool, NothingNew, RepeatedText
 
 SEARCH = "Please search the web for the year in which the stock of Apple first rose above 50 dollars."
 AGAIN = "Please search the web again for the year in which the stock of Apple first rose above 50 dollars!"
@@ -214,6 +216,59 @@ def test_of_the_recorded_failures_the_loop_is_found_and_the_healthy_run_is_left_
     found = findings(load_trace("complex-fails.json"))
     assert {one.rule for one in found} == {"repeated_text"} and found[0].last == 4
     assert findings(load_trace("healthy-research.json")) == []
+
+
+OTHERS = (
+    "The harbour is closed on Sundays, and the ferry to the islands leaves an hour later than usual.",
+    "Nothing was written about the weather, so the picnic may be moved into the great hall.",
+    "A dozen violins were sold at the auction before anybody noticed the missing bow.",
+    "Her garden has more tomatoes than cucumbers, which surprised even the oldest neighbour.",
+)
+
+
+def test_a_text_is_compared_with_as_many_before_it_as_the_window_holds() -> None:
+    for between, rules in ((2, ["repeated_text"]), (3, [])):
+        story = Calls().reply(SEARCH)
+        for text in OTHERS[:between]:
+            story.reply(text)
+        assert story.reply(SEARCH).rules(lambda: RepeatedText(1, window=3)) == rules, between
+
+
+def test_repeats_count_together_within_as_many_replies_as_are_said() -> None:
+    for within, rules in ((4, ["repeated_text"]), (3, [])):
+        story = Calls().reply(SEARCH).reply(SEARCH).reply(OTHERS[0]).reply(OTHERS[1]).reply(SEARCH)
+        assert story.rules(partial(RepeatedText, 2, within=within)) == rules, within
+
+
+def of_rounds(*rounds: dict[str, bool]) -> Calls:
+    """A run whose rounds call `fetch` and `look`, under these ids, which begin with the tool; each worked or failed."""
+    story = Calls()
+    for index, round_calls in enumerate(rounds):
+        calls = {f"{name} {index}": worked for name, worked in round_calls.items()}
+        made = [called(call_id.partition(" ")[0].rstrip("12"), call_id) for call_id in calls]
+        story.add(e.RoundStarted, index=index, reason="tool_results").add(
+            e.ModelReplied, message=Message("assistant", tuple(made))
+        )
+        for call in made:
+            story.extend(
+                *answered(call, "boom", is_error=not calls[call.id], error_code="" if calls[call.id] else "tool_error")
+            )
+        story.add(e.RoundFinished, index=index, status="success")
+    return story
+
+
+def test_a_failing_tool_is_found_beside_one_that_worked_unless_it_worked_itself(subtests: pytest.Subtests) -> None:
+    fails, beside, both = {"fetch1": False}, {"fetch1": False, "look1": True}, {"fetch1": False, "fetch2": True}
+    cases = {
+        "alone": ((fails,) * 3, ["failing_tool"]),
+        "another worked beside it": ((beside,) * 3, ["failing_tool"]),
+        "it worked too": ((fails, fails, both, fails, fails), []),
+        "it worked too, in each round": ((both,) * 5, []),
+        "three after it worked": ((fails, both, fails, fails, fails), ["failing_tool"]),
+    }
+    for name, (rounds, rules) in cases.items():
+        with subtests.test(name):
+            assert of_rounds(*rounds).rules(lambda: FailingTool(3)) == rules
 
 
 def test_texts_can_be_compared_by_meaning() -> None:

@@ -25,6 +25,15 @@ def lax(call, run):
     return None
 '''
 PLAN = "- first `write('a')`\n"
+BEGIN_ASKING = """
+import time
+from agentnb import Agent
+asked = ToolCall("ask_person", {"question": "Which colour?"})
+from agentnb.tools.ask_person import ask_person
+live = Agent(ScriptedModel([asked, "Thank you."]), tools=[ask_person], todos=False).start("Ask.", show=False)
+while not live.run.waiting:
+    time.sleep(0.01)
+"""
 CELL = "%%agent -m simulated:disciplined -t write --gate careful --gate lax"
 
 
@@ -68,6 +77,9 @@ def test_the_only_suspended_run_needs_no_id_unless_a_live_run_waits(kernel: Any)
     for line, words in {"": "The line has no answer", " perhaps": "approve, deny", " approve it": "approve, deny"}.items():
         refused = kernel.run(f"%agent answer{line}")
         assert refused.status == "error" and words in refused.error and kernel.value("wrote") == "[]"
+    kernel.run(BEGIN_ASKING)
+    assert f"Run {kernel.value('live.run_id')} continues" in kernel.run(f"%agent answer {run_id[-4:]} green").printed
+    assert kernel.value("live.result(30).rounds[0].results[0].text, wrote") == f"('{run_id[-4:]} green', [])"
     cell = kernel.run("%agent answer approve")
     assert cell.status == "ok", cell.error
     assert kernel.value("run.id, run.status, wrote") == f"('{run_id}', 'completed', ['a'])"

@@ -162,7 +162,7 @@ def test_a_guidance_set_of_this_session_is_found_by_its_name(kernel: Any) -> Non
     cell = kernel.run(f"%agent recover {run_id}")
     assert cell.status == "error" and "guidance set terse, which is not here. Write it again: %%guidance terse" in cell.error
     kernel.run("%%guidance terse\nSay little.")
-    assert kernel.run(f"%agent recover {run_id}").status == "ok"
+    assert kernel.run(f"%agent recover {run_id} --trust-log").status == "ok"
     given = "[event.guidance.text for event in run.events if type(event).__name__ == 'GuidanceGiven']"
     assert kernel.value(f"'Say little.' in str({given})") == "True"
 
@@ -203,10 +203,44 @@ def mine(kernel: Any) -> Iterator[Any]:
 
 def elsewhere(kernel: Any) -> str:
     """The id of an interrupted run of another notebook."""
+    kernel.run("__session__ = str(Path('other.ipynb').absolute())\n%reload_ext agentnb")
+    run_id = cut(kernel, "-t add")
+    kernel.run("__session__ = str(Path('mine.ipynb').absolute())\n%reload_ext agentnb")
+    return run_id
+
+
+def edited(kernel: Any) -> str:
+    """The id of an interrupted run whose log somebody has changed."""
     run_id = cut(kernel, "-t add")
     kernel.run(f"path = Path('.agentnb/runs/{run_id}.jsonl')\ntext = path.read_text()")
-    kernel.run("path.write_text(text.replace('mine.ipynb', 'other.ipynb', 1)) and None")
+    kernel.run("path.write_text(text.replace('b=4', 'b=5')) and None")
     return run_id
+
+
+def test_changed_log_is_resumed_only_as_the_person_says(mine: Any, subtests: pytest.Subtests) -> None:
+    run_id = edited(mine)
+    refused = mine.run(f"%agent recover {run_id}")
+    assert "was not written by your agentnb, or was changed since" in refused.error and "--trust-log" in refused.error
+    cell, asked = replied(mine, f"%agent recover {run_id}", "")
+    assert "SettingsError: Nothing was resumed" in cell.error
+    for line in (
+        f"The log of run {run_id} was not written by your agentnb",
+        "approval mode  auto",
+        "tools ",
+        "Answer (yes: take this as yours",
+    ):
+        assert line in asked
+    assert mine.value(f"__import__('agentnb').load_trace('.agentnb/runs/{run_id}.jsonl').status") == "interrupted"
+    for code, reply, consent in (
+        (f"%agent recover {run_id}", "yes", "taken"),
+        (f"%agent recover {edited(mine)} --trust-log", None, "taken"),
+        (f"%agent recover {edited(mine)} --no-trust-log", None, "refused"),
+    ):
+        with subtests.test(code):
+            cell = mine.run(code) if reply is None else replied(mine, code, reply)[0]
+            last = "[event.consent for event in run.events if type(event).__name__ == 'RunRecovered']"
+            assert mine.value(last) == f"['{consent}']", cell.error
+            assert mine.value("run.status") == ("completed" if consent == "taken" else "waiting_on_user")
 
 
 def test_a_run_of_another_notebook_is_recovered_only_if_the_person_says_so(mine: Any) -> None:

@@ -12,7 +12,7 @@ from run_builder import RunBuilder
 
 from agentnb import ask_person, tool
 from agentnb.core import events as e
-from agentnb.core.approvals import MODES, approval_schema
+from agentnb.core.approvals import MODES, approval_schema, judged_call
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.request import ToolSpec
@@ -20,7 +20,6 @@ from agentnb.core.rounds import DENIED
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.gates import ApprovalMode, Ask, Block, judge
-from agentnb.policies.gates.approval_mode import MAX_SHOWN
 from agentnb.tools.read_result import READ_TOOL, ResultReader
 from agentnb.tools.todos.board import TodoBoard
 from agentnb.tools.todos.tool import TodoTool
@@ -86,14 +85,15 @@ def test_the_question_shows_the_arguments_and_what_the_tool_may_do() -> None:
     assert isinstance(found, Ask) and found.approvals == ("always",)
     assert found.question.startswith('May writes run with {"path":"a"}?\nwrites may: read, write.')
     long = judged("ask", "sends", text="x" * 1000, other=object())
-    assert isinstance(long, Ask) and len(long.question) < MAX_SHOWN + 100
+    assert isinstance(long, Ask) and "sends run with arguments of 1," in long.question and "xx" not in long.question
 
 
-def asked(answer: Any, message: str | None = None, kind: Any = "approval") -> Run:
-    """A run in which the question about a tool was answered, or another in its place."""
+def asked(answer: Any, tool: str = "writes", rule: str = "ask", kind: Any = "approval") -> Run:
+    """A run in which the question about a tool was answered, or another with the same sentence."""
     found = judged("ask", "writes")
     assert isinstance(found, Ask)
-    question = WaitingOnUser(kind, message or found.question, approval_schema(found.approvals), "q1", "c0")
+    about = judged_call(ToolCall(tool, {}), rule)
+    question = WaitingOnUser(kind, found.question, approval_schema(found.approvals), "q1", "c0", about)
     return (
         RunBuilder()
         .add(e.RoundStarted, index=0, reason="prompt")
@@ -111,7 +111,8 @@ def test_always_allows_this_tool_in_this_run_and_in_those_nested_in_it_and_nothi
     for name, run in {
         "approved once": asked("approve"),
         "declined": asked(None),
-        "another question": asked("always", "May write run with {}? May writes run with {}?"),
+        "another tool": asked("always", "write"),
+        "another gate": asked("always", rule="careful"),
         "of a tool": asked("always", kind="elicitation"),
     }.items():
         with subtests.test(name):

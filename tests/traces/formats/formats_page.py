@@ -12,9 +12,11 @@ BEGIN, END = "<!-- formats -->\n", "<!-- /formats -->"
 
 
 def table() -> str:
-    """The table: the name of each format in tables, what it is called, and what is read of it."""
-    rows = [f"| `{one.NAME}` | {one.TITLE} | {_first_sentence(one)} |" for one in sorted(FORMATS, key=lambda one: one.NAME)]
-    return "\n".join(["| name in tables | what it is | what its files are |", "|---|---|---|", *rows, ""])
+    """The table: the name of each format in tables, what it is called, what is read of it, and what records an end."""
+    formats = sorted(FORMATS, key=lambda one: one.NAME)
+    rows = [f"| `{one.NAME}` | {one.TITLE} | {_first_sentence(one)} | {one.RECORDS_END} |" for one in formats]
+    head = "| name in tables | what it is | what its files are | what records the end of a run |"
+    return "\n".join([head, "|---|---|---|---|", *rows, ""])
 
 
 def _first_sentence(module: object) -> str:

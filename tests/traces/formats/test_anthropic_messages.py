@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from trace_documents import document, lines
 
-from agentnb import load_trace, load_traces
+from agentnb import load_trace, load_traces, tables
 from agentnb.core.usage import Usage
 from agentnb.errors import TraceError
 
@@ -56,7 +56,8 @@ def test_each_form_of_file_holds_the_same_conversation(tmp_path: Path, subtests:
     }.items():
         with subtests.test(name):
             run = load_trace(document(tmp_path, value, name))
-            assert lines(run) == READ and run.status == "completed"
+            has_end = "exchange" in name or "batch" in name
+            assert lines(run) == READ and run.status == ("completed" if has_end else "unknown")
             assert run.origin is not None and run.origin.format == "anthropic_messages"
             assert run.system == ("" if "message" in name else "Be brief.")
 
@@ -109,8 +110,9 @@ def test_blocks_of_every_kind_are_kept(tmp_path: Path) -> None:
         "assistant: I look.",
         'assistant: look {"at": "tower"}',
         "tool: ! -> no <image/jpeg 5>",
+        "user: Go on.",
     ]
-    assert [one.text for one in run.pending] == ["Go on."]
+    assert not run.pending
     assert run.messages[1].parts[0].provider_metadata == {"anthropic": {"type": "redacted_thinking", "data": "zzz"}}  # type: ignore[union-attr]
 
 
@@ -146,9 +148,9 @@ def test_tools_that_the_api_runs_itself_have_their_results_within_the_reply(tmp_
         "tool: ! -> max_uses_exceeded",
     ]
     assert run.text == "Done." and run.status == "completed" and "zzz" not in str(run.messages)
-    assert [one.records[0].call.provider_metadata for one in run.rounds[1:2]] == [
-        {"server_side": {"type": "mcp_tool_use", "server_name": "wiki"}}
-    ]
+    (one,) = run.rounds
+    assert one.records[1].call.provider_metadata == {"server_side": {"type": "mcp_tool_use", "server_name": "wiki"}}
+    assert run.is_answered and len(tables.usage(run)) == 1
 
 
 def test_how_the_last_reply_ended_is_how_the_run_ended(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -157,7 +159,7 @@ def test_how_the_last_reply_ended_is_how_the_run_ended(tmp_path: Path, subtests:
         "end_turn": ("completed", "natural"),
         "max_tokens": ("failed", "reply_cut"),
         "refusal": ("stopped", "refusal"),
-        "pause_turn": ("completed", "pause_turn"),
+        "pause_turn": ("unknown", None),
     }.items():
         with subtests.test(stop):
             run = load_trace(

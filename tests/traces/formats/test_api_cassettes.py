@@ -47,9 +47,9 @@ def stream(*events: Any) -> str:
 
 def test_recorded_cassettes_are_one_run_each_with_the_counts_of_the_file() -> None:
     for name, rounds, calls, messages, usage in (
-        ("test_anthropic_mcp_servers_stream", 2, 1, 1, Usage(3042, 354, cache_read=0, cache_write=0)),
+        ("test_anthropic_mcp_servers_stream", 1, 1, 1, Usage(3042, 354, cache_read=0, cache_write=0)),
         ("test_multiple_agent_tool_calls", 4, 2, 2, Usage(291, 38, cache_read=0, reasoning=0)),
-        ("test_openai_responses_model_mcp_server_tool", 3, 1, 2, Usage(2316, 979, cache_read=0, reasoning=640)),
+        ("test_openai_responses_model_mcp_server_tool", 2, 1, 2, Usage(2316, 979, cache_read=0, reasoning=640)),
     ):
         path = CASSETTES / f"{name}.yaml"
         run = load_trace(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from benchmark_files import FILES, calls, loaded, recorded, results, runs_of, said
 
@@ -22,7 +23,7 @@ def test_a_step_of_the_agent_is_a_reply_with_its_calls_and_their_results() -> No
     ]
     assert results(run) == [("Ada.", None), ("Read.\n[trajectory of a sub-agent: reader-1]", None)]
     assert any(part == Thinking("I need two things.") for message in run.messages for part in message.parts)
-    assert (run.system, run.agent, run.model, run.status) == ("You research.", "lead", "gemini-2.5-flash", "completed")
+    assert (run.system, run.agent, run.model, run.status) == ("You research.", "lead", "gemini-2.5-flash", "unknown")
     assert (run.usage.input, run.usage.output, run.usage.cache_read) == (250, 25, 40) and run.usage.cost == 0.03
     assert recorded(run)["final_metrics"]["total_steps"] == 8 and run.started_at is not None
     assert [tool.name for tool in run.tools] == ["search", "delegate"] and run.tools[0].input_schema["type"] == "object"
@@ -57,3 +58,27 @@ def test_trajectories_may_stand_on_lines_and_a_damaged_step_is_a_problem(tmp_pat
     runs = runs_of(tmp_path / "t.jsonl", ({**one, "steps": steps}, {**one, "steps": steps[:1]}, {"steps": 7}), strict=False)
     assert [run.text for run in runs] == ["Gone.", ""] and runs[0].id.startswith("trace-") and runs[0].id != runs[1].id
     assert [problem.position for problem in runs.problems] == ["line 1, step 1", "line 3"]
+
+
+def test_unanswered_calls_written_behind_the_end_stand_where_they_were_made(tmp_path: Path) -> None:
+    def step(second: int, message: str, **fields: Any) -> dict[str, Any]:
+        at = f"2026-04-01T10:00:{second:02}Z"
+        return {"step_id": second, "timestamp": at, "source": "agent", "message": message, **fields}
+
+    def call(name: str) -> dict[str, Any]:
+        return {"tool_calls": [{"tool_call_id": name, "function_name": "look", "arguments": {}}]}
+
+    done = {"observation": {"results": [{"source_call_id": "b", "content": "a hat"}]}}
+    steps = [
+        {**step(0, "Go."), "source": "user"},
+        step(1, "I look."),
+        step(3, "", **call("b"), **done),
+        step(5, "", extra={"stop_reason": "end_turn"}),
+        step(4, "", **call("c")),
+        step(1, "", **call("a")),
+    ]
+    record = {"schema_version": "ATIF-v1.2", "session_id": "s", "agent": {"name": "x", "version": "1"}, "steps": steps}
+    run = runs_of(tmp_path / "t.jsonl", (record,))[0]
+    assert [one.id for one in calls(run)] == ["a", "b", "c"]
+    assert [code for _, code in results(run)] == ["lost", None, "lost"]
+    assert (run.status, run.stop_reason, len(run.rounds)) == ("completed", "natural", 5)

@@ -82,7 +82,7 @@ def test_messages_are_nested_twice_and_a_call_has_no_text() -> None:
     made = [one for one in recorded if one["role"] == "assistant"]
     assert replies(run) == [(one["content"], ["list_directory"] if "tool_calls" in one else []) for one in made]
     assert run.rounds[0].records[0].call.arguments == {"path": "./"}
-    assert (run.id, run.status, run.agent) == ("41b179a2-ed19-4ae2-a45d-95775aaa90f7", "completed", "root")
+    assert (run.id, run.status, run.agent) == ("41b179a2-ed19-4ae2-a45d-95775aaa90f7", "unknown", "root")
     assert run.settings["recorded"]["input_tokens"] == 918
 
 

@@ -267,8 +267,10 @@ def test_a_sample_ends_by_its_limit_its_error_or_its_answer(tmp_path: Path, subt
         with subtests.test(str(more)):
             run = run_of(tmp_path, *messages, **more)
             assert (run.status, run.stop_reason) == ended
-            assert run.error is None or (run.error.type, run.error.message) == ("KeyMissing", "no key")
-            assert run.limit is None or run.limit.value == more["limit"]["limit"]
+            error = ("KeyMissing", "no key") if "error" in more else None
+            assert (run.error and (run.error.type, run.error.message)) == error
+            limit = more["limit"]["limit"] if ended[0] == "limited" else None
+            assert (run.limit and run.limit.value) == limit
 
 
 # Files
@@ -332,6 +334,6 @@ def test_samples_of_an_archive_are_read_one_at_a_time_and_within_a_bound(
     path = eval_file(tmp_path / "log.eval", members)
     first = next(iter_traces(path))
     assert first.text == "Ada's words." and read == ["header.json", "samples/0_epoch_1.json"]
-    monkeypatch.setattr(inspect_log, "MAX_DOCUMENT", 100)
+    monkeypatch.setattr(inspect_log, "MAX_HELD_BYTES", 100)
     with pytest.raises(TraceError, match="expands to more than"):
         load_traces(path)

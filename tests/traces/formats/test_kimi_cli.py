@@ -24,7 +24,7 @@ def test_replies_calls_and_results_are_as_in_the_file() -> None:
     ]
     reply = next(one for one in run.messages if one.role == "assistant")
     assert reply.parts[0] == Thinking("I list them.")
-    assert (run.prompt, run.system, run.status) == ("How many files are here?", "You are Kimi.", "completed")
+    assert (run.prompt, run.system, run.status) == ("How many files are here?", "You are Kimi.", "unknown")
     assert [one.author for one in run.messages if one.role == "user"] == ["", "kimi-cli"]
 
 

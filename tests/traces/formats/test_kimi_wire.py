@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
+from shutil import copy
 
 from benchmark_files import results
 from session_files import FILES, lines_of, write_lines
@@ -36,7 +38,7 @@ def test_a_step_is_a_reply_with_its_calls_usage_and_times() -> None:
 
 def test_a_sub_agent_is_a_run_within_the_session() -> None:
     run, nested = load_traces(WIRE)
-    assert nested.parent_id == run.id and nested.status == "completed"
+    assert nested.parent_id == run.id and nested.status == "unknown"
     assert results(nested) == [("Failed with exit code: 1", "tool_error")]
     assert nested.text == "It cannot be counted." and "Count the lines." in nested.prompt
 
@@ -59,3 +61,24 @@ def test_a_damaged_line_is_a_problem(tmp_path: Path) -> None:
     records.insert(5, {"timestamp": 1, "message": {"type": "ToolCall", "payload": {}}})
     runs = load_traces(write_lines(tmp_path / "w.jsonl", records), strict=False)
     assert len(runs) == 2 and [problem.position for problem in runs.problems] == ["line 6"]
+
+
+def test_a_folder_of_a_session_is_one_run_with_the_system_prompt_of_its_context(tmp_path: Path) -> None:
+    copy(FILES / "kimi_wire/wire.jsonl", tmp_path)
+    (tmp_path / "context.jsonl").write_text(
+        '{"role": "_system_prompt", "content": "You are Kimi."}\n{"role": "user", "content": "How many files are here?"}\n'
+    )
+    alone = load_traces(tmp_path / "wire.jsonl")
+    together = load_traces(tmp_path)
+    assert [(run.id, run.system) for run in together] == [(run.id, run.system) for run in alone]
+    assert together[0].system == "You are Kimi." and together[0].origin is not None
+    assert {run.origin.format for run in together if run.origin} == {"kimi_wire"}
+    with zipfile.ZipFile(tmp_path / "session.zip", "w") as archive:
+        for name in ("wire.jsonl", "context.jsonl"):
+            archive.write(tmp_path / name, f"sessions/1/{name}")
+    packed = load_traces(tmp_path / "session.zip")
+    (tmp_path / "session.zip").unlink()
+    assert [(len(run.rounds), run.system) for run in packed] == [(len(run.rounds), run.system) for run in together]
+    assert load_trace(tmp_path / "context.jsonl").prompt == "How many files are here?", "a file that is named is read"
+    (tmp_path / "wire.jsonl").write_text('{"other": 1}\n')
+    assert load_traces(tmp_path, strict=False)[0].prompt == "How many files are here?", "what is beside it is no session"

@@ -180,3 +180,10 @@ def test_runs_nested_in_each_other_and_damaged_ones_are_problems(tmp_path: Path)
     odd = {**whole, "id": "d", "inputs": {"messages": [[{"type": "ai", "content": [7]}]]}}
     found = load_traces(document(tmp_path, [whole, 7, odd], "a.jsonl"), strict=False)
     assert [run.text for run in found] == ["It is 7 m."] and [one.position for one in found.problems] == ["line 2", "1"]
+
+
+def test_a_run_starts_when_its_outermost_run_did() -> None:
+    for name in ("langsmith_py_wrap_openai_", "langsmith_js_wrap_openai_reasoning"):
+        run = load_trace(FILES / "langsmith" / f"{name}.json")
+        assert run.started_at is not None and run.ended_at is not None and run.seconds is not None
+        assert (run.ended_at - run.started_at).total_seconds() == pytest.approx(run.seconds)

@@ -101,3 +101,79 @@ def test_a_record_that_is_none_is_a_problem_of_its_own(tmp_path: Path) -> None:
     found = load_traces(tmp_path / "x.json", strict=False)
     assert len(found) == 1 and [one.position for one in found.problems] == ["1"]
     assert len(found[0].messages) == len(json.loads(records[0]["trace"])["trajectory"])
+
+
+def test_a_hyperagent_log_names_who_speaks_and_holds_actions_as_calls(tmp_path: Path) -> None:
+    action = "Thought: Applying.\n\nAction:\n```python\neditor.run('a.py')\nprint(1)\n```"
+    spoken = (
+        "Initialized tools",
+        "Planner's Response: Thought: Locate it.\nSubgoal: find it",
+        f"Inner-Editor-Assistant's Response: {action}",
+        f"Editor->Planner: {action}",
+        "Planner's Response: Final Answer: fixed\nAction:\n```python\nnever closed",
+    )
+    log = "\n".join(f"HyperAgent_x__y-1 - INFO - {text}" for text in spoken)
+    run = loaded(tmp_path, {"instance_id": "h", "problem_statement": ["Fix", "it."], "trajectory": log.split("\n")})
+    assert [one.author for one in run.messages if one.role == "assistant"] == [
+        "Planner",
+        "Inner-Editor-Assistant",
+        "Editor",
+        "Planner",
+    ]
+    calls = [(call.name, call.arguments) for one in run.rounds for call in one.calls]
+    assert calls == [("python", {"code": "editor.run('a.py')\nprint(1)"})], "what is told to the planner is no action"
+    assert [one.text.partition("\n")[0] for one in run.rounds][:2] == ["Thought: Locate it.", "Thought: Applying."]
+    assert run.prompt == "Fix\nit." and run.status == "unknown" and run.text.endswith("never closed")
+
+
+def test_peers_that_answer_in_rounds_are_read_exchange_by_exchange(tmp_path: Path) -> None:
+    def asked(text: str) -> dict[str, str]:
+        return {"role": "user", "content": text}
+
+    def answered(text: str) -> dict[str, str]:
+        return {"role": "assistant", "content": text}
+
+    peers = {
+        name: [asked("Solve 1 + 1."), answered(f"{name} says 2."), asked(f"Review {name}."), answered("Fine.")]
+        for name in ("0", "1")
+    }
+    peers["1"].append(asked("Anything else?"))
+    run = loaded(tmp_path, {"instance_id": "p", "problem_statement": ["1 + 1"], "trajectory": peers})
+    assert told(run) == [
+        ("user", "", "Solve 1 + 1."),
+        ("assistant", "Agent 0", "0 says 2."),
+        ("assistant", "Agent 1", "1 says 2."),
+        ("user", "", "Review 0."),
+        ("assistant", "Agent 0", "Fine."),
+        ("user", "", "Review 1."),
+        ("assistant", "Agent 1", "Fine."),
+        ("user", "", "Anything else?"),
+    ]
+
+
+def test_a_tree_of_thoughts_is_read_as_its_steps(tmp_path: Path) -> None:
+    lines = [
+        " ########## Round 1 ########## ",
+        "***** Reasoner 1 output: *****",
+        "Starting reasoning process for question: How much?",
+        *("", "Step 1: Generation", "", 'Generated thoughts: [["a", "b"]]'),
+        *("", "Step 1: Evaluation", "", "Votes for each thought: [3, 2]"),
+        *("", 'Final selected thought: ["a"]', ""),
+        "***** Reasoner 2 output: *****",
+        *("Step 1: Generation", "", 'Generated thoughts: [["c"]]'),
+        "**************************************************",
+        *("Reasoner 1: Answer: 7, Verified: True", "Verifier response:", "Sound."),
+        "**************************************************",
+        "At least two verified reasoners agree. Final Answer: 7",
+    ]
+    run = loaded(tmp_path, {"instance_id": "t", "problem_statement": "How much?", "trajectory": lines})
+    assert [(one.author, one.text) for one in run.messages] == [
+        ("", "How much?"),
+        ("Reasoner 1", "Starting reasoning process for question: How much?"),
+        ("Reasoner 1", 'Step 1: Generation\n\nGenerated thoughts: [["a", "b"]]'),
+        ("Reasoner 1", "Step 1: Evaluation\n\nVotes for each thought: [3, 2]"),
+        ("Reasoner 1", 'Final selected thought: ["a"]'),
+        ("Reasoner 2", 'Step 1: Generation\n\nGenerated thoughts: [["c"]]'),
+        ("Verifier", "Reasoner 1: Answer: 7, Verified: True\nVerifier response:\nSound."),
+        ("", "At least two verified reasoners agree. Final Answer: 7"),
+    ]

@@ -54,3 +54,11 @@ def test_what_the_instrumentation_of_openinference_writes_is_read_without_gaps()
     assert (run.prompt, run.system) == ("Does it rain in Paris and in Atlantis?", "You know the weather.")
     assert (run.agent, run.status, run.warnings) == ("forecaster", "completed", ())
     assert (run.usage.input, run.usage.output, run.usage.cache_read, run.usage.reasoning) == (140, 40, 32, 8)
+
+
+def test_spans_that_phoenix_exports_flat_are_read() -> None:
+    run = load_trace(FILES / "phoenix.json")
+    assert told(run) == [("", [("look", {"at": "tower"}, "no ladder")]), ("It is 7 m.", [])]
+    assert run.rounds[0].records[0].result and run.rounds[0].records[0].result.error_code == "tool_error"
+    assert (run.agent, run.prompt, run.model, run.status, run.seconds) == ("surveyor", "How high?", "gpt-4o", "completed", 5.0)
+    assert (run.usage.input, run.usage.output) == (31, 10)

@@ -49,7 +49,8 @@ def test_each_form_of_file_holds_the_same_conversation(tmp_path: Path, subtests:
     }.items():
         with subtests.test(name):
             run = load_trace(document(tmp_path, value, name))
-            assert lines(run) == READ and run.status == "completed"
+            has_end = name not in ("items.json", "a request.json", "an item a line.jsonl")
+            assert lines(run) == READ and run.status == ("completed" if has_end else "unknown")
             assert run.origin is not None and run.origin.format == "openai_responses"
 
 
@@ -82,24 +83,25 @@ def test_calls_that_the_api_made_itself_have_their_results(tmp_path: Path) -> No
     usage = {"input_tokens": 9, "output_tokens": 4, "output_tokens_details": {"reasoning_tokens": 1}}
     run = load_trace(document(tmp_path, {"request": {"model": "m", "input": "Go"}, "response": response(*items, usage=usage)}))
     told = lines(run)
-    assert told[1:-1] == [
+    assert told[1:] == [
+        "assistant: It is 7 m.",
         'assistant: web_search {"type": "search", "query": "tower"}',
-        "tool: -> ",
         'assistant: file_search {"queries": ["a"]}',
-        "tool: -> found",
         'assistant: code_interpreter {"code": "1+1"}',
-        "tool: -> 2",
         'assistant: image_generation {"prompt": "cat"}',
+        "assistant: ask {}",
+        "assistant: ask {}",
+        "tool: -> ",
+        "tool: -> found",
+        "tool: -> 2",
         "tool: -> <image/png 5>",
-        "assistant: ask {}",
         "tool: -> yes",
-        "assistant: ask {}",
         "tool: ! -> gone",
     ]
-    assert told[-1] == "assistant: It is 7 m." and run.status == "completed"
-    assert [one.usage for one in run.rounds if one.usage != Usage()] == [Usage(9, 4, reasoning=1)] == [run.rounds[-1].usage]
+    assert run.status == "completed" and run.is_answered and run.text == "It is 7 m."
+    assert [one.usage for one in run.rounds] == [Usage(9, 4, reasoning=1)]
     assert ("ask", {"type": "object"}) in [(one.name, one.input_schema) for one in run.tools]
-    made = run.rounds[4].records[0].call.provider_metadata
+    made = run.rounds[0].records[4].call.provider_metadata
     assert made == {"server_side": {"type": "mcp_call", "server_label": "wiki"}}
 
 

@@ -24,7 +24,7 @@ def test_calls_of_a_message_of_their_own_are_answered_in_their_order() -> None:
         "You know the weather.",
         "Is it raining in Paris and Rome?",
         "In Paris, yes.",
-        "completed",
+        "unknown",
     )
     assert run.tools[0].description == "Tells the weather." and run.origin is not None and run.origin.task == "weather-1"
 

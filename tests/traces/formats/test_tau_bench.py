@@ -127,7 +127,7 @@ def test_a_simulation_ends_as_its_termination_reason_says(tmp_path: Path, subtes
         "agent_error": ("failed", "error"),
         "too_many_errors": ("failed", "error"),
         "moved_on": ("stopped", "moved_on"),
-        None: ("completed", None),
+        None: ("unknown", None),
     }
     runs = runs_of(tmp_path / "tau2.json", {"info": None, "simulations": [simulation(reason) for reason in reasons]})
     for (reason, ended), run in zip(reasons.items(), runs, strict=True):

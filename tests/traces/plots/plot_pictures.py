@@ -190,8 +190,8 @@ def figures() -> Iterator[tuple[str, Any]]:
     yield "survival", plots.survival(simulated())
     labels = [run.model.startswith("simulated:looping") for run in simulated()]
     yield "sweep", plots.sweep(detect.sweep(simulated(), labels, detect.blocks.RepeatedCall, times=range(2, 7)))
-    variants: dict[str, Any] = {"policy": ["matrix", "minimal"], "detect": [None, "default", "smolagents"]}
-    yield "survey", plots.survey(survey(simulated(), **variants, failed=["loops == 0", "todos_closed"]))
+    limits = [None, *[{"max_rounds": most} for most in (10, 8, 6)]]
+    yield "survey", plots.survey(survey(simulated(), limits=limits, failed=["loops == 0", "todos_closed"]))
 
 
 def repeating() -> Run:

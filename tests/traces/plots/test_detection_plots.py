@@ -103,7 +103,7 @@ def test_a_survey_draws_the_shares_and_rounds_of_each_variant_with_intervals_and
     lows, highs = ([*table[f"caught_share_{end}"], *table[f"disturbed_share_{end}"]] for end in ("low", "high"))
     assert drawn == sorted(zip(lows, highs, strict=True))
     assert [line.get_xdata()[0] for line in rounds.lines] == [*table["rounds_saved_mean"], *table["rounds_cut_mean"]]
-    assert "n = 3 runs: 1 failed, 2 healthy" in words(figure) and "disturbed 0 of 2" in repr(figure)
+    assert "n = 3 runs: 1 failed, 2 healthy; how turns end: logged 3" in words(figure) and "disturbed 0 of 2" in repr(figure)
     with pytest.raises(SettingsError, match="comes from no survey"):
         plots.survey(runs)  # type: ignore[arg-type]
 

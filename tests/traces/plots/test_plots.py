@@ -189,7 +189,8 @@ def test_tool_calls_are_drawn_by_tool_and_outcome_the_most_called_first(run: Run
 
 def test_runs_are_drawn_by_their_stop_reasons(run: Run) -> None:
     limited = RunBuilder(run_id="r-2").round("x").add(e.RunFinished, status="limited", stop_reason="max_rounds").run
-    figure = plots.outcomes([run, run, limited])
-    assert names(figure) == ["natural", "max rounds"]
-    assert (widths(figure, "completed"), widths(figure, "limited")) == ([2], [1])
-    assert {"2 (67%)", "1 (33%)", "n = 3 runs"} <= set(words(figure))
+    unknown = RunBuilder(run_id="r-3").round("x").add(e.RunFinished, status="unknown", stop_reason="").run
+    figure = plots.outcomes([run, run, limited, unknown])
+    assert names(figure) == ["natural", "max rounds", "end not recorded"]
+    assert [widths(figure, look) for look in ("completed", "limited", "end not recorded")] == [[2], [1], [1]]
+    assert {"2 (50%)", "1 (25%)", "n = 4 runs"} <= set(words(figure))

@@ -1,0 +1,45 @@
+"""Texts that look like keys, whoever's they are: masked in what is made to be sent, such as a page, and in errors about files.
+
+The shapes are those that the issuers document, with enough characters behind them that words and names of models do not match.
+Libraries that find secrets (detect-secrets) look at lines of source code by entropy, which marks ids and hashes of a run too,
+and need a web client; a table of shapes is what is needed here.
+"""
+
+from __future__ import annotations
+
+import re
+
+from agentnb.core.redaction import mask_spans, redact
+
+MASK = "[looks like a key: masked]"
+
+_SHAPES = (
+    r"sk-(?:ant|proj|or|svcacct|admin|lf|None)-[A-Za-z0-9_-]{8,}",  # Anthropic, OpenAI, OpenRouter, Langfuse
+    r"sk-(?=[A-Za-z0-9_-]*[0-9A-Z])[A-Za-z0-9_-]{16,}|sk-[A-Za-z0-9]{20,}",  # OpenAI and those that speak like it
+    r"[spr]k_(?:live|test|prod)_[A-Za-z0-9]{10,}",  # Stripe
+    r"(?:gsk|hf|xai|pplx|tvly|nvapi|r8|csk)[_-](?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{20,}",  # Groq, xAI, ...
+    r"(?:hf|gsk)_[A-Za-z]{30,}",
+    r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}",
+    r"gl(?:pat|rt|dt|soat|cbt|ptt|ft|agent|imt|ffct)-[A-Za-z0-9_-]{16,}",  # GitLab
+    r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])",  # AWS
+    r"AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}",  # Google
+    r"xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{20,}|https://hooks\.slack\.com/services/[A-Za-z0-9/_-]{20,}",
+    r"npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{40,}|dop_v1_[a-f0-9]{40,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
+    r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?|eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]{10,}){2,4}",  # JWT
+    r"(?<=[Bb]earer )(?=[A-Za-z0-9._~+/-]*[0-9])[A-Za-z0-9._~+/-]{20,}={0,2}",
+)
+_PRIVATE_KEY = (
+    r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:(?!-----BEGIN ).)*?(?:-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----|\Z)"
+)
+_LOOKS_LIKE_A_KEY = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES)})|{_PRIVATE_KEY}", re.DOTALL)
+
+
+def mask_shapes(text: str) -> str:
+    """Return the text with a visible mask in place of whatever looks like a key, also where it is spelled with escapes."""
+    return mask_spans(text, lambda plain: [found.span() for found in _LOOKS_LIKE_A_KEY.finditer(plain)], MASK)
+
+
+def masked(text: str) -> str:
+    """Return the text without known keys, and without what looks like one."""
+    return mask_shapes(redact(text))

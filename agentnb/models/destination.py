@@ -1,0 +1,84 @@
+"""Destinations of calls: an address and the variable whose key goes there. A person chooses them, a file never does."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from agentnb.errors import SettingsError
+
+PORTS = {"http": 80, "https": 443}
+_SERVER = re.compile(
+    r"(?P<scheme>https?)://(?P<host>[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?(?:/[^\s?#@\\]*)?",
+    re.ASCII | re.IGNORECASE,
+)
+"""The URLs that every library reads in the same way: no user, no escapes, no letters of other scripts in the host."""
+_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_THIS_MACHINE = re.compile(rf"localhost|127(?:\.{_OCTET}){{3}}|\[::1\]", re.ASCII)
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
+
+
+class FileModelName(str):
+    """The name of a model that a file, a log or a trace holds: its address and its key count only if the person allowed them.
+
+    A plain text is the person's own word: a name that was typed, or written in Python. Code that reads a name from anywhere
+    else makes it one of these where it reads it.
+    """
+
+    __slots__ = ()
+
+
+class Destination(NamedTuple):
+    """Where calls go, and the variable whose key goes with them; empty for no key."""
+
+    scheme: str
+    host: str
+    port: int
+    variable: str = ""
+
+    @property
+    def address(self) -> str:
+        """The address as a URL."""
+        port = "" if self.port == PORTS[self.scheme] else f":{self.port}"
+        return f"{self.scheme}://{self.host}{port}"
+
+    def __str__(self) -> str:
+        """Return it as ``--allow-url`` takes it."""
+        return f"{self.address}&key={self.variable}" if self.variable else self.address
+
+    @property
+    def description(self) -> str:
+        """The address and the key, in words."""
+        return f"{self.address}, with the key in {self.variable}" if self.variable else f"{self.address}, without a key"
+
+    def covers(self, other: Destination) -> bool:
+        """Return whether allowing this destination allows the other: the same, or the same address without a key."""
+        return self == other or (not other.variable and self[:3] == other[:3])
+
+
+def destination_of(url: str, variable: str = "") -> Destination:
+    """Return the destination of calls to this URL. Raises `SettingsError` if libraries may disagree about its host."""
+    match = _SERVER.fullmatch(url)
+    port = 0 if match is None else int(match["port"] or PORTS[match["scheme"].lower()])
+    if match is None or not 0 < port < 65_536:
+        raise SettingsError(
+            "The address of a model that a file or log names is not clear",
+            "Write it in plain letters, without a user: http://HOST:PORT/v1",
+        )
+    return Destination(match["scheme"].lower(), match["host"].lower(), port, variable)
+
+
+def read_destination(text: str) -> Destination:
+    """Parse ``URL`` or ``URL&key=NAME``. Raises `SettingsError`, which does not repeat what may be a key."""
+    url, _, variable = text.strip().partition("&key=")
+    if not _SERVER.fullmatch(url) or ("&key=" in text and not _VARIABLE.fullmatch(variable)):
+        raise SettingsError(
+            "That is not a URL to allow", "Write URL or URL&key=NAME, such as https://models.example.org&key=MY_KEY"
+        )
+    return destination_of(url, variable)
+
+
+def is_local(url: str | None) -> bool:
+    """Return whether the URL is of this machine as it is written: localhost, 127.0.0.0/8 or ::1. No name is resolved."""
+    match = None if url is None else _SERVER.fullmatch(url)
+    return match is not None and _THIS_MACHINE.fullmatch(match["host"]) is not None

@@ -1,0 +1,68 @@
+"""Rules that decide how a turn ends, apart from guards, limits and detectors, which may end a run at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias
+
+from agentnb.detect.so_far import RunSoFar
+from agentnb.policies.continuation import CONTINUATIONS, STRICT
+from agentnb.policies.ending import MENDED
+from agentnb.policies.interventions import NUDGE
+from agentnb.policies.verdict import OnTextOnly, Policy, Stop, Verdict, reason_of
+
+TurnRule: TypeAlias = Literal["answer", "reply", "todos"]
+"""``answer``: an answer, a marker or workflow mode decides. ``reply``: the reply is unusable. ``todos``: todos are open."""
+_PLANNING_TOO = frozenset({"blocked", "todo_intervention_exhausted"})
+"""Stop reasons of an answer with open todos, which planning-only rounds can bring as well."""
+_RULES: dict[str, TurnRule] = {
+    "natural": "answer",
+    "said": "answer",
+    "workflow_complete": "answer",
+    "complete_with_open_todos": "answer",
+    "workflow_mode_exhausted": "answer",
+    **dict.fromkeys(CONTINUATIONS, "answer"),
+    "error": "reply",
+    "refusal": "reply",
+    **dict.fromkeys(MENDED, "reply"),
+    "open_todos": "todos",
+    STRICT: "todos",
+    NUDGE: "todos",
+    **dict.fromkeys(_PLANNING_TOO, "todos"),
+}
+
+
+def turn_rule(verdict: Verdict, *, after_calls: bool) -> TurnRule | None:
+    """Return the rule of turn endings behind a verdict; None for a guard, a limit, a detector or a policy of one's own.
+
+    ``after_calls``: whether the reply had tool calls.
+    """
+    reason = reason_of(verdict)
+    if isinstance(verdict, Stop) and (verdict.loop or verdict.limit is not None or (after_calls and reason in _PLANNING_TOO)):
+        return None
+    return _RULES.get(reason)
+
+
+def is_guard(verdict: Verdict, *, after_calls: bool) -> bool:
+    """Return whether a guard, a limit, a detector or a policy of one's own decided, and not the way in which turns end.
+
+    A further round for open todos or for an unusable reply is a guard's as well.
+    """
+    rule = turn_rule(verdict, after_calls=after_calls)
+    return rule in (None, "todos") or (rule == "reply" and not isinstance(verdict, Stop))
+
+
+def without_rules(policies: Iterable[Policy], rules: frozenset[TurnRule]) -> Iterator[Policy]:
+    """Yield the policies without these rules of turn endings: each verdict of such a rule becomes None."""
+    for policy in policies:
+        for each in policy.policies if isinstance(policy, OnTextOnly) else (policy,):
+            yield _silenced(each, rules)
+
+
+def _silenced(policy: Policy, rules: frozenset[TurnRule]) -> Policy:
+    def asked(run: RunSoFar) -> Verdict | None:
+        verdict = policy(run)
+        is_silent = verdict is not None and turn_rule(verdict, after_calls=bool(run.last_round.records)) in rules
+        return None if is_silent else verdict
+
+    return asked

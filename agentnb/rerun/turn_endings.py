@@ -1,0 +1,109 @@
+"""How the loop of a recorded run ends its turns, inferred from what comes after its replies without tool calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from agentnb.core import events as e
+from agentnb.detect.run import Run
+from agentnb.detect.walk import RoundEvents
+
+AfterText: TypeAlias = Literal["end", "person", "harness", "agent", "same_agent"]
+"""What a record has after a reply without a tool call: its end, words of the person or of the harness, or a further reply."""
+TurnKind: TypeAlias = Literal["end", "person", "harness", "agent", "same_agent", "calls", "logged"]
+"""What follows such replies: another agent in a team, else what most of them are followed by. ``calls``: each reply has a
+call. ``logged``: a run of agentnb, whose policy decides."""
+GOES_ON: tuple[AfterText, ...] = ("agent", "same_agent", "harness")
+"""What may follow a reply without a tool call that did not end the turn."""
+_WORDS: dict[AfterText, str] = {
+    "agent": "another agent speaks",
+    "same_agent": "the same agent continues",
+    "harness": "the harness answers",
+    "person": "a person speaks",
+    "end": "the record ends",
+}
+_LEADS: dict[TurnKind, str] = {
+    "end": "A reply without a tool call ends the run",
+    "person": "A reply without a tool call ends the turn",
+    **dict.fromkeys(GOES_ON, "A reply without a tool call does not end the run"),
+    "calls": "Each reply has a tool call: the run ends with one, or from outside",
+    "logged": "Turns end as the policy says",
+}
+
+
+class TurnEnding(msgspec.Struct, frozen=True):
+    """How a recorded run ends its turns, with the evidence."""
+
+    kind: TurnKind
+    after_texts: Mapping[AfterText, tuple[int, ...]] = {}
+    """Numbers, from 1, of the rounds without a tool call, by what comes after them."""
+
+    @property
+    def by_text(self) -> bool:
+        """Whether a reply without a tool call ends a turn."""
+        return self.kind not in GOES_ON
+
+    @property
+    def sentence(self) -> str:
+        """How turns end, and after how many replies without a tool call, in one sentence."""
+        parts = [
+            f"{_WORDS[after]} after {len(numbers):,} ({'from ' if len(numbers) > 1 else ''}round {numbers[0]})"
+            for after, numbers in self.after_texts.items()
+        ]
+        return f"{_LEADS[self.kind]}{': ' if parts else ''}{', '.join(parts)}."
+
+
+LOGGED = TurnEnding("logged")
+
+
+def turn_ending(after: Iterable[AfterText | None]) -> TurnEnding:
+    """Infer how turns end from what `after_texts` says of each round."""
+    numbers: dict[AfterText, list[int]] = {name: [] for name in _WORDS}
+    for number, name in enumerate(after, 1):
+        if name is not None:
+            numbers[name].append(number)
+    evidence: dict[AfterText, tuple[int, ...]] = {name: tuple(rounds) for name, rounds in numbers.items() if rounds}
+    if not evidence:
+        return TurnEnding("calls")
+    # A team is one whatever else its agents do, and a reply that something follows says more than the last one.
+    most: AfterText = max(evidence, key=lambda name: 0 if name == "end" else len(evidence[name]))
+    return TurnEnding("agent" if "agent" in evidence else most, evidence)
+
+
+def after_texts(run: Run, walked: Sequence[RoundEvents]) -> list[AfterText | None]:
+    """Return what comes after each round of a run of another product; None for a round with tool calls or without a reply."""
+    by_index = {one.index: one for one in run.rounds}
+    rounds = [by_index[one.start.index] for one in walked]
+    persons = {"", _prompt_author(run)}
+    after: list[AfterText | None] = []
+    for place, one in enumerate(rounds):
+        if one.records or one.reply is None:
+            after.append(None)
+        elif place + 1 == len(rounds):
+            after.append("end")
+        else:
+            speakers = {_author(event) for event in walked[place + 1].before if _is_said(event)}
+            next_reply = rounds[place + 1].reply
+            if speakers:
+                after.append("person" if speakers & persons else "harness")
+            else:
+                changes = next_reply is not None and next_reply.author != one.reply.author
+                after.append("agent" if changes else "same_agent")
+    return after
+
+
+def _prompt_author(run: Run) -> str:
+    started = run.events[0]
+    return started.prompt.author if isinstance(started, e.RunStarted) else ""
+
+
+def _is_said(event: e.AnyEvent) -> bool:
+    return isinstance(event, e.CommandReceived) and event.command == "say"
+
+
+def _author(event: e.AnyEvent) -> str:
+    message = event.message if isinstance(event, e.CommandReceived) else None
+    return "" if message is None else message.author

@@ -1,0 +1,122 @@
+"""Bounds on reading: no file takes memory or time out of proportion to its size, and none more than about 1 GB of memory.
+
+What Python makes of JSON may be forty times as large as its text: its bytes are bounded, and above some size its values.
+"""
+
+from __future__ import annotations
+
+from agentnb.errors import TraceError
+
+MAX_FILE_BYTES = 1_000_000_000
+"""The largest file that is opened, unless it is read as a stream."""
+MAX_STREAMED_BYTES = 1_000_000_000_000
+"""The largest file that is read as a stream, such as JSON Lines of many runs."""
+MAX_HELD_BYTES = 200_000_000
+"""The most of a file that is held in memory at once: a run, a document, a log, a database that is unpacked."""
+MAX_RECORD_BYTES = 100_000_000
+"""The longest line of JSON Lines, and the largest part of a document that is read in parts."""
+MAX_HELD_VALUES = 3_000_000
+"""Values of JSON that are held at once: a text of 50 MB with twenty bytes a value has as many."""
+UNCOUNTED_BYTES = 10_000_000
+"""JSON whose values are not counted: they take at most 400 MB, and most files are smaller."""
+MAX_RUN_EVENTS = 300_000
+"""Events of a run: 60,000 rounds with a call each. They take about 1.2 KB each."""
+MAX_ROUND_CALLS = 10_000
+"""Calls of one reply: the time to take in each grows with their number."""
+MAX_MESSAGES_IN_A_ROW = 5_000
+"""Replies or user messages in a row: a request sends them as one message, which is made again for each of them."""
+MAX_RECORDS = 5_000_000
+"""Lines of a file, or parts of a document."""
+MAX_PROBLEMS = 1_000
+"""Parts of a file left out that are listed; the rest is counted."""
+_TOO_MUCH = "Split it, or leave out what you do not need"
+MAX_EXPANSION = 200
+"""How many times its own size a compressed file may expand to, in all the times that it is unpacked while it is read."""
+MIN_EXPANDED_BYTES = 2_000_000_000
+"""What any compressed file may expand to."""
+
+
+class BoundExceeded(TraceError):
+    """A file is larger, or holds more, than is read."""
+
+
+def check_bytes(size: int, max_bytes: int, what: str, hint: str = _TOO_MUCH) -> None:
+    """Raise `BoundExceeded` if this is more than ``max_bytes``. ``what``: the file, for the error."""
+    if size > max_bytes:
+        raise BoundExceeded(f"{what} has more than {max_bytes / 1e6:,.0f} MB, which is as much as is read", hint)
+
+
+def check_events(count: int, what: str) -> None:
+    """Raise `BoundExceeded` if a run has too many events."""
+    if count > MAX_RUN_EVENTS:
+        raise BoundExceeded(f"{what} is a run of more than {MAX_RUN_EVENTS:,} events, which is as much as is read", _TOO_MUCH)
+
+
+def check_round_calls(count: int, what: str) -> None:
+    """Raise `BoundExceeded` if one reply has too many calls."""
+    if count > MAX_ROUND_CALLS:
+        most = f"more than {MAX_ROUND_CALLS:,} calls, which is as much as is read"
+        raise BoundExceeded(f"{what} has a reply with {most}", _TOO_MUCH)
+
+
+def check_messages_in_a_row(count: int, what: str) -> None:
+    """Raise `BoundExceeded` if too many replies, or user messages, follow each other."""
+    if count > MAX_MESSAGES_IN_A_ROW:
+        most = f"more than {MAX_MESSAGES_IN_A_ROW:,} messages in a row of one side, which is as much as is read"
+        raise BoundExceeded(f"{what} has {most}", _TOO_MUCH)
+
+
+def check_records(count: int, what: str) -> None:
+    """Raise `BoundExceeded` if a file has too many lines or parts."""
+    if count > MAX_RECORDS:
+        raise BoundExceeded(f"{what} has more than {MAX_RECORDS:,} records, which is as much as is read", _TOO_MUCH)
+
+
+class Expansion:
+    """What a compressed file, and the archives in it, have expanded to so far: bounded, whatever they say of their size."""
+
+    def __init__(self, name: str, size: int) -> None:
+        """``size``: bytes of the compressed file."""
+        self._name = name
+        self._limit = self._left = max(MIN_EXPANDED_BYTES, MAX_EXPANSION * size)
+
+    def take(self, size: int) -> None:
+        """Count bytes. Raises `BoundExceeded` if there are too many."""
+        self._left -= size
+        if self._left < 0:
+            raise BoundExceeded(
+                f"{self._name} expands to more than {self._limit / 1e9:g} GB", "Unpack it first, if you trust it"
+            )
+
+
+class HeldData:
+    """Counts the JSON of a file that its reader holds in memory."""
+
+    def __init__(self, what: str) -> None:
+        """``what``: the file, for errors."""
+        self._what = what
+        self._bytes = self._values = 0
+
+    def add(self, data: bytes) -> None:
+        """Count this text. Raises `BoundExceeded` if there is too much of it by now."""
+        self._bytes += len(data)
+        if self._bytes <= UNCOUNTED_BYTES:
+            return
+        check_bytes(self._bytes, MAX_HELD_BYTES, self._what)
+        self._values += data.count(b",") + data.count(b"[") + data.count(b"{")
+        if self._values > MAX_HELD_VALUES:
+            raise BoundExceeded(
+                f"{self._what} holds more than {MAX_HELD_VALUES:,} values of JSON, which is as much as is read", _TOO_MUCH
+            )
+
+
+def check_log(data: bytes, what: str) -> None:
+    """Raise `BoundExceeded` if a log of agentnb is larger, or holds more, than is read."""
+    check_json(data, what)
+    if len(data) > UNCOUNTED_BYTES:
+        check_events(data.count(b"\n"), what)
+
+
+def check_json(data: bytes, what: str) -> None:
+    """Raise `BoundExceeded` if a document is larger, or holds more, than is read."""
+    HeldData(what).add(data)

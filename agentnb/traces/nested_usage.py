@@ -1,0 +1,71 @@
+"""Adds to runs of other products what their sub-agents used, as the logs of agentnb's own runs have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from agentnb.core import events as e
+from agentnb.core.usage import DIGITS, NOTHING_USED
+from agentnb.detect.run import Run
+from agentnb.errors import TraceError
+
+
+def with_nested_usage(runs: Iterable[Run]) -> Iterator[Run]:
+    """Yield the runs of a session or trace, outer ones first, each with the usage of those nested in it."""
+    read: list[Run] = []
+    try:
+        for run in runs:
+            read.append(run)  # noqa: PERF402  # of a trace that breaks off, the runs before are kept
+    except TraceError:
+        yield from _completed(read)
+        raise
+    yield from _completed(read)
+
+
+def _completed(runs: list[Run]) -> list[Run]:
+    """Return the runs with the usage of all that are nested in them."""
+    if len(runs) < 2:
+        return runs
+    nested: dict[str, list[Run]] = {}
+    done: list[Run] = []
+    for run in reversed(runs):  # those within before those around them
+        within = nested.pop(run.id, [])
+        complete = _including(run, within)
+        done.append(complete)
+        if run.parent_id is not None:
+            nested.setdefault(run.parent_id, []).extend([*within, complete])
+    return done[::-1]
+
+
+def _including(run: Run, nested: list[Run]) -> Run:
+    """Return the run with events that say what these nested runs used, unless its own log says it."""
+    paid = [one for one in reversed(nested) if one.own_usage != NOTHING_USED and one.id not in run.nested_usage]
+    if run.origin is None or not paid:
+        return run
+    events: list[e.AnyEvent] = [*run.events]
+    total = run.own_cost if run.origin.has_nested_cost else None
+    costs = [one.own_cost for one in paid]
+    known = sum(cost for cost in costs if cost is not None)
+    is_split = total is not None and None not in costs and known <= total
+    if total is not None and is_split:  # each nested run has its part of the total
+        started = events[0]
+        assert isinstance(started, e.RunStarted), "a run begins with its start"
+        own = replace(run.own_usage, cost=round(total - known, DIGITS))
+        events[0] = replace(started, origin=replace(run.origin, usage=own, has_nested_cost=False))
+    is_in_total = total is not None and not is_split
+    place = len(events) - isinstance(events[-1], e.RunFinished)
+    events[place:place] = [_event(run, one, is_in_total) for one in paid]
+    complete = Run.from_events([replace(event, seq=seq) for seq, event in enumerate(events)])
+    complete.mark_interrupted()  # unless it has an end
+    return complete
+
+
+def _event(run: Run, nested: Run, is_in_total: bool) -> e.ExtraUsage:
+    """Return the event that says what a nested run used; its cost is 0 where the total of the outer run includes it."""
+    used = replace(nested.own_usage, cost=0.0) if is_in_total else nested.own_usage
+    dollars = 0.0 if is_in_total else nested.own_spent
+    return e.ExtraUsage(
+        seq=0, at=None, run_id=run.id, parent_id=run.parent_id, inside=dollars, nested_run=nested.id, nested=used
+    )

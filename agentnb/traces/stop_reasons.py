@@ -1,0 +1,10 @@
+"""Stop reasons of replies, in the words of their providers, by what they say of the end of a run."""
+
+from __future__ import annotations
+
+NATURAL = frozenset({"stop", "end_turn", "stop_sequence", "completed", "complete", "eos", "eos_token", "STOP"})
+"""The model was done."""
+CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "model_length", "MAX_TOKENS"})
+"""A limit of tokens cut the reply off."""
+REFUSED = frozenset({"refusal", "content_filter", "SAFETY", "PROHIBITED_CONTENT", "RECITATION"})
+"""The model, or a filter of its provider, declined to answer."""

@@ -1,0 +1,50 @@
+"""A model's name in a file or log is marked as such where it is read, and few places make a model or an agent of a name."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from parsed import PACKAGE, calls, trees
+
+MAKERS = {"Agent", "make_model", "endpoint_of", "FileModelName", "logged_model", "is_trusted"}
+ALLOWED = {
+    "agent/from_log.py": [
+        "agent_of: Agent",  # of `logged_model`, or of what its caller names
+        "agent_of: logged_model",
+        "logged_model: FileModelName",
+        "logged_model: is_trusted",
+    ],
+    "agent/portable.py": ["_model_again: endpoint_of"],  # with the origin that the model had
+    "agent/start.py": ["PendingRun.start: make_model"],  # of the agent's, as `run_here` does
+    "models/registry.py": ["check_key: endpoint_of", "make_model: endpoint_of"],
+    "notebook/agent_options.py": ["make_agent: Agent"],  # of what was typed, or of `choose_model`
+    "notebook/commands/models.py": ["provider_models: endpoint_of"],  # of what was typed
+    "rerun/fork.py": ["_model: logged_model", "pending_of: Agent"],
+    "session/choice.py": ["choose_model: logged_model"],
+    "session/recovery.py": ["workflow_again: logged_model"],
+    "workflow/agent_reader.py": ["_agent: FileModelName"],
+    "workflow/agents.py": ["WorkflowAgents._make: Agent", "WorkflowAgents.check_prices: make_model"],
+    "workflow/workflow.py": ["Workflow.of_run: is_trusted"],
+}
+"""The places, by file. A plain text counts as the person's own word: a new place says here where its name comes from, and makes
+a `FileModelName` of one that anybody else may have written (`logged_model` for a run).
+"""
+
+
+def makers_in(tree: ast.Module) -> list[str]:
+    named = ((place, call.func.id) for place, call in calls(tree) if isinstance(call.func, ast.Name))
+    return sorted(f"{place}: {name}" for place, name in named if name in MAKERS)
+
+
+def test_each_place_that_makes_a_model_of_a_name_is_known() -> None:
+    found = {path.relative_to(PACKAGE).as_posix(): makers_in(tree) for path, tree in trees().items()}
+    assert {name: places for name, places in found.items() if places} == ALLOWED
+
+
+def test_makers_of_models_have_no_other_names() -> None:
+    def renamed(path: Path, tree: ast.Module) -> list[str]:
+        imports = (one for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for one in node.names)
+        return [f"{path.name}: {one.asname}" for one in imports if one.name in MAKERS and one.asname not in (None, one.name)]
+
+    assert not [name for path, tree in trees().items() for name in renamed(path, tree)]

@@ -1,0 +1,215 @@
+"""What a name that a file holds may choose, and what the person's word is."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from agentnb import settings
+from agentnb.errors import MissingKey, SettingsError, UrlNotAllowed
+from agentnb.models import RemoteModel, allowed_urls
+from agentnb.models.allowed_urls import FILE, allow_urls, question, remember, with_consent
+from agentnb.models.destination import Destination, FileModelName, read_destination
+from agentnb.models.registry import check_destinations, check_key, is_usual_or_allowed, make_model, person_chose_destination
+
+KEYS = {"ANTHROPIC_API_KEY": "key-of-anthropic", "OPENAI_API_KEY": "key-of-openai", "MY_KEY": "key-of-mine"}
+FAR = "https://far.example"
+
+
+@pytest.fixture(autouse=True)
+def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A person who has three keys and has allowed nothing; their own folder."""
+    monkeypatch.setattr(settings, "personal_folder", lambda: tmp_path / "personal")
+    monkeypatch.setattr(allowed_urls, "_allowed_here", set())
+    for variable in ("AGENTNB_ALLOW_URLS", *settings.URL_VARIABLES.values()):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, key in KEYS.items():
+        monkeypatch.setenv(variable, key)
+    return tmp_path / "personal"
+
+
+def goes_to(name: str) -> tuple[str | None, str]:
+    """Where the calls of a model go that a file names, and the variable whose key goes with them."""
+    model = make_model(FileModelName(name))
+    assert isinstance(model, RemoteModel)
+    endpoint = model._endpoint
+    return endpoint.url, "" if endpoint.key is None else endpoint.key.name
+
+
+def refused(name: str) -> list[str]:
+    """What the person would have to allow for a model that a file names."""
+    with pytest.raises(UrlNotAllowed) as caught:
+        make_model(FileModelName(name))
+    return [str(one) for one in caught.value.destinations]
+
+
+def test_a_file_gets_the_usual_server_and_this_machine_without_a_key(subtests: pytest.Subtests) -> None:
+    for name, expected in {
+        "anthropic:m": (None, "ANTHROPIC_API_KEY"),
+        "anthropic:m?url=https://api.anthropic.com": ("https://api.anthropic.com", "ANTHROPIC_API_KEY"),
+        "openai:m?url=https://api.openai.com:443/v1": ("https://api.openai.com:443/v1", "OPENAI_API_KEY"),
+        "openai:m?key=OPENAI_API_KEY": (None, "OPENAI_API_KEY"),
+        "ollama:m": ("http://127.0.0.1:11434/v1", ""),
+        "compatible:m?url=http://localhost:8000/v1": ("http://localhost:8000/v1", ""),
+        "openai:m?url=http://localhost:1234/v1": ("http://localhost:1234/v1", ""),
+        "anthropic:m?url=http://127.0.0.1:4000": ("http://127.0.0.1:4000", ""),
+    }.items():
+        with subtests.test(name):
+            assert goes_to(name) == expected
+
+
+def test_a_file_gets_no_other_address_and_no_key_that_it_names(subtests: pytest.Subtests) -> None:
+    for name, missing in {
+        f"compatible:m?url={FAR}": FAR,
+        f"compatible:m?url={FAR}/v1&key=MY_KEY": f"{FAR}&key=MY_KEY",
+        f"anthropic:m?url={FAR}": f"{FAR}&key=ANTHROPIC_API_KEY",
+        f"openai:m?url={FAR}&key=NOT_SET": f"{FAR}&key=NOT_SET",
+        "anthropic:m?url=http://api.anthropic.com": "http://api.anthropic.com&key=ANTHROPIC_API_KEY",
+        "anthropic:m?url=https://api.anthropic.com.evil.example": "https://api.anthropic.com.evil.example&key=ANTHROPIC_API_KEY",
+        "openai:m?key=MY_KEY": "https://api.openai.com&key=MY_KEY",
+        "openai:m?key=ANTHROPIC_API_KEY": "https://api.openai.com&key=ANTHROPIC_API_KEY",
+        "ollama:m?key=MY_KEY": "http://127.0.0.1:11434&key=MY_KEY",
+        "compatible:m?url=http://localhost:8000&key=MY_KEY": "http://localhost:8000&key=MY_KEY",
+    }.items():
+        with subtests.test(name):
+            settings._held.asked_for.clear()
+            assert refused(name) == [missing]
+            assert not settings._held.asked_for, "no key is searched for before the person has spoken"
+
+
+def test_an_address_that_is_not_clear_is_refused_for_a_file_only() -> None:
+    name = "compatible:m?url=http://b\u00fccher.example"
+    with pytest.raises(SettingsError, match="not clear"):
+        make_model(FileModelName(name))
+    assert not is_usual_or_allowed(name)
+    assert isinstance(make_model(name), RemoteModel)
+
+
+def test_the_urls_of_the_environment_are_the_persons_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{FAR}/v1")
+    monkeypatch.setenv("OLLAMA_HOST", "far.example:11434")
+    assert goes_to("openai:m") == (f"{FAR}/v1", "OPENAI_API_KEY") == goes_to(f"openai:m?url={FAR}/v1")
+    assert goes_to("ollama:m?url=http://far.example:11434/v1") == ("http://far.example:11434/v1", "")
+    assert refused("openai:m?key=MY_KEY") == [f"{FAR}&key=MY_KEY"]
+    assert refused(f"anthropic:m?url={FAR}") == [f"{FAR}&key=ANTHROPIC_API_KEY"]
+
+
+def test_each_word_of_the_person_allows_that_pair_only(
+    person: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    def in_environment(text: str) -> None:
+        monkeypatch.setenv("AGENTNB_ALLOW_URLS", f"https://other.example,nonsense\n{text}")
+
+    for name, say in {
+        "named in Python": lambda text: make_model(f"compatible:m?url={FAR}/other&key=MY_KEY"),
+        "allowed": lambda text: allow_urls([text]),
+        "in the environment": in_environment,
+        "remembered": lambda text: (remember(read_destination(text)), allowed_urls._allowed_here.clear()),
+    }.items():
+        with subtests.test(name):
+            say(f"{FAR}&key=MY_KEY")
+            assert goes_to(f"compatible:m?url={FAR}/v1&key=MY_KEY") == (f"{FAR}/v1", "MY_KEY")
+            assert goes_to(f"compatible:m?url={FAR}") == (FAR, "")
+            assert refused(f"openai:m?url={FAR}") == [f"{FAR}&key=OPENAI_API_KEY"]
+            assert refused(f"compatible:m?url={FAR}:8443&key=MY_KEY") == [f"{FAR}:8443&key=MY_KEY"]
+            assert refused("compatible:m?url=http://far.example&key=MY_KEY") == ["http://far.example&key=MY_KEY"]
+        allowed_urls._allowed_here.clear()
+        monkeypatch.delenv("AGENTNB_ALLOW_URLS", raising=False)
+        (person / FILE).unlink(missing_ok=True)
+
+
+def test_a_key_goes_to_this_machine_where_the_person_allowed_it() -> None:
+    allow_urls(["http://localhost:4000&key=ANTHROPIC_API_KEY"])
+    assert goes_to("anthropic:m?url=http://localhost:4000") == ("http://localhost:4000", "ANTHROPIC_API_KEY")
+    assert goes_to("anthropic:m?url=http://localhost:4001") == ("http://localhost:4001", "")
+
+
+def test_a_missing_key_is_named_once_the_address_is_allowed() -> None:
+    allow_urls([f"{FAR}&key=NOT_SET"])
+    for make in (make_model, check_key):
+        with pytest.raises(MissingKey, match="NOT_SET"):
+            make(FileModelName(f"compatible:m?url={FAR}&key=NOT_SET"))
+
+
+def test_several_models_are_refused_together_with_the_options_to_type() -> None:
+    names = ["compatible:m?url=https://a.example", f"openai:m?url={FAR}", "simulated:disciplined", "anthropic:m"]
+    with pytest.raises(UrlNotAllowed) as caught:
+        check_destinations([*map(FileModelName, names), f"compatible:m?url={FAR}", object(), None])
+    assert str(caught.value) == (
+        "A file or log names a model at https://a.example, without a key; and at https://far.example, with the key in "
+        "OPENAI_API_KEY. You have not allowed that. If you trust the address: --allow-url 'https://a.example' "
+        "--allow-url 'https://far.example&key=OPENAI_API_KEY', or in Python allow_urls=['https://a.example', "
+        "'https://far.example&key=OPENAI_API_KEY']"
+    )
+    check_destinations([*names, FileModelName("anthropic:m?url=http://localhost:1")])
+
+
+def test_an_answer_is_kept_in_a_private_file_of_the_person(person: Path) -> None:
+    asked: list[Destination] = []
+
+    def yes(destination: Destination) -> bool:
+        asked.append(destination)
+        return True
+
+    names = [FileModelName(f"compatible:m?url={FAR}&key=MY_KEY"), FileModelName("compatible:m?url=https://b.example")]
+    with_consent(lambda: check_destinations(names), yes)
+    with_consent(lambda: check_destinations(names), None)
+    assert [*map(str, asked)] == (person / FILE).read_text("utf-8").split() == [f"{FAR}&key=MY_KEY", "https://b.example"]
+    assert [one.name for one in person.iterdir()] == [FILE]
+    if os.name == "posix":
+        assert stat.S_IMODE((person / FILE).stat().st_mode) == 0o600
+        assert stat.S_IMODE(person.stat().st_mode) == 0o700
+
+
+def test_who_declines_or_is_not_there_gets_the_error(person: Path) -> None:
+    name = FileModelName(f"compatible:m?url={FAR}")
+    for ask in (None, lambda destination: False):
+        with pytest.raises(UrlNotAllowed):
+            with_consent(lambda: make_model(name), ask)
+    assert not person.exists()
+
+
+def test_a_folder_that_cannot_be_written_allows_until_the_process_ends(person: Path) -> None:
+    person.write_text("a file in its place")
+    assert not remember(read_destination(FAR))
+    assert goes_to(f"compatible:m?url={FAR}") == (FAR, "")
+
+
+def test_a_damaged_line_allows_nothing(person: Path) -> None:
+    person.mkdir()
+    (person / FILE).write_bytes(b"*\nhttps://*\n\n&key=MY_KEY\nhttps://far.example&key=my\n")
+    assert refused(f"compatible:m?url={FAR}") == [FAR]
+    (person / FILE).write_bytes(b"\xff\xfe")
+    assert refused(f"compatible:m?url={FAR}") == [FAR]
+
+
+def test_the_question_shows_the_address_and_the_variable() -> None:
+    text = question(read_destination("http://far.example:8000&key=ANTHROPIC_API_KEY"))
+    assert "http://far.example:8000" in text and "The key in ANTHROPIC_API_KEY would go there" in text
+    assert "No key would go there" in question(read_destination(FAR))
+
+
+def test_only_a_name_that_the_person_said_is_logged_as_theirs(subtests: pytest.Subtests) -> None:
+    cases: Iterable[tuple[object, bool]] = (
+        (f"compatible:m?url={FAR}", True),
+        ("anthropic:m?key=MY_KEY", True),
+        ("anthropic:m?effort=high", False),
+        ("anthropic:m", False),
+        ("simulated:disciplined", False),
+        (FileModelName(f"compatible:m?url={FAR}"), False),
+        (object(), False),
+    )
+    for model, expected in cases:
+        with subtests.test(model=model):
+            assert person_chose_destination(model) is expected
+
+
+def test_allowed_urls_are_a_list(subtests: pytest.Subtests) -> None:
+    for given in (FAR, ["nonsense"], [FAR, "nonsense"]):
+        with subtests.test(given=given), pytest.raises(SettingsError):
+            allow_urls(given)
+    assert not allowed_urls._allowed_here

@@ -1,0 +1,265 @@
+"""How recorded loops end their turns is inferred from their records; only guards, limits and detectors catch a run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from property_settings import size
+from recorded_loops import LOOPS, recorded_loop
+from recorded_runs import LOOK, foreign
+from scripted_runs import do, scripted
+from todo_calls import write
+
+from agentnb import GuidanceSet, Matrix, Minimal, Run, ToolCall, fork_sync, replay, survey
+from agentnb.core.events import Origin
+from agentnb.core.messages import Thinking
+from agentnb.detect.agent_runs import works_in_steps
+from agentnb.models import ScriptedModel
+from agentnb.policies.bundle import PolicyBundle
+from agentnb.policies.turn_rules import is_guard
+from agentnb.policies.verdict import Continue, Stop
+from agentnb.rerun.replayed import Replay
+from agentnb.traces.files import iter_traces
+from agentnb.traces.run_writer import RunWriter
+
+VARIANTS: dict[str, list[Any]] = {
+    "guidance": [None, "off", GuidanceSet("mine", {"text": "Do more."})],
+    "policy": [None, "matrix", "minimal", Matrix(guard=None), Matrix(strict_todos=True), Matrix(workflow_mode=True)],
+}
+SAMPLES = Path(__file__).parents[1] / "traces" / "formats" / "files"
+RECORDED = Path(os.environ.get("AGENTNB_RECORDED_RUNS", Path(__file__).parents[3] / "shared" / "traces"))
+"""A folder of recorded runs that does not ship with agentnb."""
+
+
+def team(*turns: tuple[str, str], status: Any = "completed") -> Run:
+    """A run in which these agents say these texts, one after the other; an empty one is a thought."""
+    writer = RunWriter(Origin("by_hand"), model="m")
+    writer.say("Go")
+    for author, text in turns:
+        writer.reply(text or [Thinking("Hm.")], author=author)
+    return writer.finish(status)
+
+
+def followed(replayed: Replay) -> int:
+    return sum(one.would_be is not None for one in replayed.rounds)
+
+
+def test_kind_of_turn_ending_follows_from_the_record(subtests: pytest.Subtests) -> None:
+    for name, (_, kind) in LOOPS.items():
+        with subtests.test(name):
+            assert replay(recorded_loop(name)).turn_ending.kind == kind
+    run, _ = scripted("Done.")
+    assert replay(run).turn_ending.kind == "logged"
+
+
+def test_turn_ending_has_its_evidence_as_round_numbers() -> None:
+    ending = replay(recorded_loop("Magentic-One")).turn_ending
+    assert ending.after_texts == {"agent": (3, 4, 7, 8), "same_agent": (1, 2, 5, 6, 9), "end": (10,)} and not ending.by_text
+    assert ending.sentence == (
+        "A reply without a tool call does not end the run: another agent speaks after 4 (from round 3), "
+        "the same agent continues after 5 (from round 1), the record ends after 1 (round 10)."
+    )
+    after = [one.after_text for one in replay(recorded_loop("mini-swe-agent")).rounds]
+    assert after == ["harness", "harness", None, None]
+
+
+def test_unchanged_replay_of_any_loop_goes_as_recorded(subtests: pytest.Subtests) -> None:
+    for name in LOOPS:
+        with subtests.test(name):
+            run = recorded_loop(name)
+            found = replay(run)
+            assert followed(found) == len(run.rounds) and found.first_divergence is None
+            assert (found.caught_at, found.rounds_saved, found.sentence) == (None, 0, "It would have gone as recorded.")
+            said = [*found.would_be.messages]
+            assert said == [*run.messages][: len(said)]
+            reasons = [one.reason for one in found.would_be.rounds]
+            assert reasons[: len(run.rounds)] == [one.reason for one in run.rounds]
+
+
+def test_survey_of_healthy_loops_disturbs_none_under_any_policy_or_guidance() -> None:
+    runs = [recorded_loop(name) for name in LOOPS]
+    for failed in (True, False):
+        table = survey(runs, **VARIANTS, failed=lambda run, failed=failed: failed)
+        counts = table[["caught", "disturbed", "rounds_saved", "rounds_cut"]].to_numpy()
+        assert len(table) == 18 and not counts.any(), table
+    assert table["turns"].unique().tolist() == ["agent 3, person 3, same_agent 1, harness 1, calls 1, end 1"]
+
+
+def test_limits_end_every_loop_at_the_same_round(subtests: pytest.Subtests) -> None:
+    for name in LOOPS:
+        run = recorded_loop(name)
+        if len(run.rounds) < 3:
+            continue
+        with subtests.test(name):
+            found = replay(run, limits={"max_rounds": 2})
+            assert followed(found) == found.caught_at == 2 and found.rounds_saved == len(run.rounds) - 2
+            assert found.rounds[1].caught_by[0] == "ends (max_rounds)"
+
+
+def test_loop_guard_ends_a_team_that_repeats_itself() -> None:
+    long = "I looked for the violinist in every list of members that the orchestra has published, and she is in none."
+    turns = [("A", "Plan."), *[("B", long), ("A", "")] * 4, ("A", "Done.")]
+    found = replay(team(*turns))
+    assert found.stop is not None and found.stop.stop_reason == "loop_detected"
+    assert (found.caught_at, followed(found), found.rounds_saved) == (4, 8, 2)
+    assert found.rounds[3].caught_by == ("already_said",)
+
+
+def test_verdict_on_a_turn_that_the_record_does_not_end_is_not_knowable(subtests: pytest.Subtests) -> None:
+    todo = ToolCall("todo_operations", write("one").arguments)
+    cases: dict[str, tuple[list[Any], str]] = {
+        "natural end": (["Hm.", LOOK, "Done."], "natural"),
+        "thought": (["", LOOK, "Done."], "empty_answer"),
+        "two thoughts": (["", "", LOOK, "Done."], "empty_answer"),
+        "announced call": (["I will now call look.", LOOK, "Done."], "announced_call"),
+        "open todos": ([todo, "Hm.", LOOK, "Done."], "open_todos"),
+        "complete marker": (["All is well.\n[WORKFLOW_COMPLETE]", LOOK, "Done."], "workflow_complete"),
+        "continue marker": (["More to come.\n[CONTINUE]", LOOK, "Done."], "continue_marker"),
+        "stuck": (['{"status": "stop"}', LOOK, "Done."], "error"),
+    }
+    for name, (replies, reason) in cases.items():
+        with subtests.test(name):
+            found = replay(foreign(*replies))
+            at = next(place for place, one in enumerate(found.rounds) if one.after_text == "same_agent")
+            table = found.table()
+            assert table["not_knowable"][at] == reason and table["continues_would_be"][at] and not table["differs"][at]
+            assert not found.rounds[at].next_guidance or found.rounds[at].next_guidance[0].cell != "intervention"
+            assert followed(found) == len(replies) and (found.caught_at is None or found.caught_at == len(replies))
+
+
+def test_marker_beside_calls_ends_no_turn_that_the_record_continues() -> None:
+    writer = RunWriter(Origin("by_hand"), model="m")
+    writer.say("Go")
+    writer.reply("One more look.\n[WORKFLOW_COMPLETE]", [LOOK])
+    writer.result("", "a hat")
+    writer.reply("A hat.")
+    found = replay(writer.finish())
+    assert followed(found) == 2 and isinstance(found.rounds[0].not_knowable, Stop) and found.caught_at is None
+
+
+def test_workflow_mode_decides_where_the_same_agent_continued(subtests: pytest.Subtests) -> None:
+    run = foreign(LOOK, "A hat.", "Another hat.", "Done.")
+    cases = {None: (4, ["text"]), True: (4, ["workflow", "text"]), False: (2, [])}
+    for mode, (rounds, cells) in cases.items():
+        with subtests.test(str(mode)):
+            found = replay(run, workflow_mode=mode)
+            assert followed(found) == rounds and [one.cell for one in found.rounds[1].next_guidance] == cells
+            assert (found.caught_at, found.rounds_saved) == (None, 0)
+    chosen = replay(run, policy=Matrix(workflow_mode=True))
+    assert [one.cell for one in chosen.rounds[1].next_guidance] == ["workflow", "text"]
+    speakers = team(("A", "One."), ("B", "Two."), *[("B", f"Point {number}.") for number in range(9)], ("A", "Three."))
+    thoughts = foreign("", LOOK, "Done.")
+    for mode in (None, True, False):
+        assert followed(replay(speakers, workflow_mode=mode)) == 12 and followed(replay(thoughts, workflow_mode=mode)) == 3
+
+
+def test_open_todos_at_a_recorded_end_are_caught_by_the_guard_of_todos() -> None:
+    todo = ToolCall("todo_operations", write("one").arguments)
+    found = replay(foreign(todo, "Done."))
+    assert found.rounds[1].caught_by == ("continues (open_todos)", "intervention") and found.caught_at == 2
+    unended = replay(foreign(todo, "Hm.", LOOK, "Done.", status="unknown"))
+    assert unended.caught_at is None and unended.rounds[3].not_knowable is not None
+
+
+def test_thought_at_the_end_of_a_team_asks_for_no_further_round() -> None:
+    found = replay(team(("A", "Plan."), ("B", "It is 2."), ("A", "")))
+    assert found.caught_at is None and isinstance(found.rounds[-1].verdict, Stop)
+    alone = replay(foreign(LOOK, ""))
+    assert alone.rounds[-1].caught_by == ("continues (empty_answer)",)
+
+
+def test_end_that_no_trace_records_is_inferred_from_earlier_turns(subtests: pytest.Subtests) -> None:
+    cases: dict[str, tuple[Run, bool | None]] = {
+        "one answer": (foreign(LOOK, "Done.", status="unknown"), False),
+        "chat": (foreign("A.", ("person", "And?"), "B.", status="unknown"), False),
+        "team": (team(("A", "One."), ("B", "Two."), status="unknown"), None),
+        "same agent": (foreign("Hm.", "Done.", status="unknown"), None),
+    }
+    for name, (run, continues) in cases.items():
+        with subtests.test(name):
+            assert replay(run).rounds[-1].recorded_decision.continues is continues
+
+
+def test_rounds_behind_an_unknown_answer_of_the_person_are_neither_followed_nor_saved() -> None:
+    todo = ToolCall("todo_operations", write("one").arguments)
+    found = replay(foreign(todo, "Done.", ("person", "Really?"), LOOK, "Yes."))
+    assert [one.would_be is None for one in found.rounds] == [False, False, True, True]
+    assert (found.stop, found.rounds_saved, found.tokens_saved, found.caught_at) == (None, 0, 0, 2)
+    assert found.sentence == "It would have continued after round 2, where a person speaks in the record (open_todos)."
+
+
+def test_limit_ends_a_chat_where_the_turn_ends() -> None:
+    found = replay(foreign("A.", ("person", "And?"), "B.", ("person", "And?"), "C."), limits={"max_rounds": 2})
+    assert (followed(found), found.caught_at, found.rounds_saved) == (2, 2, 1) and found.rounds[1].differs
+
+
+class OwnPolicy:
+    """A policy of one's own: plain functions, of which one ends a run by a rule of its own."""
+
+    name = "own"
+
+    def rules(self, words: Any, *limits: Any, repeatable: Any = ()) -> PolicyBundle:
+        def answered(run: Any) -> Stop | None:
+            return None if run.last_round.records else Stop("natural")
+
+        def enough(run: Any) -> Stop | None:
+            return Stop("enough", "stopped") if run.last_round.index == 3 else None
+
+        return PolicyBundle((answered, enough, *limits))
+
+
+def test_policy_of_ones_own_catches_by_its_rules_and_not_by_the_answer() -> None:
+    found = replay(recorded_loop("Magentic-One"), policy=OwnPolicy())
+    assert (followed(found), found.caught_at, found.rounds_saved) == (4, 4, 6)
+    assert found.rounds[3].caught_by == ("ends (enough)",) and found.rounds[2].decision == found.rounds[2].recorded_decision
+
+
+def test_own_run_under_another_policy_ends_as_that_policy_says_and_catches_nothing() -> None:
+    run, _ = scripted(do(1), "One.", "Two.\n[WORKFLOW_COMPLETE]", policy=Matrix(workflow_mode=True))
+    found = replay(run, policy=Minimal())
+    assert found.stop is not None and found.stop.stop_reason == "natural" and followed(found) == 2
+    assert (found.caught_at, found.rounds_saved) == (None, 0) and found.first_divergence is found.rounds[1]
+
+
+def test_rounds_that_a_fork_took_over_end_as_in_the_run_before_it(subtests: pytest.Subtests) -> None:
+    mode, _ = scripted(do(1), "One.", "Two.", "Three.\n[WORKFLOW_COMPLETE]", policy=Matrix(workflow_mode=True))
+    for name, run, at_round in (("a team", recorded_loop("Magentic-One"), 8), ("another policy", mode, 4)):
+        with subtests.test(name):
+            forked = fork_sync(run, at_round, model=ScriptedModel(["Done.", "Done."]), tools=[], policy="minimal")
+            found = replay(forked)
+            assert followed(found) == len(forked.rounds) == at_round - 1 and found.first_divergence is None
+            assert found.rounds[-1].decision is not None and found.rounds[-1].decision.reason == forked.stop_reason
+
+
+def test_sample_files_of_all_formats_replay_to_their_end_unless_a_guard_decides() -> None:
+    check_unchanged(SAMPLES)
+
+
+def check_unchanged(folder: Path) -> None:
+    """Fail if the unchanged replay of a run in the folder ends, or parts from the record, otherwise than by a guard."""
+    replayed = 0
+    for run in iter_traces(folder):
+        if works_in_steps(run) or not run.rounds:
+            continue
+        found = replay(run)
+        replayed += 1
+        place = f"{run.origin.file_name if run.origin else run.id}: {found.sentence}"
+        last = next(one for one in reversed(found.rounds) if one.would_be is not None)
+        if last is not found.rounds[-1]:
+            assert last.verdict is not None and is_guard(last.verdict, after_calls=bool(last.recorded.records)), place
+        parting = found.first_divergence
+        if parting is not None and not parting.judged_calls:
+            assert parting.verdict is not None and is_guard(parting.verdict, after_calls=bool(parting.recorded.records)), place
+        if isinstance(found.rounds[-1].verdict, Continue) and found.rounds[-1].differs:
+            assert found.rounds[-1].caught_by, place
+    assert replayed > 50
+
+
+@pytest.mark.skipif(not RECORDED.is_dir(), reason="AGENTNB_RECORDED_RUNS names no folder of recorded runs")
+def test_recorded_runs_replay_to_their_end_unless_a_guard_decides() -> None:
+    if not size(0, nightly=1):
+        pytest.skip("a test of the night: it reads a folder of recorded runs")
+    check_unchanged(RECORDED)

@@ -1,0 +1,173 @@
+"""Forked processes: none of the threads and loops of the parent is there, and whatever is run in them works."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+import pytest
+
+from agentnb import Agent, Store, Workflow
+from agentnb.core.events import RunFinished
+from agentnb.core.messages import ToolCall
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.threads import LoopThread
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
+PATIENCE = 30
+"""Seconds after which a process is taken to hang; those that work take milliseconds."""
+TEXT = """
+workflow:
+  - {id: look, type: tool, name: look}
+"""
+
+
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def agent() -> Agent:
+    return Agent(ScriptedModel([ToolCall("look"), "seen"]), tools=[look])
+
+
+async def streamed() -> str:
+    items = [item async for item in agent().stream("go")]
+    assert isinstance(items[-1], RunFinished) and items[-1].status == "completed"
+    return "seen"
+
+
+KINDS: dict[str, Callable[[], str]] = {
+    "run": lambda: asyncio.run(agent().run("go")).text,
+    "run_sync": lambda: agent().run_sync("go").text,
+    "start": lambda: agent().start("go").result(PATIENCE).text,
+    "stream": lambda: asyncio.run(streamed()),
+    "workflow, run": lambda: asyncio.run(Workflow.from_yaml(TEXT, tools=[look]).run()).text,
+    "workflow, run_sync": lambda: Workflow.from_yaml(TEXT, tools=[look]).run_sync().text,
+}
+
+
+def forked(work: Callable[[], str]) -> tuple[int, int]:
+    """Start the work in a forked process; return its id and the end of a pipe that brings what it returns."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(writing)
+        return child, reading
+    try:  # nothing of pytest may go on in here
+        text = work()
+    except BaseException as error:
+        text = f"{type(error).__name__}: {error}"
+    os.write(writing, text.encode())
+    os._exit(0)
+
+
+def texts_of(children: Iterable[tuple[int, int]]) -> list[str]:
+    found = []
+    for child, reading in children:
+        ready, _, _ = select.select([reading], [], [], PATIENCE)
+        found.append(os.read(reading, 10_000).decode() if ready else "hangs")
+        os.close(reading)
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    return found
+
+
+@pytest.mark.slow("a process for each of 36 pairs")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_forked_process_runs_anything_after_anything(subtests: pytest.Subtests) -> None:
+    for before, run in KINDS.items():
+        with subtests.test(before):
+            assert run() == "seen"
+            assert texts_of([forked(work) for work in KINDS.values()]) == ["seen"] * len(KINDS)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_process_forked_by_a_tool_runs_agents(subtests: pytest.Subtests) -> None:
+    """The tool runs on the waiting thread, in a thread of its own, or on the event loop."""
+    found: dict[str, list[str]] = {}
+
+    def fork() -> str:
+        """Fork."""
+        found["sync"] = texts_of([forked(work) for work in KINDS.values()])
+        return "ok"
+
+    async def fork_in_loop() -> str:
+        """Fork."""
+        found["async"] = texts_of([forked(KINDS[name]) for name in ("run_sync", "start", "workflow, run_sync")])
+        return "ok"
+
+    for way in ("run_sync", "start"):
+        for tool in (fork, fork_in_loop):
+            with subtests.test(f"{way}, {tool.__name__}"):
+                found.clear()
+                run = Agent(ScriptedModel([ToolCall(tool.__name__), "Done."]), tools=[tool])
+                run.run_sync("go") if way == "run_sync" else run.start("go").result(PATIENCE)
+                assert [set(texts) for texts in found.values()] == [{"seen"}]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_question_in_a_forked_process_has_nobody_to_answer() -> None:
+    found: list[str] = []
+
+    def inner() -> str:
+        run = Agent(ScriptedModel([ToolCall("look"), "Done."]), tools=[look]).run_sync("go", approve="ask")
+        return run.rounds[0].results[0].text
+
+    def fork() -> str:
+        """Fork."""
+        found.extend(texts_of([forked(inner)]))
+        return "ok"
+
+    model = ScriptedModel([ToolCall("fork"), "Done."])
+    Agent(model, tools=[fork]).run_sync("go", answer=lambda question: "approve")
+    assert len(found) == 1 and "nobody to ask" in found[0]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_live_run_of_the_parent_is_not_awaited_in_a_fork() -> None:
+    hold = threading.Event()
+
+    def wait() -> str:
+        """Wait."""
+        hold.wait(PATIENCE)
+        return "ok"
+
+    live = Agent(ScriptedModel([ToolCall("wait"), "Done."]), tools=[wait]).start("go")
+    (text,) = texts_of([forked(lambda: live.result().text)])
+    hold.set()
+    assert "in the process from which this one was forked" in text
+    assert live.result(PATIENCE).text == "Done."
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_event_loop_of_a_session_begins_again_in_a_fork() -> None:
+    async def seen() -> str:
+        return "seen"
+
+    thread = LoopThread()
+    assert thread.submit(seen).result(PATIENCE) == "seen"
+    assert texts_of([forked(lambda: thread.submit(seen).result(PATIENCE))]) == ["seen"]
+    assert thread.submit(seen).result(PATIENCE) == "seen"
+    thread.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_fork_leaves_the_logs_of_its_parent_alone(tmp_path: os.PathLike[str]) -> None:
+    store = Store(tmp_path)
+
+    def fork() -> str:
+        """Fork."""
+        (text,) = texts_of([forked(lambda: agent().run_sync("go", store=store).text)])
+        return text
+
+    run = Agent(ScriptedModel([ToolCall("fork"), "Done."]), tools=[fork]).run_sync("go", store=store)
+    assert run.rounds[0].results[0].text == "seen"
+    assert sorted(one.status for one in map(store.load, store.ids())) == ["completed", "completed"]
+    assert store.load(run.id).events == run.events

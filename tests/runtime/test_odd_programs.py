@@ -1,0 +1,88 @@
+"""Functions of the person that raise what ends tasks or processes: the run ends well, with an end in its log."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from waiting import PATIENCE
+
+from agentnb import Agent, RunOptions, Store, ToolCall
+from agentnb.agent.extension import Extension
+from agentnb.core.guidance import Guidance
+from agentnb.detect import detector
+from agentnb.errors import SettingsError
+from agentnb.models import ScriptedModel
+from agentnb.policies.gates import Ask
+
+RAISED: tuple[type[BaseException], ...] = (GeneratorExit, SystemExit, asyncio.CancelledError, StopIteration)
+
+
+def write() -> str:
+    """Write."""
+    return "wrote"
+
+
+def agent(**settings: Any) -> Agent:
+    return Agent(ScriptedModel([ToolCall("write"), "Done."]), tools=[write], todos=False, **settings)
+
+
+def test_program_that_raises_anything_is_no_answer(subtests: pytest.Subtests) -> None:
+    for kind in RAISED:
+
+        def fail(*_: object, kind: type[BaseException] = kind) -> Any:
+            raise kind
+
+        async def fail_later(*_: object, kind: type[BaseException] = kind) -> Any:
+            raise kind
+
+        for name, program in {"plain": fail, "async": fail_later}.items():
+            if kind is StopIteration and name == "async":
+                continue  # Python makes a RuntimeError of it
+            for door in ("approve", "answer"):
+                with subtests.test(f"{door} {name} {kind.__name__}"):
+                    options: dict[str, Any] = {door: program}
+                    if door == "answer":
+                        options["approval_mode"] = "ask"
+                    asking = agent(gates=[lambda call, run: Ask("May it?")])
+                    run = asking.start("go", RunOptions(can_ask=False, **options)).result(PATIENCE)
+                    assert run.status == "completed" and run.rounds[0].results[0].is_error
+
+
+def test_watcher_that_raises_anything_is_dropped(tmp_path: Any, subtests: pytest.Subtests) -> None:
+    for kind in RAISED:
+        with subtests.test(kind.__name__):
+
+            def watch(_: object, kind: type[BaseException] = kind) -> None:
+                raise kind
+
+            store = Store(tmp_path / kind.__name__)
+            run = agent().run_sync("go", store=store, watch=watch)
+            assert run.status == store.load(run.id).status == "completed"
+
+
+def test_failed_detector_is_named() -> None:
+    @detector
+    def mine(run: Any) -> str:
+        raise ValueError("bad")
+
+    (warning,) = agent(detect=mine).run_sync("go").warnings
+    assert "The detector mine failed and was dropped (ValueError: bad)" in warning
+
+
+def test_wrong_parts_are_refused_with_what_to_write() -> None:
+    def stalls(run: Any) -> str:
+        return ""
+
+    with pytest.raises(SettingsError, match=r"stalls makes no detector.*@detector"):
+        agent(detect=[stalls])
+    with pytest.raises(SettingsError, match=r"Write tools=\[f\]"):
+        Extension(name="mine", tools=write)  # type: ignore[arg-type]
+
+
+def test_mistyped_fact_of_guidance_is_said_once() -> None:
+    guidance = Guidance("mine", "call", "Call a tool.", asks=("caled",))
+    run = agent(extensions=[Extension(name="mine", guides=(lambda run: guidance,))]).run_sync("go")
+    (warning,) = [one for one in run.warnings if "caled" in one]
+    assert len(run.rounds) == 2 and "Did you mean called?" in warning

@@ -1,0 +1,134 @@
+"""Workflows that would never end, and steps that ignore the end of their time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from virtual_time import VirtualTimeLoop
+from waiting import wait_until
+
+from agentnb import Agent, Run, Store, ToolCall, Workflow
+from agentnb.core.json_schema import is_pattern, matches
+from agentnb.core.work_events import StepStarted
+from agentnb.errors import WorkflowProblems
+from agentnb.models import ScriptedModel
+from agentnb.workflow.step_failures import StepFailure
+
+MANY = "max_loop_iterations: 300000\n"  # far more than take place within the time limit, and not endless if that is ignored
+SPINNING = {
+    "gotos in a circle": f"{MANY}workflow: [{{goto: 1}}, {{goto: 0}}]",
+    "a condition that goes to itself": f"{MANY}workflow: [{{id: x, type: condition, condition: 'true', true: {{goto: x}}}}]",
+    "a task that goes to itself": f"{MANY}stage: {{main: {{t: {{post: {{n: 1}}, goto: {{task: t}}}}}}}}",
+}
+
+
+def by_itself(work: Any) -> Any:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(work)
+
+
+def fine() -> str:
+    """Do it."""
+    return "fine"
+
+
+def test_time_limit_and_stop_end_workflows_that_spin(subtests: pytest.Subtests) -> None:
+    for name, text in SPINNING.items():
+        with subtests.test(name):
+            run = Workflow.from_yaml(f"{text}\nlimits: {{max_seconds: 0.02}}").run_sync(show=False)
+            assert run.stop_reason == "max_seconds"
+        with subtests.test(f"{name}, stopped"):
+            live = Workflow.from_yaml(text).start()
+            wait_until(lambda live=live: live.run.back_edges)
+            live.stop()
+            assert live.result().stop_reason == "cancelled"
+
+
+def test_patterns_of_files_are_those_of_json_schema_and_bounded() -> None:
+    assert [is_pattern(one) for one in ("(a+)+$", "(?i)timed.out|busy", r"\bfoo", "(", "a**", "(?P=x)")] == [True] * 3 + [
+        False
+    ] * 3
+    assert matches(r"\Aab\z", "ab")  # so that the next lines do not hang with another engine
+    failure = StepFailure("a" * 35 + "b: Timed out")
+    assert [failure.is_retried((one,)) for one in ("/(a+)+$/", "/(?i)timed out$/", "/^b/")] == [False, True, False]
+    assert not matches(r"^(?=a)(a|aa)+\1c", "a" * 60)
+    with pytest.raises(WorkflowProblems, match=r"on: /\(a/ is not a regular expression. Write it as a pattern of JSON Schema"):
+        Workflow.from_yaml("workflow: [{type: tool, name: f, retry: {max_attempts: 1, on: [/(a/]}}]")
+
+
+def test_step_that_swallows_its_timeout_is_left_behind(subtests: pytest.Subtests) -> None:
+    late: list[str] = []
+
+    async def deaf() -> str:
+        """Swallow a cancellation."""
+        try:
+            await asyncio.sleep(100)
+        except asyncio.CancelledError:
+            await asyncio.sleep(100)
+        late.append("deaf")
+        return "late"
+
+    step = "{id: s, type: tool, name: deaf}"
+    for name, text in {
+        "a step": "{id: s, type: tool, name: deaf, timeout: 1, on_error: {continue: none}}",
+        "a block": f"{{id: b, type: parallel, timeout: 1, steps: [{step}], on_error: {{continue: none}}}}",
+        "a map": f"{{id: m, type: map, over: [1], timeout: 1, step: {step}, on_error: {{continue: none}}}}",
+    }.items():
+        with subtests.test(name):
+            workflow = Workflow.from_yaml(f"workflow: [{text}, {{id: f, type: tool, name: fine}}]", tools=[deaf, fine])
+
+            async def go(workflow: Workflow = workflow) -> tuple[Run, list[str], int]:
+                run = await workflow.run(show=False)
+                before, count = list(late), len(run.events)
+                await asyncio.sleep(200)
+                return run, before, count
+
+            late.clear()
+            run, before, count = by_itself(go())
+            assert run.status == "completed" and run.steps["f"]["output"] == "fine" and before == []
+            assert late == ["deaf"] and len(run.events) == count
+
+
+def test_agent_of_a_step_left_behind_makes_no_further_call(tmp_path: Path) -> None:
+    async def deaf() -> str:
+        """Swallow a cancellation."""
+        try:
+            await asyncio.sleep(100)
+        except asyncio.CancelledError:
+            await asyncio.sleep(50)
+        return "late"
+
+    model, store = ScriptedModel([ToolCall("deaf"), "Too late"]), Store(tmp_path)
+    text = "workflow: [{id: s, type: agent, name: a, timeout: 1, on_error: {continue: none}}, {id: f, type: tool, name: fine}]"
+    workflow = Workflow.from_yaml(text, agents={"a": Agent(model, tools=[deaf])}, tools=[fine])
+
+    async def go() -> Run:
+        run = await workflow.run(show=False, store=store)
+        await asyncio.sleep(100)
+        return run
+
+    run = by_itself(go())
+    nested = store.load(run.step_records["s"].nested)
+    assert (run.status, nested.status, len(nested.rounds)) == ("completed", "cancelled", 1)
+
+
+def test_timeout_interrupts_a_plain_function_on_the_main_thread() -> None:
+    ends: list[str] = []
+
+    def slow() -> str:
+        """Take longer than it may."""
+        try:
+            time.sleep(20)
+        except KeyboardInterrupt:
+            ends.append("interrupted")
+            raise
+        return "late"
+
+    steps = "{id: s, type: tool, name: slow, timeout: 0.02, on_error: {continue: none}}, {id: f, type: tool, name: fine}"
+    run = Workflow.from_yaml(f"workflow: [{steps}]", tools=[slow, fine]).run_sync(show=False)
+    assert (run.status, run.steps["f"]["output"], ends) == ("completed", "fine", ["interrupted"])
+    assert [event.step for event in run.events if isinstance(event, StepStarted)] == ["s", "f"]
