@@ -132,13 +132,17 @@ class Foreground:
                 raise RunInterrupted(closed=_ends_soon(future))
         return future.result()
 
+    def refuse_tools(self) -> None:
+        """Start no other tool of the run, and drop the outcome of the running one. Thread-safe."""
+        with self._lock:
+            self._stopped = True
+
     def end_tool(self) -> None:
         """Start no other tool of the stopped run, and interrupt the one on the main thread. Thread-safe.
 
         The tool sees KeyboardInterrupt; the waiter still gets its run.
         """
-        with self._lock:
-            self._stopped = True
+        self.refuse_tools()
         self._interrupt_tool()
 
     def _interrupt_tool(self, only: PendingOutcome | None = None) -> None:

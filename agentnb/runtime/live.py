@@ -59,6 +59,8 @@ class LiveRun:
 
         A plain tool on the main thread that waits for the run gets a KeyboardInterrupt; the waiting code gets the run.
         """
+        if self._foreground is not None:
+            self._foreground.refuse_tools()  # first: the run may end before the next line, and give up this very tool
         if not self.done:
             self._inbox.put("stop", why)
         if self._foreground is not None:  # also if the run has ended: an abandoned tool may still hold the thread

@@ -429,8 +429,15 @@ def where() -> str:
     return "here"
 
 
-def test_a_tool_that_stops_its_own_run_is_not_interrupted() -> None:
+def test_a_tool_that_stops_its_own_run_is_not_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     lives, steps = list[LiveRun](), list[str]()
+
+    def once_the_run_has_ended(foreground: Foreground) -> None:
+        assert lives[0].result(LONG).status == "cancelled"
+        end_tool(foreground)
+
+    end_tool = Foreground.end_tool
+    monkeypatch.setattr(Foreground, "end_tool", once_the_run_has_ended)
 
     def gives_up() -> str:
         lives[0].stop("no hope")
