@@ -44,8 +44,10 @@ from agentnb.runtime.launch import Launch, check_resumable
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.run_tools import RunTools
 from agentnb.runtime.threads import AwakeForInterrupts
 from agentnb.runtime.todo_sync import TodoSync, todos_at_first
+from agentnb.runtime.tool_calls import CallServices, ToolCalls
 from agentnb.settings import known_secrets
 from agentnb.tools.read_result import ROOM_FOR_HEADING, ResultReader
 from agentnb.tools.todos.board import Board, TodoBoard
@@ -169,16 +171,22 @@ class PendingRun:
         toolbox, folder = self.toolbox, self._folder()
         if history.result_characters is not None and len(toolbox):
             toolbox = toolbox.knowing(ResultReader(log.run.result_of, history.result_characters - ROOM_FOR_HEADING))
-        bundle = agent.bundle
+        tools, bundle = RunTools(log, toolbox), agent.bundle
         if launch.budget.may_run_out():
             bundle = bundle.also_asking(WithinBudget(launch.budget))
         mode = launch.approval_mode
-        if not mode.needs_nothing and (gate := mode.gate(toolbox.get, launch.runs_around)) is not None:
+        if not mode.needs_nothing and (gate := mode.gate(tools.get, launch.runs_around)) is not None:
             bundle = bundle.also_gated(gate)
-        suspension = {"suspends": options.suspend and self._is_kept, "can_suspend": self._is_kept}
-        dispatch = Dispatch(
-            toolbox, log, folder, call_sync, bundle.direct_gates, todos, elicitation, self._start_nested, **suspension
+        services = CallServices(
+            elicitation,
+            call_sync,
+            folder,
+            bundle.direct_gates,
+            todos,
+            self._start_nested,
+            suspends=options.suspend and self._is_kept,
         )
+        dispatch = Dispatch(log, ToolCalls(log, tools, services), elicitation, can_suspend=self._is_kept)
         lifecycle = Lifecycle(
             log,
             launch.inbox,

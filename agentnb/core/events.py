@@ -27,11 +27,11 @@ from agentnb.errors import sentences
 Consent: TypeAlias = Literal["", "taken", "refused"]
 """Whether what a log from elsewhere says was approved, answered and allowed counts: ``taken``, the person said so; ``refused``:
 it does not, and the person is asked again. Empty for a log that the person's agentnb wrote."""
-SCHEMA = 5
+SCHEMA = 6
 """Version of the log's schema; a reader refuses newer logs and reads older ones.
 
 Each new kind of event makes a new version: 2 added questions, 3 compaction and recovery, 4 extra usage, 5 steps, plans,
-findings, other model calls, suspension, and what a run says of itself.
+findings, other model calls, suspension, and what a run says of itself; 6 the tool calls of steps.
 """
 
 
@@ -219,7 +219,9 @@ class ToolAdmitted(Event, frozen=True, kw_only=True, tag="tool_admitted", gc=Fal
     call: ToolCall
     reason: str = ""
     parent_call: str = ""
-    """Id of the call whose tool made this one; empty if the model made it."""
+    """Id of the call whose tool made this one; empty if the model or a step made it."""
+    step: str = ""
+    """Path of the step that made the call; empty if the model or a tool made it."""
 
 
 class ToolStarted(Event, frozen=True, kw_only=True, tag="tool_started", gc=False):
@@ -228,6 +230,7 @@ class ToolStarted(Event, frozen=True, kw_only=True, tag="tool_started", gc=False
     call: ToolCall
     edited: bool = False
     parent_call: str = ""
+    step: str = ""
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -252,6 +255,7 @@ class ToolFinished(Event, frozen=True, kw_only=True, tag="tool_finished", gc=Fal
     progress: Progress | None = None
     parent_call: str = ""
     printed: str = ""
+    step: str = ""
 
 
 class CallBlocked(Event, frozen=True, kw_only=True, tag="call_blocked", gc=False):
@@ -261,6 +265,7 @@ class CallBlocked(Event, frozen=True, kw_only=True, tag="call_blocked", gc=False
     result: ToolResult
     rule: str
     parent_call: str = ""
+    step: str = ""
 
 
 class TodosChanged(Event, frozen=True, kw_only=True, tag="todos_changed", gc=False):

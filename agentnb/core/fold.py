@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb.core import events as e
-from agentnb.core import inner_calls, work_fold
+from agentnb.core import inner_calls, step_calls, work_fold
 from agentnb.core.compaction import Compaction
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
 from agentnb.core.questions import AskedQuestion, Outcome
@@ -143,7 +143,9 @@ def _replace_record(run: RunState, place: int, record: CallRecord) -> None:
 
 
 def _tool_admitted(run: RunState, event: e.ToolAdmitted) -> None:
-    if not event.parent_call:
+    if event.step:
+        step_calls.admitted(run, event)
+    elif not event.parent_call:
         _put_record(run, event.call.id, call=event.call, waits=bool(event.reason))
 
 
@@ -151,6 +153,8 @@ def _tool_started(run: RunState, event: e.ToolStarted) -> None:
     call, counters = event.call, run._counters
     if event.parent_call:
         inner_calls.started(run, event)
+    elif event.step:
+        step_calls.started(run, event)
     else:
         records = run._rounds[-1].records
         if len(records) != 1 or records[0].call is not call or records[0].waits:
@@ -171,6 +175,9 @@ def _put_started(run: RunState, call: ToolCall) -> None:
 def _tool_finished(run: RunState, event: e.ToolFinished) -> None:
     if event.parent_call:
         inner_calls.finished(run, event)
+        return
+    if event.step:
+        step_calls.finished(run, event)
         return
     result = event.result
     call_id = result.call_id
@@ -197,6 +204,9 @@ def _tool_finished(run: RunState, event: e.ToolFinished) -> None:
 def _call_blocked(run: RunState, event: e.CallBlocked) -> None:
     if event.parent_call:
         inner_calls.blocked(run, event)
+        return
+    if event.step:
+        step_calls.blocked(run, event)
         return
     _put_record(run, event.call.id, result=event.result, rule=event.rule, waits=False)
     run._results[event.call.id] = event.result

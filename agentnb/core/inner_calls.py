@@ -18,6 +18,9 @@ Records = tuple[CallRecord, ...]
 
 def started(run: RunState, event: e.ToolStarted) -> None:
     """Add the call to those of its parent call."""
+    place = run._work.open_calls.get(event.parent_call)
+    if place is not None:  # a step made the call whose tool makes this one
+        run._work.open_calls[event.call.id] = place
     _change(run, event.parent_call, lambda inner: (*inner, CallRecord(event.call, role=run.role_of(event.call.name))))
 
 
@@ -36,6 +39,13 @@ def blocked(run: RunState, event: e.CallBlocked) -> None:
     _change(run, event.parent_call, lambda inner: (*inner, record))
 
 
+def count_of(run: RunState, parent: str) -> int:
+    """Return the number of calls that the tool of an open call has made so far, also in a process that died."""
+    place = run._work.open_calls.get(parent)
+    records = (run._work.calls[place].record,) if place is not None else run._rounds[-1].records if run._rounds else ()
+    return sum(above == parent for above, _ in with_inner(records))
+
+
 def with_inner(records: Records, parent: str = "") -> Iterator[tuple[str, CallRecord]]:
     """Yield all calls with the ids of their parent calls, each before those that its tool made."""
     for one in records:
@@ -50,6 +60,12 @@ def _ended(one: CallRecord, event: e.ToolFinished) -> CallRecord:
 
 
 def _change(run: RunState, parent: str, change: Callable[[Records], Records]) -> None:
+    place = run._work.open_calls.get(parent)
+    if place is not None:
+        of_step = run._work.calls[place]
+        (record,) = _changed((of_step.record,), parent, change)
+        run._work.calls[place] = replace(of_step, record=record)
+        return
     current = run._rounds[-1]
     run._rounds[-1] = replace(current, records=_changed(current.records, parent, change))
 

@@ -93,6 +93,10 @@ class _Reading:
         self.inner: set[str] = set()
         """Calls that tools made, and that have no result yet."""
         self.questions: set[str] = set()
+        self.steps: set[str] = set()
+        """Paths of the steps that are open."""
+        self.step_calls: dict[str, str] = {}
+        """Steps of the calls that steps made and that have no result yet, by the ids of the calls."""
 
     def take(self, event: e.AnyEvent) -> None:
         """Check the event against all before it. Raises `Wrong`."""
@@ -146,6 +150,13 @@ class _Reading:
             self.in_round(event)
             why = "has its result already" if call_id in self.calls else "was never made"
             raise Wrong(f"{_kind(event)} is about the call {call_id!r}, which {why}")
+
+    def step_calls_are_open(self, event: e.Event, step: str, call_id: str) -> None:
+        """Check that the step is open, and that its call of this id has no result; one that is new is added."""
+        if step not in self.steps:
+            raise Wrong(f"{_kind(event)} is about a call of the step {step!r}, which is not open")
+        if self.step_calls.setdefault(call_id, step) != step:
+            raise Wrong(f"the call {call_id!r} is of the step {self.step_calls[call_id]!r}, not of {step!r}")
 
     def check_compacted(self, compacted: Compacted) -> None:
         """Check that a summary stands for messages that there are."""
@@ -239,7 +250,10 @@ class _Reading:
 
     def tool_admitted(self, event: e.ToolAdmitted) -> None:
         """Check that the call is open."""
-        self.call_is_open(event, event.call.id)
+        if event.step:
+            self.step_calls_are_open(event, event.step, event.call.id)
+        elif not event.parent_call:
+            self.call_is_open(event, event.call.id)
         check_depth("its arguments", event.call.arguments)
 
     def tool_started(self, event: e.ToolStarted) -> None:
@@ -249,7 +263,10 @@ class _Reading:
             self.inner.add(event.call.id)
             return
         call_id = event.call.id
-        self.call_is_open(event, call_id)
+        if event.step:
+            self.step_calls_are_open(event, event.step, call_id)
+        else:
+            self.call_is_open(event, call_id)
         if call_id in self.begun:
             raise Wrong(f"the call {call_id!r} begins twice")
         check_depth("its arguments", event.call.arguments)
@@ -262,8 +279,11 @@ class _Reading:
                 raise Wrong(f"the result of the inner call {event.result.call_id!r} has no call")
             self.inner.discard(event.result.call_id)
             return
-        self.call_is_open(event, event.result.call_id)
-        del self.unanswered[event.result.call_id]
+        if event.step:
+            self.step_call_ends(event, event.result.call_id)
+        else:
+            self.call_is_open(event, event.result.call_id)
+            del self.unanswered[event.result.call_id]
         if (table := event.display) is not None:
             for name in ("row_count", "column_count", "gap"):
                 check_number(f"display.{name}", getattr(table, name))
@@ -273,12 +293,24 @@ class _Reading:
         if event.parent_call:
             self.inner_begins(event.parent_call)
             return
-        self.call_is_open(event, event.call.id)
+        if event.step:
+            self.step_calls_are_open(event, event.step, event.call.id)
+        else:
+            self.call_is_open(event, event.call.id)
         if event.call.id in self.begun:
             raise Wrong(f"the call {event.call.id!r} is blocked although it has begun")
         if event.result.call_id != event.call.id:
             raise Wrong(f"the result of the blocked call {event.call.id!r} is of another call, {event.result.call_id!r}")
-        del self.unanswered[event.call.id]
+        if event.step:
+            self.step_call_ends(event, event.call.id)
+        else:
+            del self.unanswered[event.call.id]
+
+    def step_call_ends(self, event: e.ToolFinished | e.CallBlocked, call_id: str) -> None:
+        """Check that the step has made the call, and that it has no result yet."""
+        if self.step_calls.pop(call_id, None) != event.step:
+            raise Wrong(f"{_kind(event)} is about the call {call_id!r}, which its step {event.step!r} has not open")
+        self.begun.discard(call_id)
 
     def inner_begins(self, parent: str) -> None:
         """Check that the call whose tool makes another is running."""
@@ -369,6 +401,18 @@ class _Reading:
         check_usage(event.usage)
         check_usage(event.nested)
 
+    def step_started(self, event: w.StepStarted) -> None:
+        """Note that the step is open, and check its data."""
+        self.plain_data(event)
+        self.steps.add(event.step)
+
+    def step_ended(self, event: w.StepFinished | w.StepAttempted) -> None:
+        """Check its data, and that each of its calls has a result."""
+        self.plain_data(event)
+        if event.step in self.step_calls.values():
+            raise Wrong(f"the step {event.step!r} ends before its call has a result")
+        self.steps.discard(event.step)
+
     def plain_data(self, event: e.Event) -> None:
         """Check the depth of data of any shape, and the size of whole numbers."""
         for name in event.__struct_fields__[_IN_EVERY_EVENT:]:
@@ -411,9 +455,9 @@ _CHECKS: dict[type[e.Event], Callable[[_Reading, Any], None]] = {
     e.RunSuspended: _Reading.run_suspended,
     e.RunRecovered: _Reading.run_recovered,
     e.RunFinished: _Reading.run_finished,
-    w.StepStarted: _Reading.plain_data,
-    w.StepAttempted: _Reading.plain_data,
-    w.StepFinished: _Reading.plain_data,
+    w.StepStarted: _Reading.step_started,
+    w.StepAttempted: _Reading.step_ended,
+    w.StepFinished: _Reading.step_ended,
     w.ResultGiven: _Reading.plain_data,
     w.PlanProposed: _Reading.plain_data,
     w.PlanEdited: _Reading.plain_data,

@@ -10,7 +10,7 @@ from agentnb.core import events as e
 from agentnb.core import work_events as w
 from agentnb.core.run_state import RunState
 from agentnb.core.view import View
-from agentnb.core.work_state import PlanRecord, StepRecord, progress_of
+from agentnb.core.work_state import PlanRecord, StepCall, StepRecord, progress_of
 
 
 class WorkFacts(RunState):
@@ -37,6 +37,16 @@ class WorkFacts(RunState):
     def step_records(self) -> Mapping[str, StepRecord]:
         """The steps by path, each as it stands."""
         return MappingProxyType(self._work.steps)
+
+    @property
+    def step_calls(self) -> View[StepCall]:
+        """The tool calls of steps, in the order in which they began; those that a model made are in the rounds."""
+        return View(self._work.calls)
+
+    def open_step_call(self, call_id: str) -> StepCall | None:
+        """Return the call of a step with this id that has no result; None if there is none."""
+        place = self._work.open_calls.get(call_id)
+        return None if place is None else self._work.calls[place]
 
     @property
     def step_count(self) -> int:

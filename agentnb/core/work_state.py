@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from agentnb.core.events import Progress
+from agentnb.core.rounds import CallRecord
 from agentnb.core.step_outputs import StepOutputs, as_text
 from agentnb.core.work_events import FindingMade, GuidanceDrawn, ModelCalled, PlanReviewed, ResultGiven
 
@@ -39,6 +41,18 @@ class StepRecord(msgspec.Struct, frozen=True, gc=False):
     """The number of the attempt that began last."""
 
 
+class StepCall(msgspec.Struct, frozen=True, gc=False):
+    """A tool call that a step made, not a model."""
+
+    step: str
+    """Path of the step."""
+    record: CallRecord
+    started_at: datetime | None = None
+    """UTC; None if it has not begun, or where that is unknown."""
+    ended_at: datetime | None = None
+    """UTC; None while it is open, or where that is unknown."""
+
+
 class PlanRecord(msgspec.Struct, frozen=True, gc=False):
     """A plan as it stands."""
 
@@ -65,6 +79,10 @@ class WorkState:
     outputs: StepOutputs = dataclasses.field(default_factory=StepOutputs)
     result: ResultGiven | None = None
     """What a workflow that names its result has given; None until then, and for all others."""
+    calls: list[StepCall] = dataclasses.field(default_factory=list)
+    """The tool calls of steps, in the order in which they began."""
+    open_calls: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Places in ``calls`` of those without a result, by the ids of the calls and of those that their tools make."""
     back_edges: dict[str, int] = dataclasses.field(default_factory=dict)
     """How often each way back to an earlier step was taken, as ``from -> to``."""
     variables: dict[str, Any] = dataclasses.field(default_factory=dict)

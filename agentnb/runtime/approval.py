@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -117,7 +118,7 @@ class Approval:
         raise SettingsError(f"approve returned {found!r}", hint)
 
 
-def logged_permissions(events: list[AnyEvent]) -> dict[str, Permission | None]:
+def logged_permissions(events: Sequence[AnyEvent]) -> dict[str, Permission | None]:
     """Return the calls that were judged and had not started, by id, with the question they waited for and its answer.
 
     ``events``: those of the open round. None stands for a call that waited for no permission. A call whose question had not
@@ -131,10 +132,13 @@ def logged_permissions(events: list[AnyEvent]) -> dict[str, Permission | None]:
             rules[event.call.id] = event.reason
             if not event.reason:
                 found[event.call.id] = None
-        elif isinstance(event, QuestionAsked) and event.question.kind == "approval" and event.question.call_id in rules:
+        elif isinstance(event, QuestionAsked) and event.question.kind == "approval":
             one = event.question
-            asked[one.id] = one.call_id
-            found[one.call_id] = Permission(one.message, rules[one.call_id], one.schema, one.id)
+            if one.call_id not in rules and one.about is not None:  # before schema 6, a step's call was not logged as admitted
+                rules[one.call_id] = one.about.rule
+            if one.call_id in rules:
+                asked[one.id] = one.call_id
+                found[one.call_id] = Permission(one.message, rules[one.call_id], one.schema, one.id)
         elif isinstance(event, QuestionAnswered) and event.question_id in asked and not event.withdrawn:
             made = Decision(False) if event.declined else decision(event.answer)
             permission = found[asked[event.question_id]]

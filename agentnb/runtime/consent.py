@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from agentnb.core.approvals import ASK, AUTO
-from agentnb.core.events import Consent
+from agentnb.core.events import AnyEvent, Consent, RunRecovered
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.gates.approval_mode import SETTING, ApprovalMode
@@ -44,3 +45,9 @@ def with_mode_of(of: Run, options: RunOptions) -> RunOptions:
     if not takes_log(of, options):
         logged = ApprovalMode.of(logged or AUTO).within(ApprovalMode.of(ASK)).words
     return replace(options, approval_mode=logged)
+
+
+def counting(events: Sequence[AnyEvent]) -> Sequence[AnyEvent]:
+    """Return the events after the last one with which the person let nothing count of a log from elsewhere; all without one."""
+    refused = [place for place, event in enumerate(events) if isinstance(event, RunRecovered) and event.consent == "refused"]
+    return events[refused[-1] :] if refused and refused[-1] else events

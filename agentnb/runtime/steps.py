@@ -24,6 +24,8 @@ from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.launch import new_run_id
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.tool_calls import ToolCalls
+from agentnb.runtime.tool_errors import cancelled
 
 T = TypeVar("T")
 MAX_HOLD = 0.02
@@ -64,6 +66,8 @@ class StepOrchestrator:
         """When each open step began."""
         self._taken: set[str] = set()
         """The ids of the steps that this process has begun or taken from the log."""
+        self.calls: ToolCalls | None = None
+        """The tool calls of the steps, if they make any."""
         self._gate = asyncio.Lock()
         self._turn_began = perf_counter()
 
@@ -269,6 +273,7 @@ class StepOrchestrator:
         began = self._started.pop(step, None)
         if began is None:
             return
+        self._close_call(step)
         finished = w.StepFinished(
             *self.log.head(),
             step=step,
@@ -282,6 +287,11 @@ class StepOrchestrator:
             reason=reason,
         )
         self.log.append(finished)
+
+    def _close_call(self, step: str) -> None:
+        """Give the call of a step that ends its result, if it has none: its tool was left behind, or never began."""
+        if self.calls is not None:
+            self.calls.close(step, cancelled())
 
     async def _run(self, step: str, what: Runnable, prompt: str, options: RunOptions, *, kind: str, title: str) -> Run:
         before = self.log.run.step_records.get(step)

@@ -19,8 +19,8 @@ from agentnb.runtime.threads import is_running, time_limit
 from agentnb.tools.tool import CallSync, Inside, Tool, ToolContext, ToolOutcome
 
 
-class Ran(msgspec.Struct, frozen=True):
-    """What came of a call: its outcome, the seconds that the tool took, and the traceback if it raised."""
+class ToolRun(msgspec.Struct, frozen=True):
+    """The end of a call: its outcome, the seconds that the tool took, and the traceback if it raised."""
 
     outcome: ToolOutcome
     seconds: float = 0.0
@@ -44,7 +44,7 @@ class ToolRunner:
         asker = self._askers.pop(call_id, None)
         return asker is not None and asker.worker is not None and asker.worker.is_running
 
-    async def run(self, call: ToolCall, tool: Tool) -> Ran:
+    async def run(self, call: ToolCall, tool: Tool) -> ToolRun:
         """Run the tool. Whatever it raises is an outcome, except what ends the run."""
         asker = self._askers[call.id] = self._elicitation.asker(call.id)
         asker.inside = self._inside
@@ -76,7 +76,7 @@ class ToolRunner:
                 outcome, traceback = tool_errors.raised(call.name, error), tool_errors.users_traceback(error)
         self._askers.pop(call.id, None)
         self._elicitation.check()
-        return Ran(outcome, perf_counter() - started - asker.waited, traceback)
+        return ToolRun(outcome, perf_counter() - started - asker.waited, traceback)
 
 
 async def _within(

@@ -21,6 +21,7 @@ from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.replies_used import replies_used
 from agentnb.workflow.spec import AgentSpec, AgentStep
 from agentnb.workflow.step_failures import error_for
+from agentnb.workflow.step_gates import gates_of
 from agentnb.workflow.templates import Scope, rendered_text
 
 Replies = Mapping[str, Sequence[Any]]
@@ -49,6 +50,8 @@ class WorkflowAgents:
         self._replies = {} if replies is None else replies
         self._is_scripted = replies is not None
         self._settings = dict(settings or {})
+        self.gates = tuple(gates_of(self._settings))
+        """The gates of these settings, for the calls of steps."""
         self._made: dict[str, Agent] = {}
         self._scripts: dict[str, ScriptedModel] = {}
         self._used: Counter[str] = Counter()

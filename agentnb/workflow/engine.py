@@ -348,6 +348,7 @@ class WorkflowEngine(StepOrchestrator):
             return error.failure, None
         except Exception as error:
             self._close_suspended(place.path)
+            self._close_call(place.path)  # of a tool that was left behind
             own = step.timeout if isinstance(error, TimeoutError) and limit is not None and limit.expired() else None
             return of_error(error, own), None
         except BaseException:

@@ -13,7 +13,6 @@ from agentnb.workflow import spec as s
 from agentnb.workflow.agents import WorkflowAgents
 from agentnb.workflow.engine import Attempt, Performers, WorkflowEngine
 from agentnb.workflow.nested import NestedRuns
-from agentnb.workflow.permissions import Permissions
 from agentnb.workflow.prior_outputs import WITHOUT_PROMPT, with_prior_outputs
 from agentnb.workflow.step_failures import StepEndedBadly, of_run
 from agentnb.workflow.step_questions import StepQuestions
@@ -44,8 +43,7 @@ class _Performers:
         self._opened = opened
         self._runs = NestedRuns(engine)
         self._questions = StepQuestions(engine, self._runs)
-        self._permissions = Permissions(engine, self._runs)
-        self._tools = ToolSteps(engine, self._runs)
+        self._tools = ToolSteps(engine, self._runs, agents.toolbox, agents.gates)
         self.by_kind: Mapping[str, Callable[[Any, Attempt], Coroutine[Any, Any, Any]]] = {
             "agent": self._agent,
             "tool": self._tool,
@@ -62,9 +60,7 @@ class _Performers:
 
     async def _tool(self, step: s.ToolStep, attempt: Attempt) -> Any:
         arguments = rendered(step.args, attempt.place.scope) if step.args else {}
-        tool = self._agents.tool(step.tool)
-        arguments = await self._permissions.arguments(tool, arguments, attempt)
-        return await self._tools.call(tool, arguments, attempt)
+        return await self._tools.call(self._agents.tool(step.tool), arguments, attempt)
 
     async def _workflow(self, step: s.WorkflowStep, attempt: Attempt) -> Any:
         scope = attempt.place.scope

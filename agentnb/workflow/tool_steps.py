@@ -3,55 +3,121 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
+from agentnb.core.approvals import READ_ONLY, judged_call
+from agentnb.core.events import ToolStarted
 from agentnb.core.json_schema import plain_data
 from agentnb.core.messages import ToolCall
-from agentnb.errors import SettingsError, ToolFailed
+from agentnb.core.rounds import DENIED
+from agentnb.core.work_events import StepStarted
+from agentnb.errors import SettingsError
+from agentnb.policies.gates import Block, Gate
+from agentnb.policies.gates.approval_mode import hint_of_denial
+from agentnb.runtime import tool_errors
+from agentnb.runtime.approval import Permission, logged_permissions
+from agentnb.runtime.consent import counting
 from agentnb.runtime.host import plain_tools
-from agentnb.runtime.inside import InsideCalls
+from agentnb.runtime.run_end import Suspended
+from agentnb.runtime.run_tools import RunTools
+from agentnb.runtime.tool_calls import Caller, CallServices, ToolCalls
 from agentnb.runtime.tool_errors import without_advice
-from agentnb.runtime.tool_runner import ToolRunner
 from agentnb.tools.tool import Tool, ToolOutcome
+from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.engine import Attempt, WorkflowEngine
 from agentnb.workflow.nested import NestedRuns
 from agentnb.workflow.step_failures import StepEndedBadly, StepFailure
+
+FAILED = frozenset({"tool_error", "failed", "error"})
+"""The words for any call that failed; the code of its error is one more."""
 
 
 class ToolSteps:
     """Calls tools for the steps of one run. The call has the path of its step as its id."""
 
-    def __init__(self, engine: WorkflowEngine, runs: NestedRuns) -> None:
-        self._running: set[str] = set()
+    def __init__(self, engine: WorkflowEngine, runs: NestedRuns, toolbox: Toolbox, gates: Iterable[Gate] = ()) -> None:
+        self._log = engine.log
+        self._elicitation = elicitation = engine.elicitation
         self._runs = runs
-        inside = InsideCalls(engine.log, self._running, _no_other_tools, runs.start)
-        self._runner = ToolRunner(engine.log, Path.cwd(), plain_tools(None), engine.elicitation, inside)
-        self._inside = inside
+        tools = RunTools(engine.log, toolbox)
+        of_mode = elicitation.approval_mode.gate(tools.get, elicitation.runs[1:])
+        services = CallServices(
+            elicitation,
+            plain_tools(None),
+            gates=(*gates, *(() if of_mode is None else (of_mode,))),
+            start_run=runs.start,
+            suspends=elicitation.suspends,
+        )
+        self._calls = engine.calls = ToolCalls(engine.log, tools, services)
 
     async def call(self, tool: Tool, arguments: dict[str, Any], attempt: Attempt) -> Any:
-        """Return what the tool returned, as plain data, else as the text that a model would read.
+        """Return the output of the tool as plain data, else as the text that a model would read.
 
-        Raises `StepEndedBadly` if it fails.
+        Raises `StepEndedBadly` if it fails or may not be called. Where nobody is here to ask, the run is suspended, if it can
+        be.
         """
-        path = attempt.place.path
-        self._inside.loop = asyncio.get_running_loop()
-        self._running.add(path)
+        call, judged, is_started = (
+            ToolCall(tool.spec.name, arguments, attempt.place.path),
+            dict[str, Permission | None](),
+            False,
+        )
+        if not attempt.is_new and (begun := self._begun(call)) is not None:
+            call, judged, is_started = begun
+        self._calls.open()
         try:
             with self._runs.asker(attempt):
-                ran = await self._runner.run(ToolCall(tool.spec.name, arguments, path), tool)
-        finally:
-            self._running.discard(path)
-        outcome = ran.outcome
-        if not outcome.ok:
-            code = outcome.error_code or "tool_error"
-            words = frozenset({code, "tool_error", "failed", "error"})
-            raise StepEndedBadly(StepFailure(without_advice(outcome.text, tool.spec.name), words, is_final=code == "cancelled"))
-        return _output(outcome)
+                placed = await self._calls.call(call, Caller("step", call.id), judged, is_started=is_started)
+        except asyncio.CancelledError:
+            is_late = attempt.limit is not None and attempt.limit.expired()
+            self._calls.close(call.id, tool_errors.out_of_time() if is_late else tool_errors.cancelled())
+            raise
+        if placed.block is not None:
+            raise StepEndedBadly(_blocked(tool, placed.block))
+        if placed.outcome is None:
+            raise Suspended("nobody_here")
+        if not placed.outcome.ok:
+            raise StepEndedBadly(_failed(tool, placed.outcome))
+        return _output(placed.outcome)
+
+    def _begun(self, call: ToolCall) -> tuple[ToolCall, dict[str, Permission | None], bool] | None:
+        """Return the call of the step as a process that died left it, its permission, and whether its tool had begun.
+
+        None if it must be judged anew: it was not judged, with other arguments, or in a log of which nothing counts.
+        """
+        events = counting(self._events_of(call.id))
+        started = next((event.call for event in events if isinstance(event, ToolStarted) and event.step == call.id), None)
+        if started is not None:
+            return started, {}, True
+        permission = logged_permissions(events).get(call.id)
+        if permission is None:
+            return None
+        asked = next(one for one in self._log.run.questions if one.question.id == permission.asked_as)
+        if asked.question.about != judged_call(call, permission.rule):
+            self._elicitation.withdraw_logged(permission.asked_as)
+            return None
+        return call, {call.id: permission}, False
+
+    def _events_of(self, step: str) -> list[Any]:
+        """Return the events since the last start of a step."""
+        events: list[Any] = []
+        for event in reversed(self._log.run.events):
+            if isinstance(event, StepStarted) and event.step == step:
+                break
+            events.append(event)
+        return events[::-1]
 
 
-async def _no_other_tools(call_id: str, name: str, arguments: Any) -> ToolOutcome:
-    raise ToolFailed(f"A step of a workflow cannot call {name} from inside a tool", "Make it a step of its own")
+def _blocked(tool: Tool, block: Block) -> StepFailure:
+    name, code = tool.spec.name, block.result.error_code or DENIED
+    verb = "allowed" if code == DENIED else "run"
+    hint = hint_of_denial(tool) if block.rule == READ_ONLY else ""
+    return StepFailure(f"{name} was not {verb}: {block.reason}", FAILED | {code}, hint, is_final=True)
+
+
+def _failed(tool: Tool, outcome: ToolOutcome) -> StepFailure:
+    code = outcome.error_code or "tool_error"
+    return StepFailure(without_advice(outcome.text, tool.spec.name), FAILED | {code}, is_final=code == "cancelled")
 
 
 def _output(outcome: ToolOutcome) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from run_builder import Fact, opening, run_of
@@ -24,8 +23,11 @@ from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.policies import Policy, PolicyBundle
 from agentnb.policies.gates import Gate
 from agentnb.runtime.dispatch import Dispatch
+from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.lifecycle import Lifecycle
+from agentnb.runtime.run_tools import RunTools
+from agentnb.runtime.tool_calls import CallServices, ToolCalls
 from agentnb.runtime.worker_calls import call_in_thread
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.toolbox import Toolbox
@@ -162,7 +164,9 @@ async def loop_alone(
     log = EventLog("r-1", watchers=(watch,) if watch else ())
     toolbox = Toolbox(tools)
     lifecycle = Lifecycle(log, inbox or Inbox())
-    dispatch = Dispatch(toolbox, log, Path.cwd(), call_in_thread, gates)
+    elicitation = Elicitation(log, can_ask=False)
+    calls = ToolCalls(log, RunTools(log, toolbox), CallServices(elicitation, call_in_thread, gates=gates))
+    dispatch = Dispatch(log, calls, elicitation)
     bundle = PolicyBundle(policies, tuple(guides), tuple(gates))
     loop = Loop(model, lifecycle, RequestBuilder("", toolbox.specs, {}), dispatch, bundle)
     return await lifecycle.run(loop, opening())

@@ -28,5 +28,6 @@ class CallCount:
 
 def _blocked(call: ToolCall, rule: str, most: int) -> Block:
     allowed = "1 tool call is" if most == 1 else f"{most} tool calls are"
-    text = f"{rule}: {call.name} was not run: only {allowed} allowed. Answer with what you have."
-    return Block(rule, ToolResult(call.id, call.name, (Text(text),), is_error=True, error_code=rule))
+    reason = f"only {allowed} allowed"
+    text = f"{rule}: {call.name} was not run: {reason}. Answer with what you have."
+    return Block(rule, ToolResult(call.id, call.name, (Text(text),), is_error=True, error_code=rule), reason)

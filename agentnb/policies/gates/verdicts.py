@@ -50,6 +50,8 @@ class Block(NamedTuple):
 
     rule: str
     result: ToolResult
+    reason: str = ""
+    """Why, for a person, without advice to a model."""
 
 
 Verdict: TypeAlias = Allow | Ask | Deny | Block | None
@@ -103,7 +105,7 @@ def denied(call: ToolCall, rule: str, reason: str) -> Block:
     """Return the block for a call that a gate or the person denied."""
     words = "Do not try the same in another way. Go on without it, or say what you need."
     text = f"{DENIED}: {call.name} was not run: {reason}\n{words}"
-    return Block(rule, ToolResult(call.id, call.name, (Text(encodable(text)),), is_error=True, error_code=DENIED))
+    return Block(rule, ToolResult(call.id, call.name, (Text(encodable(text)),), is_error=True, error_code=DENIED), reason)
 
 
 def blocked_as_duplicate(call: ToolCall, rule: str, why: str, last: ToolResult | None) -> Block:

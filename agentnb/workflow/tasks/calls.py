@@ -10,15 +10,17 @@ from agentnb.core.json_schema import plain_data
 from agentnb.core.questions import TEXT
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, UnknownTool, near
+from agentnb.policies.gates import Gate
 from agentnb.runtime.steps import Runnable
 from agentnb.workflow.engine import Attempt, Place, WorkflowEngine
 from agentnb.workflow.nested import NestedRuns
-from agentnb.workflow.permissions import Permissions
 from agentnb.workflow.spec import Retry
 from agentnb.workflow.step_failures import FailedStep, StepEndedBadly, of_run
+from agentnb.workflow.step_gates import gates_of
 from agentnb.workflow.step_questions import StepQuestions
 from agentnb.workflow.tasks.actions import ActionCall, ActionTable, ToolAnswer
 from agentnb.workflow.tasks.execution import Execution
+from agentnb.workflow.tasks.file_rules import FileRules
 from agentnb.workflow.tasks.spec import ApprovalRules, CallStep
 from agentnb.workflow.tool_steps import ToolSteps
 
@@ -43,8 +45,8 @@ class Calls:
         self._handle = handle
         self._runs = NestedRuns(engine)
         self._questions = StepQuestions(engine, self._runs)
-        self._permissions = Permissions(engine, self._runs, rules.verdict)
-        self._tools = ToolSteps(engine, self._runs)
+        gates: tuple[Gate, ...] = (*gates_of(settings.get("agent_settings") or {}), FileRules(rules))
+        self._tools = ToolSteps(engine, self._runs, table.tools, gates)
 
     async def act(self, action: str, given: Any, attempt: Attempt, execution: Execution | None = None) -> Any:
         """Return the result of an action with this input. ``execution``: of the task whose action it is, not its handler."""
@@ -68,7 +70,6 @@ class Calls:
         if tool is None:
             known = [one.spec.name for one in self._table.tools]
             raise UnknownTool(f"There is no tool {name}", near(name, known) or "Give the run its tools: tools=[f]")
-        arguments = await self._permissions.arguments(tool, arguments, attempt)
         return await self._tools.call(tool, arguments, attempt)
 
     async def _call_tool(self, around: Place, key: str, name: str, arguments: dict[str, Any], retries: int = 0) -> ToolAnswer:

@@ -1,0 +1,68 @@
+"""The fold over the tool calls of steps: each call in the order in which it began, with its result.
+
+Their place is their step, not a round: no model asked for them, and they are not part of a conversation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.core import events as e
+from agentnb.core.messages import ToolCall
+from agentnb.core.rounds import CallRecord
+from agentnb.core.run_state import RunState
+from agentnb.core.work_state import StepCall
+
+
+def admitted(run: RunState, event: e.ToolAdmitted) -> None:
+    """Add a call that waits for the person."""
+    _begin(run, event.step, event.call, waits=bool(event.reason))
+
+
+def started(run: RunState, event: e.ToolStarted) -> None:
+    """Add the call, or note that a call which waited has begun."""
+    _begin(run, event.step, event.call, waits=False)
+    _change(run, event.call.id, started_at=event.at)
+
+
+def finished(run: RunState, event: e.ToolFinished) -> None:
+    """Record the result of the call."""
+    call_id, calls = event.result.call_id, run._work.open_calls
+    if (place := calls.get(call_id)) is None:
+        return
+    record = run._work.calls[place].record
+    how = event.seconds, event.traceback, event.display, record.rule, event.progress, record.role, record.inner, False
+    _change(run, call_id, record=CallRecord(record.call, event.result, *how, event.printed), ended_at=event.at)
+    _close(run, place)
+
+
+def blocked(run: RunState, event: e.CallBlocked) -> None:
+    """Record the call, which was not run, with the rule that blocked it."""
+    call = event.call
+    _begin(run, event.step, call, waits=False)
+    record = CallRecord(call, event.result, rule=event.rule, role=run.role_of(call.name))
+    _change(run, call.id, record=record, ended_at=event.at)
+    _close(run, run._work.open_calls[call.id])
+
+
+def _begin(run: RunState, step: str, call: ToolCall, *, waits: bool) -> None:
+    work, record = run._work, CallRecord(call, role=run.role_of(call.name), waits=waits)
+    if call.id in work.open_calls:
+        _change(run, call.id, record=record)
+    else:
+        work.open_calls[call.id] = len(work.calls)
+        work.calls.append(StepCall(step, record))
+
+
+def _change(run: RunState, call_id: str, **changes: Any) -> None:
+    place = run._work.open_calls[call_id]
+    run._work.calls[place] = replace(run._work.calls[place], **changes)
+
+
+def _close(run: RunState, place: int) -> None:
+    """Forget where the call is, and the calls that its tool made."""
+    opened = run._work.open_calls
+    for call_id in [call_id for call_id, at in opened.items() if at == place]:
+        del opened[call_id]

@@ -1,0 +1,330 @@
+"""The one way to a tool: judges a call, asks the person, runs the tool and logs its one result, whoever makes the call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from agentnb.core.display_data import Table
+from agentnb.core.events import CallBlocked, ToolAdmitted, ToolFinished, ToolStarted
+from agentnb.core.inner_calls import count_of, with_inner
+from agentnb.core.messages import ToolCall, encodable
+from agentnb.core.nesting import text_is_too_deep
+from agentnb.core.rounds import CallRecord
+from agentnb.core.todos import TODO_TOOL
+from agentnb.policies.gates import Block, Gate, denied, judge
+from agentnb.runtime import tool_errors
+from agentnb.runtime.approval import Approval, Permission
+from agentnb.runtime.elicitation import Elicitation
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.inside import InsideCalls, StartRun, cannot_start
+from agentnb.runtime.run_tools import RunTools
+from agentnb.runtime.todo_sync import TodoSync
+from agentnb.runtime.tool_runner import ToolRun, ToolRunner
+from agentnb.tools.tool import CallSync, Tool, ToolOutcome
+
+MAX_INNER_DEPTH = 10
+"""Calls that tools make of tools, one within the other."""
+
+
+class Caller(NamedTuple):
+    """The maker of a tool call: the model in a round, the tool of another call, or a step."""
+
+    kind: Literal["round", "call", "step"] = "round"
+    id: str = ""
+    """Id of the other call, or path of the step; empty for a round, as only one is open."""
+
+    @property
+    def parent_call(self) -> str:
+        """Id of the call whose tool made the call; empty if the model or a step made it."""
+        return self.id if self.kind == "call" else ""
+
+    @property
+    def step(self) -> str:
+        """Path of the step that made the call; empty if the model or a tool made it."""
+        return self.id if self.kind == "step" else ""
+
+
+MODEL = Caller()
+
+
+@dataclass(slots=True)
+class PlacedCall:
+    """A call that no model made: its maker, and its end once there is one."""
+
+    call: ToolCall
+    caller: Caller
+    outcome: ToolOutcome | None = None
+    block: Block | None = None
+    """The verdict that kept it from running, if one did."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallServices:
+    """The surroundings of a run's tool calls."""
+
+    elicitation: Elicitation
+    call_sync: CallSync
+    """Runs plain functions in the right thread."""
+    work_dir: Path = field(default_factory=Path.cwd)
+    gates: Sequence[Gate] = ()
+    todos: TodoSync | None = None
+    start_run: StartRun = cannot_start
+    """Begins the nested runs of tools."""
+    suspends: bool = False
+    """Whether a call stays open, rather than denied, if its question finds nobody to answer."""
+
+
+class _Turn:
+    """The turns of the calls that one tool makes: those that are not parallel-safe run one by one."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.lock = asyncio.Lock()
+
+
+class ToolCalls:
+    """The tool calls of one run."""
+
+    def __init__(self, log: EventLog, tools: RunTools, services: CallServices) -> None:
+        self._log = log
+        self.tools = tools
+        self._gates = services.gates
+        self._todos = services.todos or TodoSync(None, log)
+        self._unanswered: set[str] = set()
+        self._inside = InsideCalls(log, self._unanswered, self._call_inside, services.start_run)
+        self._runner = ToolRunner(log, services.work_dir, services.call_sync, services.elicitation, self._inside)
+        self._approval = Approval(log.run, services.elicitation, services.call_sync)
+        self._suspends = services.suspends
+        self.waits_for_person = False
+        """Whether a call was left open because its question found nobody to answer."""
+        self._edited: set[str] = set()
+        """Ids of the calls whose arguments the person changed."""
+        self._turns: dict[str, _Turn] = {}
+        """By the id of a call: the turns of the calls that its tool makes."""
+        self._placed: dict[str, PlacedCall] = {}
+        """The open calls that no model made, by id."""
+
+    def open(self) -> None:
+        """Take calls on the running event loop."""
+        self._inside.loop = asyncio.get_running_loop()
+
+    def begin(
+        self, call: ToolCall, tool: Tool | None, judged: dict[str, Permission | None], *, is_started: bool = False
+    ) -> tuple[Coroutine[Any, Any, None] | None, bool]:
+        """Judge the call and log its start. Return the work to await, if any is left, and whether it waits for the person.
+
+        ``judged``: the permissions of calls that no gate is asked about again, by id; ``is_started``: the log has the start of
+        the call, and its tool runs once more.
+        """
+        waits = tool is not None and tool.blocking
+        if is_started:
+            self._unanswered.add(call.id)
+            return self._run(call, tool), waits
+        permission = None
+        if call.id in judged:
+            permission = judged[call.id]
+        elif (verdict := self._judge(call)) is not None:
+            if isinstance(verdict, Block):
+                self._block(call, verdict)
+                return None, False
+            if not self._refusal(call, tool):
+                permission = Permission.of(verdict)
+                self._log.emit(ToolAdmitted, call=call, reason=permission.rule, **self._place_of(call))
+        self._unanswered.add(call.id)
+        if permission is not None:
+            return self._run_if_approved(call, tool, permission), True
+        # A tool gets the arguments as logged, redacted.
+        place: dict[str, Any] = self._place_of(call) if self._placed else {}
+        seq, at, run_id, parent_id = self._log.head()
+        call = self._log.append(ToolStarted(seq, at, run_id, parent_id, call=call, **place)).call
+        if (refusal := self._refusal(call, tool)) is not None:
+            self.finish(call, ToolRun(refusal))
+            return None, False
+        return self._run(call, tool), waits
+
+    async def call(
+        self, call: ToolCall, caller: Caller, judged: dict[str, Permission | None], *, is_started: bool = False
+    ) -> PlacedCall:
+        """Run a call that no model made to its end.
+
+        Returns it without an outcome if the run was stopped, or if it waits for a person who is not here.
+        """
+        placed = self.place(call, caller)
+        work, _ = self.begin(call, self.tools.get(call.name), judged, is_started=is_started)
+        if work is not None:
+            await work
+        return placed
+
+    def place(self, call: ToolCall, caller: Caller) -> PlacedCall:
+        """Note who makes a call that no model made."""
+        placed = self._placed[call.id] = PlacedCall(call, caller)
+        return placed
+
+    def reopen(self, call: ToolCall, *, edited: bool) -> None:
+        """Take an open call of a process that died. ``edited``: whether the person had changed its arguments."""
+        self._unanswered.add(call.id)
+        if edited:
+            self._edited.add(call.id)
+
+    def close(self, call_id: str, outcome: ToolOutcome) -> None:
+        """Give an open call of a step its result: nothing awaits it any more. No-op if it has one."""
+        opened = self._log.run.open_step_call(call_id)
+        if opened is not None:
+            records = (opened.record,)
+            self.answer_inner(records, lambda name: outcome)
+            self._placed.setdefault(call_id, PlacedCall(opened.record.call, Caller("step", opened.step)))
+            self.answer(opened.record.call, outcome)
+
+    def still_running(self, records: Iterable[CallRecord]) -> dict[str, str]:
+        """Return the tools of open calls that were given up and still run in a worker thread, by the ids of the calls."""
+        unfinished = [record.call for _, record in with_inner(tuple(records)) if record.result is None]
+        return {call.id: call.name for call in unfinished if self._runner.still_runs(call.id)}
+
+    def answer_inner(self, records: Iterable[CallRecord], outcome: Callable[[str], ToolOutcome]) -> None:
+        """Answer all open calls that the tools of these calls made. ``outcome``: returns the result by the name of a tool."""
+        for parent, record in [*with_inner(tuple(records))][::-1]:
+            if parent and record.result is None:
+                self._unanswered.add(record.call.id)
+                self._placed.setdefault(record.call.id, PlacedCall(record.call, Caller("call", parent)))
+                self.finish(record.call, ToolRun(outcome(record.call.name)))
+
+    def answer(self, call: ToolCall, outcome: ToolOutcome) -> None:
+        """Give a call that is not run any further its result."""
+        self._unanswered.add(call.id)
+        self.finish(call, ToolRun(outcome))
+
+    def finish(self, call: ToolCall, run: ToolRun) -> None:
+        """Log the one result of a call; no-op for a call that has it, such as one whose tool ignored its cancellation."""
+        call_id = call.id
+        if call_id not in self._unanswered:
+            return
+        outcome, caller = run.outcome, MODEL
+        if self._placed:
+            for inner in [one for one in self._placed.values() if one.caller == ("call", call_id)]:
+                self.finish(inner.call, ToolRun(tool_errors.cancelled()))  # its tool did not wait for it
+        self._unanswered.discard(call_id)
+        if call_id in self._edited:
+            outcome = tool_errors.edited(outcome, call)
+        if self._placed:
+            caller = self._ended(call, outcome)
+        result = outcome.as_result(call_id, call.name)
+        display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
+        seq, at, run_id, parent_id = self._log.head()
+        finished = ToolFinished(
+            seq,
+            at,
+            run_id,
+            parent_id,
+            result=result,
+            seconds=run.seconds,
+            traceback=run.traceback,
+            display=display,
+            progress=self._inside.close(call_id),
+            parent_call=caller.parent_call,
+            printed=self._inside.close_prints(call_id),
+            step=caller.step,
+        )
+        self._log.append(finished)
+        if self._turns:
+            self._turns.pop(call_id, None)
+
+    async def _call_inside(self, parent: str, name: str, arguments: Any) -> ToolOutcome:
+        """Run a call that a tool makes itself."""
+        if parent not in self._unanswered:
+            raise asyncio.CancelledError("The call has ended")
+        if self._inner_depth(parent) >= MAX_INNER_DEPTH:
+            return tool_errors.too_many_levels(name, MAX_INNER_DEPTH)
+        tool, turn = self.tools.get(name), self._turns.setdefault(parent, _Turn(count_of(self._log.run, parent)))
+        async with nullcontext() if runs_beside_others(tool) else turn.lock:
+            turn.count += 1
+            call = ToolCall(encodable(name), arguments, f"{parent}.{turn.count}")
+            inner = await self.call(call, Caller("call", parent), {})
+        if inner.outcome is None:  # the run was stopped
+            raise asyncio.CancelledError("The call has ended")
+        return inner.outcome
+
+    def _inner_depth(self, call_id: str) -> int:
+        """Return how many calls of tools, one within the other, led to this call."""
+        depth = 0
+        while (placed := self._placed.get(call_id)) is not None and placed.caller.kind == "call":
+            call_id, depth = placed.caller.id, depth + 1
+        return depth
+
+    def _judge(self, call: ToolCall) -> Any:
+        if call.name == TODO_TOOL:
+            self._todos.look()  # the gates need the current list
+        return judge(self._gates, call, self._log.run)
+
+    def _refusal(self, call: ToolCall, tool: Tool | None) -> ToolOutcome | None:
+        """Return the result of a call that cannot be run at all."""
+        if tool is None:
+            return self.tools.not_found(call.name)
+        if type(call.arguments) is str and text_is_too_deep(call.arguments):
+            return tool_errors.too_deep(call.name)
+        return None
+
+    async def _run_if_approved(self, call: ToolCall, tool: Tool | None, permission: Permission) -> None:
+        # A question from inside a tool cannot wait so long.
+        suspends = self._suspends and self._caller_of(call).kind != "call"
+        decision = await self._approval.ask(call, permission, suspends=suspends)
+        if decision is None:
+            self.waits_for_person = True
+            return
+        if not decision.approved:
+            self._block(call, denied(call, permission.rule, decision.reason))
+            return
+        edited = decision.arguments is not None
+        allowed = replace(call, arguments=decision.arguments) if edited else call
+        verdict = self._judge(allowed)  # other arguments may be denied, or a limit was reached meanwhile
+        if isinstance(verdict, Block):
+            self._block(call, verdict)
+            return
+        if edited:
+            self._edited.add(call.id)
+        started = self._log.emit(ToolStarted, call=allowed, edited=edited, **self._place_of(call))
+        await self._run(started.call, tool)
+
+    def _block(self, call: ToolCall, block: Block) -> None:
+        self._unanswered.discard(call.id)
+        result = block.result
+        caller = self._ended(call, ToolOutcome(False, result.parts, error_code=result.error_code), block)
+        place = {"parent_call": caller.parent_call, "step": caller.step}
+        self._log.emit(CallBlocked, call=call, result=result, rule=block.rule, **place)
+
+    async def _run(self, call: ToolCall, tool: Tool | None) -> None:
+        if tool is None:  # it was there when the call was begun, in the process that died
+            self.finish(call, ToolRun(self.tools.not_found(call.name)))
+            return
+        run = await self._runner.run(call, tool)
+        if call.name == TODO_TOOL:
+            self._todos.called(run.outcome, call.id)
+        self.finish(call, run)
+
+    def _caller_of(self, call: ToolCall) -> Caller:
+        placed = self._placed.get(call.id)
+        return MODEL if placed is None else placed.caller
+
+    def _place_of(self, call: ToolCall) -> dict[str, str]:
+        """Return the place of a call as its events hold it."""
+        caller = self._caller_of(call)
+        return {} if caller is MODEL else {"parent_call": caller.parent_call, "step": caller.step}
+
+    def _ended(self, call: ToolCall, outcome: ToolOutcome, block: Block | None = None) -> Caller:
+        """Hand the outcome of a call to its maker, unless that is the model. Return the maker."""
+        placed = self._placed.pop(call.id, None)
+        if placed is None:
+            return MODEL
+        placed.outcome, placed.block = outcome, block
+        return placed.caller
+
+
+def runs_beside_others(tool: Tool | None) -> bool:
+    """Return whether calls of the tool may run beside other calls."""
+    return tool is None or (tool.parallel_safe and not tool.blocking)
