@@ -73,9 +73,9 @@ class Decision(NamedTuple):
     """The arguments that the person gave instead of the model's."""
 
 
-def judged_call(call: ToolCall, rule: str) -> JudgedCall:
-    """Return the whole call that a gate asks about, redacted as in the log."""
-    return redact(JudgedCall(call.name, encodable(arguments_as_json(call.arguments)), encodable(rule)))
+def judged_call(call: ToolCall, rule: str, effects: str | None = None) -> JudgedCall:
+    """Return the whole call that a gate asks about, redacted as in the log. ``effects``: those that its tool declares."""
+    return redact(JudgedCall(call.name, encodable(arguments_as_json(call.arguments)), encodable(rule), effects))
 
 
 def arguments_as_json(arguments: Any) -> str:

@@ -39,7 +39,7 @@ _FORMS = {
 }
 
 
-class JudgedCall(msgspec.Struct, frozen=True):
+class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """The whole tool call that a gate asks about: what the person approves, and what makes two such questions the same."""
 
     tool: str
@@ -47,6 +47,8 @@ class JudgedCall(msgspec.Struct, frozen=True):
     """All of them, as JSON."""
     rule: str
     """The reason of the gate that asks."""
+    effects: str | None = None
+    """The effects that its tool declares; empty if it declares none, None in logs before schema 6."""
 
 
 class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -7,17 +7,20 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from agentnb.core.approvals import APPROVE, DENY, EDIT, NEVER, Decision, approval_schema, decision, judged_call
-from agentnb.core.events import AnyEvent, QuestionAnswered, QuestionAsked, ToolAdmitted
+from agentnb.core.events import AnyEvent, QuestionAnswered, QuestionAsked, ToolAdmitted, ToolStarted
 from agentnb.core.messages import ToolCall
-from agentnb.core.questions import WaitingOnUser
+from agentnb.core.questions import JudgedCall, WaitingOnUser
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError
 from agentnb.policies.gates import Ask, as_copy
+from agentnb.policies.gates.approval_mode import declared_effects
 from agentnb.runtime.answerers import AnswerQuestion, Approve, LeftOpen, Program, Unanswered
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.worker_calls import call_in_thread
-from agentnb.tools.tool import CallSync
+from agentnb.tools.tool import CallSync, Tool
 
 NOT_ALLOWED = "The person did not allow it."
 NOBODY = "It needs the person's permission, and there is nobody to ask: no person is attached to this run."
@@ -34,11 +37,21 @@ class Permission(NamedTuple):
     asked_as: str = ""
     """Id of the question, if it was logged before the run was resumed."""
     decision: Decision | None = None
+    effects: str = ""
+    """The effects that the tool declares."""
+    about: JudgedCall | None = None
+    """The call that was asked about, if the question is logged."""
 
     @classmethod
-    def of(cls, ask: Ask) -> Permission:
-        """Return the question of a gate."""
-        return cls(ask.question, ask.rule or "approval", approval_schema(ask.approvals))
+    def of(cls, ask: Ask, tool: Tool | None) -> Permission:
+        """Return the question of a gate about a call of this tool."""
+        effects = "" if tool is None else ", ".join(sorted(declared_effects(tool) or ()))
+        return cls(ask.question, ask.rule or "approval", approval_schema(ask.approvals), effects=effects)
+
+    def is_same(self, other: Permission, call: ToolCall) -> bool:
+        """Return whether this logged question is another one about this call: by the whole call, its rule and its tool."""
+        about = judged_call(call, other.rule, other.effects)
+        return self.about in (about, replace(about, effects=None))
 
 
 def answering(answer: AnswerQuestion) -> Program:
@@ -82,7 +95,7 @@ class Approval:
     async def _ask(self, call: ToolCall, permission: Permission, *, suspends: bool) -> Decision | None:
         program: Program | None = None if self._approve is None else partial(self._decided, self._approve, call)
         asker = self._elicitation.asker(call.id)
-        asker.about = judged_call(call, permission.rule)
+        asker.about = judged_call(call, permission.rule, permission.effects)
         question, schema, asked_as = permission.question, permission.schema, permission.asked_as
         try:
             return decision(await asker.ask_before(question, schema, program, asked_as, may_wait=suspends))
@@ -127,18 +140,22 @@ def logged_permissions(events: Sequence[AnyEvent]) -> dict[str, Permission | Non
     found: dict[str, Permission | None] = {}
     rules: dict[str, str] = {}
     asked: dict[str, str] = {}
+    begun: set[str] = set()
     for event in events:
         if isinstance(event, ToolAdmitted):
             rules[event.call.id] = event.reason
             if not event.reason:
                 found[event.call.id] = None
+        elif isinstance(event, ToolStarted):
+            begun.add(event.call.id)
+            rules.pop(event.call.id, None)  # what is asked from now on, the tool asks, or a run that it began
         elif isinstance(event, QuestionAsked) and event.question.kind == "approval":
             one = event.question
-            if one.call_id not in rules and one.about is not None:  # before schema 6, a step's call was not logged as admitted
-                rules[one.call_id] = one.about.rule
+            if one.call_id not in found and one.call_id not in begun and one.about is not None:
+                rules.setdefault(one.call_id, one.about.rule)  # before schema 6, a step's call was not logged as admitted
             if one.call_id in rules:
                 asked[one.id] = one.call_id
-                found[one.call_id] = Permission(one.message, rules[one.call_id], one.schema, one.id)
+                found[one.call_id] = Permission(one.message, rules[one.call_id], one.schema, one.id, about=one.about)
         elif isinstance(event, QuestionAnswered) and event.question_id in asked and not event.withdrawn:
             made = Decision(False) if event.declined else decision(event.answer)
             permission = found[asked[event.question_id]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from agentnb.core.approvals import waiting_for_approval
@@ -11,13 +11,13 @@ from agentnb.core.events import RoundStarted, TodosChanged, ToolStarted, Warned
 from agentnb.core.messages import Text, ToolCall
 from agentnb.core.todos import TODO_TOOL, headed_or_none
 from agentnb.runtime import tool_errors
-from agentnb.runtime.approval import Permission, logged_permissions
+from agentnb.runtime.approval import logged_permissions
 from agentnb.runtime.consent import counting
 from agentnb.runtime.earlier_answers import asked_by_tools
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.run_end import Suspended
-from agentnb.runtime.tool_calls import ToolCalls, runs_beside_others
+from agentnb.runtime.tool_calls import EarlierCall, ToolCalls, runs_beside_others
 from agentnb.tools.tool import ToolOutcome
 
 PATIENCE = 0.15
@@ -49,7 +49,7 @@ class Dispatch:
 
         ``check_stop`` raises if the run was stopped: a tool that swallowed its cancellation must not be followed by another.
         """
-        return self._run_in_order(calls, self._checking(check_stop), {}, frozenset())
+        return self._run_in_order(calls, self._checking(check_stop), {})
 
     async def resume(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
         """Answer the calls of the open round that were left open when another process died.
@@ -67,7 +67,8 @@ class Dispatch:
         changed = {event.call_id for event in events if isinstance(event, TodosChanged)}
         current = self._log.run.open_round
         self._calls.answer_inner(current.records if current is not None else (), tool_errors.interrupted)
-        left, again = [], set()
+        left: list[ToolCall] = []
+        judged = {call_id: EarlierCall(permission) for call_id, permission in logged_permissions(logged).items()}
         for call in calls:
             # The todo list is restored from the log: a call without a logged change has had no effect.
             unchanged = call.name == TODO_TOOL and call.id not in changed
@@ -79,11 +80,11 @@ class Dispatch:
                 self._calls.answer(call, ToolOutcome(True, (Text(headed_or_none(self._log.run.todos)),)))
             elif unchanged or (is_own and getattr(self._calls.tools.get(call.name), "repeatable", False)):
                 left.append(call)
-                again.add(call.id)
+                judged[call.id] = EarlierCall(start=call)
                 self._elicitation.remember(call.id, asked.get(call.id, ()))
             else:
                 self._calls.answer(call, tool_errors.interrupted(call.name, asked.get(call.id, ())))
-        await self._run_in_order(left, self._checking(check_stop), logged_permissions(logged), again)
+        await self._run_in_order(left, self._checking(check_stop), judged)
 
     def _checking(self, check_stop: Callable[[], None]) -> Callable[[], None]:
         """Return the check between calls, which raises if the run was stopped or is to be suspended."""
@@ -127,14 +128,13 @@ class Dispatch:
         self,
         calls: Sequence[ToolCall],
         check_stop: Callable[[], None],
-        judged: dict[str, Permission | None],
-        started: frozenset[str] | set[str],
+        judged: Mapping[str, EarlierCall],
     ) -> None:
-        """Run the calls. ``judged``: those that no gate is asked about again; ``started``: those that are run once more."""
+        """Run the calls. ``judged``: those that no gate is asked about again, by id."""
         self._calls.open()
         if len(calls) == 1:  # the usual case: nothing runs beside it
             call = calls[0]
-            work, _ = self._calls.begin(call, self._calls.tools.get(call.name), judged, is_started=call.id in started)
+            work, _ = self._calls.begin(call, self._calls.tools.get(call.name), judged.get(call.id))
             if work is not None:
                 await work
                 check_stop()
@@ -147,7 +147,7 @@ class Dispatch:
                 if tasks and not is_safe:
                     await _ended(tasks)
                     check_stop()
-                work, waits = self._calls.begin(call, tool, judged, is_started=call.id in started)
+                work, waits = self._calls.begin(call, tool, judged.get(call.id))
                 if work is None:
                     continue
                 if (is_safe or waits) and (tasks or place + 1 < len(calls)):

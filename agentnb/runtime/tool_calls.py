@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -18,7 +18,7 @@ from agentnb.core.messages import ToolCall, encodable
 from agentnb.core.nesting import text_is_too_deep
 from agentnb.core.rounds import CallRecord
 from agentnb.core.todos import TODO_TOOL
-from agentnb.policies.gates import Block, Gate, denied, judge
+from agentnb.policies.gates import Ask, Block, Gate, denied, judge
 from agentnb.runtime import tool_errors
 from agentnb.runtime.approval import Approval, Permission
 from agentnb.runtime.elicitation import Elicitation
@@ -65,6 +65,21 @@ class PlacedCall:
     """The verdict that kept it from running, if one did."""
 
 
+class EarlierCall(NamedTuple):
+    """What a process that died had logged of a call without a result."""
+
+    permission: Permission | None = None
+    """The question whether it may run, if that was asked."""
+    start: ToolCall | None = None
+    """The call as its tool had begun to run it, if it had."""
+    is_judged: bool = True
+    """Whether the verdict of the gates stands. Else they judge the call again, and an equal question is not asked twice."""
+
+
+Begun: TypeAlias = tuple[Coroutine[Any, Any, None] | None, bool]
+"""The work of a call that is left to await, if any, and whether the call waits for the person."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallServices:
     """The surroundings of a run's tool calls."""
@@ -100,6 +115,7 @@ class ToolCalls:
         self._unanswered: set[str] = set()
         self._inside = InsideCalls(log, self._unanswered, self._call_inside, services.start_run)
         self._runner = ToolRunner(log, services.work_dir, services.call_sync, services.elicitation, self._inside)
+        self._elicitation = services.elicitation
         self._approval = Approval(log.run, services.elicitation, services.call_sync)
         self._suspends = services.suspends
         self.waits_for_person = False
@@ -115,56 +131,42 @@ class ToolCalls:
         """Take calls on the running event loop."""
         self._inside.loop = asyncio.get_running_loop()
 
-    def begin(
-        self, call: ToolCall, tool: Tool | None, judged: dict[str, Permission | None], *, is_started: bool = False
-    ) -> tuple[Coroutine[Any, Any, None] | None, bool]:
+    def begin(self, call: ToolCall, tool: Tool | None, earlier: EarlierCall | None = None) -> Begun:
         """Judge the call and log its start. Return the work to await, if any is left, and whether it waits for the person.
 
-        ``judged``: the permissions of calls that no gate is asked about again, by id; ``is_started``: the log has the start of
-        the call, and its tool runs once more.
+        ``earlier``: what a process that died had logged of it.
         """
-        waits = tool is not None and tool.blocking
-        if is_started:
-            self._unanswered.add(call.id)
-            return self._run(call, tool), waits
-        permission = None
-        if call.id in judged:
-            permission = judged[call.id]
-        elif (verdict := self._judge(call)) is not None:
+        if earlier is not None and earlier.is_judged:
+            permission = earlier.permission
+        else:
+            verdict = self._judge(call)
             if isinstance(verdict, Block):
                 self._block(call, verdict)
                 return None, False
-            if not self._refusal(call, tool):
-                permission = Permission.of(verdict)
-                self._log.emit(ToolAdmitted, call=call, reason=permission.rule, **self._place_of(call))
+            permission = self._permission(call, tool, verdict, earlier)
         self._unanswered.add(call.id)
+        start = None if earlier is None else earlier.start
         if permission is not None:
-            return self._run_if_approved(call, tool, permission), True
-        # A tool gets the arguments as logged, redacted.
-        place: dict[str, Any] = self._place_of(call) if self._placed else {}
-        seq, at, run_id, parent_id = self._log.head()
-        call = self._log.append(ToolStarted(seq, at, run_id, parent_id, call=call, **place)).call
-        if (refusal := self._refusal(call, tool)) is not None:
-            self.finish(call, ToolRun(refusal))
-            return None, False
-        return self._run(call, tool), waits
+            return self._run_if_approved(call, tool, permission, start), True
+        if start is None:
+            # A tool gets the arguments as logged, redacted.
+            place: dict[str, Any] = self._place_of(call) if self._placed else {}
+            seq, at, run_id, parent_id = self._log.head()
+            start = self._log.append(ToolStarted(seq, at, run_id, parent_id, call=call, **place)).call
+            if (refusal := self._refusal(call, tool)) is not None:
+                self.finish(start, ToolRun(refusal))
+                return None, False
+        return self._run(start, tool), tool is not None and tool.blocking
 
-    async def call(
-        self, call: ToolCall, caller: Caller, judged: dict[str, Permission | None], *, is_started: bool = False
-    ) -> PlacedCall:
-        """Run a call that no model made to its end.
+    async def call(self, call: ToolCall, caller: Caller, earlier: EarlierCall | None = None) -> PlacedCall:
+        """Run a call that no model made to its end. ``earlier``: what a process that died had logged of it.
 
         Returns it without an outcome if the run was stopped, or if it waits for a person who is not here.
         """
-        placed = self.place(call, caller)
-        work, _ = self.begin(call, self.tools.get(call.name), judged, is_started=is_started)
+        placed = self._placed[call.id] = PlacedCall(call, caller)
+        work, _ = self.begin(call, self.tools.get(call.name), earlier)
         if work is not None:
             await work
-        return placed
-
-    def place(self, call: ToolCall, caller: Caller) -> PlacedCall:
-        """Note who makes a call that no model made."""
-        placed = self._placed[call.id] = PlacedCall(call, caller)
         return placed
 
     def reopen(self, call: ToolCall, *, edited: bool) -> None:
@@ -245,7 +247,7 @@ class ToolCalls:
         async with nullcontext() if runs_beside_others(tool) else turn.lock:
             turn.count += 1
             call = ToolCall(encodable(name), arguments, f"{parent}.{turn.count}")
-            inner = await self.call(call, Caller("call", parent), {})
+            inner = await self.call(call, Caller("call", parent))
         if inner.outcome is None:  # the run was stopped
             raise asyncio.CancelledError("The call has ended")
         return inner.outcome
@@ -257,10 +259,24 @@ class ToolCalls:
             call_id, depth = placed.caller.id, depth + 1
         return depth
 
-    def _judge(self, call: ToolCall) -> Any:
+    def _judge(self, call: ToolCall) -> Ask | Block | None:
         if call.name == TODO_TOOL:
             self._todos.look()  # the gates need the current list
         return judge(self._gates, call, self._log.run)
+
+    def _permission(
+        self, call: ToolCall, tool: Tool | None, verdict: Ask | None, earlier: EarlierCall | None
+    ) -> Permission | None:
+        """Return the question that a gate asks about a call, if it asks, as it was asked before if it was; log a new one."""
+        asked = None if verdict is None or self._refusal(call, tool) else Permission.of(verdict, tool)
+        before = None if earlier is None else earlier.permission
+        if before is not None:
+            if asked is not None and before.is_same(asked, call):
+                return before
+            self._elicitation.withdraw_logged(before.asked_as)
+        if asked is not None:
+            self._log.emit(ToolAdmitted, call=call, reason=asked.rule, **self._place_of(call))
+        return asked
 
     def _refusal(self, call: ToolCall, tool: Tool | None) -> ToolOutcome | None:
         """Return the result of a call that cannot be run at all."""
@@ -270,7 +286,7 @@ class ToolCalls:
             return tool_errors.too_deep(call.name)
         return None
 
-    async def _run_if_approved(self, call: ToolCall, tool: Tool | None, permission: Permission) -> None:
+    async def _run_if_approved(self, call: ToolCall, tool: Tool | None, permission: Permission, start: ToolCall | None) -> None:
         # A question from inside a tool cannot wait so long.
         suspends = self._suspends and self._caller_of(call).kind != "call"
         decision = await self._approval.ask(call, permission, suspends=suspends)
@@ -288,8 +304,9 @@ class ToolCalls:
             return
         if edited:
             self._edited.add(call.id)
-        started = self._log.emit(ToolStarted, call=allowed, edited=edited, **self._place_of(call))
-        await self._run(started.call, tool)
+        if start is None:
+            start = self._log.emit(ToolStarted, call=allowed, edited=edited, **self._place_of(call)).call
+        await self._run(start, tool)
 
     def _block(self, call: ToolCall, block: Block) -> None:
         self._unanswered.discard(call.id)

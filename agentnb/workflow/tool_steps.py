@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from agentnb.core.approvals import READ_ONLY, judged_call
+from agentnb.core.approvals import READ_ONLY
 from agentnb.core.events import ToolStarted
 from agentnb.core.json_schema import plain_data
 from agentnb.core.messages import ToolCall
@@ -16,12 +16,12 @@ from agentnb.errors import SettingsError
 from agentnb.policies.gates import Block, Gate
 from agentnb.policies.gates.approval_mode import hint_of_denial
 from agentnb.runtime import tool_errors
-from agentnb.runtime.approval import Permission, logged_permissions
+from agentnb.runtime.approval import logged_permissions
 from agentnb.runtime.consent import counting
 from agentnb.runtime.host import plain_tools
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.run_tools import RunTools
-from agentnb.runtime.tool_calls import Caller, CallServices, ToolCalls
+from agentnb.runtime.tool_calls import Caller, CallServices, EarlierCall, ToolCalls
 from agentnb.runtime.tool_errors import without_advice
 from agentnb.tools.tool import Tool, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
@@ -38,7 +38,7 @@ class ToolSteps:
 
     def __init__(self, engine: WorkflowEngine, runs: NestedRuns, toolbox: Toolbox, gates: Iterable[Gate] = ()) -> None:
         self._log = engine.log
-        self._elicitation = elicitation = engine.elicitation
+        elicitation = engine.elicitation
         self._runs = runs
         tools = RunTools(engine.log, toolbox)
         of_mode = elicitation.approval_mode.gate(tools.get, elicitation.runs[1:])
@@ -57,17 +57,12 @@ class ToolSteps:
         Raises `StepEndedBadly` if it fails or may not be called. Where nobody is here to ask, the run is suspended, if it can
         be.
         """
-        call, judged, is_started = (
-            ToolCall(tool.spec.name, arguments, attempt.place.path),
-            dict[str, Permission | None](),
-            False,
-        )
-        if not attempt.is_new and (begun := self._begun(call)) is not None:
-            call, judged, is_started = begun
+        call = ToolCall(tool.spec.name, arguments, attempt.place.path)
+        earlier = None if attempt.is_new else self._earlier(call.id)
         self._calls.open()
         try:
             with self._runs.asker(attempt):
-                placed = await self._calls.call(call, Caller("step", call.id), judged, is_started=is_started)
+                placed = await self._calls.call(call, Caller("step", call.id), earlier)
         except asyncio.CancelledError:
             is_late = attempt.limit is not None and attempt.limit.expired()
             self._calls.close(call.id, tool_errors.out_of_time() if is_late else tool_errors.cancelled())
@@ -80,23 +75,13 @@ class ToolSteps:
             raise StepEndedBadly(_failed(tool, placed.outcome))
         return _output(placed.outcome)
 
-    def _begun(self, call: ToolCall) -> tuple[ToolCall, dict[str, Permission | None], bool] | None:
-        """Return the call of the step as a process that died left it, its permission, and whether its tool had begun.
-
-        None if it must be judged anew: it was not judged, with other arguments, or in a log of which nothing counts.
-        """
-        events = counting(self._events_of(call.id))
-        started = next((event.call for event in events if isinstance(event, ToolStarted) and event.step == call.id), None)
-        if started is not None:
-            return started, {}, True
-        permission = logged_permissions(events).get(call.id)
-        if permission is None:
-            return None
-        asked = next(one for one in self._log.run.questions if one.question.id == permission.asked_as)
-        if asked.question.about != judged_call(call, permission.rule):
-            self._elicitation.withdraw_logged(permission.asked_as)
-            return None
-        return call, {call.id: permission}, False
+    def _earlier(self, step: str) -> EarlierCall:
+        """Return what a process that died had logged of the call of a step. The gates judge it again."""
+        events = counting(self._events_of(step))
+        start = None
+        if self._log.run.open_step_call(step) is not None:
+            start = next((event.call for event in events if isinstance(event, ToolStarted) and event.step == step), None)
+        return EarlierCall(logged_permissions(events).get(step), start, is_judged=False)
 
     def _events_of(self, step: str) -> list[Any]:
         """Return the events since the last start of a step."""

@@ -102,7 +102,7 @@ def test_the_stricter_of_a_task_file_and_the_mode_holds(subtests: pytest.Subtest
         ("ask", "auto", ["approve", "approve"], both, ""),
         ("ask", "never", [], [], "this run asks for none (approve=never)"),
         ("ask", "read_only", [], [], "this run only allows tools that read"),
-        ("deny", "ask", [], [], "rules of the task file do not allow write"),
+        ("deny", "ask", [], [], "rules of the task file do not allow it"),
         ("{mode: deny, allow: [write]}", "never", [], both, ""),
     ]
     for approval, mode, answers, done, why in cases:

@@ -108,7 +108,7 @@ class EffectsGate:
 
 def may_only_read(tool: Tool) -> bool:
     """Return whether a tool declares that it does nothing to the world but read it."""
-    effects = _effects(tool)
+    effects = declared_effects(tool)
     return effects is not None and set(effects) <= {"read"}
 
 
@@ -116,7 +116,7 @@ def hint_of_denial(tool: Tool) -> str:
     """Return what a person can do about a tool that this mode denies: declare what it does, or be asked."""
     asks = f'--approve {ASK}, approve="{ASK}"'
     declare = 'If it only reads, say so: @tool(effects=["read"]). '
-    return f"{declare if _effects(tool) is None else ''}To be asked about it instead: {asks}"
+    return f"{declare if declared_effects(tool) is None else ''}To be asked about it instead: {asks}"
 
 
 def shown(arguments: Any) -> str:
@@ -129,13 +129,14 @@ def shown(arguments: Any) -> str:
 
 
 def _about(tool: Tool) -> str:
-    effects = _effects(tool)
+    effects = declared_effects(tool)
     if effects is None:
         return f"{tool.spec.name} does not declare what it does."
     return f"{tool.spec.name} may: {', '.join(sorted(effects))}."
 
 
-def _effects(tool: Tool) -> Iterable[str] | None:
+def declared_effects(tool: Tool) -> Iterable[str] | None:
+    """Return the effects that a tool declares; None if it declares none."""
     return getattr(tool, "effects", None)  # anybody's class may be a tool
 
 
