@@ -39,6 +39,22 @@ def blocked(run: RunState, event: e.CallBlocked) -> None:
     _change(run, event.parent_call, lambda inner: (*inner, record))
 
 
+def outer_calls(run: RunState) -> Iterator[CallRecord]:
+    """Yield the calls of the model, in order, then those of steps."""
+    for one in run._rounds:
+        yield from one.records
+    for each in run._work.calls:
+        yield each.record
+
+
+def all_calls(run: RunState) -> Iterator[CallRecord]:
+    """Yield the calls of the model and of steps, each before those that its tool made."""
+    for outer in outer_calls(run):
+        yield outer
+        if outer.inner:
+            yield from (record for _, record in with_inner(outer.inner))
+
+
 def count_of(run: RunState, parent: str) -> int:
     """Return the number of calls that the tool of an open call has made so far, also in a process that died."""
     place = run._work.open_calls.get(parent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentnb.core.inner_calls import outer_calls
 from agentnb.core.todos import open_todos
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
@@ -12,7 +13,7 @@ from agentnb.display.states import has_ended, rounds_told, steps_told
 
 def meta(run: Run) -> list[str]:
     """Return rounds, calls, todos, time, usage and model, a few words each."""
-    calls = sum(len(one.records) for one in run.rounds)
+    calls = sum(1 for _ in outer_calls(run))
     parts = [part for part in (rounds_told(run), steps_told(run), counted(calls, "tool call") if calls else "") if part]
     if failed := failed_calls(run):
         parts.append(f"{failed:,} failed")
@@ -32,7 +33,7 @@ def asked(run: Run) -> str:
 
 def failed_calls(run: Run) -> int:
     """Return how many calls failed; calls that were blocked, or that the person stopped, did not fail."""
-    return sum(state(record) == "failed" for one in run.rounds for record in one.records)
+    return sum(state(record) == "failed" for record in outer_calls(run))
 
 
 def used(run: Run) -> list[str]:

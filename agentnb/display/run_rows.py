@@ -10,6 +10,7 @@ from typing import NamedTuple, get_args
 import msgspec
 
 from agentnb.core.event import Status
+from agentnb.core.inner_calls import outer_calls
 from agentnb.detect.run import Run
 from agentnb.display.figures import failed_calls
 from agentnb.display.finding_links import MAX_LISTED, findings_of
@@ -66,7 +67,7 @@ class Choice(NamedTuple):
 
 def row_of(place: int, run: Run) -> RunRow:
     """Return the facts of a run in a list."""
-    records = [record for one in run.rounds for record in one.records]
+    records = [*outer_calls(run)]
     return RunRow(
         place,
         run,
@@ -150,10 +151,9 @@ def _texts(run: Run) -> Iterator[str]:
     for message in run.messages:
         yield message.text
         yield message.author
-    for one in run.rounds:
-        for record in one.records:
-            yield record.call.name
-            yield msgspec.json.encode(record.call.arguments).decode()
-            if record.result is not None:
-                yield record.result.text
+    for record in outer_calls(run):
+        yield record.call.name
+        yield msgspec.json.encode(record.call.arguments).decode()
+        if record.result is not None:
+            yield record.result.text
     yield from (one.sentence for one in findings_of(run, MAX_LISTED))

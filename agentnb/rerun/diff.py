@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from agentnb.core.inner_calls import outer_calls
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import open_todos
 from agentnb.core.usage import Usage
@@ -174,8 +175,8 @@ _FIGURES: dict[str, Callable[[Run], Any]] = {
     "status": lambda run: run.status,
     "stop_reason": lambda run: run.stop_reason,
     "rounds": lambda run: len(run.rounds),
-    "tool_calls": lambda run: sum(len(one.records) for one in run.rounds),
-    "tool_errors": lambda run: sum(success_of(record) is False for one in run.rounds for record in one.records),
+    "tool_calls": lambda run: sum(1 for _ in outer_calls(run)),
+    "tool_errors": lambda run: sum(success_of(record) is False for record in outer_calls(run)),
     "todos": lambda run: len(run.todos),
     "todos_completed": lambda run: len(run.todos) - len(open_todos(run.todos)),
     "todo_violations": lambda run: sum(len(one.todo_violations) for one in run.rounds),

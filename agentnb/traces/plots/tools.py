@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from agentnb.core.inner_calls import with_inner
+from agentnb.core.inner_calls import all_calls
 from agentnb.core.rounds import NOT_RUN, CallRecord
 from agentnb.detect.run import Run
 from agentnb.traces.files import RunSource, load_traces
@@ -88,13 +88,12 @@ def tool_calls_of(runs: list[Run]) -> list[ToolCalls]:
     counts: dict[str, dict[Look, int]] = {}
     seconds: dict[str, float] = {}
     for run in runs:
-        for one in run.rounds:
-            for _, record in with_inner(one.records):
-                mine = counts.setdefault(record.call.name, {})
-                look = _outcome(record)
-                mine[look] = mine.get(look, 0) + 1
-                if record.seconds is not None and record.result is not None:
-                    seconds[record.call.name] = seconds.get(record.call.name, 0.0) + record.seconds
+        for record in all_calls(run):
+            mine = counts.setdefault(record.call.name, {})
+            look = _outcome(record)
+            mine[look] = mine.get(look, 0) + 1
+            if record.seconds is not None and record.result is not None:
+                seconds[record.call.name] = seconds.get(record.call.name, 0.0) + record.seconds
     found = [ToolCalls(name, mine, seconds.get(name)) for name, mine in counts.items()]
     return sorted(found, key=lambda one: -one.calls)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
-from agentnb.core.inner_calls import with_inner
+from agentnb.core.inner_calls import all_calls
 from agentnb.core.todos import open_todos
 from agentnb.detect.run import Run
 from agentnb.traces.files import RunSource
@@ -252,7 +252,7 @@ def _groups(known: list[Facts]) -> Iterator[Group]:
 
 
 def _facts(run: Run) -> Iterator[Facts]:
-    calls = [(record.call.name, success_of(record)) for one in run.rounds for _, record in with_inner(one.records)]
+    calls = [(record.call.name, success_of(record)) for record in all_calls(run)]
     given = [
         (guidance.set, one.followed[place].followed if place < len(one.followed) else None)
         for one in run.rounds

@@ -100,8 +100,9 @@ def _rows(run: RunFacts) -> Iterator[Row]:
     if not run.questions:
         return
     tools = {(one.index, record.call.id): record.call.name for one in run.rounds for record in one.records}
+    of_steps = {one.record.call.id: one.record.call.name for one in run.step_calls}
     for asked in run.questions:
-        yield Row(run.id, asked, tools.get((asked.round, asked.question.call_id)))
+        yield Row(run.id, asked, tools.get((asked.round, asked.question.call_id)) or of_steps.get(asked.question.call_id))
 
 
 def _json(value: Any) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from agentnb.core.inner_calls import outer_calls
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import has_open, open_todos
 from agentnb.detect.run import Run
@@ -126,24 +127,24 @@ COLUMNS: list[Column[Run]] = [
     Column(
         "tool_calls",
         "int64",
-        lambda run: sum(len(one.records) for one in run.rounds),
-        "Tool calls of the model",
+        lambda run: sum(1 for _ in outer_calls(run)),
+        "Tool calls of the model and of steps",
         COUNTED,
         "calls",
     ),
     Column(
         "tool_errors",
         "int64",
-        lambda run: sum(success_of(record) is False for one in run.rounds for record in one.records),
-        "Tool calls of the model that failed",
+        lambda run: sum(success_of(record) is False for record in outer_calls(run)),
+        "Tool calls of the model and of steps that failed",
         COUNTED,
         "calls",
     ),
     Column(
         "calls_blocked",
         "Int64",
-        lambda run: counted(run, sum(bool(record.rule) for one in run.rounds for record in one.records)),
-        "Tool calls of the model that a gate blocked",
+        lambda run: counted(run, sum(bool(record.rule) for record in outer_calls(run))),
+        "Tool calls of the model and of steps that a gate blocked",
         COUNTED,
         "calls",
     ),

@@ -37,10 +37,12 @@ EXACT = 2**53
 
 
 class Row(NamedTuple):
-    """A tool call, its run, its round, its position in the round, and when it began and ended."""
+    """A tool call, its run, its round or step, its position there, and when it began and ended."""
 
     run: RunFacts
-    round: WorkflowRound
+    round: WorkflowRound | None
+    """None for a call of a step."""
+    step: str
     position: int
     record: CallRecord
     parent: str
@@ -51,15 +53,23 @@ class Row(NamedTuple):
 
 COLUMNS: list[Column[Row]] = [
     Column("run_id", "str", lambda row: row.run.id, "The run", "event.run_id"),
-    Column("round", "int64", lambda row: number_of(row.round.index), "The round", "round_started.index", ROUNDS),
-    Column("position", "int64", lambda row: row.position, "Place in the round", COUNTED, "from 0"),
+    Column(
+        "round",
+        "Int64",
+        lambda row: None if row.round is None else number_of(row.round.index),
+        "The round; missing if a step made the call",
+        "round_started.index",
+        ROUNDS,
+    ),
+    Column("step", "str", lambda row: row.step or None, "Path of the step that made the call, if one did", "tool_started.step"),
+    Column("position", "int64", lambda row: row.position, "Place in the round, or among the calls of steps", COUNTED, "from 0"),
     Column("call_id", "str", lambda row: row.record.call.id, "Id of the call", "tool_started.call.id"),
     Column("name", "str", lambda row: row.record.call.name, "The tool", "tool_started.call.name"),
     Column("model", "str", lambda row: row.run.model, "The run's model", "run_started.model"),
     Column(
         "author",
         "str",
-        lambda row: (row.round.reply.author or None) if row.round.reply else None,
+        lambda row: row.round.reply.author or None if row.round is not None and row.round.reply is not None else None,
         "Who made the call, where several agents share a conversation",
         "model_replied.message",
     ),
@@ -134,7 +144,7 @@ COLUMNS: list[Column[Row]] = [
 
 
 def _rows(run: RunFacts) -> Iterator[Row]:
-    if not any(one.records for one in run.rounds):
+    if not (run.step_calls or any(one.records for one in run.rounds)):
         return
     began: dict[str, datetime | None] = {}
     ended: dict[str, datetime | None] = {}
@@ -147,7 +157,12 @@ def _rows(run: RunFacts) -> Iterator[Row]:
         for position, of_the_model in enumerate(one.records):
             for parent, record in with_inner((of_the_model,)):
                 call_id = record.call.id
-                yield Row(run, one, position, record, parent, began.get(call_id), ended.get(call_id))
+                yield Row(run, one, "", position, record, parent, began.get(call_id), ended.get(call_id))
+    for position, of_step in enumerate(run.step_calls):
+        yield Row(run, None, of_step.step, position, of_step.record, "", of_step.started_at, of_step.ended_at)
+        for parent, record in with_inner(of_step.record.inner, of_step.record.call.id):
+            times = began.get(record.call.id), ended.get(record.call.id)
+            yield Row(run, None, of_step.step, position, record, parent, *times)
 
 
 TABLE = Table("tool_calls", COLUMNS, _rows, RunFacts.from_events)
