@@ -35,7 +35,7 @@ from agentnb.runtime.earlier_answers import EarlierAnswers
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.logged_questions import LoggedQuestions
 from agentnb.runtime.question_ids import QuestionIds
-from agentnb.runtime.threads import TICK, Work, is_running, running_loop
+from agentnb.runtime.threads import Work, is_running, running_loop, wait_until_over
 from agentnb.tools.tool import Inside
 
 T = TypeVar("T")
@@ -343,15 +343,7 @@ class CallElicitor(CallClock):
         """Ask and block this thread until the answer, an interrupt or the end of the call."""
         if running_loop() is self._loop:
             raise SettingsError("ask_sync would hold up the event loop that brings the answer", "Write: await context.ask(...)")
-        asked = self._submit(self._ask(message, schema, kind))
-        try:
-            while not (asked.done() or self._over):
-                concurrent.futures.wait([asked], timeout=TICK)
-            return asked.result(timeout=TICK)
-        except (concurrent.futures.CancelledError, TimeoutError):
-            raise asyncio.CancelledError("The call has ended") from None  # not an Exception, which the tool might catch
-        finally:
-            asked.cancel()
+        return wait_until_over(self._submit(self._ask(message, schema, kind)), lambda: self._over)
 
     def close(self) -> None:
         """Withdraw open questions and refuse new ones: the call has ended, even if its tool still runs."""

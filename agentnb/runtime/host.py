@@ -121,10 +121,16 @@ def completed(options: RunOptions, *, is_resumed: bool) -> RunOptions:
     )
 
 
+main_thread_is_held: ContextVar[bool] = ContextVar("main_thread_is_held", default=False)
+"""Whether a plain tool waits on the main thread for the call that this code runs for: no other tool can run there."""
+
+
 def on_main_thread(call_sync: CallSync) -> CallSync:
     """Wrap it for the tools of a run: a run that such a tool begins does not wait for the thread that the tool holds."""
 
     async def call(function: Callable[[], Any], parallel_safe: bool) -> Any:
+        if main_thread_is_held.get():
+            return await call_in_thread(function)
         host = current_host.get()
         if parallel_safe or not host:
             return await call_sync(function, parallel_safe)

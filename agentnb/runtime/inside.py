@@ -11,8 +11,10 @@ from agentnb.core.events import Progress
 from agentnb.core.json_schema import plain_data
 from agentnb.errors import SettingsError, ToolFailed
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.host import main_thread_is_held
 from agentnb.runtime.prints import CallPrints
 from agentnb.runtime.progress import CallProgress
+from agentnb.runtime.threads import running_loop, wait_until_over
 from agentnb.tools.tool import ToolOutcome
 
 T = TypeVar("T")
@@ -96,6 +98,20 @@ class InsideCalls:
             failed.error_code = outcome.error_code
             raise failed
         return outcome
+
+    def call_sync(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
+        """Call a tool like `call`, and block the calling thread until the call has ended."""
+        assert self.loop is not None, "a call asks for services while it runs"
+        if running_loop() is self.loop:
+            raise SettingsError("call_sync would hold up the event loop that runs the call", "Write: await context.call(...)")
+        holds_main_thread = threading.current_thread() is threading.main_thread()
+
+        async def called() -> ToolOutcome:
+            if holds_main_thread:
+                main_thread_is_held.set(True)
+            return await self.call(call_id, name, arguments)
+
+        return wait_until_over(asyncio.run_coroutine_threadsafe(called(), self.loop), lambda: call_id not in self._running)
 
     async def start_run(self, agent: Any, prompt: Any) -> Any:
         """Begin a nested run and wait for its end."""

@@ -7,7 +7,7 @@ import contextvars
 import logging
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import cache
@@ -223,3 +223,18 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+def wait_until_over(asked: Future[T], is_over: Callable[[], bool]) -> T:
+    """Block this thread until a call's question or inner call is answered, and return its result; an interrupt ends the wait.
+
+    Raises `asyncio.CancelledError` if the call is over before: no Exception, which its tool might catch.
+    """
+    try:
+        while not (asked.done() or is_over()):
+            wait([asked], timeout=TICK)
+        return asked.result(timeout=TICK)
+    except (CancelledError, TimeoutError):
+        raise asyncio.CancelledError("The call has ended") from None
+    finally:
+        asked.cancel()

@@ -96,7 +96,7 @@ class FunctionTool:
         if self._is_async:
             value = await self.function(*positional, **keywords)
         else:
-            done = await context.call_sync(partial(self._call, positional, keywords), self.parallel_safe)
+            done = await context.run_plain(partial(self._call, positional, keywords), self.parallel_safe)
             if isinstance(done, ToolOutcome):
                 return done
             value = await done

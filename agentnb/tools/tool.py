@@ -43,6 +43,9 @@ class Inside(Protocol):
     async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run from within this call."""
 
+    def call_sync(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
+        """Call a tool like `call`, and block the calling thread until the call has ended."""
+
     async def start_run(self, agent: Any, prompt: Any) -> Any:
         """Begin a nested run and wait for its end."""
 
@@ -53,7 +56,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     run_id: str
     call_id: str
     work_dir: Path
-    call_sync: CallSync
+    run_plain: CallSync
     asker: Asker | None = None
     inside: Inside | None = None
 
@@ -73,6 +76,13 @@ class ToolContext(msgspec.Struct, frozen=True):
         tools that are not parallel-safe run one by one.
         """
         return await self._inside().call(self.call_id, name, {} if arguments is None else arguments)
+
+    def call_sync(self, name: str, arguments: dict[str, Any] | None = None) -> ToolOutcome:
+        """Call another tool like `call`, from plain functions: it blocks their thread until the call has ended.
+
+        If that is the main thread, plain tools that are called meanwhile run in other threads.
+        """
+        return self._inside().call_sync(self.call_id, name, {} if arguments is None else arguments)
 
     async def start_run(self, agent: Any, prompt: Any) -> Any:
         """Begin a nested run of this agent, wait for its end and return it.

@@ -317,3 +317,51 @@ def test_runs_that_begin_each_other_without_end_are_answered(tmp_path: Path) -> 
     run = agent(ToolCall("delegate"), tools=[delegate]).run_sync("go", store=Store(tmp_path))
     assert run.status == "completed" and "nested 20 levels deep" in results(run)[0].text
     assert len(Store(tmp_path).ids()) == 20
+
+
+def test_plain_functions_call_other_tools(subtests: pytest.Subtests) -> None:
+    def doubled(context: ToolContext, n: int) -> int:
+        return context.call_sync("add", {"a": n, "b": n}).value
+
+    def twice(context: ToolContext, n: int) -> int:
+        return context.call_sync("doubled", {"n": context.call_sync("doubled", {"n": n}).value}).value
+
+    async def hurried(context: ToolContext) -> str:
+        return context.call_sync("add", {"a": 1, "b": 1}).text
+
+    def nested(context: ToolContext) -> str:
+        return context.call_sync("asks_agent").text
+
+    async def asks_agent(context: ToolContext) -> str:
+        inner = Agent(ScriptedModel([[ToolCall("add", {"a": 2, "b": 2})], "Four."]), tools=[add], todos=False)
+        return (await context.start_run(inner, "Add.")).text
+
+    tools = (add, doubled, twice, hurried, nested, asks_agent)
+    cases = {"twice": ({"n": 3}, "12"), "nested": ({}, "Four."), "hurried": ({}, "Write: await context.call(...)")}
+    for name, (arguments, text) in cases.items():
+        for way in ("run", "run_sync"):
+            with subtests.test(f"{name} {way}"):
+                made = agent(ToolCall(name, arguments), tools=tools)
+                run = checked(
+                    made.run_sync("Go.", show=False) if way == "run_sync" else asyncio.run(made.run("Go.", show=False))
+                )
+                assert text in run.rounds[0].results[0].text
+
+
+def test_a_stop_ends_a_plain_tool_that_waits_for_its_call() -> None:
+    begun, over = threading.Event(), threading.Event()
+
+    async def waits() -> None:
+        begun.set()
+        await asyncio.sleep(100)
+
+    def outer(context: ToolContext) -> None:
+        try:
+            context.call_sync("waits")
+        finally:
+            over.set()
+
+    live = agent(ToolCall("outer"), tools=(waits, outer)).start("Go.")
+    assert begun.wait(PATIENCE)
+    live.stop()
+    assert checked(live.result(PATIENCE)).status == "cancelled" and over.wait(PATIENCE)
