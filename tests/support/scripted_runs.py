@@ -159,13 +159,16 @@ async def loop_alone(
     tools: Sequence[Callable[..., Any]] = (),
     watch: Watcher | None = None,
     inbox: Inbox | None = None,
+    with_tools: Callable[[RunTools], None] = lambda tools: None,
 ) -> Run:
-    """A run of the loop with these rules and no agent around it."""
+    """A run of the loop with these rules and no agent around it. ``with_tools`` gets the source of its tools."""
     log = EventLog("r-1", watchers=(watch,) if watch else ())
     toolbox = Toolbox(tools)
     lifecycle = Lifecycle(log, inbox or Inbox())
     elicitation = Elicitation(log, can_ask=False)
-    calls = ToolCalls(log, RunTools(log, toolbox), CallServices(elicitation, call_in_thread, gates=gates))
+    run_tools = RunTools(log, toolbox)
+    with_tools(run_tools)
+    calls = ToolCalls(log, run_tools, CallServices(elicitation, call_in_thread, gates=gates))
     dispatch = Dispatch(log, calls, elicitation)
     bundle = PolicyBundle(policies, tuple(guides), tuple(gates))
     loop = Loop(model, lifecycle, RequestBuilder("", toolbox.specs, {}), dispatch, bundle)

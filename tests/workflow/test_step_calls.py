@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -49,6 +50,10 @@ def run_of(workflow: Workflow, agent_settings: Any = None, **options: Any) -> Ru
     runs = workflow.orchestration(agent_settings=agent_settings)
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return checked(runner.run(runs.run("", RunOptions(show=False, **options))))
+
+
+def next_of(answers: Iterator[Any], question: Any) -> Any:
+    return next(answers)
 
 
 def checked(run: Run) -> Run:
@@ -103,8 +108,8 @@ def test_edited_arguments_of_a_step_are_judged_again(subtests: pytest.Subtests) 
 
     for path, written in {"/etc/passwd": [], "c": ["c", "b"]}.items():
         with subtests.test(path):
-            disk, answers = Disk(), [{"edit": {"path": path}}, "approve"]
-            run = disk.run(gate=guard, answer=lambda question: answers.pop(0))
+            disk, answers = Disk(), iter([{"edit": {"path": path}}, "approve"])
+            run = disk.run(gate=guard, answer=partial(next_of, answers))
             assert disk.written == written
             assert run.status == ("completed" if written else "failed")
             started = [(event.call.arguments, event.edited) for event in run.events if isinstance(event, e.ToolStarted)]
