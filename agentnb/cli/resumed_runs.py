@@ -16,8 +16,7 @@ from agentnb.cli.terminal_questions import is_at_terminal
 from agentnb.cli.workflow_options import options_again
 from agentnb.cli.workflow_runs import awaited, chosen_model, top_steps
 from agentnb.detect.run import Run
-from agentnb.display.foreign_log import CHOICES, answer_of, log_wants
-from agentnb.errors import SettingsError
+from agentnb.display.foreign_log import ANSWER_UNUSED, decide_trust
 from agentnb.models.allowed_urls import allow_urls
 from agentnb.session.recovery import begin_recovery, is_workflow
 from agentnb.traces.store import Store
@@ -30,9 +29,9 @@ def resume(run: Run, store: Store, given: Namespace, answers: Mapping[str, Any] 
     ``answers``: to its open questions, by their ids.
     """
     allow_urls(given.allow_urls)
-    trust = _trust(run, given.trust_log)
+    trust = decide_trust(run, given.trust_log, _ask if is_at_terminal() else None, show=f"agentnb show {run.id}")
     if trust is False and answers:
-        complain("What the log asks is not taken as it stands: you are asked again")
+        complain(ANSWER_UNUSED)
         answers = None
     tools, gates, model = find_tools(given.tools), find_gates(given.gate), given.model
     steps: list[str] = []
@@ -45,15 +44,9 @@ def resume(run: Run, store: Store, given: Namespace, answers: Mapping[str, Any] 
     return awaited(start, progress, again=options_again(given), answers=answers, trust_log=trust)
 
 
-def _trust(run: Run, trust_log: bool | None) -> bool | None:
-    """Return whether the log of a run counts, which the person is asked at a terminal if it is from elsewhere."""
-    if trust_log is not None or run.gives_consent or not is_at_terminal():
-        return trust_log
-    tell(f"{log_wants(run)}\n{CHOICES}", end="")
-    answer = answer_of(sys.stdin.readline())
-    if answer is None:
-        raise SettingsError("Nothing was resumed", f"agentnb show {run.id} shows the run")
-    return answer
+def _ask(question: str) -> str:
+    tell(question, end="")
+    return sys.stdin.readline()
 
 
 def _model(run: Run, workflow: Workflow, given: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""The question at the terminal whether a model of a file or log may be where it says."""
+"""The question at the terminal whether a model named by a file or log may be called at its address."""
 
 from __future__ import annotations
 

@@ -148,15 +148,15 @@ class _Finder:
         self._in_json = tuple([msgspec.json.encode(beginning)[1:-1] for beginning in self._beginnings])
         words = [max(_LETTERS.findall(beginning), key=len) for beginning in self._beginnings]
         self._words = tuple(dict.fromkeys(word.encode() for word in words))
-        """The longest word of each secret: in JSON it is as it is, unless a letter of it is escaped."""
+        """The longest word of each secret: JSON has it unchanged, unless a letter of it is escaped."""
 
     def may_be_in(self, data: bytes, *, with_escapes: bool) -> bool:
-        """Return False if no text in this JSON has a secret, as it is or ``with_escapes``; True if one may have."""
+        """Return False if no text in this JSON has a secret, as it is or ``with_escapes``; True if one might."""
         if not with_escapes:
             return any(beginning in data for beginning in self._in_json)
         if any(word in data for word in self._words):
             return True
-        # Of letters that are escaped: rare.
+        # Escaped letters are rare.
         return _CHARACTER_REFERENCE.search(data) is not None or (b"\\u00" in data and _ESCAPED_LETTER.search(data) is not None)
 
     def masked(self, text: str) -> str:
@@ -199,8 +199,8 @@ def mask_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]], mask
 
 def _escaped_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]]) -> Iterable[tuple[int, int]]:
     plain = _ESCAPE.sub(_unescaped, text) if "\\" in text or "&" in text else text
-    found = () if plain == text else tuple(find(plain))
-    if not found:
+    spans = () if plain == text else tuple(find(plain))
+    if not spans:
         return ()
     places: list[int] = []  # for each character of the plain text, where it begins in `text`
     done = 0
@@ -210,7 +210,7 @@ def _escaped_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]]) 
         places += [escape.start()] if length == 1 else range(escape.start(), escape.end())
         done = escape.end()
     places += range(done, len(text) + 1)
-    return [(places[start], places[end]) for start, end in found]
+    return [(places[start], places[end]) for start, end in spans]
 
 
 @lru_cache(maxsize=4)

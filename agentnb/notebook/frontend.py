@@ -43,7 +43,7 @@ def is_attended(kernel: Any) -> bool:
 
 
 def url_asker(shell: Any) -> Callable[[Destination], bool] | None:
-    """Return what asks the person whether a model of a file or log may be where it says; None if nobody is present."""
+    """Return the function that asks the person to allow a destination; None if nobody is present."""
     kernel = getattr(shell, "kernel", None)
     is_present = sys.stdin is not None and sys.stdin.isatty() if kernel is None else is_attended(kernel)
     return (lambda destination: input(question(destination)).strip().lower() in ("y", "yes")) if is_present else None

@@ -1,4 +1,4 @@
-"""Consent by a log: whether what it says was approved, answered, allowed and set counts when its run is resumed."""
+"""Consent by a log: whether its approvals, answers and settings count when its run is resumed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from agentnb.runtime.run_options import RunOptions
 
 
 def takes_log(run: Run, options: RunOptions) -> bool:
-    """Return whether the log of a run that is resumed counts: the person's agentnb wrote it, or the options say so.
+    """Return whether the log of a resumed run counts: the person's agentnb wrote it, or ``trust_log`` is True.
 
-    Raises `SettingsError` if it is from elsewhere and the options say nothing.
+    Raises `SettingsError` if it is from elsewhere and ``trust_log`` is not given.
     """
     if run.gives_consent:
         return True
@@ -27,16 +27,16 @@ def takes_log(run: Run, options: RunOptions) -> bool:
 
 
 def consent_to(run: Run, options: RunOptions) -> Consent:
-    """Return the word with which the log says it; empty for a log of the person's own."""
+    """Return the person's decision about the log, for `RunRecovered`; empty for a log of their own."""
     if run.gives_consent:
         return ""
     return "taken" if takes_log(run, options) else "refused"
 
 
 def with_mode_of(of: Run, options: RunOptions) -> RunOptions:
-    """Return the options of a run that begins with the outputs of another: they name a mode, or that of the other holds.
+    """Return the options of a run that begins with the outputs of another, with the other's approval mode if they name none.
 
-    If the other's log does not count, the mode is at least ``ask``. Raises `SettingsError` if that is not said.
+    If the other's log does not count, the mode is at least ``ask``. Raises `SettingsError` as `takes_log`.
     """
     if options.approval_mode is not None:
         return options

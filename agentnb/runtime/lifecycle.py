@@ -127,7 +127,7 @@ class Lifecycle:
             await self._run_closed(orchestrator, first, open_log)
         except AgentnbError as error:
             if not self.log.run.events:  # its log could not be created
-                self.log.append(first)
+                self.log.begin(first)
             is_of_the_store = isinstance(error, StoreError)
             self._fail(error, "store" if is_of_the_store else orchestrator.where)
             if is_of_the_store or orchestrator.raises(error):
@@ -155,7 +155,7 @@ class Lifecycle:
             self.check_stop()
             if open_log is not None:
                 self.log.keep_in(await open_log())  # it may have to wait for other runs to end
-            self.log.append(first)
+            self.log.begin(first)
             await self._conclude(orchestrator, await self._verdict(orchestrator))
         except Suspended as suspended:
             self._log_late_commands()
@@ -164,7 +164,7 @@ class Lifecycle:
             self.log.emit(e.RunSuspended, why=suspended.why)
         except (asyncio.CancelledError, KeyboardInterrupt) as error:
             if not self.log.run.events:
-                self.log.append(first)
+                self.log.begin(first)
             self._close("cancelled", "cancelled")
             if isinstance(error, KeyboardInterrupt) or self._cancelled_by_others():
                 raise

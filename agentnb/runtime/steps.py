@@ -15,7 +15,7 @@ from agentnb.core.events import RunRecovered
 from agentnb.core.json_schema import plain_data
 from agentnb.core.log import ReopeningStore, Writer
 from agentnb.core.messages import encodable
-from agentnb.core.usage import DIGITS, NestedUsage
+from agentnb.core.usage import COST_DIGITS, NestedUsage
 from agentnb.core.work_state import StepRecord
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StepFailed, StoreError
@@ -171,7 +171,7 @@ class StepOrchestrator:
             own = [run for run in found if run.parent_id == self.log.id]  # not those of a run that this one continues
             budget, logged = self._lifecycle.budget, self.log.run.nested_usage
             if "" in logged:  # by a version that logged the dollars of all together
-                missing = round(sum(run.spent for run in own) - self.log.run.counters.spent_inside, DIGITS)
+                missing = round(sum(run.spent for run in own) - self.log.run.counters.spent_inside, COST_DIGITS)
                 if missing > 0:
                     budget.pay(missing)
                 return

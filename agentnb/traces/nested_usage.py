@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from agentnb.core import events as e
-from agentnb.core.usage import DIGITS, NOTHING_USED
+from agentnb.core.usage import COST_DIGITS, NOTHING_USED
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 
@@ -52,7 +52,7 @@ def _including(run: Run, nested: list[Run]) -> Run:
     if total is not None and is_split:  # each nested run has its part of the total
         started = events[0]
         assert isinstance(started, e.RunStarted), "a run begins with its start"
-        own = replace(run.own_usage, cost=round(total - known, DIGITS))
+        own = replace(run.own_usage, cost=round(total - known, COST_DIGITS))
         events[0] = replace(started, origin=replace(run.origin, usage=own, has_nested_cost=False))
     is_in_total = total is not None and not is_split
     place = len(events) - isinstance(events[-1], e.RunFinished)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from agentnb.core.key_shapes import masked
+from agentnb.core.key_shapes import mask_keys
 from agentnb.errors import WorkflowProblems, sentences
 
 MAX_SHOWN = 50
@@ -66,7 +66,7 @@ class Problems:
         self._noted.add((line, message))
         if not isinstance(hint, str):
             hint = hint() if len(noted) < MAX_SHOWN else ""
-        noted.append(Problem(line, masked(message), masked(hint), self.source, code))
+        noted.append(Problem(line, mask_keys(message), mask_keys(hint), self.source, code))
 
 
 def workflow_problems(found: Iterable[Problem]) -> WorkflowProblems:
