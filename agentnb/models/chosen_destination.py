@@ -1,4 +1,4 @@
-"""The destination that the options of a model choose. Options in a file may choose only one that the person has allowed."""
+"""The destination that the options of a model choose, and whether a file may choose it: only as the person has allowed."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 
 
 class FileModelName(str):
-    """The name of a model from a file, a log or a trace: its address and its key count only if the person allowed them.
+    """The name of a model that a file, a log or a trace holds: its address and its key count only if the person allowed them.
 
-    A plain ``str`` is the person's own word, typed or written in Python. Code that reads a name from anywhere else wraps it in
-    this class at once.
+    A plain text is the person's own word: a name that was typed, or written in Python. Code that reads a name from anywhere
+    else makes it one of these where it reads it.
     """
 
     __slots__ = ()

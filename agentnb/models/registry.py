@@ -112,12 +112,12 @@ def endpoint_of(provider: Provider, options: Options, *, by_person: bool = False
 
 
 def check_destinations(models: Iterable[object]) -> None:
-    """Raise `UrlNotAllowed`, with all destinations that are missing, unless models that files and logs name may be called."""
+    """Raise `UrlNotAllowed`, with all that is missing, if models that a file or log names need destinations not allowed yet."""
     chosen_destination.check(filter(None, [_parts(model) for model in models if isinstance(model, FileModelName)]))
 
 
 def person_chose_destination(model: object) -> bool:
-    """Return whether the person named the model, and its name has a URL or a key."""
+    """Return whether the person named the model, and with it where its calls go, or which key goes with them."""
     if not isinstance(model, str) or not _is_by_person(model):
         return False
     parts = _parts(model) if "?" in model else None

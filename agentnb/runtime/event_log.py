@@ -181,7 +181,7 @@ class EventLog:
     def _store(self, event: AnyEvent, writer: Writer) -> None:
         """Store the event; if that fails, fold it all the same, and raise `StoreError`.
 
-        An end that is not in the log is not the run's: the run then ends as failed.
+        An end that could not be stored is not taken in: the run then ends as failed.
         """
         try:
             writer.append(event)

@@ -134,7 +134,7 @@ class Launch:
         )
 
     def elicitation(self, clock: Clock, *, can_ask: bool) -> Elicitation:
-        """Return what brings the questions of the run to the person, or to what answers in their place."""
+        """Return the run's `Elicitation`."""
         return Elicitation(
             self.log,
             can_ask=can_ask,

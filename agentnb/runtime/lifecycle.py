@@ -227,16 +227,16 @@ class Lifecycle:
         )
 
     def settle(self) -> None:
-        """Take what the run itself has used so far from its budget."""
+        """Update the budget with the run's own usage so far."""
         run = self.log.run
         self.budget.settle(run.own_spent, run.own_usage)
 
     def log_nested_usage(self) -> None:
-        """Log what nested runs have used since this was last logged, as far as it changes what the run has used."""
-        for run_id, used in self.budget.take_inside().items():
-            if not used.is_nothing or (used.usage.cost is None and self.log.run.cost is not None):
-                known = {"nested_run": run_id, "nested": used.usage} if run_id else {}
-                self.log.emit(e.ExtraUsage, inside=used.spent, **known)
+        """Log the usage of nested runs since the last call of this, unless it changes nothing in the run's usage."""
+        for run_id, nested in self.budget.take_inside().items():
+            if not nested.is_nothing or (nested.usage.cost is None and self.log.run.cost is not None):
+                by_run = {"nested_run": run_id, "nested": nested.usage} if run_id else {}
+                self.log.emit(e.ExtraUsage, inside=nested.spent, **by_run)
 
     # The person, the time and the money
 
@@ -260,9 +260,9 @@ class Lifecycle:
 
         def paid_inside() -> None:
             if not self._over and running_loop() is loop:
-                self._log_at_once()
+                self._log_nested_usage_now()
             elif not self._over:
-                loop.call_soon_threadsafe(self._log_at_once)
+                loop.call_soon_threadsafe(self._log_nested_usage_now)
 
         self.inbox.on_put(wake)
         self.budget.on_paid_inside = paid_inside
@@ -296,8 +296,8 @@ class Lifecycle:
             return stopped or bool(task and task.cancelling())
         return not self.inbox.stop_requested or bool(task and task.cancelling())
 
-    def _log_at_once(self) -> None:
-        """Log what nested runs have used before the round is over: the process may die in the middle of it."""
+    def _log_nested_usage_now(self) -> None:
+        """Log the usage of nested runs before the round is over: the process may die in the middle of it."""
         if not self._over:
             try:
                 self.log_nested_usage()

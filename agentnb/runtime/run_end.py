@@ -43,11 +43,11 @@ def log_stop(log: EventLog, verdict: Stop) -> None:
 
 
 def _log_unknown_facts(log: EventLog) -> None:
-    """Warn of guidance that nobody could judge, since it asks for facts that there are not: names that were mistyped."""
-    given = [event.guidance for event in log.run.events if type(event) is e.GuidanceGiven]
-    unknown = {name: one for one in given if one.asks or one.forbids for name in unknown_facts(one)}
-    for name, one in unknown.items():
-        what = f"Guidance {one.set}/{one.cell} asks for {name!r}: nobody can judge whether it was followed"
+    """Warn of guidance that asks for unknown facts, such as mistyped names: nobody can judge whether it was followed."""
+    all_guidance = [event.guidance for event in log.run.events if type(event) is e.GuidanceGiven]
+    unknown = {name: guidance for guidance in all_guidance for name in unknown_facts(guidance)}
+    for name, guidance in unknown.items():
+        what = f"Guidance {guidance.set}/{guidance.cell} asks for {name!r}: nobody can judge whether it was followed"
         message = encodable(f"{what}. {near(name, SENTENCES)}")
         if message not in log.run.warnings:
             log.emit(e.Warned, message=message)

@@ -66,7 +66,7 @@ def members(archive: TraceFile) -> Iterator[TraceFile]:
 
 
 def _file_in(archive: TraceFile, names: Archive, member: zipfile.ZipInfo, by_name: Mapping[str, zipfile.ZipInfo]) -> TraceFile:
-    """Return a member of an archive that holds these."""
+    """Return a member of an open archive; ``by_name``: all its members."""
     name = f"{archive.name}/{member.filename}"
     folder = member.filename[: member.filename.rfind("/") + 1]
 

@@ -1,4 +1,4 @@
-"""Adds to runs of other products what their sub-agents used, as the logs of agentnb's own runs have it."""
+"""Adds the usage of sub-agents to runs of other products, in the form of agentnb's own logs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def with_nested_usage(runs: Iterable[Run]) -> Iterator[Run]:
         for run in runs:
             read.append(run)  # noqa: PERF402  # of a trace that breaks off, the runs before are kept
     except TraceError:
-        yield from _completed(read)
+        yield from _add_all(read)
         raise
-    yield from _completed(read)
+    yield from _add_all(read)
 
 
-def _completed(runs: list[Run]) -> list[Run]:
+def _add_all(runs: list[Run]) -> list[Run]:
     """Return the runs with the usage of all that are nested in them."""
     if len(runs) < 2:
         return runs
@@ -32,15 +32,15 @@ def _completed(runs: list[Run]) -> list[Run]:
     done: list[Run] = []
     for run in reversed(runs):  # those within before those around them
         within = nested.pop(run.id, [])
-        complete = _including(run, within)
+        complete = _add_usage(run, within)
         done.append(complete)
         if run.parent_id is not None:
             nested.setdefault(run.parent_id, []).extend([*within, complete])
     return done[::-1]
 
 
-def _including(run: Run, nested: list[Run]) -> Run:
-    """Return the run with events that say what these nested runs used, unless its own log says it."""
+def _add_usage(run: Run, nested: list[Run]) -> Run:
+    """Return the run with events for the usage of these nested runs, unless its own log has them."""
     paid = [one for one in reversed(nested) if one.own_usage != NOTHING_USED and one.id not in run.nested_usage]
     if run.origin is None or not paid:
         return run
@@ -63,7 +63,7 @@ def _including(run: Run, nested: list[Run]) -> Run:
 
 
 def _event(run: Run, nested: Run, is_in_total: bool) -> e.ExtraUsage:
-    """Return the event that says what a nested run used; its cost is 0 where the total of the outer run includes it."""
+    """Return the event for the usage of a nested run; its cost is 0 if the total of the outer run includes it."""
     used = replace(nested.own_usage, cost=0.0) if is_in_total else nested.own_usage
     dollars = 0.0 if is_in_total else nested.own_spent
     return e.ExtraUsage(

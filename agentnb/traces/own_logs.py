@@ -77,7 +77,7 @@ def _parts(line: bytes) -> tuple[bytes, bytes]:
 
 
 def log_marks() -> LogMarks | None:
-    """Return the marks of a new log; None if the person's folder cannot hold the secret, which is said once."""
+    """Return the marks of a new log; None, with one warning, if the person's folder cannot hold the secret."""
     secret = _secret()
     return None if secret is None else LogMarks(secret)
 
@@ -136,7 +136,7 @@ def _read(path: Path) -> bytes:
 
 
 def _create(path: Path) -> bytes:
-    """Create the secret and return it; if another process was quicker, return that one's."""
+    """Create the secret and return it, or that of another process which was quicker."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # only its owner may read it
     try:

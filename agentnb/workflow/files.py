@@ -26,7 +26,7 @@ MAX_BYTES = 4_000_000
 MAX_NESTED_CHARACTERS = 2_000_000
 """Maximum characters of all files that a workflow runs, those within others too."""
 MAX_NESTED_RUNS = 1_000
-"""How many runs of files a workflow may declare: a file that two steps run counts twice, with all that it runs."""
+"""Maximum runs of files that a workflow may declare: a file that two steps run counts twice, with all that it runs."""
 
 
 class NestedFile(NamedTuple):

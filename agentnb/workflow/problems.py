@@ -10,9 +10,9 @@ from agentnb.core.key_shapes import mask_keys
 from agentnb.errors import WorkflowProblems, sentences
 
 MAX_SHOWN = 50
-"""Problems that one error lists in its text; ``.problems`` holds all. Suggestions are looked for in no more than these."""
+"""Problems that one error lists in its text; ``.problems`` holds all. Only so many get a hint that takes a search."""
 Hint: TypeAlias = str | Callable[[], str]
-"""What to write instead; as a function where it takes a search among all names of a file."""
+"""What to write instead; a function if that takes a search among all names of a file."""
 
 
 @dataclass(frozen=True, slots=True)
