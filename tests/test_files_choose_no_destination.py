@@ -21,7 +21,7 @@ from traitlets.config import Config
 
 from agentnb import Agent, History, Run, Store, ToolCall, Workflow, load_trace, recover, reproduce_sync, settings
 from agentnb.agent import from_log
-from agentnb.cli import main, url_question
+from agentnb.cli import main, program
 from agentnb.core.wire import encode
 from agentnb.errors import UrlNotAllowed, WorkflowError
 from agentnb.models import ScriptedModel, allowed_urls
@@ -415,7 +415,7 @@ def test_a_question_in_a_notebook_is_asked_once_and_remembered_for_the_person(
 def test_a_question_at_a_terminal_is_asked_before_anything_is_run(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
-    monkeypatch.setattr(url_question, "is_at_terminal", lambda: True)
+    monkeypatch.setattr(program, "is_at_terminal", lambda: True)
     for command in (["exec", place.workflow(), "go"], ["recover", place.just_begun()], ["answer", place.suspended(), "yes"]):
         with subtests.test(command[0]), place.alone():
             monkeypatch.setattr("sys.stdin", io.StringIO("no\n"))

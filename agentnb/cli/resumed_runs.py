@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from functools import partial
@@ -11,8 +10,8 @@ from typing import Any
 from agentnb.cli.command import Outcome
 from agentnb.cli.inputs import find_gates, find_tools
 from agentnb.cli.progress import Progress
-from agentnb.cli.streams import complain, tell
-from agentnb.cli.terminal_questions import is_at_terminal
+from agentnb.cli.streams import complain
+from agentnb.cli.terminal_questions import ask, is_at_terminal
 from agentnb.cli.workflow_options import options_again
 from agentnb.cli.workflow_runs import awaited, chosen_model, top_steps
 from agentnb.detect.run import Run
@@ -29,7 +28,7 @@ def resume(run: Run, store: Store, given: Namespace, answers: Mapping[str, Any] 
     ``answers``: to its open questions, by their ids.
     """
     allow_urls(given.allow_urls)
-    trust = decide_trust(run, given.trust_log, _ask if is_at_terminal() else None, show=f"agentnb show {run.id}")
+    trust = decide_trust(run, given.trust_log, ask if is_at_terminal() else None, show=f"agentnb show {run.id}")
     if trust is False and answers:
         complain(ANSWER_UNUSED)
         answers = None
@@ -42,11 +41,6 @@ def resume(run: Run, store: Store, given: Namespace, answers: Mapping[str, Any] 
     start = partial(begin_recovery, run.id, tools=tools, gates=gates, model=model, store=store)
     progress = Progress(steps, after=len(run.events))
     return awaited(start, progress, again=options_again(given), answers=answers, trust_log=trust)
-
-
-def _ask(question: str) -> str:
-    tell(question, end="")
-    return sys.stdin.readline()
 
 
 def _model(run: Run, workflow: Workflow, given: str | None) -> str | None:

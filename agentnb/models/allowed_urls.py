@@ -68,18 +68,18 @@ def remember(destination: Destination) -> bool:
     return True
 
 
-def with_consent(make: Callable[[], T], ask: Callable[[Destination], bool] | None) -> T:
+def with_consent(make: Callable[[], T], ask: Callable[[str], str] | None) -> T:
     """Return the result of ``make``; if it needs a destination that is not allowed, ask the person and call it again.
 
-    ``make`` must have done nothing when it raises `UrlNotAllowed`. An allowed destination is remembered. Without ``ask``, or
-    if the person declines, the error is raised.
+    ``make`` must have done nothing when it raises `UrlNotAllowed`. ``ask``: writes a question and returns the line that the
+    person types. An allowed destination is remembered. Without ``ask``, or if the person declines, the error is raised.
     """
     while True:
         try:
             return make()
         except UrlNotAllowed as error:
             for destination in error.destinations:
-                if ask is None or not ask(destination):
+                if ask is None or ask(question(destination)).strip().lower() not in ("y", "yes"):
                     raise
                 remember(destination)
 

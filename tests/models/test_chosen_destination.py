@@ -13,7 +13,7 @@ from agentnb import settings
 from agentnb.errors import MissingKey, SettingsError, UrlNotAllowed
 from agentnb.models import RemoteModel, allowed_urls
 from agentnb.models.allowed_urls import FILE, allow_urls, question, remember, with_consent
-from agentnb.models.destination import Destination, FileModelName, read_destination
+from agentnb.models.destination import FileModelName, read_destination
 from agentnb.models.registry import check_destinations, check_key, is_usual_or_allowed, make_model, person_chose_destination
 
 KEYS = {"ANTHROPIC_API_KEY": "key-of-anthropic", "OPENAI_API_KEY": "key-of-openai", "MY_KEY": "key-of-mine"}
@@ -149,16 +149,17 @@ def test_several_models_are_refused_together_with_the_options_to_type() -> None:
 
 
 def test_an_answer_is_kept_in_a_private_file_of_the_person(person: Path) -> None:
-    asked: list[Destination] = []
+    asked: list[str] = []
 
-    def yes(destination: Destination) -> bool:
-        asked.append(destination)
-        return True
+    def yes(question: str) -> str:
+        asked.append(question)
+        return "yes\n"
 
     names = [FileModelName(f"compatible:m?url={FAR}&key=MY_KEY"), FileModelName("compatible:m?url=https://b.example")]
     with_consent(lambda: check_destinations(names), yes)
     with_consent(lambda: check_destinations(names), None)
-    assert [*map(str, asked)] == (person / FILE).read_text("utf-8").split() == [f"{FAR}&key=MY_KEY", "https://b.example"]
+    assert (person / FILE).read_text("utf-8").split() == [f"{FAR}&key=MY_KEY", "https://b.example"]
+    assert asked == [question(read_destination(f"{FAR}&key=MY_KEY")), question(read_destination("https://b.example"))]
     assert [one.name for one in person.iterdir()] == [FILE]
     if os.name == "posix":
         assert stat.S_IMODE((person / FILE).stat().st_mode) == 0o600
@@ -167,7 +168,7 @@ def test_an_answer_is_kept_in_a_private_file_of_the_person(person: Path) -> None
 
 def test_who_declines_or_is_not_there_gets_the_error(person: Path) -> None:
     name = FileModelName(f"compatible:m?url={FAR}")
-    for ask in (None, lambda destination: False):
+    for ask in (None, lambda question: "no\n", lambda question: ""):
         with pytest.raises(UrlNotAllowed):
             with_consent(lambda: make_model(name), ask)
     assert not person.exists()

@@ -22,7 +22,7 @@ from agentnb.models.allowed_urls import with_consent
 from agentnb.notebook.cell_runs import Answer, cell_runs
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.extension_options import extensions_again
-from agentnb.notebook.frontend import is_attended, url_asker
+from agentnb.notebook.frontend import asker, is_attended
 from agentnb.notebook.limit_options import allow_url_option
 from agentnb.notebook.magic_errors import parsed
 from agentnb.notebook.names import (
@@ -121,14 +121,12 @@ def _resumed(
             run_options = RunOptions(foreground=foreground, answers=answers, trust_log=trust, allow_urls=options.allow_urls)
             return cell_runs(shell, session).run(partial(session.recover, run_id, make), out, run_options)
 
-    return with_consent(resume, url_asker(shell))
+    return with_consent(resume, asker(shell))
 
 
 def trust_of(run: Run, trust_log: bool | None, shell: Any) -> bool | None:
     """Return ``trust_log``, or if it is None and the log is from elsewhere, the decision of the person, if one is present."""
-    kernel = getattr(shell, "kernel", None)
-    ask = input if kernel is None or is_attended(kernel) else None
-    return decide_trust(run, trust_log, ask, show=f"%agent load {run.id}")
+    return decide_trust(run, trust_log, asker(shell), show=f"%agent load {run.id}")
 
 
 def _is_wanted_here(session: Session, shell: Any, run_id: str) -> bool:
