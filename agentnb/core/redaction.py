@@ -62,7 +62,7 @@ def redact(value: T, secrets: tuple[str, ...] | None = None) -> T:
 
 
 class FileRedactor:
-    """Redacts what is read from a file, which may hold keys that its writer did not know.
+    """Redacts data from a file, which may hold keys that its writer did not know.
 
     Most files hold none: a search in their bytes is much faster than one in every text.
     """

@@ -70,7 +70,7 @@ class NestedUsage(NamedTuple):
 
     @classmethod
     def of_dollars(cls, dollars: float) -> NestedUsage:
-        """Return usage of which only the dollars are known."""
+        """Return usage with known dollars and unknown tokens."""
         return cls(dollars, Usage(cost=dollars))
 
     def including(self, other: NestedUsage) -> NestedUsage:

@@ -25,7 +25,7 @@ _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(cast("type[AnyEv
 
 
 MARK = "_mark"
-"""The field at the end of a line that says who wrote it (`agentnb.traces.own_logs`). It belongs to no event."""
+"""The field at the end of a line with the mark of its writer (`agentnb.traces.own_logs`). It belongs to no event."""
 _anything = msgspec.json.Decoder()
 _KNOWN = frozenset(kind.__struct_config__.tag for kind in KINDS)
 _SPECIAL = frozenset({OtherEvent, RunRecovered})

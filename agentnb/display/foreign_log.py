@@ -79,12 +79,12 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     for record in current.records if current is not None else ():
         if record.result is None:
             yield "runs next", f"{record.call.name} {arguments_as_json(record.call.arguments)}"
-    answered = [one for one in run.questions if one.outcome == "answered"]
-    others = [one for one in answered if not _allows_all(one)]
-    for one in (*filter(_allows_all, answered), *others[-MAX_ANSWERS:]):
-        word = "always allowed" if _allows_all(one) else "answered"
-        about = "" if one.question.about is None else f" ({one.question.about.tool} {one.question.about.arguments})"
-        yield word, f"{choice_in_words(one.answer)}, to: {one.question.message}{about}"
+    answered = [asked for asked in run.questions if asked.outcome == "answered"]
+    others = [asked for asked in answered if not _allows_all(asked)]
+    for asked in (*filter(_allows_all, answered), *others[-MAX_ANSWERS:]):
+        name, call = "always allowed" if _allows_all(asked) else "answered", asked.question.about
+        about = "" if call is None else f" ({call.tool} {call.arguments})"
+        yield name, f"{choice_in_words(asked.answer)}, to: {asked.question.message}{about}"
     if len(others) > MAX_ANSWERS:
         yield "answered", f"{len(others) - MAX_ANSWERS:,} more questions"
     nested = sum(isinstance(event, StepStarted) and bool(event.nested) for event in run.events)

@@ -45,11 +45,11 @@ def check(wanted: Iterable[tuple[Provider, Options]]) -> None:
     destinations = tuple(dict.fromkeys(filter(None, missing)))
     if not destinations:
         return
-    listed = "; and at ".join(one.description for one in destinations)
-    options = " ".join(f"--allow-url '{one}'" for one in destinations)
+    listed = "; and at ".join(destination.description for destination in destinations)
+    options = " ".join(f"--allow-url '{destination}'" for destination in destinations)
     error = UrlNotAllowed(
         f"A file or log names a model at {listed}. You have not allowed that",
-        f"If you trust the address: {options}, or in Python allow_urls={[str(one) for one in destinations]}",
+        f"If you trust the address: {options}, or in Python allow_urls={[*map(str, destinations)]}",
     )
     error.destinations = destinations
     raise error

@@ -109,7 +109,7 @@ class _Examples:
         return ""
 
     def _hold(self, line: str) -> bool:
-        """Note what the line opens and closes; return whether it is within an example other than a code span."""
+        """Track the examples that the line opens and closes; return whether it is in one other than a code span."""
         self._closed = False
         if self._tag or (not self._fence and self._opens_html(line)):
             if self._tag in line.lower():

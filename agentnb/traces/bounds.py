@@ -31,9 +31,9 @@ MAX_PROBLEMS = 1_000
 """Parts of a file left out that are listed; the rest is counted."""
 _TOO_MUCH = "Split it, or leave out what you do not need"
 MAX_EXPANSION = 200
-"""How many times its own size a compressed file may expand to, in all the times that it is unpacked while it is read."""
+"""Maximum expanded bytes of a compressed file, in multiples of its size, over all the times that a reader unpacks it."""
 MIN_EXPANDED_BYTES = 2_000_000_000
-"""What any compressed file may expand to."""
+"""Expanded bytes that any compressed file may have."""
 
 
 class BoundExceeded(TraceError):
@@ -73,7 +73,7 @@ def check_records(count: int, source: str) -> None:
 
 
 class Expansion:
-    """What a compressed file, and the archives in it, have expanded to so far: bounded, whatever they say of their size."""
+    """Counts the bytes to which a compressed file and the archives in it expand, whatever size they declare."""
 
     def __init__(self, name: str, size: int) -> None:
         """``size``: bytes of the compressed file."""

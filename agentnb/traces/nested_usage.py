@@ -41,12 +41,12 @@ def _add_all(runs: list[Run]) -> list[Run]:
 
 def _add_usage(run: Run, nested: list[Run]) -> Run:
     """Return the run with events for the usage of these nested runs, unless its own log has them."""
-    paid = [one for one in reversed(nested) if one.own_usage != NOTHING_USED and one.id not in run.nested_usage]
+    paid = [inner for inner in reversed(nested) if inner.own_usage != NOTHING_USED and inner.id not in run.nested_usage]
     if run.origin is None or not paid:
         return run
     events: list[e.AnyEvent] = [*run.events]
     total = run.own_cost if run.origin.has_nested_cost else None
-    costs = [one.own_cost for one in paid]
+    costs = [inner.own_cost for inner in paid]
     known = sum(cost for cost in costs if cost is not None)
     is_split = total is not None and None not in costs and known <= total
     if total is not None and is_split:  # each nested run has its part of the total
@@ -56,7 +56,7 @@ def _add_usage(run: Run, nested: list[Run]) -> Run:
         events[0] = replace(started, origin=replace(run.origin, usage=own, has_nested_cost=False))
     is_in_total = total is not None and not is_split
     place = len(events) - isinstance(events[-1], e.RunFinished)
-    events[place:place] = [_event(run, one, is_in_total) for one in paid]
+    events[place:place] = [_event(run, inner, is_in_total) for inner in paid]
     complete = Run.from_events([replace(event, seq=seq) for seq, event in enumerate(events)])
     complete.mark_interrupted()  # unless it has an end
     return complete

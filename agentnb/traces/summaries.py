@@ -56,7 +56,7 @@ class RunSummary(NamedTuple):
     steps: int = 0
     """Steps that began or were skipped; jumps are none."""
     own_cost: float | None = None
-    """US dollars of its own model calls, without nested runs: what a sum over runs adds."""
+    """US dollars of its own model calls, without nested runs: add these up over runs."""
 
     @property
     def can_be_recovered(self) -> bool:

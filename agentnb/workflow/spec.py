@@ -229,4 +229,4 @@ class WorkflowSpec:
     files: Mapping[str, str] = field(default_factory=dict, metadata=written_as(None), repr=False)
     """The texts of these files and of those within them, by path."""
     runs: int = field(default=0, metadata=written_as(None), repr=False)
-    """How many runs of files its steps declare, those within others too."""
+    """Number of runs of files that its steps declare, at any depth."""

@@ -141,8 +141,6 @@ def _effects(tool: Tool) -> Iterable[str] | None:
 
 def _is_always_allowed(name: str, run: Any) -> bool:
     """Return whether the person has answered this gate's question about the tool with "always"."""
-    asked = ((one.question.about, one) for one in reversed(run.questions) if one.answer == ALWAYS)
-    return any(
-        about is not None and (about.tool, about.rule) == (name, ASK) and one.question.kind == "approval"
-        for about, one in asked
-    )
+    questions = (asked.question for asked in reversed(run.questions) if asked.answer == ALWAYS)
+    calls = (question.about for question in questions if question.kind == "approval")
+    return any(about is not None and (about.tool, about.rule) == (name, ASK) for about in calls)

@@ -55,7 +55,7 @@ class Format(Protocol):
     TITLE: str
     """What it is called in sentences."""
     RECORDS_END: str
-    """What in its files records how a run ended; `nothing` if nothing does."""
+    """The part of its files that records how a run ended; `nothing` if there is none."""
 
     def sniff(self, file: TraceFile) -> str:
         """Return an empty text if the file is of this format, else what it lacks, as the end of a sentence."""
