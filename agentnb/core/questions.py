@@ -40,7 +40,7 @@ _FORMS = {
 
 
 class JudgedCall(msgspec.Struct, frozen=True):
-    """The whole tool call that a gate asks about and the person approves. Two questions are the same if their calls are."""
+    """The whole tool call that a gate asks about: what the person approves, and what makes two such questions the same."""
 
     tool: str
     arguments: str

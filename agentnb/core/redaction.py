@@ -199,8 +199,8 @@ def mask_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]], mask
 
 def _escaped_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]]) -> Iterable[tuple[int, int]]:
     plain = _ESCAPE.sub(_unescaped, text) if "\\" in text or "&" in text else text
-    spans = () if plain == text else tuple(find(plain))
-    if not spans:
+    found = () if plain == text else tuple(find(plain))
+    if not found:
         return ()
     places: list[int] = []  # for each character of the plain text, where it begins in `text`
     done = 0
@@ -210,7 +210,7 @@ def _escaped_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]]) 
         places += [escape.start()] if length == 1 else range(escape.start(), escape.end())
         done = escape.end()
     places += range(done, len(text) + 1)
-    return [(places[start], places[end]) for start, end in spans]
+    return [(places[start], places[end]) for start, end in found]
 
 
 @lru_cache(maxsize=4)

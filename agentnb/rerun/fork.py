@@ -74,8 +74,8 @@ async def fork(
     ``matrix``. ``tools``: ``recorded`` serves the recorded results while the calls match, runs a tool of ``fallback`` for any
     other call, and refuses it without one; or the functions to run. A run of another product can be forked too; its ``model``
     must be given. Of a run that does not give consent (`Run.gives_consent`) the fork has no answers, so that gates ask again,
-    unless the options have ``trust_log``. ``allow_urls``: addresses that its model may use, as for `recover`. `run.forked_from`
-    says what it is a fork of, and ``diff(run, fork)`` compares them.
+    unless the options have ``trust_log``. ``allow_urls``: where its model may be, as for `recover`. `run.forked_from` says what
+    it is a fork of, and ``diff(run, fork)`` compares them.
 
     Raises `SettingsError` if there is no such round, or if a model or policy cannot be made from the log.
     """

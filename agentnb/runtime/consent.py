@@ -34,9 +34,9 @@ def consent_to(run: Run, options: RunOptions) -> Consent:
 
 
 def with_mode_of(of: Run, options: RunOptions) -> RunOptions:
-    """Return the options of a run that begins with the outputs of another, with the other's approval mode if they name none.
+    """Return the options of a run that begins with the outputs of another: they name a mode, or that of the other holds.
 
-    If the other's log does not count, the mode is at least ``ask``. Raises `SettingsError` as `takes_log`.
+    If the other's log does not count, the mode is at least ``ask``. Raises `SettingsError` if that is not said.
     """
     if options.approval_mode is not None:
         return options
