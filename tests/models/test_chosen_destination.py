@@ -83,7 +83,7 @@ def test_a_file_gets_no_other_address_and_no_key_that_it_names(subtests: pytest.
 
 def test_an_address_that_is_not_clear_is_refused_for_a_file_only() -> None:
     name = "compatible:m?url=http://b\u00fccher.example"
-    with pytest.raises(SettingsError, match="not clear"):
+    with pytest.raises(SettingsError, match="ambiguous"):
         make_model(FileModelName(name))
     assert not is_usual_or_allowed(name)
     assert isinstance(make_model(name), RemoteModel)
