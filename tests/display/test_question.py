@@ -42,7 +42,7 @@ def test_short_call_is_shown_whole_and_its_button_says_nothing() -> None:
     assert "ls⟨320 spaces⟩; rm" in words(html) and "<details" not in html and "not opened" not in html
 
 
-def test_long_call_is_folded_and_approving_says_what_was_not_opened() -> None:
+def test_long_call_is_folded_and_approving_counts_its_rest() -> None:
     asks = approval({"command": "ls\n" + "<b>echo</b>  \x1b[2J\n" * 2_500 + "rm -rf /"})
     html, whole = question_html(asks, live=True), whole_call_html(asks.question)
     count = len(words_kept(whole))

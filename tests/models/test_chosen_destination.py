@@ -47,7 +47,7 @@ def refused(name: str) -> list[str]:
     return [str(one) for one in caught.value.destinations]
 
 
-def test_a_file_gets_the_usual_server_and_this_machine_without_a_key(subtests: pytest.Subtests) -> None:
+def test_file_may_name_usual_servers_and_keyless_local_ones(subtests: pytest.Subtests) -> None:
     for name, expected in {
         "anthropic:m": (None, "ANTHROPIC_API_KEY"),
         "anthropic:m?url=https://api.anthropic.com": ("https://api.anthropic.com", "ANTHROPIC_API_KEY"),
@@ -62,7 +62,7 @@ def test_a_file_gets_the_usual_server_and_this_machine_without_a_key(subtests: p
             assert goes_to(name) == expected
 
 
-def test_a_file_gets_no_other_address_and_no_key_that_it_names(subtests: pytest.Subtests) -> None:
+def test_file_may_name_no_other_address_and_no_key(subtests: pytest.Subtests) -> None:
     for name, missing in {
         f"compatible:m?url={FAR}": FAR,
         f"compatible:m?url={FAR}/v1&key=MY_KEY": f"{FAR}&key=MY_KEY",
@@ -81,7 +81,7 @@ def test_a_file_gets_no_other_address_and_no_key_that_it_names(subtests: pytest.
             assert not settings._held.asked_for, "no key is searched for before the person has spoken"
 
 
-def test_an_address_that_is_not_clear_is_refused_for_a_file_only() -> None:
+def test_ambiguous_address_is_refused_only_from_a_file() -> None:
     name = "compatible:m?url=http://b\u00fccher.example"
     with pytest.raises(SettingsError, match="ambiguous"):
         make_model(FileModelName(name))
@@ -122,7 +122,7 @@ def test_each_word_of_the_person_allows_that_pair_only(
         (person / FILE).unlink(missing_ok=True)
 
 
-def test_a_key_goes_to_this_machine_where_the_person_allowed_it() -> None:
+def test_key_goes_to_this_machine_if_the_person_allowed() -> None:
     allow_urls(["http://localhost:4000&key=ANTHROPIC_API_KEY"])
     assert goes_to("anthropic:m?url=http://localhost:4000") == ("http://localhost:4000", "ANTHROPIC_API_KEY")
     assert goes_to("anthropic:m?url=http://localhost:4001") == ("http://localhost:4001", "")
@@ -148,7 +148,7 @@ def test_several_models_are_refused_together_with_the_options_to_type() -> None:
     check_destinations([*names, FileModelName("anthropic:m?url=http://localhost:1")])
 
 
-def test_an_answer_is_kept_in_a_private_file_of_the_person(person: Path) -> None:
+def test_answer_is_kept_in_a_private_file_of_the_person(person: Path) -> None:
     asked: list[str] = []
 
     def yes(question: str) -> str:
@@ -174,7 +174,7 @@ def test_who_declines_or_is_not_there_gets_the_error(person: Path) -> None:
     assert not person.exists()
 
 
-def test_a_folder_that_cannot_be_written_allows_until_the_process_ends(person: Path) -> None:
+def test_unwritable_folder_allows_until_the_process_ends(person: Path) -> None:
     person.write_text("a file in its place")
     assert not remember(read_destination(FAR))
     assert goes_to(f"compatible:m?url={FAR}") == (FAR, "")
@@ -194,7 +194,7 @@ def test_the_question_shows_the_address_and_the_variable() -> None:
     assert "No key would go there" in question(read_destination(FAR))
 
 
-def test_only_a_name_that_the_person_said_is_logged_as_theirs(subtests: pytest.Subtests) -> None:
+def test_only_a_name_of_the_person_is_logged_as_theirs(subtests: pytest.Subtests) -> None:
     cases: Iterable[tuple[object, bool]] = (
         (f"compatible:m?url={FAR}", True),
         ("anthropic:m?key=MY_KEY", True),

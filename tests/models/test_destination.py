@@ -92,7 +92,7 @@ def test_a_destination_is_written_as_it_is_read(subtests: pytest.Subtests) -> No
     assert str(read_destination(" https://a.example:443/v1/&key=MY_KEY\n")) == "https://a.example&key=MY_KEY"
 
 
-def test_what_is_no_url_to_allow_is_refused_and_not_repeated(subtests: pytest.Subtests) -> None:
+def test_text_that_is_not_a_url_is_refused_unrepeated(subtests: pytest.Subtests) -> None:
     for text in (SECRET, f"https://a.example&key={SECRET}", "https://a.example&key=", "a.example", "https://*.example", ""):
         with subtests.test(text), pytest.raises(SettingsError, match="not a URL to allow") as caught:
             read_destination(text)

@@ -107,7 +107,7 @@ def test_marks_of_another_person_do_not_count(home: Path, tmp_path: Path) -> Non
     assert not is_own_log(path) and not load_trace(path).gives_consent
 
 
-def test_run_gives_consent_if_made_here_or_loaded_from_own_log(tmp_path: Path) -> None:
+def test_run_made_here_or_loaded_from_own_log_gives_consent(tmp_path: Path) -> None:
     path, run = run_in(tmp_path)
     assert run.gives_consent and Store(tmp_path).load(run.id).gives_consent
     assert all(one.gives_consent for one in load_traces(tmp_path))
