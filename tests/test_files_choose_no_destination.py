@@ -440,9 +440,7 @@ def test_a_run_that_waits_again_names_what_was_allowed(place: Place, capsys: pyt
     assert capsys.readouterr().err.splitlines()[-1].endswith(f" --allow-url '{place.allowed}'")
 
 
-def test_local_server_gets_a_key_only_if_the_person_allows(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_local_server_gets_a_key_only_if_the_person_allows(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     text = f'agents: {{a: {{model: "openai:m?url={place.server.url}/v1"}}}}\nworkflow: [{{type: agent, name: a, prompt: Go}}]\n'
     with pytest.raises(WorkflowError, match="wants a key"):
