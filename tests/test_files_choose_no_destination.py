@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from own_folder import use_own_folder
 from traitlets.config import Config
 
 from agentnb import Agent, History, Run, Store, ToolCall, Workflow, load_trace, recover, reproduce_sync, settings
@@ -139,7 +140,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_limiters: None) -
         return look_up("127.0.0.1", *args, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    monkeypatch.setattr(settings, "personal_folder", lambda: tmp_path / "personal")
+    use_own_folder(monkeypatch, tmp_path / "personal")
     monkeypatch.setattr(allowed_urls, "_allowed_here", set())
     for variable in ("AGENTNB_ALLOW_URLS", "AGENTNB_MODEL", *settings.URL_VARIABLES.values(), *settings.KEY_VARIABLES.values()):
         monkeypatch.delenv(variable, raising=False)

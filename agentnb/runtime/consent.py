@@ -21,7 +21,7 @@ def takes_log(run: Run, options: RunOptions) -> bool:
         return True
     if options.trust_log is None:
         what = f"The log of run {run.id} was not written by your agentnb, or was changed since: look at it before you resume it"
-        hint = "To take what it says as yours: trust_log=True, --trust-log. To be asked again: trust_log=False, --no-trust-log"
+        hint = "To take its answers as yours: trust_log=True, --trust-log. To be asked again: trust_log=False, --no-trust-log"
         raise SettingsError(what, hint)
     return options.trust_log
 

@@ -43,33 +43,33 @@ class BoundExceeded(TraceError):
 def check_bytes(size: int, max_bytes: int, source: str, hint: str = _TOO_MUCH) -> None:
     """Raise `BoundExceeded` if this is more than ``max_bytes``. ``source``: the file, for the error."""
     if size > max_bytes:
-        raise BoundExceeded(f"{source} has more than {max_bytes / 1e6:,.0f} MB, which is as much as is read", hint)
+        raise BoundExceeded(f"{source} has more than {max_bytes / 1e6:,.0f} MB, the most that is read", hint)
 
 
 def check_events(count: int, source: str) -> None:
     """Raise `BoundExceeded` if a run has too many events."""
     if count > MAX_RUN_EVENTS:
-        raise BoundExceeded(f"{source} is a run of more than {MAX_RUN_EVENTS:,} events, which is as much as is read", _TOO_MUCH)
+        raise BoundExceeded(f"{source} is a run of more than {MAX_RUN_EVENTS:,} events, the most that is read", _TOO_MUCH)
 
 
 def check_round_calls(count: int, source: str) -> None:
     """Raise `BoundExceeded` if one reply has too many calls."""
     if count > MAX_ROUND_CALLS:
-        most = f"more than {MAX_ROUND_CALLS:,} calls, which is as much as is read"
+        most = f"more than {MAX_ROUND_CALLS:,} calls, the most that is read"
         raise BoundExceeded(f"{source} has a reply with {most}", _TOO_MUCH)
 
 
 def check_messages_in_a_row(count: int, source: str) -> None:
     """Raise `BoundExceeded` if too many replies, or user messages, follow each other."""
     if count > MAX_MESSAGES_IN_A_ROW:
-        most = f"more than {MAX_MESSAGES_IN_A_ROW:,} messages in a row of one side, which is as much as is read"
+        most = f"more than {MAX_MESSAGES_IN_A_ROW:,} messages in a row of one side, the most that is read"
         raise BoundExceeded(f"{source} has {most}", _TOO_MUCH)
 
 
 def check_records(count: int, source: str) -> None:
     """Raise `BoundExceeded` if a file has too many lines or parts."""
     if count > MAX_RECORDS:
-        raise BoundExceeded(f"{source} has more than {MAX_RECORDS:,} records, which is as much as is read", _TOO_MUCH)
+        raise BoundExceeded(f"{source} has more than {MAX_RECORDS:,} records, the most that is read", _TOO_MUCH)
 
 
 class Expansion:
@@ -106,7 +106,7 @@ class HeldData:
         self._values += data.count(b",") + data.count(b"[") + data.count(b"{")
         if self._values > MAX_HELD_VALUES:
             raise BoundExceeded(
-                f"{self._source} holds more than {MAX_HELD_VALUES:,} values of JSON, which is as much as is read", _TOO_MUCH
+                f"{self._source} holds more than {MAX_HELD_VALUES:,} values of JSON, the most that is read", _TOO_MUCH
             )
 
 

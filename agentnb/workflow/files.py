@@ -115,7 +115,7 @@ class NestedFiles:
             done = done._replace(runs=done.runs + 1 + file.runs)
             wrong = file.wrong
             if not wrong and done.runs > MAX_NESTED_RUNS:
-                wrong = f"file: with this step it runs more than {MAX_NESTED_RUNS:,} files, one within the other"
+                wrong = f"file: with this step it runs more than {MAX_NESTED_RUNS:,} files, nested ones included"
             if wrong:
                 where = places.names.get(step.path, f"step {step.path}")
                 problems.add(places.line(step.path, "file", step.line), f"{where}: {wrong}")

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from own_folder import use_own_folder
 
 from agentnb import settings
 from agentnb.errors import MissingKey, SettingsError, UrlNotAllowed
@@ -23,13 +24,12 @@ FAR = "https://far.example"
 @pytest.fixture(autouse=True)
 def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A person who has three keys and has allowed nothing; their own folder."""
-    monkeypatch.setattr(settings, "personal_folder", lambda: tmp_path / "personal")
     monkeypatch.setattr(allowed_urls, "_allowed_here", set())
     for variable in ("AGENTNB_ALLOW_URLS", *settings.URL_VARIABLES.values()):
         monkeypatch.delenv(variable, raising=False)
     for variable, key in KEYS.items():
         monkeypatch.setenv(variable, key)
-    return tmp_path / "personal"
+    return use_own_folder(monkeypatch, tmp_path / "personal")
 
 
 def goes_to(name: str) -> tuple[str | None, str]:
