@@ -6,7 +6,7 @@
     │   ├── UnknownTool           no tool of that name
     │   ├── InvalidTool           a function that cannot be offered to a model
     │   ├── MissingKey            the provider needs a key that is not set
-    │   ├── UrlNotAllowed         a file or log chooses where calls and keys go; ``.destinations`` are not allowed yet
+    │   ├── UrlNotAllowed         a file or log names ``.destinations`` of calls and keys that you have not allowed
     │   ├── InterpolationError    ``{{ name }}`` in a cell names nothing
     │   ├── ExpressionError       an expression, such as ``${ name }``, cannot be read or has no value
     │   ├── WorkflowProblems      a workflow cannot run as it is written; ``.problems`` are all that was found
@@ -102,9 +102,9 @@ class MissingKey(SettingsError):
 
 
 class UrlNotAllowed(SettingsError):
-    """A file, log or trace chooses where calls and keys go, and the person has not allowed it.
+    """A file, log or trace names destinations of calls and keys that the person has not allowed.
 
-    ``destinations`` holds each `agentnb.models.destination.Destination` that is missing.
+    ``destinations`` holds each `agentnb.models.destination.Destination` that is not allowed yet.
     """
 
     destinations: tuple[Any, ...] = ()

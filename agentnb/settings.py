@@ -8,7 +8,7 @@
 ``OPENAI_BASE_URL``         URL of ``openai:`` and ``openai-responses:`` models, if not the provider's own
 ``OLLAMA_HOST``             where Ollama listens: a host, ``host:port`` or a URL
 ``AGENTNB_COMPATIBLE_URL``  URL of the server of ``compatible:`` models
-``AGENTNB_ALLOW_URLS``      where models may be that files and logs name: ``URL`` or ``URL&key=NAME``, with blanks between
+``AGENTNB_ALLOW_URLS``      addresses for models that files and logs name: ``URL`` or ``URL&key=NAME``, blanks between
 ``AGENT_MAX_ITERATIONS``    maximum rounds of a run, 1 to 1,000; 50
 ``AGENT_MAX_TOKENS``        maximum tokens of a reply, unless the model's name sets it; its own
 ``AGENT_MAX_MESSAGES``      maximum messages of a request, from 2, with the history ``documented``; 40
@@ -18,7 +18,7 @@
 ``TOOLS_ENABLED``           whether agents have their tools; yes
 ==========================  ==================================================================
 
-A file or log chooses no address and no key by itself (`agentnb.models.allowed_urls`): answers are kept in `personal_folder`.
+Addresses and keys that files and logs name must be allowed (`agentnb.models.allowed_urls`); `personal_folder` keeps answers.
 
 A key is known by the name of its variable. It is searched for in this kernel (where ``%agent key NAME`` keeps it), in the
 environment, and in the system's keyring, if the package ``keyring`` is installed. Any other variable can name a key too.
@@ -72,7 +72,7 @@ MAX_NUMBER = 1_000_000
 """The largest number of tokens or messages that a variable may set."""
 
 MAX_MENTIONED = 200
-"""Variables named by files that are remembered: each of them is looked up after each tool call."""
+"""Variables named by files that are remembered: each one is looked up after every tool call."""
 
 SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 OLLAMA_PORT = 11434
@@ -132,7 +132,7 @@ class _Held:
     asked_for: dict[str, None] = field(default_factory=dict)
     """Names of keys that were requested, in order."""
     mentioned: dict[str, None] = field(default_factory=dict)
-    """Variables that files name as those of keys, whether a model uses them or not."""
+    """Variables that files name for keys, whether a model uses them or not."""
     keyring_lock: threading.RLock = field(default_factory=threading.RLock)
     known: KnownSecrets = field(default_factory=KnownSecrets)
     learning: threading.Lock = field(default_factory=threading.Lock)
@@ -265,10 +265,10 @@ def forget_key(name: str) -> tuple[str, ...]:
 
 
 def expect_key(variable: str) -> None:
-    """Note a variable that a file names as that of a key: its text is a secret from now on, also before a model uses it.
+    """Redact the text of a variable that a file names for a key from now on, even before a model uses it.
 
-    A file may name any variable. Where neither its name nor its text is like that of a key, such as a path, it becomes a secret
-    only when it is used: otherwise a file of others could mask the words of this person in every log.
+    A file may name any variable. If neither its name nor its text is like that of a key, such as a path, it is redacted only
+    from its first use: otherwise somebody's file could mask the person's own words in every log.
     """
     if variable in _held.mentioned or (len(_held.mentioned) < MAX_MENTIONED and _VARIABLE.fullmatch(variable)):
         _held.mentioned[variable] = None

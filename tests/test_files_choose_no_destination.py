@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from own_folder import use_own_folder
 from traitlets.config import Config
 
 from agentnb import Agent, History, Run, Store, ToolCall, Workflow, load_trace, recover, reproduce_sync, settings
 from agentnb.agent import from_log
-from agentnb.cli import main, url_question
+from agentnb.cli import main, program
 from agentnb.core.wire import encode
 from agentnb.errors import UrlNotAllowed, WorkflowError
 from agentnb.models import ScriptedModel, allowed_urls
@@ -139,7 +140,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_limiters: None) -
         return look_up("127.0.0.1", *args, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    monkeypatch.setattr(settings, "personal_folder", lambda: tmp_path / "personal")
+    use_own_folder(monkeypatch, tmp_path / "personal")
     monkeypatch.setattr(allowed_urls, "_allowed_here", set())
     for variable in ("AGENTNB_ALLOW_URLS", "AGENTNB_MODEL", *settings.URL_VARIABLES.values(), *settings.KEY_VARIABLES.values()):
         monkeypatch.delenv(variable, raising=False)
@@ -388,7 +389,7 @@ def test_a_run_that_is_made_again_calls_nobody(place: Place, shell: InteractiveS
     assert place.received() == []
 
 
-def test_a_question_in_a_notebook_is_asked_once_and_remembered_for_the_person(
+def test_notebook_asks_once_about_a_url_and_remembers_it(
     place: Place, shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[str] = []
@@ -412,10 +413,10 @@ def test_a_question_in_a_notebook_is_asked_once_and_remembered_for_the_person(
     assert written == [tmp_path / "personal" / allowed_urls.FILE]
 
 
-def test_a_question_at_a_terminal_is_asked_before_anything_is_run(
+def test_terminal_asks_about_a_url_before_anything_runs(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
-    monkeypatch.setattr(url_question, "is_at_terminal", lambda: True)
+    monkeypatch.setattr(program, "is_at_terminal", lambda: True)
     for command in (["exec", place.workflow(), "go"], ["recover", place.just_begun()], ["answer", place.suspended(), "yes"]):
         with subtests.test(command[0]), place.alone():
             monkeypatch.setattr("sys.stdin", io.StringIO("no\n"))
@@ -440,9 +441,7 @@ def test_a_run_that_waits_again_names_what_was_allowed(place: Place, capsys: pyt
     assert capsys.readouterr().err.splitlines()[-1].endswith(f" --allow-url '{place.allowed}'")
 
 
-def test_a_server_of_this_machine_gets_a_key_only_where_the_person_says_so(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_local_server_gets_a_key_only_if_the_person_allows(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     text = f'agents: {{a: {{model: "openai:m?url={place.server.url}/v1"}}}}\nworkflow: [{{type: agent, name: a, prompt: Go}}]\n'
     with pytest.raises(WorkflowError, match="wants a key"):
@@ -453,7 +452,7 @@ def test_a_server_of_this_machine_gets_a_key_only_where_the_person_says_so(
     assert [one.answered for one in place.server.requests] == [200]
 
 
-def test_the_panel_offers_no_model_of_a_log_that_is_not_allowed(place: Place) -> None:
+def test_panel_offers_no_disallowed_model_of_a_log(place: Place) -> None:
     unclear = "compatible:m?url=http://b\u00fccher.example"
     used = [place.name, "ollama:m", unclear, "anthropic:m?url=http://127.0.0.1:1"]
     assert [name for name in models_to_offer(Session(), {}, used) if name in used] == ["ollama:m"]
@@ -461,7 +460,7 @@ def test_the_panel_offers_no_model_of_a_log_that_is_not_allowed(place: Place) ->
     assert [name for name in models_to_offer(Session(), {}, used) if name in used] == [place.name, "ollama:m"]
 
 
-def test_a_log_known_as_the_persons_own_keeps_their_word_only(place: Place, subtests: pytest.Subtests) -> None:
+def test_own_log_keeps_only_the_word_of_the_person(place: Place, subtests: pytest.Subtests) -> None:
     for kind in (str, FileModelName):
         with place.alone(place.allowed):
             run = Agent(kind(place.name)).run_sync("go", store=Store(RUNS), show=False)
@@ -472,7 +471,7 @@ def test_a_log_known_as_the_persons_own_keeps_their_word_only(place: Place, subt
             assert type(from_log.logged_model(load_trace(RUNS / f"{run.id}.jsonl"))) is FileModelName
 
 
-def test_a_workflow_log_known_as_the_persons_own_is_theirs_if_they_typed_it(
+def test_own_log_of_a_typed_workflow_is_the_persons_word(
     place: Place, shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     text = place.workflow().read_text("utf-8")

@@ -708,7 +708,7 @@ workflow:
 """
 
 
-def test_key_that_only_a_file_names_is_masked_from_the_first_event(new_bench: Callable[[], Bench]) -> None:
+def test_key_named_only_by_a_file_is_masked_at_once(new_bench: Callable[[], Bench]) -> None:
     bench = new_bench()
     bench.monkeypatch.setenv("LITELLM_KEY", NAMED)
     told: list[str] = []
@@ -787,7 +787,7 @@ def test_known_key_in_a_foreign_trace_comes_out_nowhere(new_bench: Callable[[], 
     assert bench.leaks() == [] and "[key]" in run_text(run)
 
 
-def test_log_with_a_key_that_is_known_by_now_is_read_without_it(new_bench: Callable[[], Bench]) -> None:
+def test_key_learned_later_is_masked_when_a_log_is_read(new_bench: Callable[[], Bench]) -> None:
     """Also where only the log itself names its variable, and in lists and tables that were kept before."""
     bench = new_bench()
     bench.monkeypatch.delenv("ANTHROPIC_API_KEY")
@@ -838,7 +838,7 @@ SHAPES = {
 }
 
 
-def test_what_looks_like_a_key_is_masked_in_what_is_sent(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
+def test_text_that_looks_like_a_key_is_masked_in_exports(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
     def look(where: str) -> str:
         """Look."""
         return f"({where})"

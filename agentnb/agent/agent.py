@@ -83,8 +83,8 @@ class Agent(AgentSettings):
         line about its progress, unless ``show`` is False); ``tags`` are words by which the run is found again.
         ``approve`` is a word, ``auto``, ``ask``, ``never`` or ``read_only``, or a function: ``approve(call, run)`` decides
         about calls that a gate asks about, and ``answer(question)`` answers what tools ask; both may be async (see
-        `RunOptions`). ``allow_urls``: where models may be that files and logs name. A keyword that is given replaces that
-        option. If the first round fails, `ModelError` is raised; if a later one fails, the run is returned with status
+        `RunOptions`). ``allow_urls``: addresses that models named by files and logs may use. A keyword that is given replaces
+        that option. If the first round fails, `ModelError` is raised; if a later one fails, the run is returned with status
         ``failed`` and ``run.error``.
         """
         options = _with(

@@ -67,18 +67,18 @@ def agent_of(
 
 
 def logged_model(run: Run, name: str = "") -> str:
-    """Return the model's name in the log of a run, to make a model of it: the person's word only if their own log says so.
+    """Return the model's name as logged: a `FileModelName`, unless the person's own log says that they named the model.
 
-    ``name``: of the settings of a workflow, whose run has no model itself.
+    ``name``: from the settings of a workflow, whose run has no model itself.
     """
     by_person = is_trusted(run) and run.settings.get(MODEL_FROM) == PERSON
     return name or run.model if by_person else FileModelName(name or run.model)
 
 
 def is_trusted(run: Run) -> bool:
-    """Return whether this person's own agentnb wrote the log from its first event on, so that what it says of them is true.
+    """Return whether this person's agentnb wrote the log from its first event on, so that it is right about what they typed.
 
-    A log from elsewhere does not become one by being resumed here, whatever was said of it then.
+    A log from elsewhere stays one when it is resumed here, whether the person took its answers or not.
     """
     return run.gives_consent and not any(isinstance(event, RunRecovered) and event.consent for event in run.events)
 

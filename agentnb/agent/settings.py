@@ -94,7 +94,7 @@ class AgentSettings:
         words, policy = find_set(self.guidance), find_policy(self.policy)
         repeatable = [tool.spec.name for tool in self.toolbox if getattr(tool, "repeatable", False)]
         self._set("output_form", Output.of(self.output))
-        bundle = limits.joined_to(rules_of(policy, words, repeatable))
+        bundle = limits.add_to(rules_of(policy, words, repeatable))
         bundle = extended(bundle, tuple(self.extensions))
         if self.gates:
             bundle = bundle._replace(gates=(*bundle.gates, *map(OnCopy, self.gates)))

@@ -114,12 +114,11 @@ class PendingRun:
     def of_fork(cls, agent: AgentSettings, events: Sequence[AnyEvent], options: RunOptions) -> PendingRun:
         """Prepare a run that begins as another did, with these events, and goes on by itself. They have its own id.
 
-        What the events say was answered counts.
+        The answers in the events count: the caller leaves out those that do not.
         """
         *before, first = events
         head = Run.from_events(before)
-        head.consents_if(True)  # whoever makes the fork leaves out what does not count
-        options = replace_option(options, store=options.store or current_host.get().store)
+        options = replace_option(options, store=options.store or current_host.get().store, trust_log=True)
         board = board_of(agent, Run.from_events(events))
         if not before:
             launch = Launch(replace_option(options, run_id=first.run_id), name=agent.name, budget=agent.budget)

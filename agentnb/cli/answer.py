@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from agentnb.cli.command import Command, Outcome, argument, text_of
 from agentnb.cli.resumed_runs import resume
-from agentnb.cli.workflow_options import ALLOW_URL, GATES, MODEL, TOOLS, TRUST_LOG
+from agentnb.cli.workflow_options import RESUME_OPTIONS
 from agentnb.core.approvals import answerable_later
 from agentnb.core.questions import WaitingOnUser, answer_in_words
 from agentnb.detect.run import Run
@@ -48,11 +48,7 @@ ANSWER = Command(
         argument("run", metavar="ID|FILE", type=text_of, help="the id of a run here (its end is enough), or its log"),
         argument("value", metavar="ANSWER", help="yes or no, one of the choices, a text, or JSON, as the question requires"),
         argument("--question", metavar="ID", type=text_of, help="which question, if there are several"),
-        TOOLS,
-        GATES,
-        MODEL,
-        TRUST_LOG,
-        ALLOW_URL,
+        *RESUME_OPTIONS,
     ),
     "agentnb answer 1507efae80 yes\nagentnb answer 1507efae80 'Publish it tomorrow' --tools my_tools:fetch",
 )

@@ -23,8 +23,8 @@ Dialogue: TypeAlias = Generator[str, str, Any]
 """Yields what is written before a line is read, is sent the line, and returns the answer."""
 NOTHING_TYPED = "Type an answer, or press Ctrl-D to leave the question open."
 BY_FIELD = "Answer field by field, or with all of it as a JSON object. An empty line leaves a field out."
-PAGE, PAGE_LINES = 2_000, 40
-"""Characters and lines shown at once of what a question is about."""
+PAGE_CHARACTERS, PAGE_LINES = 2_000, 40
+"""Length of a page of the call that a question is about."""
 MAX_DIGITS = 10
 """Digits that the number of a choice has at most: Python reads no number of thousands."""
 OTHER_FORMS = 'Or: deny: REASON, or with other arguments: {"edit": {...}}'
@@ -60,7 +60,7 @@ def typed(schema: dict[str, Any], text: str) -> Any:
 
 
 def _answer(words: str, schema: dict[str, Any], name: str, rest: str) -> Dialogue:
-    """Ask until an answer fits. ``rest``: what the question is about and was not shown; an empty line shows the next page."""
+    """Ask until an answer fits. ``rest``: the part of the call that was not shown yet; an empty line shows its next page."""
     while True:
         more = f" ({len(rest):,} characters not shown: Enter shows more)" if rest else ""
         text = (yield f"{words}{name}{more}: ").strip()
@@ -77,8 +77,8 @@ def _answer(words: str, schema: dict[str, Any], name: str, rest: str) -> Dialogu
 
 
 def _page(text: str) -> tuple[str, str]:
-    """Return the first page of a text, with a line end if there is one, and the rest."""
-    page = "\n".join(text[:PAGE].split("\n")[:PAGE_LINES])
+    """Return the first page of a text, with a line end if it has text, and the rest."""
+    page = "\n".join(text[:PAGE_CHARACTERS].split("\n")[:PAGE_LINES])
     return f"{page}\n" if page else "", text[len(page) :].removeprefix("\n")
 
 

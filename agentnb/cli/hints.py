@@ -14,12 +14,12 @@ def _export(found: re.Match[str]) -> str:
     return f"export {KEY_VARIABLES.get(found[1], found[1])}=..."
 
 
-def _gates(found: re.Match[str]) -> str:
-    return f"Name {found[1]}: {' '.join(f'--gate MODULE:{name}' for name in found[2].split(', '))}"
+def _gates(match: re.Match[str]) -> str:
+    return f"Name {match[1]}: {' '.join(f'--gate MODULE:{name}' for name in match[2].split(', '))}"
 
 
-def _tools(found: re.Match[str]) -> str:
-    return f"Name {found[1]}: --tools {','.join(f'MODULE:{name}' for name in found[2].split())}"
+def _tools(match: re.Match[str]) -> str:
+    return f"Name {match[1]}: --tools {','.join(f'MODULE:{name}' for name in match[2].split())}"
 
 
 _WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
@@ -69,7 +69,7 @@ def in_a_shell(text: str) -> str:
 
 
 def of_run_in_a_shell(run: Run, text: str) -> str:
-    """Return a hint about this run as `in_a_shell`; a command that resumes it names the tools and gates that it had."""
+    """Return a hint about this run as `in_a_shell`, with the run's tools and gates in commands that resume it."""
     had = [("--tools", name) for name in names_of_tools(run)] + [("--gate", name) for name in names_of_gates(run)]
     again = "".join(f" {option} MODULE:{name}" for option, name in had)
-    return in_a_shell(_RESUMES.sub(lambda found: found[0] + again, text))
+    return in_a_shell(_RESUMES.sub(lambda match: match[0] + again, text))

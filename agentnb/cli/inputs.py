@@ -42,7 +42,7 @@ def find_tools(names: Iterable[str]) -> list[Any]:
     found: list[Any] = []
     for name in (part.strip() for group in names for part in group.split(",")):
         if name:
-            value = _named("--tools", name)
+            value = _import("--tools", name)
             several = value if isinstance(value, list | tuple) else [value]
             found += [one for one in several if one not in found]
     for one in found:
@@ -51,23 +51,25 @@ def find_tools(names: Iterable[str]) -> list[Any]:
 
 
 def find_gates(names: Iterable[str]) -> list[Any]:
-    """Return the gates that ``MODULE:NAME`` names. Raises `SettingsError` for what cannot be imported or called."""
-    found = [_named("--gate", name) for name in names]
-    for name, gate in zip(names, found, strict=True):
+    """Return the gates that ``MODULE:NAME`` names. Raises `SettingsError` if one cannot be imported or called."""
+    gates = []
+    for name in names:
+        gate = _import("--gate", name)
         if not callable(gate):
             raise SettingsError(
                 f"--gate {name} is not a gate", "A gate is a function of the call and the run: def careful(call, run)"
             )
-    return found
+        gates.append(gate)
+    return gates
 
 
-def _named(option: str, name: str) -> Any:
-    """Return what the option names."""
+def _import(option: str, name: str) -> Any:
+    """Return the object that ``MODULE:NAME`` names."""
     module, colon, path = name.partition(":")
     if not (module and colon and path):
-        what = "tool" if option == "--tools" else "gate"
+        kind = "tool" if option == "--tools" else "gate"
         raise UnknownTool(
-            f"{option} {name}: there is no {what} of that name", f"Write MODULE:NAME, such as {option} my_tools:fetch"
+            f"{option} {name}: there is no {kind} of that name", f"Write MODULE:NAME, such as {option} my_tools:fetch"
         )
     value = _module(module, option)
     for part in path.split("."):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
@@ -12,8 +12,9 @@ from typing import Any, NoReturn
 from agentnb.cli.command import BROKEN_PIPE, FAILED, INTERRUPTED, INVALID, Outcome
 from agentnb.cli.commands import COMMANDS
 from agentnb.cli.hints import in_a_shell
+from agentnb.cli.inputs import STDIN
 from agentnb.cli.streams import complain, forget_standard_output, tell, warnings_in_a_line, write_outcome
-from agentnb.cli.url_question import ask_about_url, can_ask
+from agentnb.cli.terminal_questions import ask, is_at_terminal
 from agentnb.errors import AgentnbError, SettingsError, WorkflowProblems, near
 from agentnb.models.allowed_urls import with_consent
 
@@ -48,7 +49,12 @@ def _done(argv: list[str]) -> str | Outcome:
         raise SettingsError(f"There is no command {argv[0]}", f"{near(argv[0], COMMANDS)} agentnb --help explains them")
     given = _parser().parse_args(argv)
     do: Callable[[], str | Outcome] = partial(given.do, given)
-    return with_consent(do, ask_about_url if can_ask(given) else None)
+    return with_consent(do, ask if _can_ask(given) else None)
+
+
+def _can_ask(given: Namespace) -> bool:
+    """Return whether the command with these options may ask the person."""
+    return is_at_terminal() and not getattr(given, "no_input", False) and getattr(given, "prompt", None) != STDIN
 
 
 class _Parser(ArgumentParser):

@@ -34,7 +34,6 @@ SHOWN = 20
 """Runs listed by default, without ``-n``."""
 MAX_PROBLEMS = 5
 """Files left out of a list that are named; of more, only the count is."""
-
 NO_LOG = "no run log that can be read"
 
 
@@ -47,8 +46,8 @@ def runs(given: Namespace) -> str:
     lists = (family if given.nested else family[:1] for family in found)
     matching = (some for some in lists if any(matches(one, given.words) for one in some))
     lines = list(chain.from_iterable(islice(matching, given.most)))
-    for told in problems_told([Problem(name, "", NO_LOG) for name in left_out], MAX_PROBLEMS):
-        complain(told)
+    for line in problems_told([Problem(name, "", NO_LOG) for name in left_out], MAX_PROBLEMS):
+        complain(line)
     count, folder = len(store.ids()), store.shown_folder
     told = list_told(lines, count=count, folder=folder, most=given.most, wanted=given.words)
     name = "ID" if given.folder is None else str(Path(folder) / "ID.jsonl")

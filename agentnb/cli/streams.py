@@ -46,7 +46,7 @@ def tell(text: str, end: str = "\n") -> None:
 
 
 def write_outcome(outcome: str | Outcome) -> int:
-    """Write what a command gave, and return the exit code."""
+    """Write the outcome of a command, and return its exit code."""
     found = outcome if isinstance(outcome, Outcome) else Outcome(outcome)
     if found.text:
         write(found.text)

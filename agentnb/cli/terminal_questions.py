@@ -30,6 +30,12 @@ def is_at_terminal() -> bool:
     return os.name == "posix" and all(stream is not None and stream.isatty() for stream in streams)
 
 
+def ask(question: str) -> str:
+    """Write a question and return the line that the person types."""
+    tell(question, end="")
+    return sys.stdin.readline()
+
+
 class NotAsked(Exception):
     """The question was closed while its answer was being typed."""
 

@@ -10,9 +10,9 @@ from contextlib import redirect_stdout, suppress
 from typing import Any
 
 from agentnb.cli.command import DONE, FAILED, INTERRUPTED, LIMITED, WAITING, Outcome
-from agentnb.cli.deaf_function import leaving_behind
 from agentnb.cli.progress import Progress
 from agentnb.cli.streams import complain, write_outcome
+from agentnb.cli.stuck_function import exit_after
 from agentnb.cli.terminal_questions import TerminalQuestions
 from agentnb.core.questions import WaitingOnUser, choice_in_words, choices
 from agentnb.detect.run import Run
@@ -65,16 +65,16 @@ def awaited(
 ) -> Outcome:
     """Start a run and return its outcome when it has ended: plain tools run on this thread, and an interrupt ends the run.
 
-    What they print goes to standard error. A tool that does not end with its run is ended with the program. ``asks``: the
-    person is asked at the terminal, until they leave; else, and then, the run is suspended where it needs an answer.
-    ``again``: the options with which its question must be answered.
+    Tools print to standard error. The program ends even if a tool does not. ``asks``: ask the person at the terminal, until
+    they leave; else, and then, the run is suspended where it needs an answer. ``again``: the options for the command that
+    answers its question.
     """
     foreground, output = Foreground(), sys.stdout
     questions = TerminalQuestions(progress) if asks else None
     try:
         with foreground.own_interrupts(), redirect_stdout(progress.prints()):
-            given = {"foreground": foreground, "can_ask": asks, "suspend": True, "show": False, **options}
-            live = start(RunOptions(watch=questions or progress, **given))
+            run_options: dict[str, Any] = {"foreground": foreground, "can_ask": asks, "suspend": True, "show": False, **options}
+            live = start(RunOptions(watch=questions or progress, **run_options))
 
             def conclude() -> int:
                 sys.stdout = output
@@ -83,7 +83,7 @@ def awaited(
 
             if questions is not None:
                 questions.begin(live)
-            with leaving_behind(live, conclude), suppress(RunInterrupted):
+            with exit_after(live, conclude), suppress(RunInterrupted):
                 live.wait_in_foreground()
     finally:
         if questions is not None:
@@ -93,7 +93,7 @@ def awaited(
 
 
 def _outcome_of(run: Run, again: Sequence[str] = ()) -> Outcome:
-    """Return what a command gives for this run. ``again``: the options with which its question must be answered."""
+    """Return the outcome of a command that ran this run. ``again``: the options for the command that answers its question."""
     has_steps = bool(run.step_records) or run.kind != "agent"
     context = f"{HEADING}\n{json.dumps(run.step_context, indent=2, ensure_ascii=False)}" if has_steps else ""
     if run.is_suspended and run.waiting:
@@ -117,7 +117,7 @@ def _how_to_answer(run: Run, again: Sequence[str]) -> tuple[str, str]:
     text, call = clean(question_text(question)), call_text(question)
     asked = first_line(text, MAX_OF_A_QUESTION) + (f" ({first_line(clean(listed), 200)})" if listed else "")
     if call or len(text) > MAX_OF_A_QUESTION:
-        asked += f" What it is about has {len(call or text):,} characters: agentnb show {run.id} shows them."
+        asked += f" The whole {'call' if call else 'question'} has {len(call or text):,} characters: agentnb show {run.id}"
     more = f" (one of {len(run.waiting)} questions)" if which else ""
     return f"The run waits for you{more}: {asked} Answer it:", command
 

@@ -79,7 +79,7 @@ def judged_call(call: ToolCall, rule: str, effects: str | None = None) -> Judged
 
 
 def arguments_as_json(arguments: Any) -> str:
-    """Return the arguments of a call as JSON, whole; those of a call that a tool makes may be any objects."""
+    """Return the whole arguments of a call as JSON, or their repr: a call that a tool makes may have any objects."""
     try:
         return msgspec.json.encode(arguments).decode()
     except (TypeError, ValueError, RecursionError):

@@ -25,8 +25,8 @@ from agentnb.core.usage import NOTHING_USED, UNKNOWN, Usage
 from agentnb.errors import sentences
 
 Consent: TypeAlias = Literal["", "taken", "refused"]
-"""Whether what a log from elsewhere says was approved, answered and allowed counts: ``taken``, the person said so; ``refused``:
-it does not, and the person is asked again. Empty for a log that the person's agentnb wrote."""
+"""The person's decision about the approvals and answers in a log from elsewhere: ``taken``, they count; ``refused``, they are
+void, and the person is asked again. Empty for a log that the person's agentnb wrote."""
 SCHEMA = 6
 """Version of the log's schema; a reader refuses newer logs and reads older ones.
 
@@ -74,9 +74,9 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     trial: str = ""
     """Which attempt at its task it was, if the trace says so."""
     usage: Usage | None = None
-    """Usage of the whole run, if the trace reports what its replies do not; None if they report all that is known."""
+    """Usage of the whole run, if the trace reports more than its replies do; else None."""
     has_nested_cost: bool = False
-    """Whether the cost in ``usage`` includes that of nested runs, as the trace sums it up."""
+    """Whether the cost in ``usage`` includes that of nested runs."""
 
     @property
     def file_name(self) -> str:

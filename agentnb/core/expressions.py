@@ -36,8 +36,7 @@ MAX_COMPARED = 1_000_000
 """Maximum values within what is compared or written as JSON: data that steps put together may hold one list many times."""
 CONSTANTS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 KNOWN = 'Write paths such as plan.steps[-1].name, len(x), comparisons, x in y, arithmetic, && || !, "texts", true, false, null'
-
-ALIKE = 'Compare values of one kind: "5" in quotes is a text, 5 a number'
+ONE_KIND = 'Compare values of one kind: "5" in quotes is a text, 5 a number'
 
 STRING = r""""(?:[^"\\\n]|\\["'\\nt])*"|'(?:[^'\\\n]|\\["'\\nt])*'"""
 """A text within an expression, as a pattern."""
@@ -65,7 +64,7 @@ def evaluate(expression: str, names: Mapping[str, Any], is_true: Callable[[Any],
     except ZeroDivisionError:
         _refuse(expression, "it divides by zero", "Ask first: n != 0 && total / n > 1")
     except _OtherKind as error:
-        _refuse(expression, str(error), ALIKE)
+        _refuse(expression, str(error), ONE_KIND)
     except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError) as error:
         _refuse(expression, f"it has no value ({type(error).__name__}: {error})")
 
@@ -329,7 +328,7 @@ def _items(value: Any) -> Any:
 
 
 class _OtherKind(TypeError):
-    """Values of two kinds are compared, which are never equal."""
+    """Raised where values of different kinds are compared: they are never equal."""
 
 
 def _is_of_kind(value: Any, other: Any) -> bool:

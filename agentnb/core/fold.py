@@ -17,7 +17,7 @@ from agentnb.core.request import role_of
 from agentnb.core.rounds import CallRecord, Retry, WorkflowRound
 from agentnb.core.run_state import RunState
 from agentnb.core.todos import is_open, newly_blocked, newly_completed
-from agentnb.core.usage import NOTHING_USED, NestedUsage, used_inside
+from agentnb.core.usage import NOTHING_USED, NestedUsage, logged_nested_usage
 
 
 def _run_started(run: RunState, event: e.RunStarted) -> None:
@@ -89,8 +89,8 @@ def _context_compacted(run: RunState, event: e.ContextCompacted) -> None:
 
 
 def _spent_besides(run: RunState, event: e.ExtraUsage) -> None:
-    if (inside := used_inside(event.nested_run, event.inside, event.nested)) is not None:
-        run._use_inside(event.nested_run, inside)
+    if (nested := logged_nested_usage(event.nested_run, event.inside, event.nested)) is not None:
+        run._use_inside(event.nested_run, nested)
     if event.usage != NOTHING_USED:
         run._use(event.usage)
 
@@ -304,7 +304,7 @@ def _withdraw_all(run: RunState, at: datetime | None) -> None:
 
 
 def _withdraw_answers(run: RunState) -> None:
-    """Withdraw all questions and answers so far, also from the events, where gates of the person's own may look for them."""
+    """Withdraw all questions and answers so far, also in the events, which the person's own gates may read."""
     run._questions[:] = [replace(asked, outcome="withdrawn", answer=None) for asked in run._questions]
     run._waiting = ()
     for place, event in enumerate(run._events):
@@ -350,7 +350,7 @@ def _error_raised(run: RunState, event: e.ErrorRaised) -> None:
 
 
 def close_conversation(run: RunState) -> None:
-    """Add to the messages what no round takes in any more: the results of an open round, then what the person said last."""
+    """Add the messages that no further round will: the results of an open round, then pending messages of the person."""
     current = run._rounds[-1] if run._rounds else None
     if current is not None and current.status == "running" and current.results:
         run._messages.append(Message("tool", current.results))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_OF_A_PROBLEM = 300
 """Maximum characters of one sentence about a value."""
 MAX_BACKTRACKS = 100_000
-"""Steps that a pattern with lookarounds or backreferences may go back; all other patterns take linear time."""
+"""Maximum backtracking steps of a pattern with lookarounds or backreferences; all others take linear time."""
 _FORMATS = {
     "date": datetime.date,
     "date-time": datetime.datetime,
@@ -108,7 +108,7 @@ def _pattern(pattern: str) -> Draft202012Validator:
 
 
 def is_pattern(pattern: str) -> bool:
-    """Return whether a text is a regular expression as ``pattern`` of a JSON Schema is one."""
+    """Return whether a text is a regular expression in the dialect of JSON Schema's ``pattern``."""
     try:
         _pattern(pattern)
     except ValueError:
@@ -117,7 +117,7 @@ def is_pattern(pattern: str) -> bool:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Return whether a pattern from a file occurs in a text. Bounded, unlike `re`: no pattern holds up the event loop."""
+    """Return whether a pattern from a file occurs in a text. Its time is bounded, unlike that of `re`."""
     return bool(_pattern(pattern).is_valid(encodable(text)))
 
 

@@ -1,4 +1,4 @@
-"""Texts that look like keys, whoever's they are: masked in what is made to be sent, such as a page, and in errors about files.
+"""Texts that look like keys: masked in everything made to be sent, such as a page, and in errors about files.
 
 The shapes are those that the issuers document, with enough characters behind them that words and names of models do not match.
 Libraries that find secrets (detect-secrets) look at lines of source code by entropy, which marks ids and hashes of a run too,
@@ -37,9 +37,9 @@ _LOOKS_LIKE_A_KEY = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES)})|{_PRIV
 
 def mask_shapes(text: str) -> str:
     """Return the text with a visible mask in place of whatever looks like a key, also where it is spelled with escapes."""
-    return mask_spans(text, lambda plain: [found.span() for found in _LOOKS_LIKE_A_KEY.finditer(plain)], MASK)
+    return mask_spans(text, lambda plain: [match.span() for match in _LOOKS_LIKE_A_KEY.finditer(plain)], MASK)
 
 
-def masked(text: str) -> str:
-    """Return the text without known keys, and without what looks like one."""
+def mask_keys(text: str) -> str:
+    """Return the text with known keys redacted and texts that look like keys masked."""
     return mask_shapes(redact(text))

@@ -98,7 +98,7 @@ class LoggedMessages:
         self.should_continue = False
 
     def _close(self) -> None:
-        """Add what no round takes in any more, as `fold.close_conversation` does."""
+        """Add the messages that no further round will, as `fold.close_conversation` does."""
         if self._in_round and (results := self._results_so_far()):
             self.messages.append(Message("tool", results))
         self._take_pending()

@@ -62,7 +62,7 @@ def redact(value: T, secrets: tuple[str, ...] | None = None) -> T:
 
 
 class FileRedactor:
-    """Redacts what is read from a file, which may hold keys that its writer did not know.
+    """Redacts data from a file, which may hold keys that its writer did not know.
 
     Most files hold none: a search in their bytes is much faster than one in every text.
     """
@@ -148,15 +148,15 @@ class _Finder:
         self._in_json = tuple([msgspec.json.encode(beginning)[1:-1] for beginning in self._beginnings])
         words = [max(_LETTERS.findall(beginning), key=len) for beginning in self._beginnings]
         self._words = tuple(dict.fromkeys(word.encode() for word in words))
-        """The longest word of each secret: in JSON it is as it is, unless a letter of it is escaped."""
+        """The longest word of each secret: JSON has it unchanged, unless a letter of it is escaped."""
 
     def may_be_in(self, data: bytes, *, with_escapes: bool) -> bool:
-        """Return False if no text in this JSON has a secret, as it is or ``with_escapes``; True if one may have."""
+        """Return False if no text in this JSON has a secret, as it is or ``with_escapes``; True if one might."""
         if not with_escapes:
             return any(beginning in data for beginning in self._in_json)
         if any(word in data for word in self._words):
             return True
-        # Of letters that are escaped: rare.
+        # Escaped letters are rare.
         return _CHARACTER_REFERENCE.search(data) is not None or (b"\\u00" in data and _ESCAPED_LETTER.search(data) is not None)
 
     def masked(self, text: str) -> str:

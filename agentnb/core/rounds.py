@@ -43,13 +43,13 @@ NOT_RUN = frozenset(
 )
 """Error codes of calls whose tool did not run, or not to the end."""
 LOST = "lost"
-"""Error code of the result that stands in where a trace of another product has none."""
+"""Error code of the placeholder for a result that a trace of another product lacks."""
 AWAITS_APPROVAL = "waiting"
 """Error code of a call that still waited for approval when the trace of another product ended."""
 WITHOUT_RESULT = frozenset({LOST, AWAITS_APPROVAL})
-"""Error codes of calls of which no one knows whether they succeed: they are no errors of a tool."""
+"""Error codes of calls whose outcome is unknown: not errors of a tool."""
 SERVER_SIDE = "server_side"
-"""Key of a call's metadata that says which server of the provider made it, as in ``{"server_side": {"type": "mcp_call"}}``."""
+"""Metadata key of a call that the provider ran itself, with its type, as in ``{"server_side": {"type": "mcp_call"}}``."""
 
 
 FINAL_ANSWER = "final_answer"

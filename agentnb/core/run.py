@@ -207,7 +207,7 @@ class RunFacts(WorkFacts):
 
     @property
     def nested_usage(self) -> Mapping[str, NestedUsage]:
-        """Usage of each nested run, at any depth, by its id; under the empty id what earlier versions put down to no run."""
+        """Usage of each nested run, at any depth, by its id; the empty id has dollars that earlier versions logged together."""
         return MappingProxyType(self._nested.by_run)
 
     @property

@@ -136,10 +136,10 @@ class RunState:
         self._usage = usage if self._usage is None else self._usage + usage
         self._counters.spent += usage.cost or 0.0
 
-    def _use_inside(self, run_id: str, used: NestedUsage) -> None:
-        """Add what a nested run has used."""
-        self._nested.add(run_id, used)
-        self._counters.spent_inside += used.spent
+    def _use_inside(self, run_id: str, nested: NestedUsage) -> None:
+        """Add the usage of a nested run."""
+        self._nested.add(run_id, nested)
+        self._counters.spent_inside += nested.spent
 
     def role_of(self, name: str) -> ToolRole:
         """Return what the tool of this name is for."""

@@ -40,14 +40,14 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         )
 
     def since(self, before: Usage) -> Usage:
-        """Return what was used between two sums of one run: tokens as far as both say, no cost if the later sum has none."""
+        """Return the usage since an earlier total of the same run: the known tokens, and no cost if this total has none."""
         return Usage(
             _less(self.input, before.input),
             _less(self.output, before.output),
             _less(self.cache_read, before.cache_read),
             _less(self.cache_write, before.cache_write),
             _less(self.reasoning, before.reasoning),
-            None if self.cost is None else max(0.0, round(self.cost - (before.cost or 0.0), DIGITS)),
+            None if self.cost is None else max(0.0, round(self.cost - (before.cost or 0.0), COST_DIGITS)),
             self.estimated,
         )
 
@@ -57,8 +57,8 @@ UNKNOWN = Usage()
 _TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
 NOTHING_USED = Usage(input=0, output=0, cost=0.0)
 """The usage of a run that has called no model yet."""
-DIGITS = 12
-"""Digits of a difference of costs, without the noise of floating-point numbers."""
+COST_DIGITS = 12
+"""Decimal places of a difference of costs: rounding removes the noise of floating-point numbers."""
 
 
 class NestedUsage(NamedTuple):
@@ -70,7 +70,7 @@ class NestedUsage(NamedTuple):
 
     @classmethod
     def of_dollars(cls, dollars: float) -> NestedUsage:
-        """Return usage of which only the dollars are known."""
+        """Return usage with known dollars and unknown tokens."""
         return cls(dollars, Usage(cost=dollars))
 
     def including(self, other: NestedUsage) -> NestedUsage:
@@ -78,10 +78,10 @@ class NestedUsage(NamedTuple):
         return NestedUsage(self.spent + other.spent, self.usage + other.usage)
 
     def since(self, before: NestedUsage | None) -> NestedUsage:
-        """Return what was used between two sums of one run; ``before``: None if nothing was."""
+        """Return the usage since an earlier total of the same run; ``before``: None if that was nothing."""
         if before is None:
             return self
-        return NestedUsage(max(0.0, round(self.spent - before.spent, DIGITS)), self.usage.since(before.usage))
+        return NestedUsage(max(0.0, round(self.spent - before.spent, COST_DIGITS)), self.usage.since(before.usage))
 
     @property
     def is_nothing(self) -> bool:
@@ -94,18 +94,18 @@ class NestedTotals:
     """Usage of the nested runs of a run, by run and in all."""
 
     by_run: dict[str, NestedUsage] = field(default_factory=dict)
-    """By the id of each nested run; under the empty id what logs of earlier versions put down to no run."""
+    """By the id of each nested run; the empty id has dollars that earlier versions logged together."""
     usage: Usage | None = None
 
-    def add(self, run_id: str, used: NestedUsage) -> None:
-        """Add what a nested run has used."""
+    def add(self, run_id: str, nested: NestedUsage) -> None:
+        """Add the usage of a nested run."""
         before = self.by_run.get(run_id)
-        self.by_run[run_id] = used if before is None else before.including(used)
-        self.usage = used.usage if self.usage is None else self.usage + used.usage
+        self.by_run[run_id] = nested if before is None else before.including(nested)
+        self.usage = nested.usage if self.usage is None else self.usage + nested.usage
 
 
-def used_inside(nested_run: str, spent: float, usage: Usage) -> NestedUsage | None:
-    """Return the nested run's usage that an event logs; None if it logs none. Earlier versions logged dollars of no run's."""
+def logged_nested_usage(nested_run: str, spent: float, usage: Usage) -> NestedUsage | None:
+    """Return the usage of a nested run that an event logs; None if it logs none. Earlier versions named no nested run."""
     if nested_run:
         return NestedUsage(spent, usage)
     return NestedUsage.of_dollars(spent) if spent else None

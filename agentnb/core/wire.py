@@ -1,7 +1,7 @@
 """Events as lines of JSON, and back.
 
-One event per line; ``kind`` comes first, so that a reader can skip a line without parsing it. What is read is redacted here,
-once for all that is made of it: a file may hold keys that its writer did not know.
+One event per line; ``kind`` comes first, so that a reader can skip a line without parsing it. Events are redacted as they are
+read, once for all readers: a file may hold keys that its writer did not know.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(cast("type[AnyEv
 
 
 MARK = "_mark"
-"""The field at the end of a line that says who wrote it (`agentnb.traces.own_logs`). It belongs to no event."""
+"""The field at the end of a line with the mark of its writer (`agentnb.traces.own_logs`). It belongs to no event."""
 _anything = msgspec.json.Decoder()
 _KNOWN = frozenset(kind.__struct_config__.tag for kind in KINDS)
 _SPECIAL = frozenset({OtherEvent, RunRecovered})
@@ -124,7 +124,7 @@ def decode_log(data: bytes, source: str) -> list[AnyEvent]:
 
 
 def decode_new(lines: list[bytes]) -> list[AnyEvent]:
-    """Return the events of lines that were encoded just now, of what another product recorded."""
+    """Return the events of lines just encoded from the trace of another product."""
     data = b"".join(lines)
     try:
         events = _decoder.decode_lines(data)

@@ -33,10 +33,10 @@ def detectors_of(detectors: Detectors) -> tuple[DetectorMaker, ...]:
 
 
 def _check_makes(maker: Any) -> None:
-    """Raise `SettingsError` for a function that needs arguments: it finds something itself, and makes no detector."""
+    """Raise `SettingsError` for a function that needs arguments: it is a detector itself, and makes none."""
     try:
         signature = inspect.signature(maker)
-    except (TypeError, ValueError):  # of another language
+    except (TypeError, ValueError):  # not written in Python
         return
     try:
         signature.bind()

@@ -135,7 +135,7 @@ def _judged_by(rule: Rule, facts: RoundFacts) -> Followed:
 
 
 def unknown_facts(guidance: Guidance) -> list[str]:
-    """Return the names in ``asks`` and ``forbids`` that are no facts of a round, such as mistyped ones."""
+    """Return the names in ``asks`` and ``forbids`` that no fact of a round has, such as mistyped ones."""
     return [name for name in (*guidance.asks, *guidance.forbids) if name not in SENTENCES]
 
 

@@ -27,7 +27,6 @@ OF_POLICIES = frozenset(
         "calls",
         "calls_this_turn",
         "compacted",
-        "consents_if",
         "conversation_todos",
         "counters",
         "detect_with",
@@ -50,6 +49,7 @@ OF_POLICIES = frozenset(
         "read_output_as",
         "result_of",
         "role_of",
+        "set_consent",
         "round_number",
         "carried_todos",
         "own_tools",
@@ -107,17 +107,18 @@ class Run(RunFacts):
 
     @property
     def gives_consent(self) -> bool:
-        """Whether what its log says was approved, answered, allowed and set counts: this person's agentnb wrote all of it.
+        """Whether the approvals, answers and settings that it holds count as the person's own.
 
-        False for runs from elsewhere, for logs that were changed, and for those of earlier versions, which have no marks.
+        True while this process writes its log, and if the person's agentnb wrote all of that; False for runs from elsewhere,
+        for logs that were changed, and for those of earlier versions, which have no marks.
         """
         if not isinstance(self._consents, bool):
             self._consents = self._consents(self)
         return self._consents
 
-    def consents_if(self, check: bool | Callable[[Any], bool]) -> None:
-        """Note whether it gives consent, or what tells that when it is needed. Only what reads or writes its log does this."""
-        self._consents = check
+    def set_consent(self, consent: bool | Callable[[Any], bool]) -> None:
+        """Set whether it gives consent, or the check that decides on first use. Only readers and writers of logs call this."""
+        self._consents = consent
 
     @property
     def judged(self) -> Judgements:

@@ -127,8 +127,8 @@ def _other(event: w.OtherEvent) -> str:
 
 
 _CONSENT = {
-    "taken": "log from elsewhere: you took what it says as yours",
-    "refused": "log from elsewhere: nothing it says was answered or allowed counts",
+    "taken": "log from elsewhere: you took its approvals and answers as yours",
+    "refused": "log from elsewhere: its approvals and answers do not count",
 }
 _WHY_SUSPENDED = {"nobody_here": "nobody could answer here", "asked": "you chose Later"}
 _WORDS: dict[type[Event], Callable[[Any], str]] = {

@@ -1,8 +1,8 @@
-"""What a log from elsewhere wants when its run is resumed: what the person takes as their own if they say so."""
+"""The question about a log from elsewhere whose run is to be resumed: what it would do, and whether its answers count."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from agentnb.core.approvals import AUTO, arguments_as_json
 from agentnb.core.events import ToolAdmitted
@@ -11,37 +11,50 @@ from agentnb.core.work_events import StepStarted
 from agentnb.detect.run import Run
 from agentnb.display.labels import counted, cut
 from agentnb.display.visible_text import visible
+from agentnb.errors import SettingsError
 from agentnb.policies.gates.approval_mode import ALWAYS, SETTING
 
 MAX_SHOWN = 2_000
-"""Characters of each thing that a log wants; how many more there are is said."""
+"""Characters of each fact about a log; the number of further ones is shown."""
 MAX_ANSWERS = 10
-"""Answers that are shown, the newest; earlier ones are counted, except those that allow all calls of a tool."""
+"""The newest answers that are shown; earlier ones are counted, except those that allow all calls of a tool."""
 TAKE, ASK_AGAIN = "yes", "ask"
-"""What is typed to take what the log says, and to be asked again."""
+"""The words that accept the log, and that have everything asked again."""
 CHOICES = f"Answer ({TAKE}: take this as yours; {ASK_AGAIN}: ask me about each call; nothing: leave the run alone): "
+ANSWER_UNUSED = "Your answer is not used: the log is not yours, so you are asked again"
 
 
-def log_wants(run: Run) -> str:
+def decide_trust(run: Run, trust_log: bool | None, ask: Callable[[str], str] | None, *, show: str) -> bool | None:
+    """Return ``trust_log``, or if it is None and the log of the run is from elsewhere, the person's decision.
+
+    ``ask``: writes a question and returns the line that the person types; None if nobody is present. ``show``: the command that
+    shows the run. Raises `SettingsError` if the person leaves the run alone.
+    """
+    if trust_log is not None or run.gives_consent or ask is None:
+        return trust_log
+    typed = ask(f"{describe_log(run)}\n{CHOICES}").strip().lower()
+    decision = {TAKE: True, "y": True, ASK_AGAIN: False}.get(typed)
+    if decision is None:
+        raise SettingsError("Nothing was resumed", f"{show} shows the run")
+    return decision
+
+
+def describe_log(run: Run) -> str:
     """Return what a log from elsewhere would have the run do without asking, as lines for a person."""
     lines = [
-        f"The log of run {run.id} was not written by your agentnb, or was changed since. If you take what it says:",
-        *(f"  {name:<14} {_indented(cut(visible(value), MAX_SHOWN))}" for name, value in _wants(run)),
+        f"The log of run {run.id} was not written by your agentnb, or was changed since. If you take it as yours:",
+        *(f"  {name:<14} {_indent(cut(visible(value), MAX_SHOWN))}" for name, value in _facts(run)),
     ]
     return "\n".join(lines)
 
 
-def _indented(text: str) -> str:
-    """Return a text of which no line can look like another of the list."""
+def _indent(text: str) -> str:
+    """Indent all further lines, so that none can pass for another fact."""
     return text.replace("\n", f"\n{' ' * 19}")
 
 
-def answer_of(typed: str) -> bool | None:
-    """Return whether the log counts, by what the person typed; None if the run is to be left alone."""
-    return {TAKE: True, "y": True, ASK_AGAIN: False}.get(typed.strip().lower())
-
-
-def _wants(run: Run) -> Iterator[tuple[str, str]]:
+def _facts(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield a name and a value for each thing that the person would accept."""
     settings = run.settings
     if run.model:
         yield "model", run.model
@@ -66,17 +79,17 @@ def _wants(run: Run) -> Iterator[tuple[str, str]]:
     for record in current.records if current is not None else ():
         if record.result is None:
             yield "runs next", f"{record.call.name} {arguments_as_json(record.call.arguments)}"
-    answered = [one for one in run.questions if one.outcome == "answered"]
-    others = [one for one in answered if not _allows_all(one)]
-    for one in (*filter(_allows_all, answered), *others[-MAX_ANSWERS:]):
-        word = "always allowed" if _allows_all(one) else "answered"
-        about = "" if one.question.about is None else f" ({one.question.about.tool} {one.question.about.arguments})"
-        yield word, f"{choice_in_words(one.answer)}, to: {one.question.message}{about}"
+    answered = [asked for asked in run.questions if asked.outcome == "answered"]
+    others = [asked for asked in answered if not _allows_all(asked)]
+    for asked in (*filter(_allows_all, answered), *others[-MAX_ANSWERS:]):
+        name, call = "always allowed" if _allows_all(asked) else "answered", asked.question.about
+        about = "" if call is None else f" ({call.tool} {call.arguments})"
+        yield name, f"{choice_in_words(asked.answer)}, to: {asked.question.message}{about}"
     if len(others) > MAX_ANSWERS:
         yield "answered", f"{len(others) - MAX_ANSWERS:,} more questions"
     nested = sum(isinstance(event, StepStarted) and bool(event.nested) for event in run.events)
     if nested:
-        yield "nested runs", f"{counted(nested, 'log')} of nested runs too, as far as they are beside it"
+        yield "nested runs", f"{counted(nested, 'log')} of nested runs too, if they are beside it"
 
 
 def _allows_all(asked: AskedQuestion) -> bool:

@@ -82,7 +82,7 @@ def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
 
 
 def _user_messages(run: Run, form: Form) -> Html:
-    """Return what the person said in a run without rounds."""
+    """Return the person's messages in a run without rounds."""
     user_messages = UserMessages(run.events, USER if form.foreign else "").during(0)
     return tag("div", "list", said_html(user_messages, by_you=not form.foreign)) if user_messages else NOTHING
 

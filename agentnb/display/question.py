@@ -21,12 +21,12 @@ from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.question_labels import ASKED, ASKS, HAD_ASKED, LATER, LATER_TITLE, answer_told
 
 MAX_OF_A_QUESTION = 10_000
-MAX_UNFOLDED, MAX_LINES_UNFOLDED = 600, 12
-"""Characters and lines of the call that a question is about shown without opening a fold."""
+MAX_UNFOLDED_CHARACTERS, MAX_UNFOLDED_LINES = 600, 12
+"""The beginning of the call that a question is about, which is shown without opening the fold that holds the rest."""
 MAX_OF_A_CALL = 2_000_000
-"""Characters of it that a fold of a live card gets from the kernel when it is opened."""
+"""Characters of the call that the fold of a live card gets from the kernel when it is opened."""
 FILL = "question"
-"""The action that fills such a fold, and the beginning of its key."""
+"""The action that fills this fold, and the beginning of its key."""
 MAX_OF_A_CHOICE = 120
 MAX_LISTED = 2_000
 """Characters of the choices in a saved card."""
@@ -53,13 +53,13 @@ def question_html(asked: AskedQuestion, *, live: bool, over: bool = False, whole
 
 
 def _call(question: WaitingOnUser, call: str, index: int, *, live: bool, whole: bool) -> list[Html]:
-    """Return the whole call that is asked about: of a long one the beginning, and all of it in a fold."""
+    """Return the whole call that is asked about; if it is long, its beginning, and all of it in a fold."""
     if not call:
         return []
-    unfolded = _unfolded(call)
-    if unfolded == call or whole:
+    beginning = _beginning(call)
+    if beginning == call or whole:
         return [tag("pre", "question-call", words(call))]
-    start = tag("pre", "question-call", words(unfolded), "…")
+    start = tag("pre", "question-call", words(beginning), "…")
     summary, key = tag("summary", "", f"Show all {len(call):,} characters"), f"{FILL}:{question.id}"
     if live:
         place = tag("div", "", data_fill=key)
@@ -72,14 +72,14 @@ def whole_call_html(question: WaitingOnUser) -> Html:
     return tag("pre", "question-call", words(call_text(question), MAX_OF_A_CALL))
 
 
-def _unfolded(call: str) -> str:
+def _beginning(call: str) -> str:
     """Return the part of the call that is shown without opening its fold; all of a short one."""
-    return "\n".join(call[:MAX_UNFOLDED].split("\n")[:MAX_LINES_UNFOLDED])
+    return "\n".join(call[:MAX_UNFOLDED_CHARACTERS].split("\n")[:MAX_UNFOLDED_LINES])
 
 
-def _unopened(call: str) -> Html:
-    """Return the words of an approving button on what the person has not opened; the fold, once open, hides the first."""
-    left = len(call) - len(_unfolded(call))
+def _unread_note(call: str) -> Html:
+    """Return the note on an approving button about the part not opened; opening the fold hides its first half."""
+    left = len(call) - len(_beginning(call))
     if not left:
         return NOTHING
     folded = tag("span", "unopened", f" ({left:,} characters not opened)")
@@ -115,9 +115,10 @@ def _listed(found: list[Any], most: int) -> Html:
 def _answers(question: WaitingOnUser, may_wait: bool, call: str) -> list[Html]:
     found = choices(question.schema)
     if found and len(found) <= MAX_CHOICES:
-        unopened = _unopened(call)
+        note = _unread_note(call)
         buttons = [
-            _button(question, one, NOTHING if one == DENY else unopened, first=not place) for place, one in enumerate(found)
+            _button(question, choice, NOTHING if choice == DENY else note, first=not place)
+            for place, choice in enumerate(found)
         ]
         if question.kind != "approval":  # where no answer is a denial, which has a button already
             buttons.append(_decline(question))

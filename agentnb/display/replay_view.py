@@ -32,7 +32,7 @@ AFTER_TEXT: dict[AfterText, str] = {
     "agent": "another agent speaks",
     "same_agent": "",
 }
-"""What is shown of what comes after a reply without a tool call."""
+"""What follows a reply without a tool call, in words; empty where the decision says it already."""
 HEADINGS = ("round", "recorded", "would be", "told before the next round", "")
 _ROUND = re.compile(r"round ([0-9]+)")
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
@@ -67,7 +67,7 @@ def _row(replay: Replay, one: ReplayedRound) -> Row:
 def _decision(one: Decision, instead: str = "", undecided: str = CUT_OFF) -> str:
     """Return a decision in words.
 
-    ``instead``: what is shown in the place of its reason; ``undecided``: of a record that does not say if it continued.
+    ``instead``: replaces its reason; ``undecided``: stands for the end of a record that does not say if it continued.
     """
     parts = ["tools" if one.tools else "text"]
     parts += [f"{one.open} open"] if one.open else []

@@ -31,7 +31,7 @@ def save_trace(
     Parquet file, any other the run's log (JSON Lines). `load_trace` reads all of these. Other formats: ``sam``,
     ``openai_chat``, ``anthropic_messages``, ``otel`` and ``openinference``; they, and ``parquet``, take several runs.
     ``redact``: regular expressions; what they match in any text is written as ``[redacted]``. Keys known by now are written as
-    ``[key]``, what looks like one as ``[looks like a key: masked]``.
+    ``[key]``, texts that look like keys as ``[looks like a key: masked]``.
 
     Raises `SettingsError` for an unknown format or pattern, `StoreError` if the file cannot be written.
     """

@@ -10,33 +10,33 @@ import msgspec
 from agentnb.core.messages import encodable
 
 MAX_DOTS = 7
-"""Spaces in a row that are shown one by one; of more, the count is shown."""
+"""Spaces in a row that are shown one by one; more are counted."""
 _HIDDEN = re.compile(r" {2,}|\n{2,}|[^\n -~]")
-"""What may be invisible: runs of blanks and of line breaks, and every character beyond printable ASCII, which is looked up."""
+"""Candidates: runs of blanks and of line breaks, and every character beyond printable ASCII, which is looked up."""
 _INVISIBLE = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 _BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Letters, marks and signs that are drawn as nothing."""
 _SELECTORS = (range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
 """Variation selectors, which are marks that are drawn as nothing."""
 _NAME = re.compile(r"[\w./:@#-]+(?<!:)")
-"""Names that cannot be taken for more than a name."""
+"""Names that cannot pass for anything else."""
 
 
 def visible(text: str) -> str:
-    """Return the text with each run of blanks, tab, control character and other invisible character as a visible sign.
+    """Return the text with runs of blanks, tabs, control characters and other invisible characters as visible signs.
 
-    A single space and a single line break stay. Nothing in it can control a terminal or the direction of the text.
+    A single space and a single line break stay. The result cannot control a terminal or the direction of the text.
     """
     return _HIDDEN.sub(_sign, encodable(text).replace("\r\n", "\n"))
 
 
 def visible_name(text: str) -> str:
-    """Return a name for a line of its own: an unusual one as JSON, so that it cannot pass for other lines, or for a value."""
+    """Return a name for a line of its own, as JSON if it is unusual, so that it cannot pass for other lines or for a value."""
     return visible(text if _NAME.fullmatch(text) else msgspec.json.encode(encodable(text)).decode())
 
 
-def _sign(found: re.Match[str]) -> str:
-    text = found[0]
+def _sign(match: re.Match[str]) -> str:
+    text = match[0]
     if text[0] == " ":
         return "·" * len(text) if len(text) <= MAX_DOTS else f"⟨{len(text):,} spaces⟩"
     if text[0] == "\n":
@@ -47,5 +47,5 @@ def _sign(found: re.Match[str]) -> str:
 
 
 def _is_invisible(char: str) -> bool:
-    is_selector = any(ord(char) in one for one in _SELECTORS)
+    is_selector = any(ord(char) in selectors for selectors in _SELECTORS)
     return is_selector or char in _BLANK_LETTERS or unicodedata.category(char) in _INVISIBLE

@@ -1,7 +1,7 @@
 """The destinations that the person allowed for models that files, logs and traces name.
 
-What the person says in this process is known until it ends; an answer to a question is kept in their own folder, one line each,
-in the form of ``--allow-url``. To take one back, delete its line.
+Options and names typed in this process count until it ends; answers to questions are kept in the person's own folder, one line
+each, in the form of ``--allow-url``. To take one back, delete its line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def allow(destination: Destination) -> None:
 def allow_urls(urls: Iterable[str]) -> tuple[str, ...]:
     """Allow these destinations, each written as ``URL`` or ``URL&key=NAME``, until this process ends; return them.
 
-    Raises `SettingsError` for what is neither, and then allows none.
+    Raises `SettingsError` if any is neither, and then allows none.
     """
     if isinstance(urls, str):
         raise SettingsError("allow_urls= is a list of URLs", 'Write allow_urls=["https://models.example.org&key=MY_KEY"]')
@@ -44,11 +44,11 @@ def allow_urls(urls: Iterable[str]) -> tuple[str, ...]:
 
 def is_allowed(wanted: Destination) -> bool:
     """Return whether the person allowed this destination: in this process, in the environment, or in an earlier answer."""
-    return any(one.covers(wanted) for one in _allowed_here) or any(one.covers(wanted) for one in _kept())
+    return any(allowed.covers(wanted) for allowed in (*_allowed_here, *_stored_destinations()))
 
 
 def remember(destination: Destination) -> bool:
-    """Allow a destination, and keep that in the person's own folder; return whether it could be kept."""
+    """Allow a destination for good, in the person's own folder; return False if that cannot be written."""
     allow(destination)
     path = _file()
     try:
@@ -68,29 +68,29 @@ def remember(destination: Destination) -> bool:
     return True
 
 
-def with_consent(make: Callable[[], T], ask: Callable[[Destination], bool] | None) -> T:
-    """Return what ``make`` makes; where it wants a destination that is not allowed, ask the person and try again.
+def with_consent(make: Callable[[], T], ask: Callable[[str], str] | None) -> T:
+    """Return the result of ``make``; if it needs a destination that is not allowed, ask the person and call it again.
 
-    ``make`` must have done nothing when it raises `UrlNotAllowed`. An allowed destination is remembered. Without ``ask``, and
-    where the person declines, the error is raised.
+    ``make`` must have done nothing when it raises `UrlNotAllowed`. ``ask``: writes a question and returns the line that the
+    person types. An allowed destination is remembered. Without ``ask``, or if the person declines, the error is raised.
     """
     while True:
         try:
             return make()
         except UrlNotAllowed as error:
             for destination in error.destinations:
-                if ask is None or not ask(destination):
+                if ask is None or ask(question(destination)).strip().lower() not in ("y", "yes"):
                     raise
                 remember(destination)
 
 
 def question(destination: Destination) -> str:
-    """Return the question whether calls may go there, in one line."""
+    """Return the question whether calls may go to this destination, in one line."""
     goes = f"The key in {destination.variable} would go there" if destination.variable else "No key would go there"
     return f"A file or log names a model at {destination.address}. {goes}. Allow that from now on? [y/N] "
 
 
-def _kept() -> Iterator[Destination]:
+def _stored_destinations() -> Iterator[Destination]:
     for text in (*settings.allow_urls(), *_lines(_file())):
         with suppress(SettingsError):  # one line that cannot be read allows nothing
             yield read_destination(text)

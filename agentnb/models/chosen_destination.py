@@ -14,42 +14,42 @@ from agentnb.models.provider import Provider
 
 
 def url_of_calls(provider: Provider, options: Options) -> str | None:
-    """Return the URL of the server as it was written; None for the one that the provider's library knows."""
+    """Return the URL of the server, as written in options or settings; None for the one that the provider's library knows."""
     return options.url or settings.base_url(provider.name) or provider.url
 
 
-def missing(provider: Provider, options: Options) -> Destination | None:
+def find_missing(provider: Provider, options: Options) -> Destination | None:
     """Return the destination that the options choose, if it is neither the provider's usual one nor allowed by the person.
 
-    Raises `SettingsError` if its address is not clear.
+    Raises `SettingsError` if its address is ambiguous.
     """
     chosen = _chosen(provider, options)
     if chosen is None or allowed_urls.is_allowed(chosen):
         return None
-    return None if any(usual.covers(chosen) for usual in _usual(provider)) else chosen
+    return None if any(usual.covers(chosen) for usual in _usual_destinations(provider)) else chosen
 
 
 def allow_chosen(provider: Provider, options: Options) -> None:
     """Allow the destination of a model that the person named."""
-    with suppress(SettingsError):  # an address that is not clear counts for this name only
+    with suppress(SettingsError):  # an ambiguous address is allowed for this name only
         if (chosen := _chosen(provider, options)) is not None:
             allowed_urls.allow(chosen)
 
 
 def check(wanted: Iterable[tuple[Provider, Options]]) -> None:
-    """Raise `UrlNotAllowed`, with all that is missing, unless these may be called, if only without a key.
+    """Raise `UrlNotAllowed`, with all destinations that are missing, unless the person allowed those of these models.
 
-    A server of this machine may, if the options name no key. The error names the options that allow the rest.
+    A server of this machine needs no permission if the options name no key. The error names the options that allow the rest.
     """
-    refused = [missing(*each) for each in wanted if each[1].key is not None or not is_local(url_of_calls(*each))]
-    destinations = tuple(dict.fromkeys(filter(None, refused)))
+    missing = [find_missing(*each) for each in wanted if each[1].key is not None or not is_local(url_of_calls(*each))]
+    destinations = tuple(dict.fromkeys(filter(None, missing)))
     if not destinations:
         return
-    listed = "; and at ".join(one.description for one in destinations)
-    options = " ".join(f"--allow-url '{one}'" for one in destinations)
+    listed = "; and at ".join(destination.description for destination in destinations)
+    options = " ".join(f"--allow-url '{destination}'" for destination in destinations)
     error = UrlNotAllowed(
         f"A file or log names a model at {listed}. You have not allowed that",
-        f"If you trust the address: {options}, or in Python allow_urls={[str(one) for one in destinations]}",
+        f"If you trust the address: {options}, or in Python allow_urls={[*map(str, destinations)]}",
     )
     error.destinations = destinations
     raise error
@@ -63,8 +63,8 @@ def _chosen(provider: Provider, options: Options) -> Destination | None:
     return None if url is None else destination_of(url, options.key or _usual_key(provider))
 
 
-def _usual(provider: Provider) -> Iterable[Destination]:
-    """Yield where the provider's models are called without any options: its own server, or that of the environment."""
+def _usual_destinations(provider: Provider) -> Iterable[Destination]:
+    """Yield the destinations of the provider's models without any options: its own server, and that of the environment."""
     for url in (provider.own_url or provider.url, settings.base_url(provider.name)):
         with suppress(SettingsError):
             if url is not None:

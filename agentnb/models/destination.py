@@ -29,7 +29,7 @@ class FileModelName(str):
 
 
 class Destination(NamedTuple):
-    """Where calls go, and the variable whose key goes with them; empty for no key."""
+    """An address of calls, and the variable whose key is sent with them; empty for no key."""
 
     scheme: str
     host: str
@@ -43,7 +43,7 @@ class Destination(NamedTuple):
         return f"{self.scheme}://{self.host}{port}"
 
     def __str__(self) -> str:
-        """Return it as ``--allow-url`` takes it."""
+        """Return the form of ``--allow-url``."""
         return f"{self.address}&key={self.variable}" if self.variable else self.address
 
     @property
@@ -62,7 +62,7 @@ def destination_of(url: str, variable: str = "") -> Destination:
     port = 0 if match is None else int(match["port"] or PORTS[match["scheme"].lower()])
     if match is None or not 0 < port < 65_536:
         raise SettingsError(
-            "The address of a model that a file or log names is not clear",
+            "A file or log names a model whose address is ambiguous",
             "Write it in plain letters, without a user: http://HOST:PORT/v1",
         )
     return Destination(match["scheme"].lower(), match["host"].lower(), port, variable)
@@ -79,6 +79,6 @@ def read_destination(text: str) -> Destination:
 
 
 def is_local(url: str | None) -> bool:
-    """Return whether the URL is of this machine as it is written: localhost, 127.0.0.0/8 or ::1. No name is resolved."""
+    """Return whether the URL names this machine: localhost, 127.0.0.0/8 or ::1. No name is resolved."""
     match = None if url is None else _SERVER.fullmatch(url)
     return match is not None and _THIS_MACHINE.fullmatch(match["host"]) is not None

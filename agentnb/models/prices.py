@@ -108,8 +108,8 @@ def priced(
 ) -> Usage:
     """Return the usage with its cost in US dollars: by ``price``, or else by the table's price of the model at this time.
 
-    ``is_own_price``: the person stated ``price``. One that a file states counts only as far as the table's is not higher: a
-    file of others must not evade a budget.
+    ``is_own_price``: the person stated ``price``. A price from a file counts only if the table's is not higher: somebody's file
+    must not evade a budget.
 
     The cost is None if the table has no such provider or model, or if the tokens are unknown. ``url``: the server's URL, if one
     was given: it then decides which provider's prices apply, and a server that is not in the table (such as a local one) has no

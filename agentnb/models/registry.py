@@ -83,9 +83,9 @@ PROVIDERS = ("simulated", "scripted", *REMOTE, "recorded")
 def endpoint_of(provider: Provider, options: Options, *, by_person: bool = False) -> Endpoint:
     """Return the address and the key of the provider's calls. Raises `MissingKey` if a key is needed and there is none.
 
-    ``by_person``: the person named the model, and so chose its address and its key; both are allowed from then on. Options from
-    anywhere else choose neither: raises `UrlNotAllowed`, before a key is searched for, unless the person allowed the
-    destination. A server of this machine may be called without that, but gets no key.
+    ``by_person``: the person named the model, and so chose its address and its key; both are allowed from then on. Other
+    options choose neither: raises `UrlNotAllowed`, before a key is searched for, unless the person allowed the destination. A
+    server of this machine may be called without permission, but gets no key.
     """
     url = chosen_destination.url_of_calls(provider, options)
     if url is not None:
@@ -99,9 +99,9 @@ def endpoint_of(provider: Provider, options: Options, *, by_person: bool = False
     key_name = options.key or settings.KEY_VARIABLES.get(provider.name, "")
     if by_person:
         chosen_destination.allow_chosen(provider, options)
-    elif chosen_destination.missing(provider, options) is not None:
+    elif chosen_destination.find_missing(provider, options) is not None:
         chosen_destination.check([(provider, options)])
-        key_name = ""  # it is of this machine
+        key_name = ""  # it is a server of this machine
     key = settings.find_key(key_name) if key_name else None
     if key is None and (options.key or (provider.needs_key and not is_local(url))):
         raise MissingKey(
@@ -125,16 +125,16 @@ def person_chose_destination(model: object) -> bool:
 
 
 def is_usual_or_allowed(model: str) -> bool:
-    """Return whether a model of this name may be called as a file names it: its address and its key are usual, or allowed."""
+    """Return whether a file could name this model: its address and its key are the usual ones, or allowed."""
     try:
         parts = _parts(model)
-        return parts is None or chosen_destination.missing(*parts) is None
-    except SettingsError:  # no name, or an address that is not clear
+        return parts is None or chosen_destination.find_missing(*parts) is None
+    except SettingsError:  # not a name, or an ambiguous address
         return False
 
 
 def _parts(model: str) -> tuple[Provider, Options] | None:
-    """Return the provider and the options of this name; None if it is not of a language model."""
+    """Return the provider and the options in this name; None unless a provider's models have such names."""
     provider, name, given = _taken_apart(model)
     return (REMOTE[provider], _options(provider, name, given)) if provider in REMOTE else None
 

@@ -34,8 +34,8 @@ def available_choices(session: Session, variables: Mapping[str, Any], used: Iter
 def models_to_offer(session: Session, variables: Mapping[str, Any], used: Iterable[str]) -> list[str]:
     """Return the models used last, the default, variables that hold a model, and the simulated models.
 
-    A log may be of anyone: a model that it names is offered only if the person allowed where it is, because to choose it counts
-    as naming it.
+    A log may come from anybody, and choosing a model counts as naming it: one from a log is offered only if its address is
+    usual or allowed.
     """
     last = [name for name in dict.fromkeys(used) if can_be_made(name) and is_usual_or_allowed(name)][:MAX_USED]
     own = [name for name, value in variables.items() if is_model(value) and not name.startswith("_")]

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from agentnb.models.allowed_urls import question
-from agentnb.models.destination import Destination
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import LeftOpen
 from agentnb.notebook.views import DisplayView, TerminalView
@@ -42,11 +40,11 @@ def is_attended(kernel: Any) -> bool:
     return bool(getattr(kernel, "_allow_stdin", False))
 
 
-def url_asker(shell: Any) -> Callable[[Destination], bool] | None:
-    """Return what asks the person whether a model of a file or log may be where it says; None if nobody is present."""
+def asker(shell: Any) -> Callable[[str], str] | None:
+    """Return the function that writes a question and returns the line that the person types; None if nobody is present."""
     kernel = getattr(shell, "kernel", None)
     is_present = sys.stdin is not None and sys.stdin.isatty() if kernel is None else is_attended(kernel)
-    return (lambda destination: input(question(destination)).strip().lower() in ("y", "yes")) if is_present else None
+    return input if is_present else None
 
 
 def can_ask(shell: Any, *, blocks: bool) -> bool:

@@ -93,8 +93,8 @@ def allow_url_option(magic: F) -> F:
         default=[],
         dest="allow_urls",
         type=lambda text: text.strip("\"'"),
-        help="where models may be that a file or log names, besides their provider's own server and this machine, and the "
-        "variable whose key goes there: https://models.example.org&key=MY_KEY; repeatable",
+        help="an address that models named by a file or log may use, besides their provider's own server and this machine, and "
+        "the variable whose key is sent there: https://models.example.org&key=MY_KEY; repeatable",
     )(magic)
     return added
 

@@ -26,7 +26,7 @@ from agentnb.notebook.commands.replay import replay_named
 from agentnb.notebook.commands.traces import show_traces
 from agentnb.notebook.dry import dry_text, limits_line
 from agentnb.notebook.extension_options import chosen_extensions, extension_options
-from agentnb.notebook.frontend import url_asker
+from agentnb.notebook.frontend import asker
 from agentnb.notebook.interpolation import interpolate, near_misses
 from agentnb.notebook.limit_options import allow_url_option, approve_option, given, run_options
 from agentnb.notebook.magic_errors import one_line_errors, parsed
@@ -135,7 +135,7 @@ class AgentMagics(Magics):
         if not options.raw and (missed := near_misses(cell, variables)):
             print(f"{missed}. To send it without this note: --raw")
         before = self.session.conversation() if options.go_on else None
-        return with_consent(partial(self._run_cell, options, prompt, out, before), url_asker(self.shell))
+        return with_consent(partial(self._run_cell, options, prompt, out, before), asker(self.shell))
 
     def _run_cell(self, options: Namespace, prompt: str, out: str, before: Run | None) -> Answer | None:
         """Start the run of a cell, or show its first request; wait for it unless it is in the background."""

@@ -148,12 +148,12 @@ class TerminalView:
         if isinstance(item, TextDelta):
             self._write(clean(item.text))
             return
-        waited = self._run.is_suspended
+        was_suspended = self._run.is_suspended
         if isinstance(item, Event):
             self._run.apply(item)
         if isinstance(item, RetryScheduled | CompactionStarted | ContextCompacted | RunRecovered):
             self._end_line("")
-            self._write(self._told_at_once(item, waited) + "\n")
+            self._write(self._told_at_once(item, was_suspended) + "\n")
             self._written = ""
         elif isinstance(item, ModelReplied):
             self._end_line("" if self._written else clean(item.message.text))
@@ -171,9 +171,11 @@ class TerminalView:
             self._write(f"{head_line(self._run)}\n")
             self._end_line(ending(self._run))
 
-    def _told_at_once(self, item: RetryScheduled | CompactionStarted | ContextCompacted | RunRecovered, waited: bool) -> str:
+    def _told_at_once(
+        self, item: RetryScheduled | CompactionStarted | ContextCompacted | RunRecovered, was_suspended: bool
+    ) -> str:
         if isinstance(item, RunRecovered):
-            return RESUMED if waited else RECOVERED
+            return RESUMED if was_suspended else RECOVERED
         current = self._run.rounds[-1]
         if isinstance(item, RetryScheduled):
             return retry_line(current.retries[-1])

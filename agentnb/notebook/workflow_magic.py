@@ -19,7 +19,7 @@ from agentnb.models.allowed_urls import with_consent
 from agentnb.notebook.cell_runs import Answer, cell_runs
 from agentnb.notebook.commands.recover import TRUST_LOG, trust_of
 from agentnb.notebook.extension_options import chosen_extensions, extension_option
-from agentnb.notebook.frontend import url_asker
+from agentnb.notebook.frontend import asker
 from agentnb.notebook.limit_options import allow_url_option, approve_option, run_option
 from agentnb.notebook.magic_errors import one_line_errors, parsed
 from agentnb.notebook.names import (
@@ -92,7 +92,7 @@ class WorkflowMagics(Magics):
         TRUST_LOG,
         action=BooleanOptionalAction,
         default=None,
-        help="with --rerun-from: whether the approval mode of a run counts whose log your agentnb did not write",
+        help="with --rerun-from: whether the approval mode counts in a log that your agentnb did not write",
     )
     @argument("--strict", action="store_true", help="what would be a warning is an error")
     @argument(
@@ -130,7 +130,7 @@ class WorkflowMagics(Magics):
         )
         if earlier is not None and options.approve is None:
             run_options = replace(run_options, trust_log=trust_of(earlier, options.trust_log, self.shell))
-        orchestration, note = with_consent(partial(self._orchestration, workflow, options), url_asker(self.shell))
+        orchestration, note = with_consent(partial(self._orchestration, workflow, options), asker(self.shell))
         if note:
             print(note)
         prompt = unquoted(options.prompt) or ("" if earlier is None else earlier.prompt)

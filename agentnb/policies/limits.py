@@ -120,12 +120,12 @@ class Limits:
             yield MaxTokens(self.max_tokens)
         yield MaxRounds(self.max_rounds)
 
-    def joined_to(self, bundle: PolicyBundle, *, counts_rounds: bool = True) -> PolicyBundle:
+    def add_to(self, bundle: PolicyBundle, *, counts_rounds: bool = True) -> PolicyBundle:
         """Return the bundle with these limits: policies that are asked last, and a gate that blocks calls above a limit.
 
-        ``counts_rounds``: whether there is a limit on rounds, as a recorded run of another product has none.
+        ``counts_rounds``: False for recorded runs of other products, which have no limit on rounds.
         """
-        policies = [one for one in self.policies() if counts_rounds or not isinstance(one, MaxRounds)]
+        policies = [policy for policy in self.policies() if counts_rounds or not isinstance(policy, MaxRounds)]
         gates = (CallCount(self.max_tool_calls, self.max_tool_calls_per_turn),) if self._counts_calls else ()
         return bundle._replace(policies=(*bundle.policies, *policies), gates=(*gates, *bundle.gates))
 

@@ -22,7 +22,7 @@ _HTML = re.compile(r" {0,3}<(?P<tag>!--|(?:pre|script|style|textarea)(?=[\s>]|\Z
 """A line that begins a block of HTML whose text may hold blank lines."""
 _QUOTE = re.compile(r" {0,3}(?:> ?)+")
 _NO_PARAGRAPH = re.compile(r" {4}|\t| {0,3}(?:#{1,6}(?:\s|\Z)|`{3}|~{3}|(?:[-*+]|[0-9]{1,9}[.)])\s|(?:[-_*][ \t]*){3,}\s*\Z)")
-"""A line that begins something else than a paragraph, and so continues none."""
+"""A line that begins a block other than a paragraph, and so continues none."""
 _BACKTICKS = re.compile(r"\\?(`+)")
 _SIGNALS = {"WORKFLOW_COMPLETE": "complete", "CONTINUE": "continue"}
 _WHOLE = ("[WORKFLOW_COMPLETE]", "[CONTINUE]", *(f'{{"status":"{name}"}}' for name in ("complete", "continue", "stop")))
@@ -57,9 +57,9 @@ def _stripped(part: Text, signals: list[str]) -> Text | None:
 
 
 class _Examples:
-    """The code, quotations and HTML of a text, line by line, as CommonMark has them: what stands in them is an example.
+    """The code, quotations and HTML of a text, line by line, as in CommonMark: a marker in them is an example.
 
-    A marker behind an opening backtick waits until the closing one comes, or the paragraph ends without it.
+    A marker after an opening backtick waits until the closing one comes, or the paragraph ends without it.
     """
 
     def __init__(self) -> None:
@@ -69,11 +69,11 @@ class _Examples:
         self._fence = ""
         """The characters that began the fence that is open; empty outside."""
         self._tag = ""
-        """What closes the block of HTML that is open; empty outside."""
+        """The end of the block of HTML that is open; empty outside."""
         self._in_quote = False
         """Whether the next line continues the paragraph of a quotation, with or without its ``>``."""
         self._backticks = 0
-        """The length of the code span's opening run that is open; 0 outside."""
+        """The number of backticks that opened the code span; 0 outside."""
         self._waiting: list[str] = []
         """A marker that may be in a code span, and the lines after it."""
 
@@ -93,7 +93,7 @@ class _Examples:
         return self._decided(is_example=self._closed) + self._kept(line, is_example)
 
     def rest(self) -> str:
-        """Return the lines that wait, without markers: the text has ended, and no code span is open any more."""
+        """Return the lines that wait, without markers, as the text has ended and with it any code span."""
         return self._decided(is_example=False)
 
     def _decided(self, *, is_example: bool) -> str:
@@ -109,17 +109,17 @@ class _Examples:
         return ""
 
     def _hold(self, line: str) -> bool:
-        """Note what the line opens and closes; return whether it is within an example other than a code span."""
+        """Track the examples that the line opens and closes; return whether it is in one other than a code span."""
         self._closed = False
         if self._tag or (not self._fence and self._opens_html(line)):
             if self._tag in line.lower():
                 self._tag = ""
             return True
-        before, found = self._fence, _FENCE.match(line)
-        if found is not None:
+        before, fence = self._fence, _FENCE.match(line)
+        if fence is not None:
             if not before:
-                self._fence = found["fence"]
-            elif found["fence"].startswith(before) and not found["more"].strip():
+                self._fence = fence["fence"]
+            elif fence["fence"].startswith(before) and not fence["more"].strip():
                 self._fence = ""
         if before or self._fence:
             self._in_quote, self._backticks = False, 0
@@ -127,11 +127,11 @@ class _Examples:
         return self._holds_in_paragraph(line)
 
     def _opens_html(self, line: str) -> bool:
-        found = _HTML.match(line)
-        if found is not None:
-            self._tag = "-->" if found["tag"] == "!--" else f"</{found['tag'].lower()}>"
+        opening = _HTML.match(line)
+        if opening is not None:
+            self._tag = "-->" if opening["tag"] == "!--" else f"</{opening['tag'].lower()}>"
             self._in_quote, self._backticks = False, 0
-        return found is not None
+        return opening is not None
 
     def _holds_in_paragraph(self, line: str) -> bool:
         if not line.strip():

@@ -126,7 +126,7 @@ class PolicySet(Protocol):
     def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
         """Return the functions that the loop calls; ``repeatable`` names tools that may repeat.
 
-        ``limits`` are policies to be asked last. An agent passes none: it joins its limits to what this returns.
+        ``limits`` are policies to be asked last. An agent passes none: it adds its limits to the bundle afterwards.
         """
 
 
@@ -148,7 +148,7 @@ def find_policy(policy: str | PolicySet) -> PolicySet:
 
 def rules_of(policy: PolicySet, words: GuidanceSet, repeatable: Iterable[str]) -> PolicyBundle:
     """Return the policy's bundle, without the limits of the agent. Raises `SettingsError` if the policy returns no bundle."""
-    bundle: Any = policy.rules(words, repeatable=tuple(repeatable))  # it may be anybody's
+    bundle: Any = policy.rules(words, repeatable=tuple(repeatable))  # a policy class may be the person's own
     if not isinstance(bundle, PolicyBundle):
         hint = "Return PolicyBundle(policies): from agentnb.policies import PolicyBundle"
         raise SettingsError(f"rules() of the policy {policy.name} returned {bundle!r}, which is not a PolicyBundle", hint)

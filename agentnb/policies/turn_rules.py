@@ -14,7 +14,7 @@ from agentnb.policies.verdict import OnTextOnly, Policy, Stop, Verdict, reason_o
 TurnRule: TypeAlias = Literal["answer", "reply", "todos"]
 """``answer``: an answer, a marker or workflow mode decides. ``reply``: the reply is unusable. ``todos``: todos are open."""
 _PLANNING_TOO = frozenset({"blocked", "todo_intervention_exhausted"})
-"""Stop reasons of an answer with open todos, which planning-only rounds can bring as well."""
+"""Stop reasons of an answer with open todos that planning-only rounds have as well."""
 _RULES: dict[str, TurnRule] = {
     "natural": "answer",
     "said": "answer",
@@ -33,7 +33,7 @@ _RULES: dict[str, TurnRule] = {
 
 
 def turn_rule(verdict: Verdict, *, after_calls: bool) -> TurnRule | None:
-    """Return the rule of turn endings behind a verdict; None for a guard, a limit, a detector or a policy of one's own.
+    """Return the rule of turn endings behind a verdict; None for a guard, a limit, a detector or a person's own policy.
 
     ``after_calls``: whether the reply had tool calls.
     """
@@ -44,9 +44,9 @@ def turn_rule(verdict: Verdict, *, after_calls: bool) -> TurnRule | None:
 
 
 def is_guard(verdict: Verdict, *, after_calls: bool) -> bool:
-    """Return whether a guard, a limit, a detector or a policy of one's own decided, and not the way in which turns end.
+    """Return whether a guard, a limit, a detector or a person's own policy decided, not only the way in which turns end.
 
-    A further round for open todos or for an unusable reply is a guard's as well.
+    A further round for open todos or for an unusable reply counts as a guard's.
     """
     rule = turn_rule(verdict, after_calls=after_calls)
     return rule in (None, "todos") or (rule == "reply" and not isinstance(verdict, Stop))
@@ -56,13 +56,13 @@ def without_rules(policies: Iterable[Policy], rules: frozenset[TurnRule]) -> Ite
     """Yield the policies without these rules of turn endings: each verdict of such a rule becomes None."""
     for policy in policies:
         for each in policy.policies if isinstance(policy, OnTextOnly) else (policy,):
-            yield _silenced(each, rules)
+            yield _silence(each, rules)
 
 
-def _silenced(policy: Policy, rules: frozenset[TurnRule]) -> Policy:
-    def asked(run: RunSoFar) -> Verdict | None:
+def _silence(policy: Policy, rules: frozenset[TurnRule]) -> Policy:
+    def judge(run: RunSoFar) -> Verdict | None:
         verdict = policy(run)
         is_silent = verdict is not None and turn_rule(verdict, after_calls=bool(run.last_round.records)) in rules
         return None if is_silent else verdict
 
-    return asked
+    return judge

@@ -15,7 +15,7 @@ from agentnb.policies.limits import LIMITS
 from agentnb.policies.turn_rules import TurnRule
 from agentnb.policies.verdict import Continue
 from agentnb.rerun.replayed import Decision
-from agentnb.rerun.turn_endings import LOGGED, AfterText, after_texts, turn_ending
+from agentnb.rerun.turn_endings import LOGGED, AfterText, after_texts, infer_turn_ending
 from agentnb.rerun.variant import NOT_COUNTED, is_own, variant_of
 from agentnb.runtime.run_end import OF_THE_REPLY
 
@@ -36,7 +36,7 @@ class RecordedCourse:
         self._own = is_own(run)
         self._by_index = {one.index: one for one in run.rounds}
         self._after: Sequence[AfterText | None] = [None] * len(walked) if self._own else after_texts(run, walked)
-        self.turn_ending = LOGGED if self._own else turn_ending(self._after)
+        self.turn_ending = LOGGED if self._own else infer_turn_ending(self._after)
         """How the run ends its turns."""
         self._open = self._count_open()
         self.mode = self._workflow_mode()
@@ -64,10 +64,10 @@ class RecordedCourse:
         """
         return self._after[place] == "person"
 
-    def not_asked(self, place: int, *, mode_is_chosen: bool) -> frozenset[TurnRule]:
-        """Return the rules of turn endings that say nothing about this round, after which the record has no end of a turn.
+    def rules_left_out(self, place: int, *, mode_is_chosen: bool) -> frozenset[TurnRule]:
+        """Return the rules of turn endings that cannot judge this round, as the record does not show the end of a turn there.
 
-        These are rounds of foreign traces, and those that a fork took over from a run whose policy its log does not hold.
+        Such rounds are in foreign traces, and in forks, which took them over from a run whose policy their log does not hold.
         ``mode_is_chosen``: whether the variant says if an answer ends the run of an agent that was asked again after one.
         """
         after, is_last = self._after[place], place + 1 == len(self.walked)

@@ -222,7 +222,7 @@ class _Walk:
         has_calls = bool(run.last_round.records)
         policies = self._after_calls if has_calls else self._policies
         verdict = decide(policies, run)
-        left_out = self._course.not_asked(place, mode_is_chosen=self._mode_is_chosen)
+        left_out = self._course.rules_left_out(place, mode_is_chosen=self._mode_is_chosen)
         if turn_rule(verdict, after_calls=has_calls) not in left_out:
             limit = self._limit_at_turn_end(verdict) if self._course.hands_over(place) else None
             return limit or verdict, None

@@ -62,9 +62,9 @@ class ReplayedRound(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict | None = None
     """What the policies say after it; None if they were not asked."""
     not_knowable: Verdict | None = None
-    """What they would have said of an end of the turn that the record does not have; nothing follows from it."""
+    """Their verdict on the end of a turn that the record does not show; the replay does not follow it."""
     after_text: AfterText | None = None
-    """What the record of another product has after a reply without a tool call."""
+    """What follows a reply without a tool call in the record of another product."""
     next_recorded: tuple[Guidance, ...] = ()
     """The guidance of the next request, as recorded."""
     next_guidance: tuple[Guidance, ...] = ()

@@ -12,12 +12,12 @@ from agentnb.detect.run import Run
 from agentnb.detect.walk import RoundEvents
 
 AfterText: TypeAlias = Literal["end", "person", "harness", "agent", "same_agent"]
-"""What a record has after a reply without a tool call: its end, words of the person or of the harness, or a further reply."""
+"""What follows a reply without a tool call: the end of the record, words of a person or the harness, or a further reply."""
 TurnKind: TypeAlias = Literal["end", "person", "harness", "agent", "same_agent", "calls", "logged"]
-"""What follows such replies: another agent in a team, else what most of them are followed by. ``calls``: each reply has a
-call. ``logged``: a run of agentnb, whose policy decides."""
+"""What follows most of these replies, or ``agent`` as soon as another agent follows one. ``calls``: each reply has a call.
+``logged``: a run of agentnb, whose policy decides."""
 GOES_ON: tuple[AfterText, ...] = ("agent", "same_agent", "harness")
-"""What may follow a reply without a tool call that did not end the turn."""
+"""What follows a reply that did not end the turn."""
 _WORDS: dict[AfterText, str] = {
     "agent": "another agent speaks",
     "same_agent": "the same agent continues",
@@ -59,10 +59,10 @@ class TurnEnding(msgspec.Struct, frozen=True):
 LOGGED = TurnEnding("logged")
 
 
-def turn_ending(after: Iterable[AfterText | None]) -> TurnEnding:
-    """Infer how turns end from what `after_texts` says of each round."""
+def infer_turn_ending(after_rounds: Iterable[AfterText | None]) -> TurnEnding:
+    """Infer how turns end from the result of `after_texts`."""
     numbers: dict[AfterText, list[int]] = {name: [] for name in _WORDS}
-    for number, name in enumerate(after, 1):
+    for number, name in enumerate(after_rounds, 1):
         if name is not None:
             numbers[name].append(number)
     evidence: dict[AfterText, tuple[int, ...]] = {name: tuple(rounds) for name, rounds in numbers.items() if rounds}

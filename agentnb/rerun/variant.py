@@ -88,7 +88,7 @@ def variant_of(
     chosen = _in_mode(chosen, workflow_mode)
     amounts = _amounts(run, limits or {})
     counted = Limits(**{"max_rounds": settings.MAX_ITERATIONS, **_counted(amounts)})
-    bundle = counted.joined_to(rules_of(chosen, words, repeatable), counts_rounds="max_rounds" in amounts)
+    bundle = counted.add_to(rules_of(chosen, words, repeatable), counts_rounds="max_rounds" in amounts)
     extensions = _detection(run, detect, is_live=is_live)
     bundle = extended(bundle, extensions)
     form = Output.logged(run.settings) if is_own(run) else None

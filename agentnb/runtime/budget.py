@@ -77,16 +77,16 @@ class Budget:
         self.name = name
         self.spent = spent + inside
         self.log: EventLog | None = None
-        """The log of the run that owns this budget; None of a session's."""
+        """The log of the run that owns this budget; None for a session's budget."""
         self.detached = False
         """The run is not awaited: it continues after its parent run has ended."""
         self.closed = False
         """The run has ended; nobody awaits its nested runs."""
         self.on_paid_inside: Callable[[], None] = lambda: None
-        """Called, from any thread, when a nested run has used something."""
+        """Called, from any thread, when a nested run has used tokens or dollars."""
         self._own = NestedUsage(spent, usage)
         self._inside: dict[str, NestedUsage] = {}
-        """What nested runs have used and the run has not logged yet, by their ids."""
+        """Usage of nested runs that the run has not logged yet, by their ids."""
         self._within = within
         self._lock = threading.Lock()
 
@@ -101,37 +101,37 @@ class Budget:
         self._spend("" if self.log is None else self.log.id, more)
 
     def pay(self, dollars: float) -> None:
-        """Take what a nested run has spent of which only that is known."""
+        """Take the dollars of a nested run whose tokens are not known."""
         self.take("", NestedUsage.of_dollars(dollars))
 
-    def take(self, run_id: str, used: NestedUsage) -> None:
-        """Take what a nested run has used, at any depth."""
+    def take(self, run_id: str, nested: NestedUsage) -> None:
+        """Take the usage of a nested run, at any depth."""
         if self.log is not None:
             with self._lock:
                 before = self._inside.get(run_id)
-                self._inside[run_id] = used if before is None else before.including(used)
-        self._spend(run_id, used)
+                self._inside[run_id] = nested if before is None else before.including(nested)
+        self._spend(run_id, nested)
         self.on_paid_inside()
 
     @property
     def has_news(self) -> bool:
-        """Whether nested runs have used what the run has not logged yet."""
+        """Whether nested runs have usage that the run has not logged yet."""
         return bool(self._inside)
 
     def take_inside(self) -> dict[str, NestedUsage]:
-        """Return what nested runs have used since this was last called, by their ids."""
+        """Return the usage of nested runs since the last call of this, by their ids."""
         with self._lock:
             inside, self._inside = self._inside, {}
         return inside
 
-    def _spend(self, run_id: str, used: NestedUsage) -> None:
+    def _spend(self, run_id: str, usage: NestedUsage) -> None:
         with self._lock:
-            self.spent += used.spent
+            self.spent += usage.spent
         outer = self._within
         if isinstance(outer, Budget):
-            outer.take(run_id, used)
-        elif used.spent:
-            self._of_outer(lambda outer: outer.pay(used.spent), None)
+            outer.take(run_id, usage)
+        elif usage.spent:
+            self._of_outer(lambda outer: outer.pay(usage.spent), None)
 
     def left(self) -> float | None:
         """Return what may still be spent; None if there is no limit."""

@@ -1,4 +1,4 @@
-"""Consent by a log: whether what it says was approved, answered, allowed and set counts when its run is resumed."""
+"""Consent by a log: whether its approvals, answers and settings count when its run is resumed."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from agentnb.runtime.run_options import RunOptions
 
 
 def takes_log(run: Run, options: RunOptions) -> bool:
-    """Return whether the log of a run that is resumed counts: the person's agentnb wrote it, or the options say so.
+    """Return whether the log of a resumed run counts: the person's agentnb wrote it, or ``trust_log`` is True.
 
-    Raises `SettingsError` if it is from elsewhere and the options say nothing.
+    Raises `SettingsError` if it is from elsewhere and ``trust_log`` is not given.
     """
     if run.gives_consent:
         return True
     if options.trust_log is None:
         what = f"The log of run {run.id} was not written by your agentnb, or was changed since: look at it before you resume it"
-        hint = "To take what it says as yours: trust_log=True, --trust-log. To be asked again: trust_log=False, --no-trust-log"
+        hint = "To take its answers as yours: trust_log=True, --trust-log. To be asked again: trust_log=False, --no-trust-log"
         raise SettingsError(what, hint)
     return options.trust_log
 
 
 def consent_to(run: Run, options: RunOptions) -> Consent:
-    """Return the word with which the log says it; empty for a log of the person's own."""
+    """Return the person's decision about the log, for `RunRecovered`; empty for a log of their own."""
     if run.gives_consent:
         return ""
     return "taken" if takes_log(run, options) else "refused"
@@ -47,7 +47,7 @@ def with_mode_of(of: Run, options: RunOptions) -> RunOptions:
     return replace(options, approval_mode=logged)
 
 
-def counting(events: Sequence[AnyEvent]) -> Sequence[AnyEvent]:
+def since_refusal(events: Sequence[AnyEvent]) -> Sequence[AnyEvent]:
     """Return the events after the last one with which the person let nothing count of a log from elsewhere; all without one."""
     refused = [place for place, event in enumerate(events) if isinstance(event, RunRecovered) and event.consent == "refused"]
     return events[refused[-1] :] if refused and refused[-1] else events

@@ -12,7 +12,7 @@ from agentnb.core.messages import Text, ToolCall
 from agentnb.core.todos import TODO_TOOL, headed_or_none
 from agentnb.runtime import tool_errors
 from agentnb.runtime.approval import logged_permissions
-from agentnb.runtime.consent import counting
+from agentnb.runtime.consent import since_refusal
 from agentnb.runtime.earlier_answers import asked_by_tools
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
@@ -60,7 +60,7 @@ class Dispatch:
         all of them if the person let nothing count of a log from elsewhere.
         """
         events = self._events_of_round()
-        logged = counting(events)
+        logged = since_refusal(events)
         started = {event.call.id: event for event in events if isinstance(event, ToolStarted)}
         is_own = len(logged) == len(events)
         asked = asked_by_tools(self._log.run, events)

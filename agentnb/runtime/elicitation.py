@@ -109,7 +109,7 @@ class Elicitation(LoggedQuestions):
             raise NobodyToAsk(*NOBODY)
 
     def open(self, question: WaitingOnUser, program: Program | None = None) -> str:
-        """Log a new open question under an id of its own, and return that. ``program`` is asked before the person."""
+        """Log a new open question under a new id, and return the id. ``program`` is asked before the person."""
         return self.open_question(replace(question, id=self.ids.new()), program)
 
     def open_question(self, question: WaitingOnUser, program: Program | None = None) -> str:
@@ -288,7 +288,7 @@ class CallElicitor(CallClock):
     names: str = ""
     """Begins the ids of what the run asks that the call awaits; if empty, the id of that run does."""
     about: JudgedCall | None = None
-    """The call that it asks about before that runs."""
+    """The call whose permission it asks for, if a gate does."""
     worker: Work | None = None
     """The plain function of the call, if it runs in a worker thread."""
     _before: Token[CallElicitor | None]
@@ -423,9 +423,9 @@ class CallElicitor(CallClock):
         with self.stopped():
             plain = checked_schema(schema)
             question = WaitingOnUser(kind, encodable(message), plain, "", self._call_id, self.about)
-            given = self.elicitation.earlier(question)
-            if given is not None:
-                return value_of(given)
+            earlier = self.elicitation.earlier(question)
+            if earlier is not None:
+                return value_of(earlier)
             self.elicitation.check_anybody(program)
             opened = partial(self.elicitation.open, question, program)
             answer = await self._answer(opened, may_wait=may_wait)

@@ -41,8 +41,6 @@ class EventLog:
         """
         self.id = run_id
         self.run = Run() if run is None else run
-        if run is None:
-            self.run.consents_if(True)
         self.store = store
         self.parent_id = parent_id
         self._seq = len(self.run.events)
@@ -97,6 +95,14 @@ class EventLog:
     def head(self) -> tuple[int, datetime, str, str | None]:
         """Return the fields with which the next event begins: its number, the time, and the ids of the run and its parent."""
         return self._seq, _now(UTC), self.id, self.parent_id
+
+    def begin(self, first: AnyEvent) -> None:
+        """Append the first event of this process, from which on all that the run holds counts as the person's own.
+
+        If its log came from elsewhere, this event says whether the person took its answers, or the fold makes them void.
+        """
+        self.run.set_consent(True)
+        self.append(first)
 
     def append(self, event: Logged) -> Logged:
         """Redact, store and fold the event, and send it to the watchers; return it redacted.
@@ -175,7 +181,7 @@ class EventLog:
     def _store(self, event: AnyEvent, writer: Writer) -> None:
         """Store the event; if that fails, fold it all the same, and raise `StoreError`.
 
-        An end that is not in the log is not the run's: the run then ends as failed.
+        An end that could not be stored is not taken in: the run then ends as failed.
         """
         try:
             writer.append(event)

@@ -77,10 +77,9 @@ class Launch:
         self.recovered = recovered
         around = self._around = call_around()
         self.consent: Consent = ""
-        """Whether the log of a run that is resumed counts, as that says it."""
+        """The person's decision about the log of a resumed run, as `RunRecovered` logs it."""
         if recovered is not None:
             self.consent = consent_to(recovered, self.options)
-            recovered.consents_if(True)  # what is refused is void from here on
         self.approval_mode = _approval_mode(self.options, recovered, self.consent)
         if around is not None:
             self.approval_mode = self.approval_mode.within(around.elicitation.approval_mode)
@@ -135,7 +134,7 @@ class Launch:
         )
 
     def elicitation(self, clock: Clock, *, can_ask: bool) -> Elicitation:
-        """Return what brings the questions of the run to the person, or to what answers in their place."""
+        """Return the run's `Elicitation`."""
         return Elicitation(
             self.log,
             can_ask=can_ask,

@@ -127,7 +127,7 @@ class Lifecycle:
             await self._run_closed(orchestrator, first, open_log)
         except AgentnbError as error:
             if not self.log.run.events:  # its log could not be created
-                self.log.append(first)
+                self.log.begin(first)
             is_of_the_store = isinstance(error, StoreError)
             self._fail(error, "store" if is_of_the_store else orchestrator.where)
             if is_of_the_store or orchestrator.raises(error):
@@ -155,7 +155,7 @@ class Lifecycle:
             self.check_stop()
             if open_log is not None:
                 self.log.keep_in(await open_log())  # it may have to wait for other runs to end
-            self.log.append(first)
+            self.log.begin(first)
             await self._conclude(orchestrator, await self._verdict(orchestrator))
         except Suspended as suspended:
             self._log_late_commands()
@@ -164,7 +164,7 @@ class Lifecycle:
             self.log.emit(e.RunSuspended, why=suspended.why)
         except (asyncio.CancelledError, KeyboardInterrupt) as error:
             if not self.log.run.events:
-                self.log.append(first)
+                self.log.begin(first)
             self._close("cancelled", "cancelled")
             if isinstance(error, KeyboardInterrupt) or self._cancelled_by_others():
                 raise
@@ -227,16 +227,16 @@ class Lifecycle:
         )
 
     def settle(self) -> None:
-        """Take what the run itself has used so far from its budget."""
+        """Update the budget with the run's own usage so far."""
         run = self.log.run
         self.budget.settle(run.own_spent, run.own_usage)
 
     def log_nested_usage(self) -> None:
-        """Log what nested runs have used since this was last logged, as far as it changes what the run has used."""
-        for run_id, used in self.budget.take_inside().items():
-            if not used.is_nothing or (used.usage.cost is None and self.log.run.cost is not None):
-                known = {"nested_run": run_id, "nested": used.usage} if run_id else {}
-                self.log.emit(e.ExtraUsage, inside=used.spent, **known)
+        """Log the usage of nested runs since the last call of this, unless it changes nothing in the run's usage."""
+        for run_id, nested in self.budget.take_inside().items():
+            if not nested.is_nothing or (nested.usage.cost is None and self.log.run.cost is not None):
+                by_run = {"nested_run": run_id, "nested": nested.usage} if run_id else {}
+                self.log.emit(e.ExtraUsage, inside=nested.spent, **by_run)
 
     # The person, the time and the money
 
@@ -260,9 +260,9 @@ class Lifecycle:
 
         def paid_inside() -> None:
             if not self._over and running_loop() is loop:
-                self._log_at_once()
+                self._log_nested_usage_now()
             elif not self._over:
-                loop.call_soon_threadsafe(self._log_at_once)
+                loop.call_soon_threadsafe(self._log_nested_usage_now)
 
         self.inbox.on_put(wake)
         self.budget.on_paid_inside = paid_inside
@@ -296,8 +296,8 @@ class Lifecycle:
             return stopped or bool(task and task.cancelling())
         return not self.inbox.stop_requested or bool(task and task.cancelling())
 
-    def _log_at_once(self) -> None:
-        """Log what nested runs have used before the round is over: the process may die in the middle of it."""
+    def _log_nested_usage_now(self) -> None:
+        """Log the usage of nested runs before the round is over: the process may die in the middle of it."""
         if not self._over:
             try:
                 self.log_nested_usage()

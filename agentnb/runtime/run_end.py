@@ -43,12 +43,12 @@ def log_stop(log: EventLog, verdict: Stop) -> None:
 
 
 def _log_unknown_facts(log: EventLog) -> None:
-    """Warn of guidance that nobody could judge, since it asks for facts that there are not: names that were mistyped."""
-    given = [event.guidance for event in log.run.events if type(event) is e.GuidanceGiven]
-    unknown = {name: one for one in given if one.asks or one.forbids for name in unknown_facts(one)}
-    for name, one in unknown.items():
-        what = f"Guidance {one.set}/{one.cell} asks for {name!r}: nobody can judge whether it was followed"
-        message = encodable(f"{what}. {near(name, SENTENCES)}")
+    """Warn of guidance that asks for unknown facts, such as mistyped names: nobody can judge whether it was followed."""
+    all_guidance = [event.guidance for event in log.run.events if type(event) is e.GuidanceGiven]
+    unknown = {name: guidance for guidance in all_guidance for name in unknown_facts(guidance)}
+    for name, guidance in unknown.items():
+        problem = f"Guidance {guidance.set}/{guidance.cell} asks for {name!r}: nobody can judge whether it was followed"
+        message = encodable(f"{problem}. {near(name, SENTENCES)}")
         if message not in log.run.warnings:
             log.emit(e.Warned, message=message)
 
@@ -57,8 +57,8 @@ def log_findings(log: EventLog) -> None:
     """Log what the detectors found since this was last done; what a process that died had logged is not logged again."""
     for detector, error in log.run.take_failures():
         name = getattr(detector, "name", type(detector).__name__)
-        what = encodable(f"{name} failed and was dropped ({type(error).__name__}: {error})")
-        log.emit(e.Warned, message=f"The detector {what}. Try it on the run: detect.findings(run, [...])")
+        failure = encodable(f"{name} failed and was dropped ({type(error).__name__}: {error})")
+        log.emit(e.Warned, message=f"The detector {failure}. Try it on the run: detect.findings(run, [...])")
     for finding in log.run.take_unlogged():
         log.emit(FindingMade, **structs.asdict(finding))
 

@@ -72,11 +72,11 @@ class RunOptions:
     """For a run that is resumed: answers to the questions of gates and of steps that were open when it was suspended or its
     process died, by their ids in ``run.waiting``."""
     trust_log: bool | None = None
-    """Of a run whose log the person's agentnb did not write, or that was changed since: whether what it says was approved,
-    answered, allowed and set counts. With False all of that is judged and asked again; with None such a run is not resumed."""
+    """Whether the approvals, answers and settings count in a log that the person's agentnb did not write, or that was changed
+    since. With False all of them are judged and asked again; with None such a run is not resumed."""
     allow_urls: Iterable[str] = ()
-    """Where models may be that files, logs and traces name, until the process ends: ``URL``, or ``URL&key=NAME`` with the
-    variable whose key goes there (`agentnb.models.allowed_urls`)."""
+    """Addresses that models named by files, logs and traces may use until the process ends: ``URL``, or ``URL&key=NAME`` with
+    the variable whose key is sent there (`agentnb.models.allowed_urls`)."""
     budget: Spending | None = None
     """The budget that the run spends from, besides its agent's own."""
     thread: LoopThread | None = None

@@ -15,7 +15,7 @@ from agentnb.core.events import RunRecovered
 from agentnb.core.json_schema import plain_data
 from agentnb.core.log import ReopeningStore, Writer
 from agentnb.core.messages import encodable
-from agentnb.core.usage import DIGITS, NestedUsage
+from agentnb.core.usage import COST_DIGITS, NestedUsage
 from agentnb.core.work_state import StepRecord
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StepFailed, StoreError
@@ -28,8 +28,8 @@ from agentnb.runtime.tool_calls import ToolCalls
 from agentnb.runtime.tool_errors import cancelled
 
 T = TypeVar("T")
-MAX_HOLD = 0.02
-"""Seconds that steps may follow one another before the event loop gets a turn, for stop, time limits and other runs."""
+MAX_HOLD_SECONDS = 0.02
+"""How long steps may follow one another before the event loop gets a turn, for stop, time limits and other runs."""
 StepStatus = Literal["completed", "failed", "cancelled"]
 
 
@@ -171,22 +171,22 @@ class StepOrchestrator:
         store = self.log.store
         if isinstance(store, ReopeningStore):
             ids = [one.nested for one in self.log.run.events if isinstance(one, w.StepStarted) and one.nested]
-            found: list[Run] = [store.load(run_id) for run_id in dict.fromkeys(ids) if store.has(run_id)]
-            own = [run for run in found if run.parent_id == self.log.id]  # not those of a run that this one continues
+            stored: list[Run] = [store.load(run_id) for run_id in dict.fromkeys(ids) if store.has(run_id)]
+            own = [run for run in stored if run.parent_id == self.log.id]  # not those of a run that this one continues
             budget, logged = self._lifecycle.budget, self.log.run.nested_usage
             if "" in logged:  # by a version that logged the dollars of all together
-                missing = round(sum(run.spent for run in own) - self.log.run.counters.spent_inside, DIGITS)
+                missing = round(sum(run.spent for run in own) - self.log.run.counters.spent_inside, COST_DIGITS)
                 if missing > 0:
                     budget.pay(missing)
                 return
             for run in own:
-                for run_id, used in {run.id: NestedUsage(run.own_spent, run.own_usage), **run.nested_usage}.items():
-                    budget.take(run_id, used.since(logged.get(run_id)))
+                for run_id, nested in {run.id: NestedUsage(run.own_spent, run.own_usage), **run.nested_usage}.items():
+                    budget.take(run_id, nested.since(logged.get(run_id)))
 
     def _finished(self, step: str) -> StepRecord | None:
         """Return the record of a step that an earlier process has finished.
 
-        Raises `SettingsError` for an id that is none, or that another step of this run has: its work would be skipped.
+        Raises `SettingsError` for an invalid id, and for that of another step of this run, as its work would be skipped.
         """
         if not isinstance(step, str) or not step or encodable(step) != step:
             raise SettingsError(f"{step!r} is not the id of a step", "Give each step of a run a text of its own")
@@ -213,7 +213,7 @@ class StepOrchestrator:
 
     async def _give_turn(self) -> None:
         """Let the event loop run if this run has held it for long: steps that wait for nothing could spin forever."""
-        if perf_counter() - self._turn_began > MAX_HOLD:
+        if perf_counter() - self._turn_began > MAX_HOLD_SECONDS:
             await asyncio.sleep(0)
             self._turn_began = perf_counter()
 

@@ -1,8 +1,8 @@
 """Threads that tools start: a run in one of them has the approval mode of the run whose tool started it, and asks its person.
 
-Python hands the context of a thread to the threads it starts only from 3.14 on. So once a run has a mode other than ``auto``,
-starting a thread and submitting to a pool of threads note the tool call in which they happen. Budget and log of a run in such a
-thread are its own.
+Python passes the context of a thread on to the threads it starts only from 3.14 on. So once a run has a mode other than
+``auto``, starting a thread and submitting to a pool of threads remember their tool call. A run in such a thread has a budget
+and a log of its own.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ def follow_threads() -> None:
         start(thread)
 
     @wraps(submit)
-    def noted_submit(pool: ThreadPoolExecutor, work: Callable[..., Any], /, *given: Any, **named: Any) -> Any:
+    def noted_submit(pool: ThreadPoolExecutor, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         # Also outside of tools: a thread of the pool may have been started by one.
-        return submit(pool, _run_as, call_around(), work, *given, **named)
+        return submit(pool, _run_as, call_around(), work, *args, **kwargs)
 
     threading.Thread.start = noted_start  # type: ignore[method-assign,assignment]
     ThreadPoolExecutor.submit = noted_submit  # type: ignore[method-assign,assignment]
 
 
-def _run_as(call: CallElicitor | None, work: Callable[..., T], /, *given: Any, **named: Any) -> T:
+def _run_as(call: CallElicitor | None, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
     before = _started_by.set(call)
     try:
-        return work(*given, **named)
+        return work(*args, **kwargs)
     finally:
         _started_by.reset(before)
 

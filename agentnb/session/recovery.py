@@ -49,19 +49,18 @@ async def recover(
 ) -> Run:
     """Resume an interrupted or suspended run where it stands, append to its log, and return the whole run when it has ended.
 
-    ``run``: a loaded run, its id, or the path of its log. ``tools`` and ``gates``: the functions it had; ``agents``: those
-    that a workflow had from Python, by name; ``model``: its model, if that cannot be made from its name. Or ``agent``: the
-    agent to resume it with, whatever its log says, or the `Orchestration` that made a run of another kind. ``store``: where
-    its log is, by default `.agentnb/runs`; ``work_dir``: where its tools work, by default the current folder. ``approve``
-    and ``answer`` decide and answer in your place, as for `Agent.run`, and a word as ``approve`` replaces the approval mode
-    that it had; ``answers``: those to the questions that its gates, steps and nested runs left open, by their ids in
-    ``run.waiting``; ``suspend``: suspend it again where a question needs an answer. ``trust_log``: whether a log that your
-    agentnb did not write counts, in what it says was approved, answered, allowed and set (`RunOptions`). ``allow_urls``: where
-    models may be that its log names, such as ``https://models.example.org&key=MY_KEY``, besides the provider's own server and
-    this machine. Tool calls that have ended are not made again; a call that was cut off is reported to the model as
-    interrupted, unless its tool is ``repeatable``. Raises `StoreError` if the log is missing or still being written,
-    `SettingsError` if the run has ended, if its log is from elsewhere and ``trust_log`` is not given, or if a tool, a gate, an
-    agent or the model is missing.
+    ``run``: a loaded run, its id, or the path of its log. ``tools`` and ``gates``: the functions it had; ``agents``: those that
+    a workflow had from Python, by name; ``model``: its model, if that cannot be made from its name. Or ``agent``: the agent to
+    resume it with, whatever its log says, or the `Orchestration` that made a run of another kind. ``store``: where its log is,
+    by default `.agentnb/runs`; ``work_dir``: where its tools work, by default the current folder. ``approve`` and ``answer``
+    decide and answer in your place, as for `Agent.run`, and a word as ``approve`` replaces the approval mode that it had;
+    ``answers``: those to the questions that its gates, steps and nested runs left open, by their ids in ``run.waiting``;
+    ``suspend``: suspend it again where a question needs an answer. ``trust_log``: whether approvals, answers and settings count
+    in a log that your agentnb did not write (`RunOptions`). ``allow_urls``: addresses that models named by its log may use,
+    such as ``https://models.example.org&key=MY_KEY``, besides the provider's own server and this machine. Tool calls that have
+    ended are not made again; a call that was cut off is reported to the model as interrupted, unless its tool is
+    ``repeatable``. Raises `StoreError` if the log is missing or still being written, `SettingsError` if the run has ended, if
+    its log is from elsewhere and ``trust_log`` is not given, or if a tool, a gate, an agent or the model is missing.
     """
     _check_agent(agent)
     can_ask = current_host.get().can_ask

@@ -1,4 +1,4 @@
-"""Files within files: gzip and zip, with bounds on what they expand to and how deep they are nested."""
+"""Files within files: gzip and zip, with bounds on their expanded size and their depth."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def members(archive: TraceFile) -> Iterator[TraceFile]:
         if len(found) > MAX_MEMBERS:
             what = f"{archive.name} holds {len(found):,} files, and up to {MAX_MEMBERS:,} are read"
             raise BoundExceeded(what, "Unpack it first")
-        by_name = {one.filename: one for one in found}
-        for one in found:
-            yield _file_in(archive, names, one, by_name)
+        by_name = {member.filename: member for member in found}
+        for member in found:
+            yield _file_in(archive, names, member, by_name)
 
 
 def _file_in(archive: TraceFile, names: Archive, member: zipfile.ZipInfo, by_name: Mapping[str, zipfile.ZipInfo]) -> TraceFile:
-    """Return a member of an archive that holds these."""
+    """Return a member of an open archive; ``by_name``: all its members."""
     name = f"{archive.name}/{member.filename}"
     folder = member.filename[: member.filename.rfind("/") + 1]
 
@@ -85,7 +85,7 @@ def _beside(path: Path, name: str) -> TraceFile | None:
 
 
 class Archive(zipfile.ZipFile):
-    """An open zip archive that counts what its members expand to."""
+    """An open zip archive that counts the bytes of its expanded members."""
 
     def __init__(self, file: BinaryIO, name: str, expansion: Expansion) -> None:
         directory = _Directory(file, name)
@@ -150,7 +150,7 @@ def _damaged(name: str, error: Exception) -> TraceError:
 
 
 class _Bounded(io.RawIOBase):
-    """Reads what a compressed file expands to, and counts it."""
+    """Reads the expanded bytes of a compressed file, and counts them."""
 
     def __init__(self, inner: BinaryIO, expansion: Expansion, name: str) -> None:
         self._inner, self._expansion, self._name = inner, expansion, name

@@ -31,49 +31,49 @@ MAX_PROBLEMS = 1_000
 """Parts of a file left out that are listed; the rest is counted."""
 _TOO_MUCH = "Split it, or leave out what you do not need"
 MAX_EXPANSION = 200
-"""How many times its own size a compressed file may expand to, in all the times that it is unpacked while it is read."""
+"""Maximum expanded bytes of a compressed file, in multiples of its size, over all the times that a reader unpacks it."""
 MIN_EXPANDED_BYTES = 2_000_000_000
-"""What any compressed file may expand to."""
+"""Expanded bytes that any compressed file may have."""
 
 
 class BoundExceeded(TraceError):
     """A file is larger, or holds more, than is read."""
 
 
-def check_bytes(size: int, max_bytes: int, what: str, hint: str = _TOO_MUCH) -> None:
-    """Raise `BoundExceeded` if this is more than ``max_bytes``. ``what``: the file, for the error."""
+def check_bytes(size: int, max_bytes: int, source: str, hint: str = _TOO_MUCH) -> None:
+    """Raise `BoundExceeded` if this is more than ``max_bytes``. ``source``: the file, for the error."""
     if size > max_bytes:
-        raise BoundExceeded(f"{what} has more than {max_bytes / 1e6:,.0f} MB, which is as much as is read", hint)
+        raise BoundExceeded(f"{source} has more than {max_bytes / 1e6:,.0f} MB, the most that is read", hint)
 
 
-def check_events(count: int, what: str) -> None:
+def check_events(count: int, source: str) -> None:
     """Raise `BoundExceeded` if a run has too many events."""
     if count > MAX_RUN_EVENTS:
-        raise BoundExceeded(f"{what} is a run of more than {MAX_RUN_EVENTS:,} events, which is as much as is read", _TOO_MUCH)
+        raise BoundExceeded(f"{source} is a run of more than {MAX_RUN_EVENTS:,} events, the most that is read", _TOO_MUCH)
 
 
-def check_round_calls(count: int, what: str) -> None:
+def check_round_calls(count: int, source: str) -> None:
     """Raise `BoundExceeded` if one reply has too many calls."""
     if count > MAX_ROUND_CALLS:
-        most = f"more than {MAX_ROUND_CALLS:,} calls, which is as much as is read"
-        raise BoundExceeded(f"{what} has a reply with {most}", _TOO_MUCH)
+        most = f"more than {MAX_ROUND_CALLS:,} calls, the most that is read"
+        raise BoundExceeded(f"{source} has a reply with {most}", _TOO_MUCH)
 
 
-def check_messages_in_a_row(count: int, what: str) -> None:
+def check_messages_in_a_row(count: int, source: str) -> None:
     """Raise `BoundExceeded` if too many replies, or user messages, follow each other."""
     if count > MAX_MESSAGES_IN_A_ROW:
-        most = f"more than {MAX_MESSAGES_IN_A_ROW:,} messages in a row of one side, which is as much as is read"
-        raise BoundExceeded(f"{what} has {most}", _TOO_MUCH)
+        most = f"more than {MAX_MESSAGES_IN_A_ROW:,} messages in a row of one side, the most that is read"
+        raise BoundExceeded(f"{source} has {most}", _TOO_MUCH)
 
 
-def check_records(count: int, what: str) -> None:
+def check_records(count: int, source: str) -> None:
     """Raise `BoundExceeded` if a file has too many lines or parts."""
     if count > MAX_RECORDS:
-        raise BoundExceeded(f"{what} has more than {MAX_RECORDS:,} records, which is as much as is read", _TOO_MUCH)
+        raise BoundExceeded(f"{source} has more than {MAX_RECORDS:,} records, the most that is read", _TOO_MUCH)
 
 
 class Expansion:
-    """What a compressed file, and the archives in it, have expanded to so far: bounded, whatever they say of their size."""
+    """Counts the bytes to which a compressed file and the archives in it expand, whatever size they declare."""
 
     def __init__(self, name: str, size: int) -> None:
         """``size``: bytes of the compressed file."""
@@ -92,9 +92,9 @@ class Expansion:
 class HeldData:
     """Counts the JSON of a file that its reader holds in memory."""
 
-    def __init__(self, what: str) -> None:
-        """``what``: the file, for errors."""
-        self._what = what
+    def __init__(self, source: str) -> None:
+        """``source``: the file, for errors."""
+        self._source = source
         self._bytes = self._values = 0
 
     def add(self, data: bytes) -> None:
@@ -102,21 +102,21 @@ class HeldData:
         self._bytes += len(data)
         if self._bytes <= UNCOUNTED_BYTES:
             return
-        check_bytes(self._bytes, MAX_HELD_BYTES, self._what)
+        check_bytes(self._bytes, MAX_HELD_BYTES, self._source)
         self._values += data.count(b",") + data.count(b"[") + data.count(b"{")
         if self._values > MAX_HELD_VALUES:
             raise BoundExceeded(
-                f"{self._what} holds more than {MAX_HELD_VALUES:,} values of JSON, which is as much as is read", _TOO_MUCH
+                f"{self._source} holds more than {MAX_HELD_VALUES:,} values of JSON, the most that is read", _TOO_MUCH
             )
 
 
-def check_log(data: bytes, what: str) -> None:
+def check_log(data: bytes, source: str) -> None:
     """Raise `BoundExceeded` if a log of agentnb is larger, or holds more, than is read."""
-    check_json(data, what)
+    check_json(data, source)
     if len(data) > UNCOUNTED_BYTES:
-        check_events(data.count(b"\n"), what)
+        check_events(data.count(b"\n"), source)
 
 
-def check_json(data: bytes, what: str) -> None:
+def check_json(data: bytes, source: str) -> None:
     """Raise `BoundExceeded` if a document is larger, or holds more, than is read."""
-    HeldData(what).add(data)
+    HeldData(source).add(data)

@@ -15,7 +15,7 @@ from agentnb.errors import StoreError, TraceError
 from agentnb.examples import find
 from agentnb.traces.archives import members, trace_file
 from agentnb.traces.follow import FollowedRun
-from agentnb.traces.formats import UnknownFormat, format_of, is_told_beside
+from agentnb.traces.formats import UnknownFormat, format_of, is_superseded
 from agentnb.traces.store import AnyRun, Fold, Store, load_file, load_if_log, unreadable
 from agentnb.traces.trace_file import Problem, TraceFile
 
@@ -209,7 +209,7 @@ def _of_path(
         if path.is_dir():
             next(path.iterdir(), None)  # of one without permission, the error says so
         file = trace_file(path, strict=strict)
-        if is_named or not is_told_beside(file):
+        if is_named or not is_superseded(file):
             yield from _of_file(file, problems)
     except StoreError:
         raise
@@ -224,7 +224,7 @@ def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
     except UnknownFormat:
         if file.kind != "zip":
             raise
-        kept = (one for one in members(file) if not is_told_beside(one))
+        kept = (one for one in members(file) if not is_superseded(one))
         yield from _sound(((one.name, partial(_of_file, one, problems)) for one in kept), problems)
         return
     with file.guarded():

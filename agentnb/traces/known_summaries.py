@@ -65,5 +65,5 @@ class KnownSummaries:
             is_ours = (found.made_by, found.made_of) == (made_by(LAYOUT), made_of(self._folder))
         except (OSError, ValueError, RecursionError):  # msgspec's errors are ValueErrors
             return {}
-        # They were redacted with the keys that were known when they were made; with another one, they are made again.
+        # They were redacted with the keys known when they were written; if they hold a key learned since, they are made again.
         return found.summaries if is_ours and not FileRedactor().finds_key(data) else {}

@@ -8,7 +8,7 @@ from agentnb.traces.trace_items import RecordedCall
 
 
 class OpenCalls:
-    """Calls in the order in which they were made. One that got its result is dropped when its turn comes."""
+    """Calls in the order in which they were made. A call with a result is dropped when its turn comes."""
 
     def __init__(self) -> None:
         self._all: deque[RecordedCall] = deque()

@@ -1,7 +1,7 @@
-"""Own logs: those that this person's agentnb wrote, known by marks made with a secret in the person's own folder.
+"""Own logs, written by this person's agentnb: recognized by marks made with a secret in the person's own folder.
 
-Each line of a log ends with a mark, which is made of the line, of the mark before it, and of the secret. So a mark stands for
-all lines up to its own: whoever changes, adds or removes a line before the last one cannot mark the last one.
+Each line of a log ends with a mark, made of the line, the mark before it, and the secret. So a mark vouches for all lines up to
+its own: whoever changes, adds or removes a line before the last one cannot make the last mark.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _parts(line: bytes) -> tuple[bytes, bytes]:
 
 
 def log_marks() -> LogMarks | None:
-    """Return the marks of a new log; None if the person's folder cannot hold the secret, which is said once."""
+    """Return the marks of a new log; None, with one warning, if the person's folder cannot hold the secret."""
     secret = _secret()
     return None if secret is None else LogMarks(secret)
 
@@ -85,7 +85,7 @@ def log_marks() -> LogMarks | None:
 def is_own_log(path: str | Path, events: Iterable[AnyEvent] | None = None) -> bool:
     """Return whether this person's agentnb wrote all of a log.
 
-    ``events``: those that were read from it, which it must begin with.
+    ``events``: the log must begin with these, which were read from it before.
     """
     marks = log_marks()
     if marks is None:
@@ -136,7 +136,7 @@ def _read(path: Path) -> bytes:
 
 
 def _create(path: Path) -> bytes:
-    """Create the secret and return it; if another process was quicker, return that one's."""
+    """Create the secret and return it, or that of another process which was quicker."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # only its owner may read it
     try:

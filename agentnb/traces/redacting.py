@@ -15,15 +15,15 @@ REDACTED = "[redacted]"
 
 
 def redacted(run: Run, patterns: str | re.Pattern[str] | Iterable[str | re.Pattern[str]] = ()) -> Run:
-    """Return the run as it may be given away: ``[redacted]`` in place of whatever matches a pattern, ``[key]`` for every key
-    known by now, and ``[looks like a key: masked]`` for what looks like one.
+    """Return the run as it may be given away: with ``[redacted]`` in place of whatever matches a pattern, ``[key]`` for every
+    key known by now, and ``[looks like a key: masked]`` for texts that look like keys.
 
     The patterns are regular expressions. They apply to all texts: prompts, replies, arguments, results, todos, errors and
     names. Ids of calls and questions stay, as they link events, unless they look like keys; pictures stay as they are.
     Raises `SettingsError` for a pattern that is none.
     """
     compiled = [_compiled(one) for one in ([patterns] if isinstance(patterns, str | re.Pattern) else patterns)]
-    ids = _distinct(_ids(run))
+    ids = _mask_ids(_ids(run))
 
     def changed(text: str) -> str:
         if text in ids:
@@ -42,13 +42,13 @@ def redacted(run: Run, patterns: str | re.Pattern[str] | Iterable[str | re.Patte
     return fresh
 
 
-def _distinct(ids: Iterable[str]) -> dict[str, str]:
-    """Return what each id becomes: itself, or a numbered mask, so that no two become the same."""
-    found = {}
-    for number, one in enumerate(sorted(ids), 1):
-        mask = mask_shapes(one)
-        found[one] = one if mask is one else f"{mask} {number}"
-    return found
+def _mask_ids(ids: Iterable[str]) -> dict[str, str]:
+    """Return a replacement for each id: the id itself, or a numbered mask, so that no two get the same."""
+    replacements = {}
+    for number, own_id in enumerate(sorted(ids), 1):
+        mask = mask_shapes(own_id)
+        replacements[own_id] = own_id if mask is own_id else f"{mask} {number}"
+    return replacements
 
 
 def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:

@@ -112,8 +112,8 @@ class RunFile:
     ) -> None:
         """Create the file, which must not exist; or continue the ``opened`` one, which ends with a whole event.
 
-        ``is_locked``: whether the opened one is; else each event is written only if nothing else has changed the file.
-        ``marks``: of what the opened file holds; ``is_own``: whether the person's agentnb wrote it.
+        ``is_locked``: whether the opened file is; else each event is written only if nothing else has changed the file.
+        ``marks``: those of the opened file's lines; ``is_own``: whether the person's agentnb wrote these.
         """
         self.path = path
         if opened is None:
@@ -125,7 +125,7 @@ class RunFile:
         """Whether the person's agentnb wrote all of it."""
         self._marks = marks if is_own else None
         self._later_marks = None if is_own else marks
-        """The marks of a log from elsewhere, from the event on that says whether what is before it counts."""
+        """The marks of a log from elsewhere, written from the `RunRecovered` on that has the person's decision about it."""
         self._descriptor = opened
         self._size = os.fstat(opened).st_size
         self._sync_rounds = sync_rounds

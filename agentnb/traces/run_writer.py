@@ -14,14 +14,11 @@ import msgspec
 from msgspec.structs import replace
 
 from agentnb.core import events as e
-from agentnb.core import well_formed
 from agentnb.core.messages import (
     AnyPart,
     Image,
     Message,
-    Role,
     Text,
-    Thinking,
     ToolCall,
     ToolResult,
     encodable,
@@ -32,13 +29,13 @@ from agentnb.core.older_logs import STATUS_AT_END
 from agentnb.core.request import ToolSpec
 from agentnb.core.rounds import LOST
 from agentnb.core.usage import UNKNOWN, Usage
-from agentnb.core.well_formed import YEARS
+from agentnb.core.well_formed import YEARS, check_events
 from agentnb.core.wire import decode_new, encode
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, TraceError
-from agentnb.traces.bounds import MAX_HELD_BYTES, check_bytes, check_events, check_messages_in_a_row, check_round_calls
 from agentnb.traces.filled import FILLED, NO_PROMPT, NO_RESULT, Gap, sentences_of
 from agentnb.traces.open_calls import OpenCalls
+from agentnb.traces.run_size import RunSize
 from agentnb.traces.stop_reasons import NATURAL
 from agentnb.traces.todo_lists import FollowedTodos
 from agentnb.traces.trace_items import Fact, MessageCount, RecordedCall, RecordedRound, Summary, as_message
@@ -58,7 +55,6 @@ _WRITTEN_HERE = (
 )
 _BEFORE_REPLY = (e.GuidanceGiven, e.RetryScheduled, e.ContextCompacted)
 """Events that stand within a round, before its reply."""
-_SIZED = (Text, Thinking, Image)
 _NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError)
 """What encoding a value raises that no log can hold."""
 
@@ -98,11 +94,8 @@ class RunWriter:
         self._answered: dict[str, RecordedCall] = {}
         self._ids: set[str] = set()
         self._last_numbers: Counter[str] = Counter()
-        """The last number with which each repeated id was made another."""
-        self._events = self._characters = 0
-        self._last_role: Role = "tool"
-        self._messages_in_a_row = 0
-        """Messages of the last role since one of another, or a call."""
+        """The last number that made each repeated id a new one."""
+        self._size = RunSize(self._source)
         self._gaps: Counter[Gap] = Counter()
         self._todos = FollowedTodos(about.get("todos", ()))
         self._total, self._has_nested_cost = UNKNOWN, False
@@ -128,8 +121,7 @@ class RunWriter:
             return
         message = bounded(Message("user", tuple(parts), self._text("author", author)))
         fields = {"command": "say", "text": message.text, "message": message}
-        self._count(1, message.parts)
-        self._count_message("user")
+        self._size.add_user_message(message.parts)
         self._items.append(Fact(e.CommandReceived, fields, self._time(at)))
 
     def reply(
@@ -154,8 +146,7 @@ class RunWriter:
             "signals": tuple([self._text("signal", one) for one in signals]),
         }
         now = RecordedRound(self._parts(content), self._text("author", author), self._time(at), fields)
-        self._count(3, now.parts)
-        self._count_message("assistant")
+        self._size.add_reply(now.parts)
         self._items.append(now)
         self._rounds.append(now)
         for call in calls:
@@ -185,7 +176,7 @@ class RunWriter:
                 self._gaps["second result"] += 1
                 return
             found = self._call_for(call_id, name)
-        self._count(0, parts)
+        self._size.add_texts(parts)
         found.result = ToolResult(found.call.id, found.call.name, parts, is_error, error_code)
         found.at, found.seconds = self._time(at), seconds
         self._answered[found.recorded_id] = found
@@ -198,7 +189,7 @@ class RunWriter:
         if kind in _WRITTEN_HERE:
             raise SettingsError(f"{kind.__name__} is written by the RunWriter itself", "Call its say, reply, result or finish")
         self._todos.is_told |= kind is e.TodosChanged
-        self._count(1)
+        self._size.add_events(1)
         fact = Fact(kind, fields, self._time(at))
         call = self._call_named(fields.get("call_id")) if kind is e.TodosChanged else None
         (self._items if call is None else call.todos).append(fact)
@@ -247,13 +238,13 @@ class RunWriter:
             about: dict[str, Any] = {"seq": seq, "at": fact.at, "run_id": started.run_id, "parent_id": self._parent_id}
             lines.append(self._line(partial(fact.kind, **about, **fact.fields)))
         events = self._as_read(lines)
-        well_formed.check_events(events, self._source)
+        check_events(events, self._source)
         run = Run.from_events(events)
         run.mark_interrupted()  # unless it has an end
         return run
 
     def finish_without_end(self, *, is_over: bool = False, at: datetime | None = None, seconds: float | None = None) -> Run:
-        """Return the run of a trace that does not say how it ended, but by the stop reason of its last reply.
+        """Return the run of a trace that says how it ended at most by the stop reason of its last reply.
 
         It is completed if that reply calls no tool and its stop reason is a natural one; ``unknown`` without such a reason;
         interrupted if a message or a call is left unanswered. ``is_over``: the trace records that the run is over and met no
@@ -319,23 +310,7 @@ class RunWriter:
 
     def _append_call(self, now: RecordedRound, added: RecordedCall) -> None:
         now.calls.append(added)
-        check_round_calls(len(now.calls), self._source)
-        self._count(2)
-        self._count_message("tool")
-
-    def _count(self, events: int, parts: Iterable[AnyPart] = ()) -> None:
-        """Count events, and the texts of a message. Raises `BoundExceeded` if the run is too large by now."""
-        self._events += events
-        check_events(self._events, self._source)
-        sizes = [len(part.data) if isinstance(part, Image) else len(part.text) for part in parts if isinstance(part, _SIZED)]
-        self._characters += sum(sizes)
-        check_bytes(self._characters, MAX_HELD_BYTES, self._source)
-
-    def _count_message(self, role: Role) -> None:
-        """Count a message, or a call, which ends a row. Raises `BoundExceeded` if the row is too long by now."""
-        self._messages_in_a_row = 1 if role != self._last_role or role == "tool" else self._messages_in_a_row + 1
-        self._last_role = role
-        check_messages_in_a_row(self._messages_in_a_row, self._source)
+        self._size.add_call(len(now.calls))
 
     # Events
 
@@ -439,7 +414,7 @@ class RunWriter:
             yield Fact(e.ToolFinished, {"result": result, "seconds": each.seconds}, each.at)
             todos = self._todos.after(call, result, each.at)
             if todos is not None:
-                self._count(1 + len(todos))  # each event holds the whole list
+                self._size.add_events(1 + len(todos))  # each event holds the whole list
                 yield Fact(e.TodosChanged, {"todos": todos, "by": "model", "call_id": call.id}, each.at)
         ended = next((each.at for each in reversed(one.calls) if each.at is not None), one.at)
         yield Fact(e.RoundFinished, {"index": index, "status": "success", "seconds": None}, ended)

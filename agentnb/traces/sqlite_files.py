@@ -1,6 +1,6 @@
 """SQLite databases of other products: opened for reading, so that no file beside them is made, changed or missed.
 
-Only what stands in tables is read. Views could compute without end, and are refused.
+Only tables are read. Views could compute without end, and are refused.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def database(file: TraceFile) -> Iterator[sqlite3.Connection]:
 
 
 class _Steps:
-    """Ends what takes too many steps."""
+    """Interrupts SQLite after too many steps."""
 
     def __init__(self) -> None:
         self._left = MAX_STEPS
@@ -88,7 +88,7 @@ class _CountedRows:
 
 
 def _authorize(action: int, first: str | None, second: str | None, database: str | None, view: str | None) -> int:
-    """Let SQLite do what our own queries need, and nothing within a view."""
+    """Allow SQLite the operations of our own queries, and none within a view."""
     import sqlite3
 
     return sqlite3.SQLITE_OK if view is None else sqlite3.SQLITE_DENY

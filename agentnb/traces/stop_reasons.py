@@ -1,4 +1,4 @@
-"""Stop reasons of replies, in the words of their providers, by what they say of the end of a run."""
+"""Stop reasons of replies, in the words of their providers, by their meaning for the end of a run."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class Store:
             raise StoreError(f"{path} cannot be written: {error.strerror or error}", "Copy it to where it can") from error
         try:
             run = _resumable(_run_of(events, str(path), Run.from_events))
-            run.consents_if(file.is_own)
+            run.set_consent(file.is_own)
             return file, run
         except BaseException:
             file.close()
@@ -346,7 +346,7 @@ def _load(file: BinaryIO, path: Path, fold: Fold[AnyRun]) -> AnyRun:
     if not going_on:
         run.mark_interrupted()
     if isinstance(run, Run):
-        run.consents_if(partial(is_own, path))
+        run.set_consent(partial(is_own, path))
     return run
 
 

@@ -18,7 +18,7 @@ import msgspec
 from agentnb.core.events import Origin, RunFinished, Totals
 from agentnb.core.messages import Message
 from agentnb.core.redaction import FileRedactor
-from agentnb.core.usage import NOTHING_USED, UNKNOWN, NestedUsage, Usage, counts, used_inside
+from agentnb.core.usage import NOTHING_USED, UNKNOWN, NestedUsage, Usage, counts, logged_nested_usage
 from agentnb.core.wire import TooDeep, decode
 from agentnb.errors import TraceError
 
@@ -56,7 +56,7 @@ class RunSummary(NamedTuple):
     steps: int = 0
     """Steps that began or were skipped; jumps are none."""
     own_cost: float | None = None
-    """US dollars of its own model calls, without nested runs: what a sum over runs adds."""
+    """US dollars of its own model calls, without nested runs: add these up over runs."""
 
     @property
     def can_be_recovered(self) -> bool:
@@ -322,8 +322,8 @@ def _inside(beginning: bytes, line: bytes) -> Usage | None:
         found: _Besides = _DECODERS[_BESIDES].decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    inside = used_inside(found.nested_run, found.inside, found.nested)
-    return None if inside is None else inside.usage
+    nested = logged_nested_usage(found.nested_run, found.inside, found.nested)
+    return None if nested is None else nested.usage
 
 
 def _steps(line: bytes) -> set[str]:

@@ -23,7 +23,8 @@ def to_code(run: Run) -> str:
 
     The tools are called by their names, so define or import them first; the first cell lists them. Results are kept in
     ``result_1``, ``result_2`` and so on. Calls that failed or were blocked are comments, with the reason; planning and lists
-    are left out. What the agent said stands above its calls. Keys, and what looks like one, are masked, as by `save_trace`.
+    are left out. What the agent said stands above its calls. Keys, and texts that look like keys, are masked, as by
+    `save_trace`.
     """
     run = redacted(run)
     check_of_agent(run, "no model called its tools")

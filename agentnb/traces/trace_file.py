@@ -350,7 +350,7 @@ _KIND_WORDS: dict[Kind, str] = {
 def decoded(data: bytes) -> Any:
     """Return the JSON value, also with NaN, infinities and half characters, as Python writes them; None if it is none.
 
-    In it, what is no number, or too large for one, is None.
+    NaN, infinities and numbers that are too large become None.
     """
     try:
         return msgspec.json.decode(data)
@@ -361,17 +361,17 @@ def decoded(data: bytes) -> Any:
     if not any(odd in data for odd in (b"NaN", b"Infinity", b"\\ud", b"\\uD")) and not _LARGE_NUMBER.search(data):
         return None
     try:
-        return json.loads(data, parse_constant=lambda name: None, parse_float=_finite, parse_int=_short)
+        return json.loads(data, parse_constant=lambda name: None, parse_float=_parse_float, parse_int=_parse_int)
     except (ValueError, RecursionError):
         return None
 
 
-def _finite(digits: str) -> float | None:
+def _parse_float(digits: str) -> float | None:
     value = float(digits)
     return value if isfinite(value) else None
 
 
-def _short(digits: str) -> int | None:
+def _parse_int(digits: str) -> int | None:
     return int(digits) if len(digits) <= MAX_DIGITS else None
 
 

@@ -12,19 +12,19 @@ from agentnb.workflow.tasks.spec import TaskFile
 
 
 def with_files(declared: Declared) -> list[Declared]:
-    """Return the workflow and those of all files that it runs, as far as they were read with it, each once."""
+    """Return the workflow and those of the files that it runs, at any depth, if they were read with it; each once."""
     files: dict[int, Declared] = {}
     left = [declared]
     while left:
-        one = left.pop()
-        if id(one) not in files:
-            files[id(one)] = one
-            left += [] if isinstance(one, TaskFile) else [*one.nested.values()][::-1]
+        file = left.pop()
+        if id(file) not in files:
+            files[id(file)] = file
+            left += [] if isinstance(file, TaskFile) else [*file.nested.values()][::-1]
     return [*files.values()]
 
 
 def model_names(declared: Declared, replaced: Collection[str] = ()) -> Iterator[str]:
-    """Yield the models of the agents that are declared, those of its files too. ``replaced``: agents that Python replaces."""
+    """Yield the models of all agents declared in a workflow and its files, but for ``replaced`` ones, given in Python."""
     for spec in with_files(declared):
         agents = spec.agents if isinstance(spec, WorkflowSpec) else {}  # a task file declares none
         for name, agent in agents.items():
@@ -32,9 +32,11 @@ def model_names(declared: Declared, replaced: Collection[str] = ()) -> Iterator[
                 yield agent.model
 
 
-def typed(spec: WorkflowSpec) -> WorkflowSpec:
-    """Return the workflow with the models of its agents as the person's own word; those of its files stay what they are."""
-    agents = {name: replace(one, model=None if one.model is None else str(one.model)) for name, one in spec.agents.items()}
+def mark_typed(spec: WorkflowSpec) -> WorkflowSpec:
+    """Return the workflow with its agents' models as the person's own word; models in its files stay those of files."""
+    agents = {
+        name: replace(agent, model=None if agent.model is None else str(agent.model)) for name, agent in spec.agents.items()
+    }
     return replace(spec, agents=agents, is_typed=True)
 
 

@@ -26,7 +26,7 @@ MAX_BYTES = 4_000_000
 MAX_NESTED_CHARACTERS = 2_000_000
 """Maximum characters of all files that a workflow runs, those within others too."""
 MAX_NESTED_RUNS = 1_000
-"""How many runs of files a workflow may declare: a file that two steps run counts twice, with all that it runs."""
+"""Maximum runs of files that a workflow may declare: a file that two steps run counts twice, with all that it runs."""
 
 
 class NestedFile(NamedTuple):
@@ -37,14 +37,14 @@ class NestedFile(NamedTuple):
     declared: Any = None
     """The `WorkflowSpec` or `TaskFile`, if nothing is wrong with it."""
     runs: int = 0
-    """How many runs of files it declares."""
+    """Number of runs of files that it declares."""
 
 
 class NestedDeclarations(NamedTuple):
     """The files that a workflow runs."""
 
     nested: dict[str, Any]
-    """What they declare, by the paths of the steps that run them."""
+    """Their declarations, by the paths of the steps that run them."""
     files: dict[str, str]
     """Their texts by path, with those of the files within them."""
     runs: int
@@ -62,7 +62,7 @@ def path_of(name: str | Path) -> Path:
 def file_text(path: Path) -> str:
     """Return the text of a file; raise `SettingsError` if it is missing, too large or no text.
 
-    Only regular files are opened: a pipe or a device may wait for ever, and what calls itself empty is not read at all.
+    Only regular files are opened, as a pipe or a device may wait for ever, and of these only as many bytes as they declare.
     """
     try:
         if not path.is_file():
@@ -102,7 +102,7 @@ class NestedFiles:
         self._left = MAX_NESTED_CHARACTERS
 
     def read(self, spec: WorkflowSpec, places: Places, problems: Problems) -> NestedDeclarations:
-        """Return what the files declare.
+        """Return the declarations in the files.
 
         Notes each step whose file is missing, has problems, or leads back to a file that leads to it.
         """
@@ -115,7 +115,7 @@ class NestedFiles:
             done = done._replace(runs=done.runs + 1 + file.runs)
             wrong = file.wrong
             if not wrong and done.runs > MAX_NESTED_RUNS:
-                wrong = f"file: with this step it runs more than {MAX_NESTED_RUNS:,} files, one within the other"
+                wrong = f"file: with this step it runs more than {MAX_NESTED_RUNS:,} files, nested ones included"
             if wrong:
                 where = places.names.get(step.path, f"step {step.path}")
                 problems.add(places.line(step.path, "file", step.line), f"{where}: {wrong}")
@@ -175,7 +175,7 @@ class NestedFiles:
 
 
 def _key(path: Path) -> str:
-    """Return the path under which a log has the text of a file, whatever the folder and the links in it have become."""
+    """Return the path under which a log has the text of a file. It depends on no folder and no link of this machine."""
     return Path(os.path.normpath(path)).as_posix()
 
 

@@ -13,13 +13,12 @@ from agentnb.workflow.step_tree import Located, StepTree, lists_in, walk, walk_a
 
 DEFERRED = "W_DEFERRED_CONDITION"
 """The code of the warning that a condition names a later step, which then runs first."""
-
-MAX_DEFERRED = 20_000
-"""How many steps run before the conditions that read them, a step counted for each condition."""
-MAX_NAMED = 5
-"""Steps that one message names."""
 LATER = "W_LATER_STEP"
 """The code of the warning that a template names a step that runs after it is rendered."""
+MAX_DEFERRED = 20_000
+"""Maximum steps that run before the conditions that read them, each counted once for every condition."""
+MAX_NAMED = 5
+"""Steps that one message names."""
 
 
 class FlowChecks:

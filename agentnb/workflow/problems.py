@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from agentnb.core.key_shapes import masked
+from agentnb.core.key_shapes import mask_keys
 from agentnb.errors import WorkflowProblems, sentences
 
 MAX_SHOWN = 50
-"""Problems that one error lists in its text; ``.problems`` holds all. Suggestions are looked for in no more than these."""
+"""Problems that one error lists in its text; ``.problems`` holds all. Only so many get a hint that takes a search."""
 Hint: TypeAlias = str | Callable[[], str]
-"""What to write instead; as a function where it takes a search among all names of a file."""
+"""What to write instead; a function if that takes a search among all names of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Problems:
         self._noted.add((line, message))
         if not isinstance(hint, str):
             hint = hint() if len(noted) < MAX_SHOWN else ""
-        noted.append(Problem(line, masked(message), masked(hint), self.source, code))
+        noted.append(Problem(line, mask_keys(message), mask_keys(hint), self.source, code))
 
 
 def workflow_problems(found: Iterable[Problem]) -> WorkflowProblems:

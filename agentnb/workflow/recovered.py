@@ -13,6 +13,7 @@ from agentnb.guidance import GuidanceSet
 from agentnb.models.model import Model
 from agentnb.models.registry import person_chose_destination
 from agentnb.workflow.agents import Replies
+from agentnb.workflow.declared_files import with_files
 from agentnb.workflow.logged import logged_workflow
 from agentnb.workflow.spec import AgentStep, WorkflowSpec
 from agentnb.workflow.step_tree import walk_all
@@ -20,13 +21,10 @@ from agentnb.workflow.step_tree import walk_all
 
 def check_agents_again(run: Run, given: Mapping[str, Agent]) -> tuple[str, ...]:
     """Return the names of the agents that are given; raise `SettingsError` if one that the run had from Python is missing."""
-    left, seen = [logged_workflow(run.settings)], set[int]()
-    while left:
-        declared = left.pop()
-        if not isinstance(declared, WorkflowSpec) or id(declared) in seen:
+    logged = logged_workflow(run.settings)
+    for declared in () if logged is None else with_files(logged):
+        if not isinstance(declared, WorkflowSpec):
             continue
-        seen.add(id(declared))
-        left += declared.nested.values()
         for step in walk_all(declared.steps):
             if isinstance(step, AgentStep) and step.agent not in declared.agents and step.agent not in given:
                 what = f"Run {run.id} worked with the agent {step.agent}, which was an object in Python"

@@ -47,7 +47,7 @@ class SideBySide:
     async def within(self, limit: asyncio.Timeout, work: Coroutine[Any, Any, Any]) -> Any:
         """Return the output of work within its time limit, which stands still while a plain function waits for its turn.
 
-        Work that ignores its cancellation is left behind: what it still does changes nothing in the run.
+        Work that ignores its cancellation is left behind: its outcome changes nothing in the run.
         """
         outer = time_limit.set(limit)
         task = asyncio.ensure_future(work)  # of its own, so that this one can go on without it

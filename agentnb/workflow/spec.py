@@ -221,7 +221,7 @@ class WorkflowSpec:
     text: str = field(default="", metadata=written_as(None))
     """The YAML."""
     is_typed: bool = field(default=False, metadata=written_as(None))
-    """Whether the person typed the YAML in a cell: the models that it names may be anywhere."""
+    """Whether the person typed the YAML in a cell: its models may have any address."""
     warnings: tuple[Problem, ...] = field(default=(), metadata=written_as(None))
     """What is doubtful in it, though it can run."""
     nested: Mapping[str, Any] = field(default_factory=dict, metadata=written_as(None), repr=False)
@@ -229,4 +229,4 @@ class WorkflowSpec:
     files: Mapping[str, str] = field(default_factory=dict, metadata=written_as(None), repr=False)
     """The texts of these files and of those within them, by path."""
     runs: int = field(default=0, metadata=written_as(None), repr=False)
-    """How many runs of files its steps declare, those within others too."""
+    """Number of runs of files that its steps declare, at any depth."""

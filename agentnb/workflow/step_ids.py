@@ -43,11 +43,11 @@ class _Place(NamedTuple):
 
     @property
     def is_top(self) -> bool:
-        """Whether it stands in the top-level list, where a goto can lead."""
+        """Whether it is in the top-level list, where a goto can lead."""
         return "." not in self.where
 
     def repeats(self, other: _Place) -> bool:
-        """Return whether it says nothing but to do another step of the top-level list once more."""
+        """Return whether it only repeats another step of the top-level list."""
         same = all(_text(self.node, key) in ("", _text(other.node, key)) for key in ("type", "name"))
         return other.is_top and same and set(self.node.entries) <= {"id", "type", "name"}
 
@@ -70,7 +70,7 @@ def children(node: MappingNode, where: str) -> Iterator[tuple[str, Node, bool]]:
 def named_steps(nodes: tuple[Node, ...], problems: Problems) -> dict[str, Named] | None:
     """Return the name of each step by what it is called in messages, such as ``workflow step[1].true[0]``.
 
-    None, with the problem noted, if there are too many steps.
+    Returns None and notes the problem if there are too many steps.
     """
     places = list(islice(_places((f"workflow step[{index}]", node, False) for index, node in enumerate(nodes)), MAX_STEPS + 1))
     if len(places) > MAX_STEPS:
@@ -118,7 +118,7 @@ class _Names:
         self._first: dict[str, _Place] = {}
         """The first step with each id."""
         self._unlike = 0
-        """Steps of a branch whose id seems to lead back and does not."""
+        """Steps of a branch whose id looks like that of a goto back but names no step."""
         self._gotos: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._defaults = {place.where: self._default(place) for place in places if place.where not in given}

@@ -17,7 +17,7 @@ from agentnb.policies.gates import Block, Gate
 from agentnb.policies.gates.approval_mode import hint_of_denial
 from agentnb.runtime import tool_errors
 from agentnb.runtime.approval import logged_permissions
-from agentnb.runtime.consent import counting
+from agentnb.runtime.consent import since_refusal
 from agentnb.runtime.host import plain_tools
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.run_tools import RunTools
@@ -77,7 +77,7 @@ class ToolSteps:
 
     def _earlier(self, step: str) -> EarlierCall:
         """Return what a process that died had logged of the call of a step. The gates judge it again."""
-        events = counting(self._events_of(step))
+        events = since_refusal(self._events_of(step))
         start = None
         if self._log.run.open_step_call(step) is not None:
             start = next((event.call for event in events if isinstance(event, ToolStarted) and event.step == step), None)

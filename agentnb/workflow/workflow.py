@@ -29,7 +29,7 @@ from agentnb.tools.function import as_tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.agents import Replies, WorkflowAgents
 from agentnb.workflow.checks import check_made_in_python
-from agentnb.workflow.declared_files import model_names, names_of_tool_steps, tool_names, typed
+from agentnb.workflow.declared_files import mark_typed, model_names, names_of_tool_steps, tool_names
 from agentnb.workflow.declared_graph import Declared, declared_graph
 from agentnb.workflow.deferral import deferred
 from agentnb.workflow.engine import WorkflowEngine
@@ -126,8 +126,8 @@ class Workflow:
         return cls(WorkflowSpec(steps=(), **named), agents, tools, declared)
 
     def as_typed(self) -> Workflow:
-        """Return it as one that the person typed: the models that its own text names may be anywhere."""
-        return replace(self, spec=typed(self.spec))
+        """Return it as one that the person typed: the models in its own text may have any address."""
+        return replace(self, spec=mark_typed(self.spec))
 
     def mermaid(self, run: Run | None = None) -> str:
         """Return it as a Mermaid flowchart; with a run of it, coloured by how its steps stand, and with its loops counted."""
@@ -185,9 +185,9 @@ class Workflow:
         `Agent.run`. ``run.text`` is the result that ``output:`` names, else what the step that ran last gave. Raises
         `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
         """
-        given: dict[str, Any] = {"store": store, "watch": watch, "approve": approve, "answer": answer, "allow_urls": allow_urls}
-        given = {name: value for name, value in given.items() if value is not None}
-        options = replace(options or RunOptions(show=show, suspend=suspend), **given)
+        named: dict[str, Any] = {"store": store, "watch": watch, "approve": approve, "answer": answer, "allow_urls": allow_urls}
+        named = {name: value for name, value in named.items() if value is not None}
+        options = replace(options or RunOptions(show=show, suspend=suspend), **named)
         what = self.orchestration(
             agents=agents,
             tools=tools,
@@ -324,9 +324,9 @@ class Workflow:
     def _check_names(
         self, made: WorkflowAgents, replies: Replies | None, agents: Mapping[str, Agent], model: str | Model | None
     ) -> None:
-        """Raise `SettingsError` for a missing tool, for models that may not be where a file says, and for replies of nobody.
+        """Raise `SettingsError` for a missing tool, for models whose address is not allowed, and for replies without a taker.
 
-        Whoever such replies were meant for would call a model.
+        The agent that such replies were meant for would call a model.
         """
         if replies is None:
             check_destinations((*model_names(self.spec, agents), model))
@@ -422,7 +422,7 @@ class _NestedWorkflows:
             declared = self._nested.get(step.path)
             if declared is not None:
                 found = Workflow.of_declared(declared, self._agents, self._tools)
-            else:  # made in Python; or of a log that holds its own text only, as earlier versions wrote it
+            else:  # made in Python, or from a log of an earlier version, which holds no texts of files
                 path = path_beside(self._source, step.file)
                 found = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
             self._found[step.path] = found

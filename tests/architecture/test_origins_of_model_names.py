@@ -37,7 +37,7 @@ def makers_in(tree: ast.Module) -> list[str]:
     return sorted(f"{place}: {name}" for place, name in named if name in MAKERS)
 
 
-def test_each_place_that_makes_a_model_of_a_name_is_known() -> None:
+def test_each_place_that_makes_a_model_is_known() -> None:
     found = {path.relative_to(PACKAGE).as_posix(): makers_in(tree) for path, tree in trees().items()}
     assert {name: places for name, places in found.items() if places} == ALLOWED
 

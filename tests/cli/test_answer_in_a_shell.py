@@ -151,7 +151,7 @@ def careful(call, run):
 """
 
 
-def test_run_that_a_gate_suspended_is_answered_by_what_show_prints(cli: Call) -> None:
+def test_command_printed_by_show_answers_a_suspended_gate(cli: Call) -> None:
     name = module(GATED)
     sys.path.insert(0, ".")
     tools = import_module(name)

@@ -33,7 +33,7 @@ def said(schema: dict[str, Any], *lines: str, kind: Any = "human_step") -> tuple
     return done.value.value, written
 
 
-def test_long_call_is_paged_and_the_prompt_counts_what_is_left() -> None:
+def test_long_call_is_paged_and_its_rest_is_counted() -> None:
     call = judged_call(ToolCall("shell", {"command": f"ls{' ' * 320}{'x' * 2_990}rm \x1b[2J"}), "ask")
     talk = dialogue(WaitingOnUser("approval", "May shell run?", approval_schema(), "q1", "step", call))
     first = next(talk)

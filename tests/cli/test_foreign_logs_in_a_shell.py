@@ -57,7 +57,7 @@ def test_changed_log_is_refused_with_what_to_type(cli: Call, tools: tuple[str, .
     assert cli("show", run_id).code == cli("runs").code == 0
 
 
-def test_refused_log_is_asked_about_again_and_is_own_from_then_on(cli: Call, tools: tuple[str, ...]) -> None:
+def test_refused_log_asks_again_and_is_own_from_then_on(cli: Call, tools: tuple[str, ...]) -> None:
     run_id = waiting_run(cli, *tools)
     change(run_id)
     again = cli("answer", run_id, "approve", "--no-trust-log", *tools)
@@ -72,7 +72,7 @@ def test_taken_log_counts_as_it_stands(cli: Call, tools: tuple[str, ...]) -> Non
     assert done() == "a"
 
 
-def test_word_of_a_changed_log_is_not_that_of_the_person(cli: Call, tools: tuple[str, ...]) -> None:
+def test_changed_log_is_not_the_word_of_the_person(cli: Call, tools: tuple[str, ...]) -> None:
     written("inner.yaml", ONE)
     run_id = waiting_run(cli, *tools, text=OUTER)
     (nested,) = nested_runs()
@@ -98,7 +98,7 @@ def test_changed_nested_log_counts_for_nothing(cli: Call, tools: tuple[str, ...]
     assert cli(*command_of(asked)).code == 0 and done() == "a"
 
 
-def test_nested_log_changed_after_its_parent_was_taken_counts_for_nothing(cli: Call, tools: tuple[str, ...]) -> None:
+def test_nested_log_changed_after_its_parent_was_taken_is_void(cli: Call, tools: tuple[str, ...]) -> None:
     written("inner.yaml", ONE)
     run_id = waiting_run(cli, *tools, text=OUTER)
     change(run_id, '"source":"one.yaml"', '"source":"two.yaml"')

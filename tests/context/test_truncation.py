@@ -161,7 +161,7 @@ def test_the_list_that_rests_over_a_run_without_tools_stands_in_its_requests_too
     assert len(request.messages) < len(first.messages) and "Look at the data" in request.messages[-1].text
 
 
-def test_a_truncated_request_repeats_the_open_todos_and_a_whole_one_does_not(subtests: pytest.Subtests) -> None:
+def test_only_a_truncated_request_repeats_the_open_todos(subtests: pytest.Subtests) -> None:
     cases = {
         "open": (Todo(1, "Count the birds"), 5, True),
         "nothing was left out": (Todo(1, "Count the birds"), 13, False),

@@ -180,7 +180,7 @@ def test_what_the_person_says_waits_for_the_next_round() -> None:
     assert run.pending == [] and run.messages[-1] == user("hurry")
 
 
-def test_the_last_message_of_the_person_is_kept_at_any_end(subtests: pytest.Subtests) -> None:
+def test_last_message_of_the_person_is_kept_at_any_end(subtests: pytest.Subtests) -> None:
     story = Story().begun().replied(Text("x")).ended().add(e.CommandReceived, command="say", text="late")
     cut_off = folded(story)
     cut_off.mark_interrupted()
@@ -189,7 +189,7 @@ def test_the_last_message_of_the_person_is_kept_at_any_end(subtests: pytest.Subt
             assert run.messages[-1] == user("late") and run.pending == []
 
 
-def test_an_interrupted_run_keeps_results_of_its_open_round_before_the_last_message() -> None:
+def test_interrupted_run_keeps_results_of_its_open_round() -> None:
     story = Story().begun().replied(ONE, TWO).ran(ONE, "3").add(e.CommandReceived, command="say", text="late")
     run = folded(story)
     run.mark_interrupted()

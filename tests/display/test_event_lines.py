@@ -64,7 +64,10 @@ LINES: dict[str, Fact] = {
     "weather turned": (w.OtherEvent, {"name": "weather_turned"}),
     "suspended until you answer: nobody could answer here": (e.RunSuspended, {"why": "nobody_here"}),
     "suspended until you answer: you chose Later": (e.RunSuspended, {"why": "asked"}),
-    "log from elsewhere: you took what it says as yours": (e.RunRecovered, {"schema": e.SCHEMA, "consent": "taken"}),
+    "log from elsewhere: you took its approvals and answers as yours": (
+        e.RunRecovered,
+        {"schema": e.SCHEMA, "consent": "taken"},
+    ),
 }
 
 

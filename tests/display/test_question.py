@@ -19,7 +19,7 @@ from agentnb.display.compact import compact_html
 from agentnb.display.html import run_html, running_html
 from agentnb.display.live_card import LiveCard
 from agentnb.display.page import page_html
-from agentnb.display.question import MAX_LINES_UNFOLDED, MAX_OF_A_QUESTION, question_html, whole_call_html
+from agentnb.display.question import MAX_OF_A_QUESTION, MAX_UNFOLDED_LINES, question_html, whole_call_html
 from agentnb.display.question_labels import ASKS, HAD_ASKED
 from agentnb.display.text import run_text
 
@@ -42,7 +42,7 @@ def test_short_call_is_shown_whole_and_its_button_says_nothing() -> None:
     assert "ls⟨320 spaces⟩; rm" in words(html) and "<details" not in html and "not opened" not in html
 
 
-def test_long_call_is_folded_and_approving_says_what_was_not_opened() -> None:
+def test_long_call_is_folded_and_approving_counts_its_rest() -> None:
     asks = approval({"command": "ls\n" + "<b>echo</b>  \x1b[2J\n" * 2_500 + "rm -rf /"})
     html, whole = question_html(asks, live=True), whole_call_html(asks.question)
     count = len(words_kept(whole))
@@ -51,7 +51,7 @@ def test_long_call_is_folded_and_approving_says_what_was_not_opened() -> None:
     assert fold and f"Show all {count:,} characters" in html and 'data-fill="question:q1"' in html
     buttons = [words(one) for one in re.findall("<button.*?</button>", html)]
     unfolded = words_kept(re.findall("<pre.*?</pre>", html, re.DOTALL)[0]).removesuffix("…")
-    assert unfolded.count("\n") == MAX_LINES_UNFOLDED - 1 and words_kept(whole).startswith(unfolded)
+    assert unfolded.count("\n") == MAX_UNFOLDED_LINES - 1 and words_kept(whole).startswith(unfolded)
     note = f"({count - len(unfolded):,} characters not opened)"
     assert buttons[:3] == [f"approve {note}", f"always {note}", "deny"]
     assert "rm -rf /" in whole and "<b>" not in whole and "\x1b" not in whole and "&lt;b&gt;echo" in whole

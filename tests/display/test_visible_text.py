@@ -14,7 +14,7 @@ from agentnb.core import events as e
 from agentnb.core.approvals import approval_schema, judged_call
 from agentnb.core.messages import Message, ToolCall
 from agentnb.core.questions import WaitingOnUser
-from agentnb.display.foreign_log import log_wants
+from agentnb.display.foreign_log import describe_log
 from agentnb.display.judged_call import call_text, question_text
 from agentnb.display.visible_text import visible
 
@@ -87,7 +87,7 @@ def test_question_about_a_log_lists_what_it_wants() -> None:
     for number in range(2, 16):
         first.add(e.QuestionAsked, question=replace(question, id=f"q{number}", message=f"May {number} run?"))
         first.add(e.QuestionAnswered, question_id=f"q{number}", answer="approve")
-    lines = log_wants(first.run).split("\n")
+    lines = describe_log(first.run).split("\n")
     assert "was not written by your agentnb" in lines[0]
     for line in (
         "  gates          careful",

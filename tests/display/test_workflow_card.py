@@ -152,7 +152,7 @@ def test_an_open_question_is_in_the_live_card_and_its_answer_stays_at_its_step()
     assert "Publish?" in html and "data-do" not in html
 
 
-def test_finished_card_has_closed_questions_at_their_steps_and_no_open_ones() -> None:
+def test_finished_card_has_closed_questions_only_at_their_steps() -> None:
     def asked(number: int, step: str) -> Any:
         return QuestionAsked, {
             "question": WaitingOnUser("human_step", f"Words {number}?", {"type": "boolean"}, f"q{number}", step)

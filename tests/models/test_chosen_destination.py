@@ -8,12 +8,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from own_folder import use_own_folder
 
 from agentnb import settings
 from agentnb.errors import MissingKey, SettingsError, UrlNotAllowed
 from agentnb.models import RemoteModel, allowed_urls
 from agentnb.models.allowed_urls import FILE, allow_urls, question, remember, with_consent
-from agentnb.models.destination import Destination, FileModelName, read_destination
+from agentnb.models.destination import FileModelName, read_destination
 from agentnb.models.registry import check_destinations, check_key, is_usual_or_allowed, make_model, person_chose_destination
 
 KEYS = {"ANTHROPIC_API_KEY": "key-of-anthropic", "OPENAI_API_KEY": "key-of-openai", "MY_KEY": "key-of-mine"}
@@ -23,13 +24,12 @@ FAR = "https://far.example"
 @pytest.fixture(autouse=True)
 def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A person who has three keys and has allowed nothing; their own folder."""
-    monkeypatch.setattr(settings, "personal_folder", lambda: tmp_path / "personal")
     monkeypatch.setattr(allowed_urls, "_allowed_here", set())
     for variable in ("AGENTNB_ALLOW_URLS", *settings.URL_VARIABLES.values()):
         monkeypatch.delenv(variable, raising=False)
     for variable, key in KEYS.items():
         monkeypatch.setenv(variable, key)
-    return tmp_path / "personal"
+    return use_own_folder(monkeypatch, tmp_path / "personal")
 
 
 def goes_to(name: str) -> tuple[str | None, str]:
@@ -47,7 +47,7 @@ def refused(name: str) -> list[str]:
     return [str(one) for one in caught.value.destinations]
 
 
-def test_a_file_gets_the_usual_server_and_this_machine_without_a_key(subtests: pytest.Subtests) -> None:
+def test_file_may_name_usual_servers_and_keyless_local_ones(subtests: pytest.Subtests) -> None:
     for name, expected in {
         "anthropic:m": (None, "ANTHROPIC_API_KEY"),
         "anthropic:m?url=https://api.anthropic.com": ("https://api.anthropic.com", "ANTHROPIC_API_KEY"),
@@ -62,7 +62,7 @@ def test_a_file_gets_the_usual_server_and_this_machine_without_a_key(subtests: p
             assert goes_to(name) == expected
 
 
-def test_a_file_gets_no_other_address_and_no_key_that_it_names(subtests: pytest.Subtests) -> None:
+def test_file_may_name_no_other_address_and_no_key(subtests: pytest.Subtests) -> None:
     for name, missing in {
         f"compatible:m?url={FAR}": FAR,
         f"compatible:m?url={FAR}/v1&key=MY_KEY": f"{FAR}&key=MY_KEY",
@@ -81,9 +81,9 @@ def test_a_file_gets_no_other_address_and_no_key_that_it_names(subtests: pytest.
             assert not settings._held.asked_for, "no key is searched for before the person has spoken"
 
 
-def test_an_address_that_is_not_clear_is_refused_for_a_file_only() -> None:
+def test_ambiguous_address_is_refused_only_from_a_file() -> None:
     name = "compatible:m?url=http://b\u00fccher.example"
-    with pytest.raises(SettingsError, match="not clear"):
+    with pytest.raises(SettingsError, match="ambiguous"):
         make_model(FileModelName(name))
     assert not is_usual_or_allowed(name)
     assert isinstance(make_model(name), RemoteModel)
@@ -122,7 +122,7 @@ def test_each_word_of_the_person_allows_that_pair_only(
         (person / FILE).unlink(missing_ok=True)
 
 
-def test_a_key_goes_to_this_machine_where_the_person_allowed_it() -> None:
+def test_key_goes_to_this_machine_if_the_person_allowed() -> None:
     allow_urls(["http://localhost:4000&key=ANTHROPIC_API_KEY"])
     assert goes_to("anthropic:m?url=http://localhost:4000") == ("http://localhost:4000", "ANTHROPIC_API_KEY")
     assert goes_to("anthropic:m?url=http://localhost:4001") == ("http://localhost:4001", "")
@@ -148,17 +148,18 @@ def test_several_models_are_refused_together_with_the_options_to_type() -> None:
     check_destinations([*names, FileModelName("anthropic:m?url=http://localhost:1")])
 
 
-def test_an_answer_is_kept_in_a_private_file_of_the_person(person: Path) -> None:
-    asked: list[Destination] = []
+def test_answer_is_kept_in_a_private_file_of_the_person(person: Path) -> None:
+    asked: list[str] = []
 
-    def yes(destination: Destination) -> bool:
-        asked.append(destination)
-        return True
+    def yes(question: str) -> str:
+        asked.append(question)
+        return "yes\n"
 
     names = [FileModelName(f"compatible:m?url={FAR}&key=MY_KEY"), FileModelName("compatible:m?url=https://b.example")]
     with_consent(lambda: check_destinations(names), yes)
     with_consent(lambda: check_destinations(names), None)
-    assert [*map(str, asked)] == (person / FILE).read_text("utf-8").split() == [f"{FAR}&key=MY_KEY", "https://b.example"]
+    assert (person / FILE).read_text("utf-8").split() == [f"{FAR}&key=MY_KEY", "https://b.example"]
+    assert asked == [question(read_destination(f"{FAR}&key=MY_KEY")), question(read_destination("https://b.example"))]
     assert [one.name for one in person.iterdir()] == [FILE]
     if os.name == "posix":
         assert stat.S_IMODE((person / FILE).stat().st_mode) == 0o600
@@ -167,13 +168,13 @@ def test_an_answer_is_kept_in_a_private_file_of_the_person(person: Path) -> None
 
 def test_who_declines_or_is_not_there_gets_the_error(person: Path) -> None:
     name = FileModelName(f"compatible:m?url={FAR}")
-    for ask in (None, lambda destination: False):
+    for ask in (None, lambda question: "no\n", lambda question: ""):
         with pytest.raises(UrlNotAllowed):
             with_consent(lambda: make_model(name), ask)
     assert not person.exists()
 
 
-def test_a_folder_that_cannot_be_written_allows_until_the_process_ends(person: Path) -> None:
+def test_unwritable_folder_allows_until_the_process_ends(person: Path) -> None:
     person.write_text("a file in its place")
     assert not remember(read_destination(FAR))
     assert goes_to(f"compatible:m?url={FAR}") == (FAR, "")
@@ -193,7 +194,7 @@ def test_the_question_shows_the_address_and_the_variable() -> None:
     assert "No key would go there" in question(read_destination(FAR))
 
 
-def test_only_a_name_that_the_person_said_is_logged_as_theirs(subtests: pytest.Subtests) -> None:
+def test_only_a_name_of_the_person_is_logged_as_theirs(subtests: pytest.Subtests) -> None:
     cases: Iterable[tuple[object, bool]] = (
         (f"compatible:m?url={FAR}", True),
         ("anthropic:m?key=MY_KEY", True),

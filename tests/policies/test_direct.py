@@ -49,7 +49,7 @@ RULES: dict[str, Any] = {
 """Rules by what each returns for a run."""
 
 
-def test_each_rule_returns_its_own_and_is_named_as_it_was(subtests: pytest.Subtests) -> None:
+def test_each_rule_returns_its_own_under_its_name(subtests: pytest.Subtests) -> None:
     for (word, rule), direct in zip(RULES.items(), called_directly(RULES.values()), strict=True):
         with subtests.test(word):
             assert direct(None) == word

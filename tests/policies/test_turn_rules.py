@@ -13,7 +13,7 @@ from agentnb.policies.verdict import Continue, LoopFinding, OnTextOnly, Stop, Ve
 LOOP = LoopFinding("already_said", 0, 1, "Again")
 
 
-def test_rule_of_a_verdict_follows_from_its_reason_loop_and_limit(subtests: pytest.Subtests) -> None:
+def test_rule_of_a_verdict_follows_from_reason_loop_and_limit(subtests: pytest.Subtests) -> None:
     cases: list[tuple[Verdict, bool, str | None, bool]] = [
         (Stop("natural"), False, "answer", False),
         (Stop("workflow_complete"), True, "answer", False),
@@ -48,7 +48,7 @@ def test_rule_of_a_verdict_follows_from_its_reason_loop_and_limit(subtests: pyte
             assert is_guard(verdict, after_calls=after_calls) is guard
 
 
-def test_every_stop_of_an_answer_by_a_built_in_policy_is_left_out(subtests: pytest.Subtests) -> None:
+def test_stops_of_answers_by_built_in_policies_are_left_out(subtests: pytest.Subtests) -> None:
     rules = frozenset({"answer", "reply", "todos"})
     replies = ["Done.", "", "Done.\n", " "]
     for policy in (Matrix(), Minimal(), Matrix(workflow_mode=True), Matrix(strict_todos=True)):

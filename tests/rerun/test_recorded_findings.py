@@ -130,7 +130,7 @@ def test_findings_stand_in_the_rounds_in_which_they_were_made_whatever_rounds_th
     assert found(again) == found(run)
 
 
-def test_fork_has_the_findings_of_the_rounds_before_it_and_no_later_ones() -> None:
+def test_fork_has_only_the_findings_of_rounds_before_it() -> None:
     run = live(second)
     assert [one.last for one in run.findings] == [1]
     for at_round, sentences in ((2, []), (3, ["The second round is over"])):

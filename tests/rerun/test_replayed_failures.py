@@ -71,7 +71,7 @@ def test_complex_fails_without_workflow_mode_would_have_ended_with_the_first_sum
 
 
 @pytest.mark.req("R0.32", "R0.81")
-def test_complex_fails_goes_as_recorded_until_the_guard_of_loops_ends_it() -> None:
+def test_complex_fails_goes_as_recorded_up_to_the_loop_guard() -> None:
     found = replay("complex-fails")
     assert found.turn_ending.kind == "same_agent" and found.turn_ending.after_texts["same_agent"] == (3, 4, 5, 6)
     would_be = [*[(True, 0, False, True)] * 2, *[(False, 0, False, True)] * 3, (False, 0, False, False), None]

@@ -79,7 +79,7 @@ def test_unchanged_replay_of_any_loop_goes_as_recorded(subtests: pytest.Subtests
             assert reasons[: len(run.rounds)] == [one.reason for one in run.rounds]
 
 
-def test_survey_of_healthy_loops_disturbs_none_under_any_policy_or_guidance() -> None:
+def test_survey_of_healthy_loops_disturbs_none_under_any_policy() -> None:
     runs = [recorded_loop(name) for name in LOOPS]
     for failed in (True, False):
         table = survey(runs, **VARIANTS, failed=lambda run, failed=failed: failed)
@@ -108,7 +108,7 @@ def test_loop_guard_ends_a_team_that_repeats_itself() -> None:
     assert found.rounds[3].caught_by == ("already_said",)
 
 
-def test_verdict_on_a_turn_that_the_record_does_not_end_is_not_knowable(subtests: pytest.Subtests) -> None:
+def test_verdict_on_a_turn_without_recorded_end_is_not_knowable(subtests: pytest.Subtests) -> None:
     todo = ToolCall("todo_operations", write("one").arguments)
     cases: dict[str, tuple[list[Any], str]] = {
         "natural end": (["Hm.", LOOK, "Done."], "natural"),
@@ -156,7 +156,7 @@ def test_workflow_mode_decides_where_the_same_agent_continued(subtests: pytest.S
         assert followed(replay(speakers, workflow_mode=mode)) == 12 and followed(replay(thoughts, workflow_mode=mode)) == 3
 
 
-def test_open_todos_at_a_recorded_end_are_caught_by_the_guard_of_todos() -> None:
+def test_guard_of_todos_catches_open_todos_at_a_recorded_end() -> None:
     todo = ToolCall("todo_operations", write("one").arguments)
     found = replay(foreign(todo, "Done."))
     assert found.rounds[1].caught_by == ("continues (open_todos)", "intervention") and found.caught_at == 2
@@ -164,7 +164,7 @@ def test_open_todos_at_a_recorded_end_are_caught_by_the_guard_of_todos() -> None
     assert unended.caught_at is None and unended.rounds[3].not_knowable is not None
 
 
-def test_thought_at_the_end_of_a_team_asks_for_no_further_round() -> None:
+def test_thought_at_the_end_of_a_team_brings_no_round() -> None:
     found = replay(team(("A", "Plan."), ("B", "It is 2."), ("A", "")))
     assert found.caught_at is None and isinstance(found.rounds[-1].verdict, Stop)
     alone = replay(foreign(LOOK, ""))
@@ -183,7 +183,7 @@ def test_end_that_no_trace_records_is_inferred_from_earlier_turns(subtests: pyte
             assert replay(run).rounds[-1].recorded_decision.continues is continues
 
 
-def test_rounds_behind_an_unknown_answer_of_the_person_are_neither_followed_nor_saved() -> None:
+def test_rounds_after_an_unknown_answer_are_neither_followed_nor_saved() -> None:
     todo = ToolCall("todo_operations", write("one").arguments)
     found = replay(foreign(todo, "Done.", ("person", "Really?"), LOOK, "Yes."))
     assert [one.would_be is None for one in found.rounds] == [False, False, True, True]
@@ -211,20 +211,20 @@ class OwnPolicy:
         return PolicyBundle((answered, enough, *limits))
 
 
-def test_policy_of_ones_own_catches_by_its_rules_and_not_by_the_answer() -> None:
+def test_own_policy_catches_by_its_rules_not_by_the_answer() -> None:
     found = replay(recorded_loop("Magentic-One"), policy=OwnPolicy())
     assert (followed(found), found.caught_at, found.rounds_saved) == (4, 4, 6)
     assert found.rounds[3].caught_by == ("ends (enough)",) and found.rounds[2].decision == found.rounds[2].recorded_decision
 
 
-def test_own_run_under_another_policy_ends_as_that_policy_says_and_catches_nothing() -> None:
+def test_own_run_under_another_policy_ends_otherwise_without_a_catch() -> None:
     run, _ = scripted(do(1), "One.", "Two.\n[WORKFLOW_COMPLETE]", policy=Matrix(workflow_mode=True))
     found = replay(run, policy=Minimal())
     assert found.stop is not None and found.stop.stop_reason == "natural" and followed(found) == 2
     assert (found.caught_at, found.rounds_saved) == (None, 0) and found.first_divergence is found.rounds[1]
 
 
-def test_rounds_that_a_fork_took_over_end_as_in_the_run_before_it(subtests: pytest.Subtests) -> None:
+def test_rounds_taken_over_by_a_fork_end_as_recorded(subtests: pytest.Subtests) -> None:
     mode, _ = scripted(do(1), "One.", "Two.", "Three.\n[WORKFLOW_COMPLETE]", policy=Matrix(workflow_mode=True))
     for name, run, at_round in (("a team", recorded_loop("Magentic-One"), 8), ("another policy", mode, 4)):
         with subtests.test(name):
@@ -234,7 +234,7 @@ def test_rounds_that_a_fork_took_over_end_as_in_the_run_before_it(subtests: pyte
             assert found.rounds[-1].decision is not None and found.rounds[-1].decision.reason == forked.stop_reason
 
 
-def test_sample_files_of_all_formats_replay_to_their_end_unless_a_guard_decides() -> None:
+def test_samples_of_all_formats_replay_to_their_end_without_guards() -> None:
     check_unchanged(SAMPLES)
 
 

@@ -131,7 +131,7 @@ def test_question_in_a_forked_process_has_nobody_to_answer() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_live_run_of_the_parent_is_not_awaited_in_a_fork() -> None:
+def test_fork_does_not_await_a_live_run_of_its_parent() -> None:
     hold = threading.Event()
 
     def wait() -> str:

@@ -90,7 +90,7 @@ def test_a_run_of_a_host_can_be_stopped_and_answered_while_it_is_awaited() -> No
     assert stopped.status == "cancelled"
 
 
-def test_nested_runs_of_a_script_keep_their_logs_beside_its_own(tmp_path: Path) -> None:
+def test_nested_runs_of_a_script_keep_logs_beside_it(tmp_path: Path) -> None:
     async def delegate() -> str:
         """Ask another agent."""
         return (await agent("inner").run("go")).text

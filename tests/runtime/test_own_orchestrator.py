@@ -285,7 +285,7 @@ def test_two_open_steps_with_one_id_are_refused() -> None:
     assert run.error is not None and "Step one is open already" in run.error.message
 
 
-def test_step_id_used_again_later_is_refused_instead_of_skipping_the_work(tmp_path: Path) -> None:
+def test_step_id_used_again_is_refused(tmp_path: Path) -> None:
     done: list[str] = []
 
     class Again(StepOrchestrator):

@@ -107,7 +107,7 @@ def test_run_in_a_thread_of_a_tool_has_its_mode(subtests: pytest.Subtests) -> No
                 assert delegating(way, how, answer=only_delegate, approve="ask") == DENIED
 
 
-def test_question_of_such_a_run_reaches_the_person_of_the_tool() -> None:
+def test_run_in_a_thread_asks_the_person_of_the_tool() -> None:
     asked: list[str] = []
 
     def answer(question: Any) -> str:

@@ -124,7 +124,7 @@ def test_a_run_has_the_usage_of_its_nested_runs(tmp_path_factory: pytest.TempPat
             assert [one.holds for one in held] == [False, False, True]
 
 
-def test_an_unknown_price_of_a_nested_run_makes_the_sum_unknown(tmp_path: Path) -> None:
+def test_unknown_price_of_a_nested_run_makes_the_sum_unknown(tmp_path: Path) -> None:
     async def ask(cost: float | None = None) -> str:
         """Awaits another agent."""
         return (await agent(said(cost=cost)).run("inner")).text
@@ -137,7 +137,7 @@ def test_an_unknown_price_of_a_nested_run_makes_the_sum_unknown(tmp_path: Path) 
     assert {one.id: cost_told(one) for one in store.summaries()}[run.id] == "no price"
 
 
-def test_tokens_that_no_model_of_a_nested_run_reports_are_unknown(tmp_path: Path) -> None:
+def test_tokens_unreported_in_nested_runs_are_unknown(tmp_path: Path) -> None:
     begin = of_workflow("workflow: [{type: agent, name: a}]\n", tmp_path, a=agent(priced("Done.", cost=None), name="a"))
     run = begin(RunOptions(show=False))
     assert (run.cost, run.usage, run.own_usage) == (None, Usage(), Usage(0, 0, cost=0.0))
@@ -154,7 +154,7 @@ def test_usage_that_changes_no_sum_is_not_logged_again(tmp_path: Path) -> None:
     assert run.cost is None
 
 
-def test_rows_of_nested_usage_are_left_out_where_their_runs_have_rows(tmp_path: Path) -> None:
+def test_nested_usage_rows_give_way_to_rows_of_their_runs(tmp_path: Path) -> None:
     async def awaited() -> str:
         """Awaits another agent."""
         return (await agent().run("inner")).text
@@ -213,7 +213,7 @@ def test_a_recovered_workflow_counts_each_nested_run_once(tmp_path: Path, subtes
             assert session.spent == 0 and len(before) == 3
 
 
-def test_a_run_that_dies_keeps_what_its_nested_run_had_used(tmp_path: Path) -> None:
+def test_run_that_dies_keeps_the_usage_of_nested_runs(tmp_path: Path) -> None:
     async def awaited() -> str:
         """Awaits another agent."""
         await agent(priced(ToolCall("work"), cost=COST, tokens=TOKENS), said(), tools=(work,)).run("inner")
@@ -228,7 +228,7 @@ def test_a_run_that_dies_keeps_what_its_nested_run_had_used(tmp_path: Path) -> N
         assert (load_trace(cut).cost, load_trace(cut).usage.input) == (calls * COST, calls * 100)
 
 
-def test_a_log_that_has_dollars_of_nested_runs_alone_counts_them(tmp_path: Path) -> None:
+def test_log_with_only_dollars_of_nested_runs_counts_them(tmp_path: Path) -> None:
     run = agent(said()).run_sync("Go")
     older = ExtraUsage(seq=2, at=None, run_id=run.id, inside=0.75)
     events = [replace(one, seq=seq) for seq, one in enumerate([*run.events[:2], older, *run.events[2:]])]

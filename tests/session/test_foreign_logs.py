@@ -200,7 +200,7 @@ def test_answers_to_a_refused_log_are_refused_too(tmp_path: Path) -> None:
     assert not desk.done
 
 
-def test_word_of_the_person_replaces_the_mode_of_a_refused_log(tmp_path: Path) -> None:
+def test_mode_of_the_person_replaces_that_of_a_refused_log(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     path = desk.log_of(WRITE, edit=mode(None))
     assert desk.resumed(path, trust_log=False, approve="auto").status == "completed"
@@ -284,7 +284,7 @@ workflow:
 """
 
 
-def test_rerun_with_outputs_of_a_foreign_log_asks_for_its_mode(tmp_path: Path) -> None:
+def test_rerun_with_outputs_of_a_foreign_log_needs_trust(tmp_path: Path) -> None:
     done: list[str] = []
 
     @tool(effects=["read"])

@@ -24,5 +24,5 @@ def marked(events: Iterable[AnyEvent]) -> bytes:
 def own_run(events: Iterable[AnyEvent]) -> Run:
     """The run of these events, as loaded from a log of the person's own."""
     run = Run.from_events(events)
-    run.consents_if(True)
+    run.set_consent(True)
     return run

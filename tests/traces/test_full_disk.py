@@ -175,7 +175,7 @@ def test_a_log_that_somebody_deletes_stops_the_run_instead_of_being_written_for_
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows does not let an open file be deleted")
-def test_log_deleted_under_a_workflow_fails_it_at_the_next_event(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_workflow_fails_at_the_next_event_without_its_log(tmp_path: Path, subtests: pytest.Subtests) -> None:
     done: list[str] = []
 
     def clean_up() -> str:

@@ -72,7 +72,7 @@ def test_guidance_of_a_level_that_cannot_be_is_refused(tmp_path: Path) -> None:
         load_trace(path)
 
 
-def test_a_table_leaves_out_a_number_of_metadata_that_is_too_large(tmp_path: Path) -> None:
+def test_table_leaves_out_metadata_numbers_that_are_too_large(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (LOGS / "schema-4-all.jsonl").read_text("utf-8").splitlines()]
     for event in lines:
         if event["kind"] == "model_replied":

@@ -64,7 +64,7 @@ def test_a_run_has_the_usage_of_its_sub_agents(tmp_path: Path, subtests: pytest.
             assert load_trace(store.path(runs[0].id)) == runs[0]
 
 
-def test_sub_agents_in_files_of_other_products_count_in_their_run() -> None:
+def test_sub_agents_of_other_products_count_in_their_run() -> None:
     for name, own, whole in (
         ("claude_stream/max_turns.jsonl", (0.0421, 4220), (0.0421, 8440)),
         ("otel_genai/agent-with-subagent.jsonl", (None, 231), (None, 243)),

@@ -120,7 +120,7 @@ def test_in_a_folder_they_are_left_out_by_name_and_all_else_is_read(store: Store
     assert [sum(f"{name}.jsonl" in str(problem) for problem in problems) for name in ODD] == [1] * len(ODD)
 
 
-def test_tables_and_surveys_of_a_folder_leave_each_out_with_one_warning(store: Store, subtests: pytest.Subtests) -> None:
+def test_tables_and_surveys_leave_bad_files_out_with_one_warning(store: Store, subtests: pytest.Subtests) -> None:
     readers = {
         "table": lambda: tables.events(store),
         "kept table": lambda: tables.runs(store.folder, cache=True),

@@ -7,18 +7,22 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from marked_logs import marked
 from msgspec.structs import replace
+from own_folder import use_own_folder
 
-from agentnb import Agent, Run, Store, ToolCall, load_trace, recover, settings
+from agentnb import Agent, Run, Store, ToolCall, load_trace, recover
 from agentnb.core.events import ModelReplied, Warned
 from agentnb.core.wire import decode, encode
+from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
+from agentnb.runtime.budget import Budget
+from agentnb.runtime.run_options import RunOptions
 from agentnb.traces import own_logs
 from agentnb.traces.files import load_traces
 from agentnb.traces.own_logs import SECRET_BYTES, SECRET_FILE, is_own_log
@@ -27,12 +31,9 @@ Lines = list[bytes]
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An own folder of the person that is as empty as on the first day."""
-    monkeypatch.setattr(settings, "personal_folder", lambda: tmp_path / "home")
-    own_logs._secret.cache_clear()
-    yield tmp_path / "home"
-    own_logs._secret.cache_clear()
+    return use_own_folder(monkeypatch, tmp_path / "home")
 
 
 async def look(path: str) -> str:
@@ -107,7 +108,7 @@ def test_marks_of_another_person_do_not_count(home: Path, tmp_path: Path) -> Non
     assert not is_own_log(path) and not load_trace(path).gives_consent
 
 
-def test_run_gives_consent_if_made_here_or_loaded_from_own_log(tmp_path: Path) -> None:
+def test_run_made_here_or_loaded_from_own_log_gives_consent(tmp_path: Path) -> None:
     path, run = run_in(tmp_path)
     assert run.gives_consent and Store(tmp_path).load(run.id).gives_consent
     assert all(one.gives_consent for one in load_traces(tmp_path))
@@ -115,6 +116,17 @@ def test_run_gives_consent_if_made_here_or_loaded_from_own_log(tmp_path: Path) -
     loaded = load_trace(path)
     path.write_bytes(marked([replace(run.events[0], model="other"), *run.events[1:]]))  # own too, but not what was loaded
     assert not loaded.gives_consent
+
+
+def test_refused_run_gives_consent_once_its_resumption_is_logged(tmp_path: Path) -> None:
+    _, run = run_in(tmp_path)
+    theirs = Run.from_events(run.events[:-1])
+    nothing_left = RunOptions(trust_log=False, budget=Budget(1.0, name="session_budget", spent=1.0))
+    with pytest.raises(SettingsError, match="Nothing is left"):
+        agent("Seen.").resume(theirs, options=nothing_left).result(10)
+    assert not theirs.gives_consent
+    agent("Seen.").resume(theirs, options=RunOptions(trust_log=False)).result(10)
+    assert theirs.gives_consent
 
 
 def test_nested_and_recovered_logs_are_own(tmp_path: Path) -> None:

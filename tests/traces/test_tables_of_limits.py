@@ -20,7 +20,7 @@ from agentnb.errors import ContextOverflow
 from agentnb.models import Reply, ScriptedModel
 from agentnb.models.capabilities import Capabilities
 from agentnb.models.model import Retry
-from agentnb.traces.tables.usage import TOO_LONG
+from agentnb.traces.tables.model_calls import TOO_LONG
 
 SHORT = History(compact_above=8, keep_recent=3)
 

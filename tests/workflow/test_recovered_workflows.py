@@ -400,7 +400,7 @@ def test_run_begun_again_at_a_step_keeps_the_files_too(tmp_path: Path) -> None:
     assert (run.status, run.text) == ("completed", "j done")
 
 
-def test_agent_of_python_in_a_nested_file_is_asked_for_again(tmp_path: Path) -> None:
+def test_python_agent_of_a_nested_file_is_needed_again(tmp_path: Path) -> None:
     _, inner, _ = files_in(tmp_path)
     inner.write_text("workflow: [{type: agent, name: helper}]")
     store, helper = Snapshots(tmp_path / "whole"), Agent(ScriptedModel(["Yes.", "No."]))

@@ -168,7 +168,7 @@ def test_files_are_bounded_in_depth_number_and_size(
     for name, count, times, message in (
         ("one deeper", 20, 1, "20.yaml is nested deeper than 20 files"),
         ("a long chain", 400, 1, "20.yaml is nested deeper than 20 files"),
-        ("each runs the next twice", 18, 2, "it runs more than 1,000 files, one within the other"),
+        ("each runs the next twice", 18, 2, "it runs more than 1,000 files, nested ones included"),
         ("many in one file", 1, 1_001, "it runs more than 1,000 files"),
     ):
         with subtests.test(name):

@@ -49,7 +49,7 @@ def _all(live: LiveRun, message: Message) -> Html:
     return NOTHING if record is None else tool_body_html(record, whole=True)
 
 
-def _asked_about(live: LiveRun, message: Message) -> Html:
+def _whole_call(live: LiveRun, message: Message) -> Html:
     """Return the whole call that an open question is about."""
     question_id = str(message["key"]).removeprefix(f"{FILL}:")
     question = next((one for one in live.run.waiting if one.id == question_id), None)
@@ -90,7 +90,7 @@ NOTES = {
     "say": "Sent: the model reads it in the next round",
 }
 """Notes to the person on actions whose effect is not visible at once."""
-DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {"saw": _saw, "all": _all, FILL: _asked_about, KEY: save_page}
+DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {"saw": _saw, "all": _all, FILL: _whole_call, KEY: save_page}
 """Actions that draw on request. A run may be read on any thread: its lists only grow."""
 ACTIONS: dict[str, Callable[[LiveRun, Message], Html | None]] = {
     **AT_ONCE,

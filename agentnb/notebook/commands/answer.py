@@ -88,9 +88,9 @@ def _check_not_several(session: Session) -> None:
 
 
 def _options_and_text(text: str) -> tuple[tuple[str, bool | None, list[str]], str]:
-    """Return the options that the text begins with, and the rest of it.
+    """Return the options at the beginning of the text, and the rest of it.
 
-    They are the model after ``-m`` (empty without one), whether the log counts, and the URLs after ``--allow-url``.
+    The options are the model after ``-m`` (empty without one), whether to trust the log, and the URLs after ``--allow-url``.
     """
     model, trust, urls = "", None, []
     while (option := text.partition(" ")[0]) in (*MODEL_OPTIONS, ALLOW_URL, TRUST_LOG, NO_TRUST_LOG):

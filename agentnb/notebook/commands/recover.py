@@ -14,7 +14,7 @@ from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import agent_of, had_told, has_guidance_texts, missing_gates, names_of_tools
 from agentnb.agent.settings import name_of_gate
 from agentnb.detect.run import Run
-from agentnb.display.foreign_log import CHOICES, answer_of, log_wants
+from agentnb.display.foreign_log import ANSWER_UNUSED, decide_trust
 from agentnb.display.labels import clean
 from agentnb.errors import SettingsError, UnknownTool
 from agentnb.guidance import GuidanceSet
@@ -22,7 +22,7 @@ from agentnb.models.allowed_urls import with_consent
 from agentnb.notebook.cell_runs import Answer, cell_runs
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.extension_options import extensions_again
-from agentnb.notebook.frontend import is_attended, url_asker
+from agentnb.notebook.frontend import asker, is_attended
 from agentnb.notebook.limit_options import allow_url_option
 from agentnb.notebook.magic_errors import parsed
 from agentnb.notebook.names import (
@@ -48,7 +48,7 @@ from agentnb.workflow.spec import WorkflowSpec
 HERE = "--here"
 """Recovers a run of another notebook without asking."""
 TRUST_LOG, NO_TRUST_LOG = "--trust-log", "--no-trust-log"
-"""Whether what a log from elsewhere says counts, without asking."""
+"""Decide without a question whether a log from elsewhere counts."""
 RECOVER_OPTIONS = ["--model", "--tools", "--gate", "--guidance", "--out", "--allow-url", HERE, TRUST_LOG, NO_TRUST_LOG]
 USAGE = (
     "Write %agent recover [ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME] [--allow-url URL] "
@@ -86,8 +86,8 @@ def resume_with(
 ) -> Answer | None:
     """Resume the suspended run with answers to its questions, by their ids, into the variable of its cell; wait for its end.
 
-    ``model``: instead of its own, which may have been an object in Python; ``trust_log``: as in `RunOptions`; ``allow_urls``:
-    where the model may be.
+    ``model``: instead of its own, which may have been an object in Python; ``trust_log`` and ``allow_urls``: as in
+    `RunOptions`.
     """
     options = parsed(_options, run_id, {}, see=USAGE)
     options.model, options.trust_log, options.allow_urls = model, trust_log, allow_urls
@@ -105,15 +105,15 @@ def _resumed(
         return None
     trust = trust_of(session.store.load(run_id), options.trust_log, shell)
     if trust is False and answers:
-        print("What the log asks is not taken as it stands: you are asked again")
+        print(ANSWER_UNUSED)
         answers = None
 
     def make(run: Run) -> Agent | Orchestration:
-        again = _workflow if is_workflow(run) else _agent
-        found = again(session, shell.user_ns, options, run)
+        make_again = _workflow if is_workflow(run) else _agent
+        runnable = make_again(session, shell.user_ns, options, run)
         if not options.run_id:
             print(f"Resuming run {run.id}")
-        return found
+        return runnable
 
     def resume() -> Answer | None:
         foreground = Foreground()
@@ -121,18 +121,12 @@ def _resumed(
             run_options = RunOptions(foreground=foreground, answers=answers, trust_log=trust, allow_urls=options.allow_urls)
             return cell_runs(shell, session).run(partial(session.recover, run_id, make), out, run_options)
 
-    return with_consent(resume, url_asker(shell))
+    return with_consent(resume, asker(shell))
 
 
 def trust_of(run: Run, trust_log: bool | None, shell: Any) -> bool | None:
-    """Return whether the log of a run counts, which the person is asked, if there is one, when it is from elsewhere."""
-    kernel = getattr(shell, "kernel", None)
-    if trust_log is not None or run.gives_consent or (kernel is not None and not is_attended(kernel)):
-        return trust_log
-    answer = answer_of(input(f"{log_wants(run)}\n{CHOICES}"))
-    if answer is None:
-        raise SettingsError("Nothing was resumed", f"%agent load {run.id} shows the run")
-    return answer
+    """Return ``trust_log``, or if it is None and the log is from elsewhere, the decision of the person, if one is present."""
+    return decide_trust(run, trust_log, asker(shell), show=f"%agent load {run.id}")
 
 
 def _is_wanted_here(session: Session, shell: Any, run_id: str) -> bool:

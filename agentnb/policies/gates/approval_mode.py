@@ -19,7 +19,7 @@ SETTING = "approve"
 ALWAYS = "always"
 """The answer that allows all calls of a tool in the run that asks, and in the runs nested in it."""
 MAX_SHOWN = 300
-"""Characters of arguments that the sentence of a question holds."""
+"""Characters of the arguments in the text of a question."""
 
 FindTool: TypeAlias = Callable[[str], Tool | None]
 
@@ -120,9 +120,9 @@ def hint_of_denial(tool: Tool) -> str:
 
 
 def shown(arguments: Any) -> str:
-    """Return the arguments of a call as the sentence of a question has them: whole, or only how long they are.
+    """Return the arguments of a call for a question: whole, or only their length, as a part would look like the whole.
 
-    All of them are beside the sentence (`core.questions.JudgedCall`): a part would look like the whole.
+    The question holds all of them besides (`core.questions.JudgedCall`).
     """
     text = arguments_as_json(arguments)
     return text if len(text) <= MAX_SHOWN else f"arguments of {len(text):,} characters"
@@ -142,8 +142,6 @@ def declared_effects(tool: Tool) -> Iterable[str] | None:
 
 def _is_always_allowed(name: str, run: Any) -> bool:
     """Return whether the person has answered this gate's question about the tool with "always"."""
-    asked = ((one.question.about, one) for one in reversed(run.questions) if one.answer == ALWAYS)
-    return any(
-        about is not None and (about.tool, about.rule) == (name, ASK) and one.question.kind == "approval"
-        for about, one in asked
-    )
+    questions = (asked.question for asked in reversed(run.questions) if asked.answer == ALWAYS)
+    calls = (question.about for question in questions if question.kind == "approval")
+    return any(about is not None and (about.tool, about.rule) == (name, ASK) for about in calls)

@@ -22,7 +22,7 @@ MAX_REPEATED = 8_192
 class Allow(NamedTuple):
     """The call may run without a question: gates after this one cannot ask, but may still deny.
 
-    The approval mode ``ask`` is a gate after all others: this lifts its question too, but no mode that denies.
+    The approval mode is a gate after all others: `Allow` skips the question of ``ask``, but lifts no denial of another mode.
     """
 
     rule: str = "allowed"

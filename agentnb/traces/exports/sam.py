@@ -56,9 +56,9 @@ def conversation_export(run: Run) -> dict[str, Any]:
         "settings": about.pop("settings", None) or (None if recorded else _settings(run)),
         **about,
     }
-    given = _object(recorded.get("export"))
+    export = _object(recorded.get("export"))
     head = {"formatVersion": VERSION, "exportedAt": _time(datetime.now(UTC)), "samVersion": f"{VERSION}.0"}
-    return {**head, **given, "conversation": {name: value for name, value in conversation.items() if value is not None}}
+    return {**head, **export, "conversation": {name: value for name, value in conversation.items() if value is not None}}
 
 
 def conversation_id(run_id: str) -> str:
@@ -77,7 +77,7 @@ def _recorded(run: Run) -> dict[str, Any]:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """Return what was recorded as an object; a trace may have anything in its place."""
+    """Return a recorded object, or an empty one: a trace may have anything in its place."""
     return dict(value) if isinstance(value, dict) else {}
 
 

@@ -15,7 +15,7 @@ from agentnb.traces.filled import NO_PROMPT
 
 
 def conversation_of(run: Run) -> Iterator[Message]:
-    """Yield the messages of a run, with what an open round has so far, and without what its reader filled in."""
+    """Yield the messages of a run, with the results of an open round so far, and without placeholders of its reader."""
     yield from without_filled((*run.messages, *_results_of_open_round(run), *run.pending))
 
 

@@ -55,7 +55,7 @@ class Format(Protocol):
     TITLE: str
     """What it is called in sentences."""
     RECORDS_END: str
-    """What in its files records how a run ended; `nothing` if nothing does."""
+    """The part of its files that records how a run ended; `nothing` if there is none."""
 
     def sniff(self, file: TraceFile) -> str:
         """Return an empty text if the file is of this format, else what it lacks, as the end of a sentence."""
@@ -103,9 +103,9 @@ FORMATS: tuple[Format, ...] = (
 """All formats. The more particular a format is, the earlier it stands."""
 
 
-def is_told_beside(file: TraceFile) -> bool:
-    """Return whether another file beside this one holds the same runs, so that their folder is read without it."""
-    return kimi_wire.is_told_beside(file)
+def is_superseded(file: TraceFile) -> bool:
+    """Return whether a file beside this one holds the same runs in more detail: their folder is read without this one."""
+    return kimi_wire.is_superseded(file)
 
 
 class UnknownFormat(TraceError):

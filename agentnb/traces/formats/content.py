@@ -13,7 +13,7 @@ from agentnb.core.messages import AnyPart, Image, Text, Thinking
 _SECONDS = 100_000_000_000
 """A number of seconds since 1970 above this, in the year 5138, is one of milliseconds."""
 _MAX_NANOSECONDS = 100_000_000_000_000_000_000
-"""That year in nanoseconds: what is above it, or infinite, is no time."""
+"""The same year in nanoseconds: a larger or infinite number is not a time."""
 MAX_ADDRESS = 200
 """Characters of an address or a name that are kept in the line that stands for a picture or a file."""
 _TEXTS = frozenset({"text", "input_text", "output_text", "summary_text", "reasoning_text", "refusal"})

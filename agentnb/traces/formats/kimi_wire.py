@@ -49,8 +49,8 @@ def _is_record(record: dict[str, Any]) -> bool:
     return text_of(message.get("type")) in _KINDS and isinstance(message.get("payload"), dict)
 
 
-def is_told_beside(file: TraceFile) -> bool:
-    """Return whether the session of a ``context.jsonl`` is that of the ``wire.jsonl`` beside it: a folder has it once."""
+def is_superseded(file: TraceFile) -> bool:
+    """Return whether a ``context.jsonl`` holds the session of the ``wire.jsonl`` beside it, which has it in more detail."""
     try:
         wire = file.beside(WIRE) if file.base_name == CONTEXT else None
         return wire is not None and not (kimi_cli.sniff(file) or sniff(wire))
@@ -61,7 +61,7 @@ def is_told_beside(file: TraceFile) -> bool:
 def _system_prompt(file: TraceFile) -> str:
     """Return the system prompt, which only the ``context.jsonl`` beside this file has; empty if there is none."""
     context = file.beside(CONTEXT) if file.base_name == WIRE else None
-    if context is None or not is_told_beside(context):
+    if context is None or not is_superseded(context):
         return ""
     first = context.first
     return text_of(first.get("content")) if isinstance(first, dict) and first.get("role") == "_system_prompt" else ""

@@ -122,7 +122,7 @@ def take_items(writer: RunWriter, items: Iterable[dict[str, Any]], author: str =
 
 
 def steps_of(items: Iterable[dict[str, Any]], author: str = "") -> list[Step]:
-    """Return what items say. Those of the model that follow one another are one reply."""
+    """Return the steps of items. Items of the model that follow one another are one reply."""
     pieces, steps = ReplyPieces(author), list[Step]()
     for item in items:
         kind = item.get("type", "message")

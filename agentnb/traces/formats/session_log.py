@@ -41,7 +41,7 @@ class Reply:
 
     @property
     def is_answer(self) -> bool:
-        """Whether it says something and calls no tool, but for those that the provider ran itself."""
+        """Whether it has content and calls no tool other than those that the provider ran itself."""
         return bool(self.parts) and all(SERVER_SIDE in (call.provider_metadata or ()) for call in self.calls)
 
 

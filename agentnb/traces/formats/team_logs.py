@@ -37,7 +37,7 @@ _SPEAKER = re.compile(r"\A(?P<who>[A-Za-z_][\w .()-]{0,40}): ?", re.MULTILINE)
 
 
 class Turn(NamedTuple):
-    """What one agent said, or without an agent what its framework noted."""
+    """The words of an agent, or without an agent a note of its framework."""
 
     who: str
     text: str
@@ -65,9 +65,9 @@ def take_turns(writer: RunWriter, turns: Iterable[dict[str, Any]], prompt: str) 
 
 
 def take_conversations(writer: RunWriter, conversations: dict[str, list[dict[str, Any]]], prompt: str) -> None:
-    """Hand the conversations of peers to the writer, exchange by exchange: what each was asked, and its reply.
+    """Hand the conversations of peers to the writer, exchange by exchange: the question to each, and its reply.
 
-    Keys name the agents. All are asked the task first, which is told once.
+    Keys name the agents. All get the task first, which the writer gets once.
     """
     asked: list[str] = []
     exchanges = [[*_exchanges(messages)] for messages in conversations.values()]
@@ -130,7 +130,7 @@ def _messages(log: str) -> Iterator[Turn]:
 
 
 def _hyperagent(log: str) -> Iterator[Turn]:
-    """Yield what the agents said, each in its own name, with their actions as calls. Their results are not logged."""
+    """Yield the words of the agents, each in its own name, with their actions as calls, whose results are not logged."""
     for line, text in _sections(_HYPERAGENT, log):
         whole = f"{line['text']}\n{text}".strip()
         spoken = _SPOKEN.match(whole)
@@ -156,7 +156,7 @@ def _without_actions(text_of_turn: str) -> tuple[str, tuple[ToolCall, ...]]:
 
 
 def _tree_of_thoughts(log: str) -> Iterator[Turn]:
-    """Yield the steps of MA-ToT: what each reasoner generates, votes for and selects, and how the verifier judges it."""
+    """Yield the steps of MA-ToT: thoughts, votes and selections of each reasoner, and the judgements of the verifier."""
     if _TREE_ROUND.search(log) is None:
         return
     who = ""

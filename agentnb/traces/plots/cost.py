@@ -24,7 +24,8 @@ from agentnb.traces.plots.style import (
     plot_style,
     stack,
 )
-from agentnb.traces.tables.usage import NESTED, usage
+from agentnb.traces.tables.model_calls import NESTED
+from agentnb.traces.tables.usage import usage
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -107,7 +107,7 @@ def batches(path: Path, ranges: Sequence[tuple[int, int]], schema: pa.Schema, co
 
 
 def _without_keys(rows: pa.Table, path: Path) -> pa.Table:
-    """Return the rows; raise `Damaged` if one holds a known key: what was learned since they were written masks it now."""
+    """Return the rows; raise `Damaged` if one holds a known key, which was learned only after they were written."""
     redactor = FileRedactor()
     for column in rows.columns:
         for chunk in column.chunks:

@@ -50,7 +50,7 @@ def table(rows: Iterable[R], columns: Sequence[Column[R]]) -> pd.DataFrame:
 
 
 def column_of(values: list[Any], dtype: str) -> pd.Series:
-    """Return the values as a column of a frame. An integer that no column can hold is missing."""
+    """Return the values as a column of a frame. An integer too large for any column becomes a missing value."""
     import pandas as pd
 
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import partial
+from itertools import chain
 
 from agentnb.errors import near
 from agentnb.workflow.problems import Problems
@@ -40,14 +41,10 @@ def _check_depends(
         last = blocks[name].stop - 1 if name in blocks else places.get(name)
         if last is None:
             what = f'task {task.path}: dependsOn: there is no task or block "{name}"'
-            problems.add(task.line, what, partial(_suggest_any, name, places, blocks))
+            problems.add(task.line, what, partial(near, name, chain(places, blocks)))
         elif last >= place:
             what = f'task {task.path}: dependsOn: "{name}" does not come before it'
             problems.add(task.line, what, "Tasks begin in the order of the file: write that one first")
-
-
-def _suggest_any(name: str, places: Collection[str], blocks: Collection[str]) -> str:
-    return near(name, [*places, *blocks])
 
 
 def _check_awaited(task: AwaitStep, place: int, background: Mapping[str, int], problems: Problems) -> None:
@@ -58,5 +55,5 @@ def _check_awaited(task: AwaitStep, place: int, background: Mapping[str, int], p
 
 
 def _suggest_background(name: str, place: int, background: Mapping[str, int]) -> str:
-    before = sorted((one for one in background if background[one] < place), key=background.__getitem__)
+    before = sorted((task for task in background if background[task] < place), key=background.__getitem__)
     return near(name, before) if before else "Only tasks with async: true, or with emit and no await, are"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Collection, Iterable
 from functools import partial
 from typing import NamedTuple
@@ -58,6 +59,5 @@ class ExpressionPlaces:
                 continue
             for name in () if place.sees_result else names:
                 if name not in known and name not in place.extra:
-                    extra = dict.fromkeys(place.extra)
-                    hint = partial(lambda name, extra: near(name, [*(extra | known)]), name, extra)
+                    hint = partial(near, name, ChainMap(known, dict.fromkeys(place.extra)))
                     self._problems.add(place.line, f"{place.where}: {place.expression[:80]}: there is no {name}", hint)

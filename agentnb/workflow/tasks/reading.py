@@ -39,7 +39,7 @@ def top_keys(text: str) -> frozenset[str]:
     """Return which of ``workflow``, ``stage`` and ``pipeline`` a YAML text has at its top level."""
     if text.lstrip().startswith("{") and isinstance(node := read_yaml(text, Problems()), MappingNode):
         return frozenset(node.entries) & {"workflow", *STAGES}
-    return frozenset(found["key"] for found in _TOP_KEY.finditer(text))
+    return frozenset(match["key"] for match in _TOP_KEY.finditer(text))
 
 
 def read_task_file(

@@ -226,7 +226,7 @@ OTHERS = (
 )
 
 
-def test_a_text_is_compared_with_as_many_before_it_as_the_window_holds() -> None:
+def test_text_is_compared_with_earlier_ones_in_its_window() -> None:
     for between, rules in ((2, ["repeated_text"]), (3, [])):
         story = Calls().reply(SEARCH)
         for text in OTHERS[:between]:
@@ -257,7 +257,7 @@ def of_rounds(*rounds: dict[str, bool]) -> Calls:
     return story
 
 
-def test_a_failing_tool_is_found_beside_one_that_worked_unless_it_worked_itself(subtests: pytest.Subtests) -> None:
+def test_failing_tool_is_found_beside_another_that_worked(subtests: pytest.Subtests) -> None:
     fails, beside, both = {"fetch1": False}, {"fetch1": False, "look1": True}, {"fetch1": False, "fetch2": True}
     cases = {
         "alone": ((fails,) * 3, ["failing_tool"]),

@@ -60,7 +60,7 @@ def test_trajectories_may_stand_on_lines_and_a_damaged_step_is_a_problem(tmp_pat
     assert [problem.position for problem in runs.problems] == ["line 1, step 1", "line 3"]
 
 
-def test_unanswered_calls_written_behind_the_end_stand_where_they_were_made(tmp_path: Path) -> None:
+def test_late_unanswered_calls_are_moved_to_their_time(tmp_path: Path) -> None:
     def step(second: int, message: str, **fields: Any) -> dict[str, Any]:
         at = f"2026-04-01T10:00:{second:02}Z"
         return {"step_id": second, "timestamp": at, "source": "agent", "message": message, **fields}

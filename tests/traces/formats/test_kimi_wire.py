@@ -63,7 +63,7 @@ def test_a_damaged_line_is_a_problem(tmp_path: Path) -> None:
     assert len(runs) == 2 and [problem.position for problem in runs.problems] == ["line 6"]
 
 
-def test_a_folder_of_a_session_is_one_run_with_the_system_prompt_of_its_context(tmp_path: Path) -> None:
+def test_kimi_folder_is_one_run_with_its_system_prompt(tmp_path: Path) -> None:
     copy(FILES / "kimi_wire/wire.jsonl", tmp_path)
     (tmp_path / "context.jsonl").write_text(
         '{"role": "_system_prompt", "content": "You are Kimi."}\n{"role": "user", "content": "How many files are here?"}\n'

@@ -103,7 +103,7 @@ def test_a_record_that_is_none_is_a_problem_of_its_own(tmp_path: Path) -> None:
     assert len(found[0].messages) == len(json.loads(records[0]["trace"])["trajectory"])
 
 
-def test_a_hyperagent_log_names_who_speaks_and_holds_actions_as_calls(tmp_path: Path) -> None:
+def test_hyperagent_log_names_its_speakers_and_has_calls(tmp_path: Path) -> None:
     action = "Thought: Applying.\n\nAction:\n```python\neditor.run('a.py')\nprint(1)\n```"
     spoken = (
         "Initialized tools",

@@ -30,7 +30,7 @@ def used(run: Run) -> tuple[Any, ...]:
     return run.usage.input, run.usage.output, run.usage.cost
 
 
-def test_sums_of_a_whole_run_fill_what_its_replies_do_not_report(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_sums_of_a_file_fill_usage_missing_in_replies(tmp_path: Path, subtests: pytest.Subtests) -> None:
     session = {"id": "s", "cost": 0.5, "messages": [{"message": {"message": message}} for message in (USER, SAYS)]}
     prints = [
         {"type": "assistant", "session_id": "s", "message": {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]}},
@@ -51,13 +51,13 @@ def test_sums_of_a_whole_run_fill_what_its_replies_do_not_report(tmp_path: Path,
             assert (row["cost"] == expected[2]) or expected[2] is None
 
 
-def test_what_replies_report_counts_more_than_the_sum_of_the_file(tmp_path: Path) -> None:
+def test_usage_of_replies_counts_more_than_the_file_sum(tmp_path: Path) -> None:
     record = atif(total_prompt_tokens=1000, total_cost_usd=0.5)
     record["steps"][1]["metrics"] = {"prompt_tokens": 7, "completion_tokens": 2}
     assert used(load_trace(document(tmp_path, record))) == (7, 2, 0.5)
 
 
-def test_a_stored_run_and_its_summary_keep_the_sum_of_the_file(tmp_path: Path) -> None:
+def test_stored_run_and_summary_keep_the_sum_of_the_file(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     import_traces(document(tmp_path, swe_agent()), store)
     (summary,) = store.summaries()
