@@ -10,6 +10,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -74,11 +75,11 @@ def cancelled() -> ToolOutcome:
     )
 
 
-def out_of_time() -> ToolOutcome:
-    """Return the result for a call that had not ended when the run reached its time limit."""
+def out_of_time(of: Literal["run", "step"] = "run") -> ToolOutcome:
+    """Return the result for a call that had not ended when its run, or its step, reached its time limit."""
     return failure(
         TIME_LIMIT,
-        "The time limit of the run was reached before this call had ended. Do not assume that it took effect, nor that it did "
+        f"The time limit of the {of} was reached before this call had ended. Do not assume that it took effect, nor that it did "
         "not.",
     )
 

@@ -65,7 +65,7 @@ class ToolSteps:
                 placed = await self._calls.call(call, Caller("step", call.id), earlier)
         except asyncio.CancelledError:
             is_late = attempt.limit is not None and attempt.limit.expired()
-            self._calls.close(call.id, tool_errors.out_of_time() if is_late else tool_errors.cancelled())
+            self._calls.close(call.id, tool_errors.out_of_time("step") if is_late else tool_errors.cancelled())
             raise
         if placed.block is not None:
             raise StepEndedBadly(_blocked(tool, placed.block))
