@@ -25,6 +25,15 @@ IDLE = f"""() => {{
 The notebook's own sign waits another 150 ms to show it."""
 KERNELS_OWN = re.compile(r"Task was destroyed but it is pending!\s+task: <Task pending name='[^']*' coro=<_async_in_context\.")
 """ipykernel ends a subshell while it waits for messages, and Python says so in the cell in which it collects that garbage."""
+PUT_CELLS = f"""sources => {{
+    const {{content}} = {CURRENT}, model = content.model.sharedModel, before = model.cells.length;
+    model.transact(() => {{
+        model.insertCells(before, sources.map(source => ({{cell_type: 'code', source}})));
+        model.deleteCellRange(0, before);
+    }});
+    content.outerNode.scrollTop = 0;
+}}"""
+"""Put code cells in the place of all that the open notebook has."""
 CLOSE_ALL = """() => {
     for (const one of [...window.jupyterapp.shell.widgets('main')]) {
         if (one.context?.model) one.context.model.dirty = false;
@@ -33,6 +42,29 @@ CLOSE_ALL = """() => {
     cancelAnimationFrame(window.__looking);
 }"""
 """Close what is open, and ask nobody whether to save it."""
+CLEAR_SHARED = f"""() => {{
+    const shared = {CURRENT};
+    for (const widget of [...window.jupyterapp.shell.widgets('main')]) if (widget !== shared) widget.dispose();
+    cancelAnimationFrame(window.__looking);
+    ({PUT_CELLS})(['']);
+}}"""
+"""Leave the notebook that tests share open, with one empty cell, and close all else."""
+FORGET = """
+def forget():
+    import sys
+    from ipywidgets import Widget
+    shell = get_ipython()
+    shell.run_line_magic("unload_ext", "agentnb")
+    for name in [name for name in vars(shell) if name.startswith("_agentnb")]:
+        delattr(shell, name)
+    Widget.close_all()
+    sys.modules.pop("story", None)
+    notebook = shell.user_ns.get("__session__")
+    shell.reset(new_session=False)
+    shell.user_ns["__session__"] = notebook
+forget()
+"""
+"""Make a kernel forget what a test has done in it: variables, the extension with its session, widgets."""
 STATE = f"""() => {{
     const shown = [...window.jupyterapp?.shell.widgets('main') ?? []].map(it => it.context?.path ?? it.id);
     const cells = {CURRENT}?.content.model.sharedModel.cells ?? [];
@@ -61,6 +93,8 @@ SETTLED = """async () => {
     await serviceManager.kernels.refreshRunning();
     return document.querySelectorAll('.jp-Dialog, .jp-Notebook').length;
 }"""
+SHARED = "shared.ipynb"
+"""The notebook that tests share which need none of their own."""
 
 
 class Lab:
@@ -83,6 +117,8 @@ class Lab:
         """The one that was opened last."""
         self.stays = False
         """Whether the page goes from test to test: then a notebook is opened in it, and the page is not loaded again."""
+        self._shares = False
+        """Whether the notebook that tests share is open."""
         self._theme = "Light"
         page.on("console", lambda message: self.said.append(message.text) if message.type == "error" else None)
         page.on("pageerror", self._thrown)
@@ -100,6 +136,7 @@ class Lab:
     def open(self, notebook: str, kernel: str | None = None, wait: bool = True) -> None:
         """Open a notebook, with another kernel than it names if one is given, and wait until the kernel is there."""
         self.notebook = notebook
+        self._shares = False
         if kernel is not None:
             self._store(notebook, self.stored(notebook), kernel)
         if self.stays and self.page.url.startswith(self.url):
@@ -112,6 +149,19 @@ class Lab:
         if wait:
             self.wait_idle()
             self.page.evaluate(ANSWERED, self.page.evaluate_handle(f"() => {KERNEL}"))
+
+    def share(self, cells: list[str]) -> None:
+        """Show a notebook of code cells, and a kernel that has run nothing of them.
+
+        Seconds faster than `open`: notebook and kernel are those of the test before, which both have forgotten. For tests that
+        neither save nor open it again, nor end the kernel.
+        """
+        if self._shares:
+            self.value("1", FORGET)
+            self.page.evaluate(PUT_CELLS, cells)
+        else:
+            self.open(self.write(SHARED, cells))
+            self._shares = self.stays
 
     def stored(self, notebook: str) -> dict[str, Any]:
         """The notebook as it stands in its file."""
@@ -162,9 +212,13 @@ class Lab:
         if self._theme != "Light":
             self.theme("Light")
         self.width(1400)
-        self.page.evaluate(CLOSE_ALL)
-        self._end_kernels()
-        assert self.page.evaluate(SETTLED) == 0, "something is still open"
+        self._shares = self._shares and bool(self.page.evaluate(IDLE))
+        if self._shares:
+            self.page.evaluate(CLEAR_SHARED)
+        else:
+            self.page.evaluate(CLOSE_ALL)
+            self._end_kernels()
+        assert self.page.evaluate(SETTLED) == int(self._shares), "something is still open"
         self.said.clear()
 
     def end(self) -> None:
@@ -206,14 +260,14 @@ class Lab:
         """What the page knows of its kernel: idle, busy, or unknown after a reload while a cell runs."""
         return str(self.page.evaluate(f"() => {KERNEL}?.status"))
 
-    def value(self, expression: str) -> str:
-        """The repr of an expression in the kernel, asked for beside the notebook."""
-        asked = """([kernel, expression]) => {
-            const asked = {code: '', silent: true, user_expressions: {it: expression}};
+    def value(self, expression: str, code: str = "") -> str:
+        """The repr of an expression in the kernel, asked for beside the notebook. ``code``: runs first, and shows nothing."""
+        asked = """([kernel, expression, code]) => {
+            const asked = {code, silent: true, user_expressions: {it: expression}};
             return kernel.requestExecute(asked).done.then(reply => reply.content.user_expressions.it);
         }"""
         handle = self.page.evaluate_handle(f"() => {KERNEL}")
-        answer = self.page.evaluate(asked, [handle, expression])
+        answer = self.page.evaluate(asked, [handle, expression, code])
         assert answer["status"] == "ok", answer
         return str(answer["data"]["text/plain"])
 
@@ -262,6 +316,12 @@ class Lab:
         """Run that cell and wait until it has its number."""
         self.start(index)
         self.wait_done(index)
+
+    def run_above(self, index: int) -> None:
+        """Run all cells above that one and wait until they have run."""
+        self.activate(index)
+        self.command("notebook:run-all-above")
+        self.wait_done(index - 1)
 
     def wait_done(self, index: int) -> None:
         """Until that cell has run and the kernel has nothing to do."""
