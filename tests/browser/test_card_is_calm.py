@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from contrast import COLOURS, faint
 from measuring import Traffic, Work, busiest, model_ids, watching, working
-from pages import CURRENT, KERNEL
+from page_scripts import CURRENT, KERNEL
 from property_settings import size
 from test_card_in_lab import GO, card, chip, ended, opened, shared
 from waiting import wait_until
