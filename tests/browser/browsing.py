@@ -44,7 +44,7 @@ class StayingPage:
         self._page: Any = None
 
     def take(self) -> Any:
-        """The page, with nothing open in it."""
+        """The page, with nothing open in it but what tests share."""
         if self._open is None:
             self._open = fresh_page(*self._ways)
             self._page = self._open.__enter__()

@@ -85,7 +85,7 @@ def staying_page(server: tuple[str, Path]) -> StayingPage:
 
 @pytest.fixture
 def lab(request: pytest.FixtureRequest, staying_page: StayingPage) -> Iterator[Lab]:
-    """A page in which nothing is open. What the test opens in it, and the kernels of that, end with the test."""
+    """A page with nothing in it of another test. What the test opens in it, and the kernels of that, end with the test."""
     failed = request.session.testsfailed
     yield staying_page.take()
     staying_page.give_back(spoiled=request.session.testsfailed > failed)

@@ -11,56 +11,30 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from page_scripts import (
+    ANSWERED,
+    CLEAR_SHARED,
+    CLOSE_ALL,
+    CURRENT,
+    FORGET,
+    HEARS_OF_WIDGETS,
+    IDLE,
+    KERNEL,
+    LOOK_FOR_KERNELS,
+    PUT_CELLS,
+    SETTLED,
+    STATE,
+)
+
 SHOTS = "AGENTNB_SHOTS"
 """The folder into which screenshots go. Without it none are made."""
-CURRENT = "Array.from(window.jupyterapp?.shell.widgets('main') ?? []).find(it => it.sessionContext && it.content?.outerNode)"
-"""The notebook, also while another view has the focus."""
-KERNEL = f"{CURRENT}?.sessionContext?.session?.kernel"
-IDLE = f"""() => {{
-    const kernel = {KERNEL};
-    const cells = [...kernel?._futures.values() ?? []].filter(one => one.msg.header.msg_type === 'execute_request');
-    return kernel?.status === 'idle' && cells.every(one => one._status & 4);
-}}"""
-"""What was sent to the kernel is a future of the page, with a bit for what came of it. The 4: its reply, and that it is done.
-The notebook's own sign waits another 150 ms to show it."""
-KERNELS_OWN = re.compile(r"Task was destroyed but it is pending!\s+task: <Task pending name='[^']*' coro=<_async_in_context\.")
+KERNELS_OWN = re.compile(
+    r"Task was destroyed but it is pending!\s+task: <Task pending name='[^']*' coro=<_async_in_context\."
+    r"|\S+ RuntimeWarning: coroutine '_async_in_context\.<locals>\.run_in_context' was never awaited"
+)
 """ipykernel ends a subshell while it waits for messages, and Python says so in the cell in which it collects that garbage."""
-CLOSE_ALL = """() => {
-    for (const one of [...window.jupyterapp.shell.widgets('main')]) {
-        if (one.context?.model) one.context.model.dirty = false;
-        one.dispose();
-    }
-    cancelAnimationFrame(window.__looking);
-}"""
-"""Close what is open, and ask nobody whether to save it."""
-STATE = f"""() => {{
-    const shown = [...window.jupyterapp?.shell.widgets('main') ?? []].map(it => it.context?.path ?? it.id);
-    const cells = {CURRENT}?.content.model.sharedModel.cells ?? [];
-    const kinds = one => Object.keys(one.data ?? {{}}).join(' ') || one.output_type;
-    const outputs = cells.map(cell => (cell.toJSON().outputs ?? []).map(kinds));
-    const status = {KERNEL}?.status;
-    const nodes = [...document.querySelectorAll('.jp-Cell-outputWrapper')].map(it => it.textContent.trim().slice(0, 200));
-    return JSON.stringify({{address: location.href, shown, status, outputs, nodes}}, null, 1);
-}}"""
-"""What a person would report of a page that does not show what it should."""
-ANSWERED = """async kernel => {
-    for (let answered = false; !answered;) {
-        const asked = kernel.requestKernelInfo().then(() => true);
-        answered = await Promise.race([asked, new Promise(resolve => setTimeout(() => resolve(false), 3000))]);
-    }
-}"""
-"""Ask the kernel until it answers: one that has just begun says that it is idle, and may lose the first thing it is sent."""
-LOOK_FOR_KERNELS = """async () => {
-    await window.jupyterapp.serviceManager.sessions.refreshRunning();
-    await window.jupyterapp.serviceManager.kernels.refreshRunning();
-}"""
-SETTLED = """async () => {
-    const {shell, commands, serviceManager} = window.jupyterapp;
-    if (shell.leftCollapsed) await commands.execute('application:toggle-left-area');
-    await serviceManager.sessions.refreshRunning();
-    await serviceManager.kernels.refreshRunning();
-    return document.querySelectorAll('.jp-Dialog, .jp-Notebook').length;
-}"""
+SHARED = "shared.ipynb"
+"""The notebook that tests share which need none of their own."""
 
 
 class Lab:
@@ -83,6 +57,10 @@ class Lab:
         """The one that was opened last."""
         self.stays = False
         """Whether the page goes from test to test: then a notebook is opened in it, and the page is not loaded again."""
+        self._shares = False
+        """Whether the notebook that tests share is open."""
+        self._opened: set[str] = set()
+        """Notebooks whose kernels this page ends."""
         self._theme = "Light"
         page.on("console", lambda message: self.said.append(message.text) if message.type == "error" else None)
         page.on("pageerror", self._thrown)
@@ -100,6 +78,8 @@ class Lab:
     def open(self, notebook: str, kernel: str | None = None, wait: bool = True) -> None:
         """Open a notebook, with another kernel than it names if one is given, and wait until the kernel is there."""
         self.notebook = notebook
+        self._opened.add(notebook)
+        self._shares = False
         if kernel is not None:
             self._store(notebook, self.stored(notebook), kernel)
         if self.stays and self.page.url.startswith(self.url):
@@ -112,6 +92,20 @@ class Lab:
         if wait:
             self.wait_idle()
             self.page.evaluate(ANSWERED, self.page.evaluate_handle(f"() => {KERNEL}"))
+            self.page.wait_for_function(HEARS_OF_WIDGETS)
+
+    def share(self, cells: list[str]) -> None:
+        """Show a notebook of code cells, and a kernel that has run nothing of them.
+
+        Seconds faster than `open`: notebook and kernel are those of the test before, which both have forgotten. For tests that
+        neither save nor open it again, nor end the kernel.
+        """
+        if self._shares:
+            self.value("1", FORGET)
+            self.page.evaluate(PUT_CELLS, cells)
+        else:
+            self.open(self.write(SHARED, cells))
+            self._shares = self.stays
 
     def stored(self, notebook: str) -> dict[str, Any]:
         """The notebook as it stands in its file."""
@@ -162,9 +156,13 @@ class Lab:
         if self._theme != "Light":
             self.theme("Light")
         self.width(1400)
-        self.page.evaluate(CLOSE_ALL)
-        self._end_kernels()
-        assert self.page.evaluate(SETTLED) == 0, "something is still open"
+        self._shares = self._shares and bool(self.page.evaluate(IDLE))
+        if self._shares:
+            self.page.evaluate(CLEAR_SHARED)
+        else:
+            self.page.evaluate(CLOSE_ALL)
+            self._end_kernels()
+        assert self.page.evaluate(SETTLED) == int(self._shares), "something is still open"
         self.said.clear()
 
     def end(self) -> None:
@@ -182,7 +180,7 @@ class Lab:
     def _end_kernels(self) -> None:
         with urllib.request.urlopen(f"{self.url}/api/sessions?token=t", timeout=30) as answer:
             sessions = json.load(answer)
-        for session in sessions:
+        for session in [session for session in sessions if session["path"] in self._opened]:
             # Half a second faster than to ask it to end itself. Nobody restarts it: what does so is told next.
             with suppress(ProcessLookupError):
                 os.kill(int(self._process_of(session["kernel"]["id"]).read_text()), signal.SIGKILL)
@@ -206,14 +204,14 @@ class Lab:
         """What the page knows of its kernel: idle, busy, or unknown after a reload while a cell runs."""
         return str(self.page.evaluate(f"() => {KERNEL}?.status"))
 
-    def value(self, expression: str) -> str:
-        """The repr of an expression in the kernel, asked for beside the notebook."""
-        asked = """([kernel, expression]) => {
-            const asked = {code: '', silent: true, user_expressions: {it: expression}};
+    def value(self, expression: str, code: str = "") -> str:
+        """The repr of an expression in the kernel, asked for beside the notebook. ``code``: runs first, and shows nothing."""
+        asked = """([kernel, expression, code]) => {
+            const asked = {code, silent: true, user_expressions: {it: expression}};
             return kernel.requestExecute(asked).done.then(reply => reply.content.user_expressions.it);
         }"""
         handle = self.page.evaluate_handle(f"() => {KERNEL}")
-        answer = self.page.evaluate(asked, [handle, expression])
+        answer = self.page.evaluate(asked, [handle, expression, code])
         assert answer["status"] == "ok", answer
         return str(answer["data"]["text/plain"])
 
@@ -262,6 +260,12 @@ class Lab:
         """Run that cell and wait until it has its number."""
         self.start(index)
         self.wait_done(index)
+
+    def run_above(self, index: int) -> None:
+        """Run all cells above that one and wait until they have run."""
+        self.activate(index)
+        self.command("notebook:run-all-above")
+        self.wait_done(index - 1)
 
     def wait_done(self, index: int) -> None:
         """Until that cell has run and the kernel has nothing to do."""

@@ -25,11 +25,10 @@ async def read(question: str) -> str:
     return (await inner.run(question)).text"""
 
 
-def opened(lab: Any, name: str, *cells: str) -> int:
+def shared(lab: Any, *cells: str) -> int:
     shutil.copy(STORY, lab.folder)
-    lab.open(lab.write(f"{name}.ipynb", [SETUP, *cells]))
-    for index in range(len(cells)):
-        lab.run(index)
+    lab.share([SETUP, *cells])
+    lab.run_above(len(cells))
     return len(cells)
 
 
@@ -51,9 +50,8 @@ def kept_says(lab: Any, index: int, text: str) -> None:
 
 
 def test_an_awaited_run_has_a_card_that_hears_the_person_and_is_one_line_as_the_result(lab: Any) -> None:
-    index = opened(
+    index = shared(
         lab,
-        "awaited",
         "agent = Agent(Slow([ToolCall('ask_person', {'question': 'Which?', 'options': ['red', 'blue']}), 'Red it is.']), "
         "[ask_person], guidance='off', todos=False)\nawait agent.run('Ask me for a colour.')",
     )
@@ -69,9 +67,8 @@ def test_an_awaited_run_has_a_card_that_hears_the_person_and_is_one_line_as_the_
 
 
 def test_a_nested_run_is_shown_at_the_call_that_began_it_live_and_saved(lab: Any) -> None:
-    index = opened(
+    index = shared(
         lab,
-        "nested",
         "outer = Slow([ToolCall('read', {'question': 'Which species are in p.csv?'}), 'There are three.'])",
         "%%agent -m outer -t read\nWhich species are there?",
     )
@@ -90,9 +87,8 @@ def test_a_nested_run_is_shown_at_the_call_that_began_it_live_and_saved(lab: Any
 
 
 def test_eight_runs_at_once_are_one_line_which_opens_to_a_list(lab: Any) -> None:
-    index = opened(
+    index = shared(
         lab,
-        "eight",
         "def one(n):\n"
         "    replies = [ToolCall('wait', {'what': f'eight-{n % 2}'}), ValueError('broken') if n == 7 else 'Done.']\n"
         "    return Agent(Slow(replies), [wait], guidance='off', todos=False)\n"
@@ -115,9 +111,8 @@ def test_eight_runs_at_once_are_one_line_which_opens_to_a_list(lab: Any) -> None
 
 
 def test_one_of_many_that_asks_gets_a_card_and_nothing_is_left_of_it(lab: Any) -> None:
-    index = opened(
+    index = shared(
         lab,
-        "asks",
         "def one(n):\n"
         "    asks = [ToolCall('ask_person', {'question': 'Which?', 'options': ['red', 'blue']})]\n"
         "    return Agent(Slow([*(asks if n == 5 else []), 'Done.']), [ask_person], guidance='off', todos=False)\n"

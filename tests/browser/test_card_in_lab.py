@@ -14,17 +14,25 @@ from waiting import wait_until
 
 pytestmark = pytest.mark.browser
 STORY = Path(__file__).with_name("story.py")
+SETUP = "%load_ext agentnb\nfrom story import *"
 NAP = "model = Slow([ToolCall('nap', {'seconds': 600}), 'Up again.'])"
 DOZE = "model = Slow([[write('Sleep', 'Wake'), ToolCall('doze', {'seconds': 600})], 'Up again.'])"
 GO = "%%agent -m model -t nap doze wait hold load_penguins plot essay\nGo."
 
 
 def opened(lab: Any, name: str, *cells: str, kernel: str | None = None) -> int:
-    """A notebook with the story and these cells, all but the last of them run; the index of that one."""
+    """A notebook of its own with the story and these cells, all but the last of them run; the index of that one."""
     shutil.copy(STORY, lab.folder)
-    lab.open(lab.write(f"{name}.ipynb", ["%load_ext agentnb\nfrom story import *", *cells], kernel))
-    for index in range(len(cells)):
-        lab.run(index)
+    lab.open(lab.write(f"{name}.ipynb", [SETUP, *cells], kernel))
+    lab.run_above(len(cells))
+    return len(cells)
+
+
+def shared(lab: Any, *cells: str) -> int:
+    """The same in the notebook that tests share."""
+    shutil.copy(STORY, lab.folder)
+    lab.share([SETUP, *cells])
+    lab.run_above(len(cells))
     return len(cells)
 
 
@@ -66,7 +74,7 @@ def test_stop_ends_a_sync_tool_of_a_blocked_cell_at_once(lab: Any, kernels: Any,
 
 
 def test_stop_ends_a_model_that_is_still_thinking(lab: Any) -> None:
-    index = opened(lab, "stop-model", "model = Slow([['Hm.', 600]])", GO)
+    index = shared(lab, "model = Slow([['Hm.', 600]])", GO)
     lab.start(index)
     card(lab, index).get_by_text("Hm.").wait_for()
     card(lab, index).get_by_role("button", name="Stop").click()
@@ -78,7 +86,7 @@ def test_stop_ends_a_model_that_is_still_thinking(lab: Any) -> None:
 
 def test_one_can_pause_say_something_and_let_it_go_on(lab: Any) -> None:
     model = "model = Slow([ToolCall('wait', {'what': 'pause-asked'}), [Until('pause-seen'), 'I heard you.']])"
-    index = opened(lab, "pause", model, GO)
+    index = shared(lab, model, GO)
     lab.start(index)
     chip(lab, index, "Running wait")
     shown = card(lab, index)
@@ -107,7 +115,7 @@ def test_one_can_pause_say_something_and_let_it_go_on(lab: Any) -> None:
 
 
 def test_one_can_tick_add_move_and_remove_todos_while_the_cell_runs(lab: Any) -> None:
-    index = opened(lab, "todos", DOZE, GO)
+    index = shared(lab, DOZE, GO)
     lab.start(index)
     chip(lab, index, "Running doze")
     shown = card(lab, index)
@@ -137,9 +145,7 @@ def test_one_can_tick_add_move_and_remove_todos_while_the_cell_runs(lab: Any) ->
 
 
 def test_a_round_opens_to_what_the_model_saw_while_the_cell_runs(lab: Any) -> None:
-    index = opened(
-        lab, "saw", "model = Slow([ToolCall('load_penguins', {'path': 'x'}), ToolCall('nap', {'seconds': 600})])", GO
-    )
+    index = shared(lab, "model = Slow([ToolCall('load_penguins', {'path': 'x'}), ToolCall('nap', {'seconds': 600})])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")
     rounds = card(lab, index).locator(".agentnb-round")
@@ -160,7 +166,7 @@ def test_a_round_opens_to_what_the_model_saw_while_the_cell_runs(lab: Any) -> No
 
 def test_tables_pictures_and_long_results_are_shown_as_such(lab: Any) -> None:
     calls = "[ToolCall('load_penguins', {'path': 'x'}), ToolCall('plot', {'kind': 'bar'}), ToolCall('essay', {'length': 3000})]"
-    index = opened(lab, "results", f"model = Slow([{calls}, ToolCall('nap', {{'seconds': 600}})])", GO)
+    index = shared(lab, f"model = Slow([{calls}, ToolCall('nap', {{'seconds': 600}})])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")
     shown = card(lab, index)
@@ -177,7 +183,7 @@ def test_tables_pictures_and_long_results_are_shown_as_such(lab: Any) -> None:
 
 
 def test_an_interrupt_of_the_kernel_ends_the_card_too(lab: Any) -> None:
-    index = opened(lab, "interrupt", NAP, GO)
+    index = shared(lab, NAP, GO)
     lab.start(index)
     chip(lab, index, "Running nap")
     lab.interrupt()
@@ -187,9 +193,7 @@ def test_an_interrupt_of_the_kernel_ends_the_card_too(lab: Any) -> None:
 
 
 def test_a_failed_run_says_so_and_is_folded(lab: Any) -> None:
-    index = opened(
-        lab, "failed", "model = Slow([ToolCall('load_penguins', {'path': 'x'}), RuntimeError('no <i>luck</i>')])", GO
-    )
+    index = shared(lab, "model = Slow([ToolCall('load_penguins', {'path': 'x'}), RuntimeError('no <i>luck</i>')])", GO)
     lab.run(index)
     ended(lab, index, "Failed")
     wait_until(lambda: lab.output(index).get_by_text("no <i>luck</i>").count() >= 1)
@@ -198,7 +202,7 @@ def test_a_failed_run_says_so_and_is_folded(lab: Any) -> None:
 
 
 def test_a_second_view_shows_the_whole_run_and_both_end_as_the_saved_form(lab: Any) -> None:
-    index = opened(lab, "second", "model = Slow([['First.', ToolCall('nap', {'seconds': 600})]])", GO)
+    index = shared(lab, "model = Slow([['First.', ToolCall('nap', {'seconds': 600})]])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")
     view = lab.second_view(index)
@@ -255,9 +259,7 @@ STATUS = "() => [...document.querySelectorAll('[role=status].agentnb-unseen')].m
 def asking(lab: Any, name: str, **more: Any) -> tuple[int, Any]:
     """A blocked cell whose run has just asked, and its card."""
     call = f"ToolCall('ask_person', { ({'question': QUESTION} | more)!r})"
-    index = opened(
-        lab, name, f"from agentnb import ask_person\nmodel = Slow([{call}, [Until('{name}-heard'), 'I know now.']])", ASK
-    )
+    index = shared(lab, f"from agentnb import ask_person\nmodel = Slow([{call}, [Until('{name}-heard'), 'I know now.']])", ASK)
     lab.start(index)
     chip(lab, index, "Waiting for you")
     shown = card(lab, index)
@@ -306,7 +308,7 @@ model = Slow([ToolCall('shell', {'command': command}), 'Done.'])
 
 
 def test_long_call_is_opened_before_it_is_approved(lab: Any) -> None:
-    index = opened(lab, "whole-call", SHELL, "%%agent -m model -t shell --approve ask\nGo.")
+    index = shared(lab, SHELL, "%%agent -m model -t shell --approve ask\nGo.")
     lab.start(index)
     chip(lab, index, "Waiting for you")
     shown = card(lab, index)
@@ -337,7 +339,7 @@ model = Slow([ToolCall("count", {}), "I know now."])
 
 @pytest.mark.req("KX.5")
 def test_a_refused_answer_stays_in_its_field_with_the_reason(lab: Any) -> None:
-    index = opened(lab, "number", COUNT, "%%agent -m model -t count\nGo.")
+    index = shared(lab, COUNT, "%%agent -m model -t count\nGo.")
     lab.start(index)
     field = card(lab, index).get_by_label("Your answer, a whole number")
     error = card(lab, index).locator(".agentnb-question .agentnb-field-error")
@@ -373,7 +375,7 @@ model = Slow([ToolCall('wait', {'what': 'later'}), 'Up again.'])
 
 @pytest.mark.req("KX.5")
 def test_a_question_of_a_gate_is_put_aside_and_the_saved_form_says_how_to_answer(lab: Any) -> None:
-    index = opened(lab, "later", GATED, "%%agent -m model -t wait --gate careful\nGo.")
+    index = shared(lab, GATED, "%%agent -m model -t wait --gate careful\nGo.")
     lab.start(index)
     chip(lab, index, "Waiting for you")
     card(lab, index).get_by_role("button", name="Later").click()
@@ -405,7 +407,7 @@ def in_sight(lab: Any, shown: Any) -> None:
 
 
 def test_a_question_behind_pictures_and_right_after_an_answer_is_scrolled_to(lab: Any) -> None:
-    index = opened(lab, "twice", ASK_TWICE, ASK.replace("ask_person", "ask_person load_penguins plot doze"))
+    index = shared(lab, ASK_TWICE, ASK.replace("ask_person", "ask_person load_penguins plot doze"))
     lab.start(index)
     shown = card(lab, index)
     first = shown.get_by_role("button", name="Gentoo")
@@ -428,7 +430,7 @@ model = Slow([[Thinking("I think. " * 20), Until("thought-opened"), "So.", ToolC
 
 
 def test_a_thought_that_was_opened_while_it_streamed_stays_open_when_it_is_whole(lab: Any) -> None:
-    index = opened(lab, "thought", THOUGHT, GO)
+    index = shared(lab, THOUGHT, GO)
     lab.start(index)
     streaming = card(lab, index).locator("[data-stream] [data-fold='thinking:0']")
     streaming.locator("summary").click()

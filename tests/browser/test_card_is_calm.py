@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from contrast import COLOURS, faint
 from measuring import Traffic, Work, busiest, model_ids, watching, working
-from pages import CURRENT, KERNEL
+from page_scripts import CURRENT, KERNEL
 from property_settings import size
-from test_card_in_lab import GO, card, chip, ended, opened
+from test_card_in_lab import GO, card, chip, ended, opened, shared
 from waiting import wait_until
 
 pytestmark = pytest.mark.browser
@@ -157,7 +157,7 @@ def wait_for_round(lab: Any, number: int) -> None:
 
 
 def test_while_words_stream_nothing_else_moves_and_a_reader_stays_where_they_are(lab: Any) -> None:
-    index = opened(lab, "calm", CALM, GO_ON)
+    index = shared(lab, CALM, GO_ON)
     below = lab.write_last("'a cell below'")
     lab.start(index)
     wait_for_round(lab, 21)
@@ -204,7 +204,7 @@ FOCUSED = """() => {
 
 
 def test_folds_selected_text_and_the_focus_survive_what_comes_in(lab: Any) -> None:
-    index = opened(lab, "hands", HANDS, GO)
+    index = shared(lab, HANDS, GO)
     lab.start(index)
     chip(lab, index, "Running wait")
     shown = card(lab, index)
@@ -227,7 +227,7 @@ def test_folds_selected_text_and_the_focus_survive_what_comes_in(lab: Any) -> No
 
 
 def test_what_is_being_typed_survives_what_comes_in(lab: Any) -> None:
-    index = opened(lab, "typed", CALM, GO_ON)
+    index = shared(lab, CALM, GO_ON)
     lab.start(index)
     wait_for_round(lab, 21)
     box = card(lab, index).get_by_label("Say something to the agent")
@@ -265,9 +265,7 @@ def tabbed(lab: Any, index: int) -> list[str]:
 
 
 def test_every_control_has_a_name_and_tab_reaches_it(lab: Any) -> None:
-    index = opened(
-        lab, "names", "model = Slow([[write('Load', 'Look'), ToolCall('essay', {'length': 3000})], " + NAP + "])", GO
-    )
+    index = shared(lab, "model = Slow([[write('Load', 'Look'), ToolCall('essay', {'length': 3000})], " + NAP + "])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")
     wait_until(lambda: card(lab, index).evaluate(NAMELESS) == [])
@@ -291,7 +289,7 @@ def test_every_control_has_a_name_and_tab_reaches_it(lab: Any) -> None:
 
 
 def test_the_keys_of_the_notebook_do_nothing_to_it_from_within_the_card(lab: Any) -> None:
-    index = opened(lab, "keys", "model = Slow([[write('Load', 'Look')], " + NAP + "])", GO)
+    index = shared(lab, "model = Slow([[write('Load', 'Look')], " + NAP + "])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")
     before = lab.page.evaluate(SOURCES)
@@ -315,7 +313,7 @@ def test_the_keys_of_the_notebook_do_nothing_to_it_from_within_the_card(lab: Any
 
 
 def test_space_ticks_enter_opens_and_the_focus_stays(lab: Any) -> None:
-    index = opened(lab, "space", "model = Slow([[write('Load', 'Look')], " + NAP + "])", GO)
+    index = shared(lab, "model = Slow([[write('Load', 'Look')], " + NAP + "])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")
     shown = card(lab, index)
@@ -355,7 +353,7 @@ HEARD = "wanted => window.__said.filter(one => one !== 'Starting').slice(0, want
 def test_a_screen_reader_hears_each_change_of_state_and_no_words_of_the_model(lab: Any) -> None:
     words = " ".join(["word"] * 90)
     first = f"[{words!r}, ToolCall('wait', {{'what': 'heard-tool'}})]"
-    index = opened(lab, "heard", f"model = Slow([{first}, [Until('heard-thinking'), 'Well done.']], pause=0.01)", GO)
+    index = shared(lab, f"model = Slow([{first}, [Until('heard-thinking'), 'Well done.']], pause=0.01)", GO)
     lab.page.evaluate(LISTEN)
     lab.start(index)
     wanted = ["Thinking", "Running wait", "Thinking", "Done"]
@@ -416,7 +414,7 @@ def it_fits_a_narrow_window_and_uses_a_wide_one(lab: Any, index: int) -> None:
 
 
 def test_it_can_be_read_without_colour_in_any_theme_and_width_while_it_runs(lab: Any, subtests: pytest.Subtests) -> None:
-    index = opened(lab, "rich", RICH, GO)
+    index = shared(lab, RICH, GO)
     lab.start(index)
     chip(lab, index, "Running nap")
     for fold in card(lab, index).locator("details:not([open]) > summary").all():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_card_in_lab import card, chip, ended, opened
+from test_card_in_lab import card, chip, ended, shared
 from waiting import wait_until
 
 pytestmark = pytest.mark.browser
@@ -38,7 +38,7 @@ KEEP_WIDTHS = """card => {
 def test_cost_tokens_and_time_grow_beside_their_limits_and_do_not_jump(lab: Any) -> None:
     model = "model = Priced([*looks(1, Until('budget-seen')), *looks(5, 0.4), ToolCall('doze', {'seconds': 600})])"
     options = "--budget 0.5 --max-tokens 90000 --max-seconds 90 --max-tool-calls 8"
-    index = opened(lab, "budget", PRICED, model, GO.format(options=options))
+    index = shared(lab, PRICED, model, GO.format(options=options))
     lab.start(index)
     shown = card(lab, index)
     shown.locator(META, has_text="$0.0000 of $0.50").wait_for()
@@ -63,7 +63,7 @@ def test_a_summary_is_told_while_it_is_written_and_stays_in_what_is_saved(lab: A
     model = f"model = Priced([*looks(4), [Until('summing'), {words!r}], *looks(1), [Until('opened'), 'Gentoo.']])".replace(
         "\\\\n", "\\n"
     )
-    index = opened(lab, "compaction", PRICED, model, GO.format(options="--history short -g off"))
+    index = shared(lab, PRICED, model, GO.format(options="--history short -g off"))
     lab.start(index)
     chip(lab, index, "Summarizing 4 messages")
     shown = card(lab, index)
@@ -90,7 +90,7 @@ def test_a_summary_is_told_while_it_is_written_and_stays_in_what_is_saved(lab: A
 @pytest.mark.req("KX.2")
 def test_a_run_at_its_limit_answers_with_what_it_has_and_says_how_to_go_on(lab: Any) -> None:
     model = "model = Priced([*looks(3), 'As **far** as I have seen.', 'And on.'])"
-    index = opened(lab, "limit", PRICED, model, GO.format(options="--budget 0.036 --on-limit final_answer"))
+    index = shared(lab, PRICED, model, GO.format(options="--budget 0.036 --on-limit final_answer"))
     lab.run(index)
     ended(lab, index, "Limit reached: $0.036")
     shown = lab.output(index)
@@ -117,7 +117,7 @@ print(run.id[-8:])
 @pytest.mark.req("KX.11")
 def test_a_run_whose_process_died_is_gone_on_with_in_a_live_card_that_shows_where(lab: Any) -> None:
     cells = [PRICED + "model = Priced([*looks(2), 'Gentoo.'])", GO.format(options="-g off"), DIE, "%agent history 1"]
-    index = opened(lab, "recovery", *cells, "model = Priced([[600.0, 'Gentoo.']])", "%agent recover -m model")
+    index = shared(lab, *cells, "model = Priced([[600.0, 'Gentoo.']])", "%agent recover -m model")
     opened_run = lab.output(index - 2)
     opened_run.locator("summary").first.click()
     opened_run.get_by_text("%agent recover ", exact=False).last.wait_for()

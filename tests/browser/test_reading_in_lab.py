@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_card_in_lab import card, chip, ended, opened
+from test_card_in_lab import card, chip, ended, shared
 from waiting import wait_until
 
 pytestmark = pytest.mark.browser
@@ -28,7 +28,7 @@ IN_SIGHT = """one => {
 
 
 def test_a_running_card_leads_to_its_failures_and_finds_words(lab: Any) -> None:
-    index = opened(lab, "reading", FAILING.replace("THEN", NAP), GO)
+    index = shared(lab, FAILING.replace("THEN", NAP), GO)
     lab.start(index)
     chip(lab, index, "Running nap")
     shown = card(lab, index)
@@ -63,7 +63,7 @@ agent = Agent(Slow([*calls, ToolCall("nap", {"seconds": 600})]), [compare, nap],
 
 
 def test_a_finding_leads_to_its_round_and_back_without_our_script_and_in_a_running_card(lab: Any) -> None:
-    index = opened(lab, "found", FAILING.replace("THEN", NAP) + FOUND, "load_trace('complex-fails')", "await agent.run('Dig.')")
+    index = shared(lab, FAILING.replace("THEN", NAP) + FOUND, "load_trace('complex-fails')", "await agent.run('Dig.')")
     lab.run(index - 1)
     saved = lab.cell(index - 1).locator(".agentnb-run")
     saved.get_by_role("link", name="6").first.click()  # no live card has brought the script yet
@@ -93,7 +93,7 @@ def test_a_finding_leads_to_its_round_and_back_without_our_script_and_in_a_runni
 
 def test_a_saved_card_gets_its_buttons_when_the_pointer_comes(lab: Any) -> None:
     lab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    index = opened(lab, "copying", FAILING.replace("THEN", "'**All** is compared.'"), GO)
+    index = shared(lab, FAILING.replace("THEN", "'**All** is compared.'"), GO)
     lab.run(index)
     ended(lab, index, "Done")
     run = lab.cell(index).locator(".agentnb-run")
@@ -110,7 +110,7 @@ def test_a_saved_card_gets_its_buttons_when_the_pointer_comes(lab: Any) -> None:
 
 
 def test_the_switch_of_the_details_is_remembered_for_the_next_card(lab: Any) -> None:
-    index = opened(lab, "switch", FAILING.replace("THEN", NAP), GO)
+    index = shared(lab, FAILING.replace("THEN", NAP), GO)
     for pressed in (False, True):
         lab.run(index - 1)
         lab.start(index)

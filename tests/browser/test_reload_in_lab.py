@@ -8,7 +8,7 @@ import signal
 from typing import Any
 
 import pytest
-from pages import CLOSE_ALL, CURRENT
+from page_scripts import CLOSE_ALL, CURRENT
 from test_card_in_lab import GO, chip, ended, opened
 from waiting import wait_until
 

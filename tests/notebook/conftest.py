@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from unittest.mock import patch
 
+import forked_kernels
 import pytest
 from real_kernel import TOOLS, Kernel
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernels_are_forks() -> Iterator[None]:
+    """Fork every kernel that these tests start, also those in which nbclient executes notebooks."""
+    with patch("jupyter_client.provisioning.local_provisioner.launch_kernel", forked_kernels.launch):
+        yield
 
 
 @pytest.fixture(scope="module")

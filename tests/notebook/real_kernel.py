@@ -9,9 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
-import forked_kernels
 from jupyter_client.manager import KernelManager
 
 PATIENCE = 60.0
@@ -88,8 +86,7 @@ class Kernel:
             HOME=str(folder), IPYTHONDIR=str(folder / "ipython"), MPLCONFIGDIR=str(folder), PYDEVD_DISABLE_FILE_VALIDATION="1"
         )
         self.manager = KernelManager(kernel_name="python3")
-        with patch("jupyter_client.provisioning.local_provisioner.launch_kernel", forked_kernels.launch):
-            self.manager.start_kernel(cwd=str(folder), env=env)
+        self.manager.start_kernel(cwd=str(folder), env=env)
         self.client = self.manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=PATIENCE)

@@ -29,6 +29,8 @@ TOLD_BY_OTHERS = "07_trace_tables"
 """A notebook that shows what other machines recorded, with their folders."""
 PLACE = re.compile(r"""(?<![\w.:/<>~*-])/(?:[\w.-]+/)+[\w.-]+|[A-Z]:\\\\""")
 """An absolute path."""
+DURATION = re.compile(r'<span class="agentnb-part-of"[^>]*>[\d.:]+(?: m?s)?</span>')
+"""The time of a run in the head of its card, which shows it only from 0.1 s on: on a busy machine, more runs take so long."""
 
 sys.path.insert(0, str(NOTEBOOKS))
 from stored import cards, made  # noqa: E402
@@ -86,7 +88,7 @@ def skeleton(cell: Any) -> list[Any]:
     for output in cell.get("outputs", ()):
         data = output.get("data", {})
         parser = Skeleton()
-        parser.feed(data.get("text/html", ""))
+        parser.feed(DURATION.sub("", data.get("text/html", "")))
         found.append((output.output_type, sorted(data), parser.bones))
     return found
 

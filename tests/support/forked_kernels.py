@@ -7,6 +7,7 @@ started: a process of its own, with nothing in it that another test has made.
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -15,9 +16,24 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Any, TextIO
+
+LOADED_BY_KERNELS = (
+    "agentnb.notebook.extension",
+    "faulthandler",
+    "ipykernel.debugger",
+    "IPython.core.completerlib",
+    "IPython.core.debugger",
+    "IPython.core.oinspect",
+    "IPython.extensions.storemagic",
+    "jedi",  # at the first completion
+    "sqlite3",
+    "tornado.platform.asyncio",
+)
+"""Modules that a kernel loads while it starts, or at once after that."""
 
 
 class Forked:
@@ -80,13 +96,13 @@ def serve(asked: TextIO, told: TextIO, imported: list[str]) -> None:
     sys.path.pop(0)  # this folder: a kernel does not have it
     os.environ["JPY_PARENT_PID"] = str(os.getpid())  # read when ipykernel is imported: kernels end when this process has
     import ipykernel.kernelapp
-    import jedi  # noqa: F401  # at the first completion
     import psutil
 
-    import agentnb.notebook.extension  # noqa: F401
-
-    for name in imported:
+    for name in (*LOADED_BY_KERNELS, *imported):
         importlib.import_module(name)
+    isinstance((), Mapping)  # asked at the first line of a log, and slow once
+    gc.collect()
+    gc.freeze()  # what a fork does not look through again stays shared
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a kernel has ended
     for line in iter(asked.readline, ""):
         begun, begin = os.pipe()
