@@ -31,7 +31,7 @@ SCHEMA = 6
 """Version of the log's schema; a reader refuses newer logs and reads older ones.
 
 Each new kind of event makes a new version: 2 added questions, 3 compaction and recovery, 4 extra usage, 5 steps, plans,
-findings, other model calls, suspension, and what a run says of itself; 6 the tool calls of steps.
+findings, other model calls, suspension, and what a run says of itself; 6 the tool calls of steps, grants.
 """
 
 
@@ -446,6 +446,8 @@ AnyEvent: TypeAlias = (
     | w.ToolsChanged
     | w.FindingMade
     | w.GuidanceDrawn
+    | w.GrantGiven
+    | w.GrantWithdrawn
     | w.ContextShifted
     | w.OtherEvent
 )

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb.core import events as e
-from agentnb.core import inner_calls, step_calls, work_fold
+from agentnb.core import grants, inner_calls, step_calls, work_fold
 from agentnb.core.compaction import Compaction
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
 from agentnb.core.questions import AskedQuestion, Outcome
@@ -281,6 +281,10 @@ def _round_index(run: RunState) -> int:
 def _question_answered(run: RunState, event: e.QuestionAnswered) -> None:
     outcome: Outcome = "withdrawn" if event.withdrawn else "declined" if event.declined else "answered"
     answer = event.answer if outcome == "answered" else None
+    if run._opening is not None and run._opening.schema < grants.SINCE:
+        for question in run._waiting:
+            if question.id == event.question_id and (grant := grants.grant_in_answer(question, event)) is not None:
+                run._work.grants[grant.grant_id] = grant
     _close_questions(run, {event.question_id}, outcome=outcome, answer=answer, by=event.by, closed_at=event.at)
     run._waiting = tuple([question for question in run._waiting if question.id != event.question_id])
     _set_status(run)
@@ -305,6 +309,7 @@ def _withdraw_all(run: RunState, at: datetime | None) -> None:
 
 def _withdraw_answers(run: RunState) -> None:
     """Withdraw all questions and answers so far, also in the events, which the person's own gates may read."""
+    run._work.grants.clear()
     run._questions[:] = [replace(asked, outcome="withdrawn", answer=None) for asked in run._questions]
     run._waiting = ()
     for place, event in enumerate(run._events):

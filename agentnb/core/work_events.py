@@ -171,6 +171,25 @@ class GuidanceDrawn(Event, frozen=True, kw_only=True, tag="guidance_drawn", gc=F
     """The probability of each set that could have been drawn."""
 
 
+class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given", gc=False):
+    """Calls of a tool are allowed without a question from here on. ``by``: person, program or policy."""
+
+    grant_id: str
+    tool: str
+    reach: Literal["run", "session"] = "run"
+    """run: this run and the runs nested in it; session: all later runs of the session too."""
+    by: str = "person"
+    question_id: str = ""
+    """Id of the question whose answer gave it, if one did."""
+
+
+class GrantWithdrawn(Event, frozen=True, kw_only=True, tag="grant_withdrawn", gc=False):
+    """A grant was taken back: calls of its tool are asked about again."""
+
+    grant_id: str
+    by: str = "person"
+
+
 class ContextShifted(Event, frozen=True, kw_only=True, tag="context_shifted", gc=False):
     """The scope of the run changed: from here on it works in this context, on this entity."""
 

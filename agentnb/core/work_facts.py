@@ -34,6 +34,15 @@ class WorkFacts(RunState):
         return self._work.drawn
 
     @property
+    def grants(self) -> View[w.GrantGiven]:
+        """The grants in force: the tools whose calls are allowed without a question, oldest first."""
+        return View([*self._work.grants.values()])
+
+    def has_grant(self, tool: str) -> bool:
+        """Return whether a grant allows the calls of this tool."""
+        return any(grant.tool == tool for grant in self._work.grants.values())
+
+    @property
     def step_records(self) -> Mapping[str, StepRecord]:
         """The steps by path, each as it stands."""
         return MappingProxyType(self._work.steps)

@@ -125,6 +125,14 @@ def _guidance_drawn(run: RunState, event: w.GuidanceDrawn) -> None:
     run._work.drawn = event
 
 
+def _grant_given(run: RunState, event: w.GrantGiven) -> None:
+    run._work.grants[event.grant_id] = event
+
+
+def _grant_withdrawn(run: RunState, event: w.GrantWithdrawn) -> None:
+    run._work.grants.pop(event.grant_id, None)
+
+
 def _context_shifted(run: RunState, event: w.ContextShifted) -> None:
     run._work.context_type, run._work.entity = event.context_type, event.entity
 
@@ -148,6 +156,8 @@ HANDLERS: dict[type[Event], Callable[[RunState, Any], None]] = {
     w.ModelCalled: _model_called,
     w.ToolsChanged: _tools_changed,
     w.FindingMade: _finding_made,
+    w.GrantGiven: _grant_given,
+    w.GrantWithdrawn: _grant_withdrawn,
     w.GuidanceDrawn: _guidance_drawn,
     w.ContextShifted: _context_shifted,
     w.OtherEvent: _nothing_known,

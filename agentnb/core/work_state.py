@@ -12,7 +12,7 @@ import msgspec
 from agentnb.core.events import Progress
 from agentnb.core.rounds import CallRecord
 from agentnb.core.step_outputs import StepOutputs, as_text
-from agentnb.core.work_events import FindingMade, GuidanceDrawn, ModelCalled, PlanReviewed, ResultGiven
+from agentnb.core.work_events import FindingMade, GrantGiven, GuidanceDrawn, ModelCalled, PlanReviewed, ResultGiven
 
 
 class StepRecord(msgspec.Struct, frozen=True, gc=False):
@@ -91,6 +91,8 @@ class WorkState:
     model_calls: list[ModelCalled] = dataclasses.field(default_factory=list)
     findings: list[FindingMade] = dataclasses.field(default_factory=list)
     drawn: GuidanceDrawn | None = None
+    grants: dict[str, GrantGiven] = dataclasses.field(default_factory=dict)
+    """The grants in force, by id."""
     context_type: str = ""
     entity: str = ""
 

@@ -100,6 +100,9 @@ class RunSoFar(Protocol):
     def questions(self) -> Sequence[AskedQuestion]:
         """All questions to the person, oldest first, with their answers."""
 
+    def has_grant(self, tool: str) -> bool:
+        """Return whether a grant allows the calls of this tool."""
+
     @property
     def findings(self) -> Sequence[FindingMade]:
         """What detectors found so far, as the log has it."""

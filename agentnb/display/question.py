@@ -18,7 +18,7 @@ from agentnb.core.questions import (
 )
 from agentnb.display.judged_call import call_text, question_text
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.question_labels import ASKED, ASKS, HAD_ASKED, LATER, LATER_TITLE, answer_told
+from agentnb.display.question_labels import ASKED, ASKS, HAD_ASKED, LATER, LATER_TITLE, answer_told, author
 
 MAX_OF_A_QUESTION = 10_000
 MAX_UNFOLDED_CHARACTERS, MAX_UNFOLDED_LINES = 600, 12
@@ -98,7 +98,7 @@ def _closed(asked: AskedQuestion, most: int | None) -> Html:
 
 def _answer(asked: AskedQuestion, most: int | None) -> Html:
     if asked.outcome == "answered":
-        return tag("div", "said", tag("b", "", "You: "), words(choice_in_words(asked.answer), most))
+        return tag("div", "said", tag("b", "", f"{author(asked)}: "), words(choice_in_words(asked.answer), most))
     return tag("div", "quiet", answer_told(asked))
 
 

@@ -69,10 +69,15 @@ def closed_question_lines(asked: AskedQuestion, most: int) -> list[str]:
 def answer_told(asked: AskedQuestion) -> str:
     """Return what became of a question: ``You: Vienna``, or why there is no answer; empty while it is open."""
     if asked.outcome == "answered":
-        return f"You: {choice_in_words(asked.answer)}"
+        return f"{author(asked)}: {choice_in_words(asked.answer)}"
     if asked.outcome == "declined" and asked.by in DECLINED_BY:
         return DECLINED_BY[asked.by]
     return NO_ANSWER.get(asked.outcome, "")
+
+
+def author(asked: AskedQuestion) -> str:
+    """Return who answered: you, or the function that answers in your place."""
+    return "Your function" if asked.by == "program" else "You"
 
 
 def _choices(schema: dict[str, Any]) -> str:

@@ -180,13 +180,7 @@ class Elicitation(LoggedQuestions):
         del self._open[answer.question_id]
         self._clock.release()
         with suppress(StoreError):  # kept: `answer` raises it to the tool
-            self._emit(
-                QuestionAnswered,
-                question_id=answer.question_id,
-                answer=answer.value,
-                declined=answer.declined,
-                by=answer.by,
-            )
+            self.log_answer(answer.question_id, answer=answer.value, declined=answer.declined, by=answer.by)
         future.set_result(answer)
 
     def leave_to_parent(self) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agentnb.core.events import Event
+from agentnb.core.events import Event, QuestionAnswered
+from agentnb.core.grants import allows_all
 from agentnb.core.questions import Answer
+from agentnb.core.work_events import GrantGiven
 from agentnb.errors import StoreError
 from agentnb.runtime.event_log import EventLog
 
@@ -41,6 +43,14 @@ class LoggedQuestions:
     def has_answer(self, question_id: str) -> bool:
         """Return whether the answer was given when the run was resumed."""
         return question_id in self._given
+
+    def log_answer(self, question_id: str, **fields: Any) -> None:
+        """Log the answer to an open question, and the grant that it gives if it allows all calls of a tool."""
+        question = next((one for one in self._log.run.waiting if one.id == question_id), None)
+        self._emit(QuestionAnswered, question_id=question_id, **fields)
+        if question is not None and question.about is not None and allows_all(question, fields.get("answer")):
+            grant = {"grant_id": question_id, "tool": question.about.tool, "by": fields.get("by", "person")}
+            self._emit(GrantGiven, question_id=question_id, **grant)
 
     def _emit(self, kind: type[Event], **fields: Any) -> None:
         try:

@@ -79,8 +79,8 @@ def out_of_time(of: Literal["run", "step"] = "run") -> ToolOutcome:
     """Return the result for a call that had not ended when its run, or its step, reached its time limit."""
     return failure(
         TIME_LIMIT,
-        f"The time limit of the {of} was reached before this call had ended. Do not assume that it took effect, nor that it did "
-        "not.",
+        f"The time limit of the {of} was reached before this call had ended. Do not assume that it took effect, nor that it "
+        "did not.",
     )
 
 

@@ -7,7 +7,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb.core.approvals import answerable_later
-from agentnb.core.events import QuestionAnswered
 from agentnb.core.questions import AskedQuestion
 from agentnb.detect.run import Run
 from agentnb.runtime.elicitation import Elicitation
@@ -28,7 +27,7 @@ def resumed_with(elicitation: Elicitation, log: EventLog, before: Run) -> RunOpt
         if question.id in given:
             answers[question.id] = given[question.id]
             if elicitation.is_open(question.id):
-                log.emit(QuestionAnswered, question_id=question.id, answer=given[question.id])
+                elicitation.log_answer(question.id, answer=given[question.id])
     return RunOptions(suspend=elicitation.suspends or before.is_suspended or bool(waiting), answers=answers or None)
 
 
@@ -41,7 +40,7 @@ def share_questions(elicitation: Elicitation, log: EventLog, run: Run, path: str
     asked = {one.question.id: one for one in run.questions}
     for question in own:
         if question.id in asked and asked[question.id].outcome != "open":
-            log.emit(QuestionAnswered, question_id=question.id, **_outcome(asked[question.id]))
+            elicitation.log_answer(question.id, **_outcome(asked[question.id]))
     known = {question.id for question in own}
     for question in run.waiting if run.is_suspended else ():
         if question.id not in known:

@@ -101,6 +101,8 @@ def test_kinds_are_named_in_the_past_tense_in_snake_case() -> None:
         "tools_changed",
         "finding_made",
         "guidance_drawn",
+        "grant_given",
+        "grant_withdrawn",
         "context_shifted",
         "other",
     ]

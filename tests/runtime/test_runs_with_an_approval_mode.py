@@ -277,3 +277,25 @@ def test_what_is_no_mode_is_refused_before_anything_runs() -> None:
     with pytest.raises(SettingsError, match="neither an approval mode nor a function"):
         RunOptions(approve=wrong)
     assert desk.done == []
+
+
+def test_always_to_a_gate_of_ones_own_grants_nothing(subtests: pytest.Subtests) -> None:
+    def write(path: str) -> str:
+        return f"wrote {path}"
+
+    for words in ("May write run with a tiger, which bites?", "Really?", 'May write run with {"path":"a"}?'):
+        with subtests.test(words):
+            gate = partial(_asks_once, words)
+            made = Agent(
+                ScriptedModel([[ToolCall("write", {"path": "a"})], [ToolCall("write", {"path": "b"})], "Done."]),
+                tools=[write],
+                gates=[gate],
+            )
+            run = asyncio.run(made.run("Go.", approve="ask", answer=lambda question: "always"))
+            assert [asked.question.about.rule for asked in run.questions if asked.question.about] == ["approval", "ask"]
+            assert [grant.question_id for grant in run.grants] == [run.questions[1].question.id]
+            assert [grant.by for grant in run.grants] == ["program"]
+
+
+def _asks_once(words: str, call: ToolCall, run: Any) -> Ask | None:
+    return None if run.questions else Ask(words, approvals=("always",))

@@ -235,6 +235,8 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
     w.GuidanceDrawn: _of_kind(
         w.GuidanceDrawn, set=words, propensity=seconds, version=words, among=st.dictionaries(words, seconds, max_size=2)
     ),
+    w.GrantGiven: _of_kind(w.GrantGiven, grant_id=words, tool=words, by=words, question_id=words),
+    w.GrantWithdrawn: _of_kind(w.GrantWithdrawn, grant_id=words, by=words),
     w.ContextShifted: _of_kind(w.ContextShifted, context_type=words, entity=words, call_id=words, reason=words),
     w.OtherEvent: _of_kind(
         w.OtherEvent, name=names.map("later_{}".format), data=st.dictionaries(later, json_values, max_size=3)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from agentnb.core.approvals import ASK, AUTO, MODES, NEVER, READ_ONLY, arguments_as_json
+from agentnb.core.grants import ALWAYS, ASKED_BY_MODE
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.detect.so_far import RunSoFar
@@ -16,8 +17,6 @@ from agentnb.tools.tool import Tool
 
 SETTING = "approve"
 """The key under which the settings of a run hold its mode, unless that is ``auto``."""
-ALWAYS = "always"
-"""The answer that allows all calls of a tool in the run that asks, and in the runs nested in it."""
 MAX_SHOWN = 300
 """Characters of the arguments in the text of a question."""
 
@@ -97,11 +96,11 @@ class EffectsGate:
             return None
         if self.denies:
             return Deny(f"this run only allows tools that read (approve={READ_ONLY}). {_about(tool)}", READ_ONLY)
-        if any(_is_always_allowed(call.name, one) for one in (run, *self.runs_around)):
+        if any(one.has_grant(call.name) for one in (run, *self.runs_around)):
             return None
         return Ask(
             f'May {call.name} run with {shown(call.arguments)}?\n{_about(tool)} "{ALWAYS}" allows all its calls.',
-            ASK,
+            ASKED_BY_MODE,
             (ALWAYS,),
         )
 
@@ -138,10 +137,3 @@ def _about(tool: Tool) -> str:
 def declared_effects(tool: Tool) -> Iterable[str] | None:
     """Return the effects that a tool declares; None if it declares none."""
     return getattr(tool, "effects", None)  # anybody's class may be a tool
-
-
-def _is_always_allowed(name: str, run: Any) -> bool:
-    """Return whether the person has answered this gate's question about the tool with "always"."""
-    questions = (asked.question for asked in reversed(run.questions) if asked.answer == ALWAYS)
-    calls = (question.about for question in questions if question.kind == "approval")
-    return any(about is not None and (about.tool, about.rule) == (name, ASK) for about in calls)

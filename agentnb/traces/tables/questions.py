@@ -76,6 +76,13 @@ COLUMNS: list[Column[Row]] = [
         "question_answered.answer",
         JSON,
     ),
+    Column(
+        "answered_by",
+        "str",
+        lambda row: row.asked.by if row.asked.outcome in ("answered", "declined") else None,
+        "person, or program: a function that answers in their place; nobody, if neither could",
+        "question_answered.by",
+    ),
     Column("asked_at", TIME, lambda row: row.asked.asked_at, "When it was asked", "question_asked.at", UTC),
     Column(
         "answered_at",

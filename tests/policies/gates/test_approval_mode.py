@@ -12,6 +12,7 @@ from run_builder import RunBuilder
 
 from agentnb import ask_person, tool
 from agentnb.core import events as e
+from agentnb.core import work_events as w
 from agentnb.core.approvals import MODES, approval_schema, judged_call
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import WaitingOnUser
@@ -89,18 +90,29 @@ def test_the_question_shows_the_arguments_and_what_the_tool_may_do() -> None:
 
 
 def asked(answer: Any, tool: str = "writes", rule: str = "ask", kind: Any = "approval") -> Run:
-    """A run in which the question about a tool was answered, or another with the same sentence."""
+    """A run of an earlier version in which the question about a tool was answered, or another with the same sentence."""
     found = judged("ask", "writes")
     assert isinstance(found, Ask)
     about = judged_call(ToolCall(tool, {}), rule)
     question = WaitingOnUser(kind, found.question, approval_schema(found.approvals), "q1", "c0", about)
     return (
-        RunBuilder()
+        RunBuilder(schema=5)
         .add(e.RoundStarted, index=0, reason="prompt")
         .add(e.QuestionAsked, question=question)
         .add(e.QuestionAnswered, question_id="q1", answer=answer)
         .run
     )
+
+
+def test_grant_allows_its_tool_until_it_is_taken_back() -> None:
+    builder = RunBuilder().add(w.GrantGiven, grant_id="g1", tool="writes")
+    assert judged("ask", "writes", builder.run) is None and judged("ask", "writes", around=(Run(), builder.run)) is None
+    assert isinstance(judged("ask", "sends", builder.run), Ask) and isinstance(
+        judged("read_only", "writes", builder.run), Block
+    )
+    assert [grant.tool for grant in builder.run.grants] == ["writes"]
+    builder.add(w.GrantWithdrawn, grant_id="g1")
+    assert isinstance(judged("ask", "writes", builder.run), Ask) and not builder.run.grants
 
 
 def test_always_allows_this_tool_in_this_run_and_in_those_nested_in_it_and_nothing_else(subtests: pytest.Subtests) -> None:
