@@ -12,7 +12,7 @@ from typing import Any
 
 PATIENCE = 60.0
 """Seconds after which a test that waits has failed."""
-BLOCKING = ("sleep(", "acquire(", ".wait(", ".get(", "select(", ".poll(")
+BLOCKING = ("sleep(", "acquire()", "acquire(True", "acquire(block", ".wait(", ".get(", "select(", ".poll(")
 """Parts of lines in which a thread waits without running any Python."""
 
 

@@ -1,0 +1,31 @@
+"""How many calls a limiter lets in."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from agentnb.models.limiter import MAX_AT_ONCE, Limiter
+
+
+async def turns(count: int = 5) -> None:
+    """Let the other tasks of the loop have as many turns."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def free_places(limiter: Limiter) -> int:
+    """How many can come in at once now; all leave again."""
+    entered: list[Any] = []
+    while len(entered) <= MAX_AT_ONCE:
+        place = limiter.place()
+        coming = asyncio.ensure_future(place.__aenter__())
+        await turns()
+        if not coming.done():
+            coming.cancel()
+            await asyncio.wait([coming])
+            break
+        entered.append(place)
+    for place in entered:
+        await place.__aexit__(None, None, None)
+    return len(entered)
