@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import linecache
 import sys
@@ -22,6 +23,12 @@ def wait_until(condition: Callable[[], Any]) -> None:
     while not condition():
         assert time.monotonic() < end, f"never true: {inspect.getsource(condition).strip()}"
         time.sleep(0.001)
+
+
+async def turns(count: int = 5) -> None:
+    """Let the other tasks of the loop have as many turns."""
+    for _ in range(count):
+        await asyncio.sleep(0)
 
 
 def wait_until_main_thread_blocks() -> None:

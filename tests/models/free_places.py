@@ -5,13 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from waiting import turns
+
 from agentnb.models.limiter import MAX_AT_ONCE, Limiter
-
-
-async def turns(count: int = 5) -> None:
-    """Let the other tasks of the loop have as many turns."""
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 async def free_places(limiter: Limiter) -> int:

@@ -107,6 +107,16 @@ def test_calls_that_begin_at_once_share_one_client() -> None:
     assert len(asyncio.run(at_once())) == 1
 
 
+def test_a_loop_that_has_ended_is_forgotten() -> None:
+    async def loop_of() -> weakref.ref[asyncio.AbstractEventLoop]:
+        await client_of(HERE, Library())
+        return weakref.ref(asyncio.get_running_loop())
+
+    known = asyncio.run(loop_of())
+    gc.collect()
+    assert known() is None
+
+
 def test_a_loop_that_did_not_end_in_order_is_forgotten() -> None:
     library = Library()
     loop = asyncio.new_event_loop()

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 from fake_time import fake_clock, run_at_once
-from free_places import free_places, turns
-from waiting import PATIENCE
+from free_places import free_places
+from waiting import PATIENCE, turns
 
 from agentnb.models import limiter as limiter_module
 from agentnb.models.connections import Endpoint, limiter_of
@@ -210,7 +210,7 @@ def test_one_that_looks_again_goes_before_those_that_came_later(monkeypatch: pyt
     clock, place = fake_clock(monkeypatch), Place(Limiter(1))
 
     async def queue() -> None:
-        holder = asyncio.ensure_future(place.stay("holder", lambda: asyncio.sleep(1.75 * LOOK_AGAIN)))
+        holder = asyncio.ensure_future(place.stay("holder", lambda: asyncio.sleep(1.25 * LOOK_AGAIN)))
         await turns()
         first = asyncio.ensure_future(place.stay("first"))
         await asyncio.sleep(0.5 * LOOK_AGAIN)
