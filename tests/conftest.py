@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from certificates import certificates_read_once  # noqa: F401  # fixtures, used by all tests below
-from run_fixtures import own_limiters, skipped  # noqa: F401
+from run_fixtures import no_escape, own_limiters, skipped  # noqa: F401
 
 from agentnb import settings
 
@@ -31,6 +31,17 @@ def interrupts_arrive() -> None:
     """Take interrupts even where the shell that started the tests ignores them, as it does for a job in its background."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Have an interrupt that leaves a test fail it, and not end the process of the tests, if it asks for ``no_escape``."""
+    try:
+        return (yield)
+    except KeyboardInterrupt as error:
+        if "no_escape" not in pyfuncitem.fixturenames:
+            raise
+        raise AssertionError("An interrupt left the test") from error
 
 
 @pytest.fixture(scope="session", autouse=True)

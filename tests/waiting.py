@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import linecache
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 
 PATIENCE = 60.0
 """Seconds after which a test that waits has failed."""
-BLOCKING = ("sleep(", "acquire(", ".wait(", ".get(", "select(", ".poll(")
+BLOCKING = ("sleep(", "acquire()", "acquire(True", "acquire(block", ".wait(", ".get(", "select(", ".poll(")
 """Parts of lines in which a thread waits without running any Python."""
 
 
@@ -22,6 +23,12 @@ def wait_until(condition: Callable[[], Any]) -> None:
     while not condition():
         assert time.monotonic() < end, f"never true: {inspect.getsource(condition).strip()}"
         time.sleep(0.001)
+
+
+async def turns(count: int = 5) -> None:
+    """Let the other tasks of the loop have as many turns."""
+    for _ in range(count):
+        await asyncio.sleep(0)
 
 
 def wait_until_main_thread_blocks() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, kinds
 from scripted_runs import loop_alone, reply
+from waiting import turns
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import AnyEvent, Delta, Event, TextDelta
@@ -143,7 +145,7 @@ def test_a_model_that_answers_after_the_run_has_ended_adds_nothing_to_it(tmp_pat
     finally:
         model.release.set()
     assert model.answered.wait(LONG)
-    thread.submit(lambda: asyncio.sleep(0.05)).result(LONG)
+    thread.submit(partial(turns, 100)).result(LONG)
     assert run.status == "cancelled"
     assert_closed(run)
     assert store.load(run.id) == run

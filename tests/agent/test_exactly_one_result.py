@@ -7,6 +7,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
 from scripted_runs import FullDisk, reply
 from virtual_time import SkippedClock
+from waiting import turns
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
@@ -213,7 +215,7 @@ def test_a_tool_beside_others_that_answers_after_the_stop_gets_no_second_result(
     assert (run.status, codes(run)) == ("cancelled", ["cancelled", "cancelled"])
     stubborn.release.set()
     assert stubborn.answered.wait(LONG)
-    thread.submit(lambda: asyncio.sleep(0.05)).result(LONG)
+    thread.submit(partial(turns, 100)).result(LONG)
     assert_closed(run)
     assert_every_call_has_one_result(run)
     assert store.load(run.id) == run
@@ -234,7 +236,7 @@ def test_a_single_tool_that_will_not_be_cancelled_does_not_hold_the_run(stubborn
     assert (run.status, codes(run)) == ("cancelled", ["cancelled"])
     stubborn.release.set()
     assert stubborn.answered.wait(LONG)
-    thread.submit(lambda: asyncio.sleep(0.05)).result(LONG)
+    thread.submit(partial(turns, 100)).result(LONG)
     assert_closed(run)
     assert_every_call_has_one_result(run)
     assert store.load(run.id) == run
@@ -259,7 +261,7 @@ def test_a_plain_tool_in_a_thread_that_ends_after_the_stop_gets_no_second_result
     assert codes(run) == ["cancelled"]
     release.set()
     assert left.wait(LONG)
-    thread.submit(lambda: asyncio.sleep(0.02)).result(LONG)
+    thread.submit(partial(turns, 100)).result(LONG)
     assert_closed(run)
     assert_every_call_has_one_result(run)
     thread.close()

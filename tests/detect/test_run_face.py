@@ -20,6 +20,8 @@ OF_A_PERSON = {
         "step_records",
         "step_context",
         "step_count",
+        "step_calls",
+        "grants",
         "back_edges",
         "variables",
         "progress",

@@ -191,6 +191,14 @@ def test_a_run_that_goes_on_shows_its_state_the_text_that_streams_and_the_hint()
     assert "It is <3>" in text and "Look elsewhere" in text and "Done" not in text
 
 
+def test_words_to_a_run_without_a_round_are_shown_while_it_goes_on() -> None:
+    run = run_of((e.CommandReceived, {"command": "say", "text": "And <b>the roof</b>."}))
+    assert run.should_continue and not run.rounds
+    for html in (running_html(run), run_html(run)):
+        check_is_harmless(html)
+        assert "You: And <b>the roof</b>." in Words(html).text
+
+
 def test_the_state_of_a_todo_is_told_in_words_besides_its_mark(subtests: pytest.Subtests) -> None:
     cases = [
         ("not-started", "○ open: Plot it"),

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 from fake_time import SkippedSilence
 
-from agentnb.models import connections
+from agentnb.models.connections import limit_calls_by
 
 
 @pytest.fixture(autouse=True)
-def limiters_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def limiters_of_its_own() -> Iterator[None]:
     """No test waits for what a server of another test, on the same port, has asked for."""
-    monkeypatch.setattr(connections, "_limiters", {})
+    limit_calls_by(None)
+    yield
+    limit_calls_by(None)
 
 
 class Cases:
@@ -29,7 +31,7 @@ class Cases:
         """Run one case, as ``subtests.test`` does, without what the server of another case, on the same port, has asked for."""
         __tracebackhide__ = True
         with self._subtests.test(name, **named):
-            connections._limiters.clear()
+            limit_calls_by(None)
             yield
 
 

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any
@@ -17,16 +18,18 @@ import anthropic
 import openai
 import pytest
 from quick_models import FORMATS, PATIENCE, items_of, quick, reply_of
+from waiting import wait_until
 
 from agentnb import Agent, ToolCall
 from agentnb.errors import SettingsError
-from agentnb.models import RemoteModel, connections
+from agentnb.models import RemoteModel
 from agentnb.models.connections import Endpoint, client_of, limiter_of
 from agentnb.models.options import Options
 from agentnb.models.registry import REMOTE
 from agentnb.models.remote import models_of
 from agentnb.settings import Key
 from agentnb.testing import LoopbackServer, Stall
+from agentnb.testing.connection import THREAD as LISTENS
 
 HERE = Endpoint("openai", "http://localhost:1/v1", None)
 THERE = Endpoint("openai", "http://localhost:2/v1", None)
@@ -59,14 +62,6 @@ class Library:
     def error_details(self, error: BaseException) -> None: ...
 
 
-@pytest.fixture(autouse=True)
-def no_clients_before() -> Iterator[None]:
-    connections._clients.clear()
-    yield
-    connections._clients.clear()
-    gc.collect()
-
-
 async def clients(library: Library, *endpoints: Endpoint) -> list[Client]:
     return [await client_of(one, library) for one in endpoints]
 
@@ -94,7 +89,6 @@ def test_a_client_is_closed_with_its_loop_and_on_it() -> None:
 
     loop = asyncio.run(loop_of())
     assert [client.closed_on for client in library.clients] == [loop, loop]
-    assert connections._clients == {}
 
 
 def test_another_loop_has_a_client_of_its_own() -> None:
@@ -113,14 +107,26 @@ def test_calls_that_begin_at_once_share_one_client() -> None:
     assert len(asyncio.run(at_once())) == 1
 
 
+def test_a_loop_that_has_ended_is_forgotten() -> None:
+    async def loop_of() -> weakref.ref[asyncio.AbstractEventLoop]:
+        await client_of(HERE, Library())
+        return weakref.ref(asyncio.get_running_loop())
+
+    known = asyncio.run(loop_of())
+    gc.collect()
+    assert known() is None
+
+
 def test_a_loop_that_did_not_end_in_order_is_forgotten() -> None:
     library = Library()
     loop = asyncio.new_event_loop()
     loop.run_until_complete(client_of(HERE, library))
     loop.close()
-    assert loop in connections._clients
+    known = weakref.ref(loop)
+    del loop
     asyncio.run(clients(library, HERE))
-    assert loop not in connections._clients
+    gc.collect()
+    assert known() is None
 
 
 def test_an_account_has_one_limiter() -> None:
@@ -226,12 +232,14 @@ def test_no_frame_of_ours_has_the_key_in_a_variable(subtests: pytest.Subtests) -
                 assert SECRET not in repr(frame.f_locals)
                 return trace
 
-            endpoint, before = Endpoint(provider, OTHERS_URL, KEY), sys.gettrace()
+            endpoint, before = Endpoint(provider, OTHERS_URL, KEY), (sys.gettrace(), threading.gettrace())
             sys.settrace(trace)
+            threading.settrace(trace)  # the library is loaded in a thread
             try:
-                connections._made(endpoint, REMOTE[provider].sdk)
+                asyncio.run(client_of(endpoint, REMOTE[provider].sdk))
             finally:
-                sys.settrace(before)
+                sys.settrace(before[0])
+                threading.settrace(before[1])  # type: ignore[arg-type]  # None ends it
             assert frames > 5
 
 
@@ -303,12 +311,13 @@ def test_no_connection_stays_open_whichever_way_an_agent_is_set_to_work(subtests
             with LoopbackServer(script) as server:
                 text = WAYS[how](Agent(server.model(wire), tools=[add], todos=False))
                 assert text == (None if how in ("stream", "left early") else "It is 3.")
-                for thread in set(threading.enumerate()) - before:
-                    if thread.name == "agentnb":
-                        thread.join(PATIENCE)
-                        assert not thread.is_alive()
+                wait_until(lambda before=before: [one.name for one in threads_since(before)] == [LISTENS])
             gc.collect()  # a connection that is still open would warn now, and warnings are errors
-            assert not connections._clients
+
+
+def threads_since(before: set[threading.Thread]) -> list[threading.Thread]:
+    """Threads of ours: one in which a run's loop runs, one in which the server listens, and one for each connection."""
+    return [one for one in set(threading.enumerate()) - before if one.name in ("agentnb", LISTENS)]
 
 
 SCRIPT = """

@@ -10,6 +10,7 @@ import random
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -17,7 +18,8 @@ from typing import Any
 
 import pytest
 from fake_time import fake_clock, run_at_once
-from waiting import PATIENCE
+from free_places import free_places
+from waiting import PATIENCE, turns
 
 from agentnb.models import limiter as limiter_module
 from agentnb.models.connections import Endpoint, limiter_of
@@ -55,28 +57,6 @@ def run(make: Callable[[], Awaitable[Any]]) -> Any:
             return await make()
 
     return asyncio.run(patiently())  # type: ignore[arg-type]
-
-
-async def turns(count: int = 5) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
-async def free_places(limiter: Limiter) -> int:
-    """How many can come in at once now; all leave again."""
-    entered: list[Any] = []
-    while len(entered) <= MAX_AT_ONCE:
-        place = limiter.place()
-        coming = asyncio.ensure_future(place.__aenter__())
-        await turns()
-        if not coming.done():
-            coming.cancel()
-            await asyncio.wait([coming])
-            break
-        entered.append(place)
-    for place in entered:
-        await place.__aexit__(None, None, None)
-    return len(entered)
 
 
 @pytest.mark.req("R2.40")
@@ -226,28 +206,23 @@ def test_a_place_that_was_left_while_it_was_closed_can_be_had_when_it_opens(monk
     assert sorted(map(str, place.order)) == ["0", "1", "2", "3", "holder"]
 
 
-def test_one_that_comes_back_when_it_opens_goes_before_those_that_came_later() -> None:
-    limiter, order = Limiter(1), []
-
-    async def come(number: int) -> None:
-        mine = await limiter._enter(number, PATIENCE)
-        assert mine is not None
-        order.append(number)
-        limiter._leave(mine)
+def test_one_that_looks_again_goes_before_those_that_came_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, place = fake_clock(monkeypatch), Place(Limiter(1))
 
     async def queue() -> None:
-        async with limiter.place():
-            tasks = [asyncio.ensure_future(come(number)) for number in (7, 3, 5)]
-            await turns()
-        await asyncio.wait(tasks)
+        holder = asyncio.ensure_future(place.stay("holder", lambda: asyncio.sleep(1.25 * LOOK_AGAIN)))
+        await turns()
+        first = asyncio.ensure_future(place.stay("first"))
+        await asyncio.sleep(0.5 * LOOK_AGAIN)
+        await asyncio.gather(holder, first, place.stay("later"))
 
-    run(queue)
-    assert order == [3, 5, 7]
+    run_at_once(clock, queue())
+    assert place.order == ["holder", "first", "later"]
 
 
 @pytest.mark.parametrize("why", ["full", "closed"])
-def test_a_wait_for_a_place_is_cancelled_at_once_and_keeps_nothing(why: str) -> None:
-    limiter = Limiter(1)
+def test_a_wait_for_a_place_is_cancelled_at_once_and_keeps_nothing(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, limiter = fake_clock(monkeypatch), Limiter(1)
 
     async def cancel() -> None:
         if why == "closed":
@@ -267,7 +242,7 @@ def test_a_wait_for_a_place_is_cancelled_at_once_and_keeps_nothing(why: str) -> 
         assert asyncio.all_tasks() == {asyncio.current_task()} | {t for t in asyncio.all_tasks() if "patiently" in repr(t)}
 
     run(cancel)
-    limiter._closed_until = 0.0
+    clock.now += limiter.closed_for
     assert run(lambda: free_places(limiter)) == 1
 
 
@@ -335,10 +310,11 @@ def test_whatever_is_cancelled_refused_and_let_in_no_place_is_lost_or_doubled(su
     for seed in range(40):
         with subtests.test(seed=seed):
             chance = random.Random(seed)
-            place = Place(Limiter(chance.choice([1, 2, 5])))
+            most = chance.choice([1, 2, 5])
+            place = Place(Limiter(most))
             with ThreadPoolExecutor(2) as pool:
                 list(pool.map(run, [partial(storm, place, chance)] * 2))
-            assert place.inside == 0 and place.most <= place.limiter._most
+            assert place.inside == 0 and place.most <= most
             assert run(partial(free_places, place.limiter)) == place.limiter.allowed
 
 
@@ -362,10 +338,10 @@ async def storm(place: Place, chance: random.Random) -> None:
 # Loops that end without a word
 
 
-def left_behind(limiter: Limiter, count: int = 40) -> asyncio.AbstractEventLoop:
+def left_behind(place: Place, count: int = 40) -> asyncio.AbstractEventLoop:
     """A loop on which calls took places and waited for more; it does not run any more."""
     loop = asyncio.new_event_loop()
-    tasks = [loop.create_task(Place(limiter).stay(until=lambda: asyncio.sleep(1000))) for _ in range(count)]
+    tasks = [loop.create_task(place.stay(until=lambda: asyncio.sleep(1000))) for _ in range(count)]
     loop.run_until_complete(turns())
     for task in tasks:
         task._log_destroy_pending = False  # type: ignore[attr-defined]
@@ -377,20 +353,22 @@ def left_behind(limiter: Limiter, count: int = 40) -> asyncio.AbstractEventLoop:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("how", ["closed", "stopped"])
 def test_the_places_of_a_loop_that_has_ended_with_calls_in_flight_are_had_by_others(how: str) -> None:
-    limiter = Limiter()
-    loops = [left_behind(limiter) for _ in range(3)]
-    assert limiter._inside
+    place = Place(Limiter())
+    loops = [left_behind(place) for _ in range(3)]
+    known = [weakref.ref(loop) for loop in loops]
+    assert place.inside >= MAX_AT_ONCE
     if how == "closed":
         for loop in loops:
             loop.close()
-    assert run(lambda: free_places(limiter)) == MAX_AT_ONCE
-    if how == "closed":
-        assert not limiter._inside and not limiter._waiting
+    assert run(lambda: free_places(place.limiter)) == MAX_AT_ONCE
     for loop in loops:
         loop.close()
     loops.clear()
+    del loop
     gc.collect()  # what was swept away gives nothing back a second time
-    assert run(lambda: free_places(limiter)) == MAX_AT_ONCE
+    assert run(lambda: free_places(place.limiter)) == MAX_AT_ONCE
+    gc.collect()
+    assert not any(ref() for ref in known), "a limiter keeps no loop that was closed"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -457,7 +435,7 @@ def test_a_place_that_would_take_too_long_is_not_waited_for(monkeypatch: pytest.
                 with pytest.raises(NoPlace) as caught:
                     await limiter.place(5.0).__aenter__()
                 assert caught.value.seconds == 0 and caught.value.held == pytest.approx(5, abs=0.01)
-        assert not limiter._inside and not limiter._waiting
+        assert await free_places(limiter) == limiter.allowed
 
     run_at_once(clock, main())
 
@@ -496,22 +474,42 @@ def test_each_key_at_a_provider_has_its_limiter_whichever_way_it_is_called() -> 
 
 
 FORK = """
-import asyncio, os
-from agentnb.models import connections
-from agentnb.models.connections import Endpoint, limiter_of
+import asyncio, os, signal
+from concurrent.futures import ThreadPoolExecutor
+from agentnb.models.connections import Endpoint, client_of, limit_calls_by, limiter_of
+from agentnb.models.limiter import Limiter
 
-endpoint = Endpoint("openai", None, None)
-loop = asyncio.new_event_loop()
+class Library:
+    def client(self, *made_with):
+        return Client()
+
+class Client:
+    async def close(self):
+        pass
+
+def new_client():
+    with ThreadPoolExecutor(1) as executor:
+        loop.set_default_executor(executor)
+        return loop.run_until_complete(client_of(endpoint, library))
+
+def make(account):
+    global child
+    if account.provider == "anthropic":
+        child = os.fork()  # while the lock of the limiters is held
+        if child == 0:
+            signal.alarm(30)
+            is_new = not limiter_of(endpoint).closed_for and limiter_of(endpoint).allowed == 32
+            os._exit(0 if is_new and new_client() is not client else 3)
+    return Limiter()
+
+endpoint, library, loop = Endpoint("openai", None, None), Library(), asyncio.new_event_loop()
+limit_calls_by(make)
 limiter_of(endpoint).was_refused(1000)
-connections._clients[loop] = {}
-connections._lock.acquire()
-child = os.fork()
-if child == 0:
-    new = not limiter_of(endpoint).closed_for and limiter_of(endpoint).allowed == 32
-    os._exit(0 if new and not connections._clients else 3)
-connections._lock.release()
+client = new_client()
+limiter_of(Endpoint("anthropic", None, None))
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-assert limiter_of(endpoint).closed_for and connections._clients
+assert limiter_of(endpoint).closed_for and new_client() is client
+loop.run_until_complete(loop.shutdown_asyncgens())
 loop.close()
 print("done")
 """

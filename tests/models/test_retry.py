@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 from fake_time import Clock, fake_clock, run_at_once
+from free_places import free_places
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
@@ -305,7 +306,8 @@ def test_many_calls_that_are_always_refused_all_end_and_none_waits_for_more_than
                 assert one.after <= policy.most_waiting + 6 * takes + LOOK_AGAIN
                 assert sum(retry.seconds for retry in one.retries) <= policy.most_waiting
             assert len(attempt.asked_at) <= 50 * 6
-            assert not limiter._inside and not limiter._waiting
+            clock.now += limiter.closed_for
+            assert run_at_once(clock, free_places(limiter)) == limiter.allowed
 
 
 @pytest.mark.req("K0.12")

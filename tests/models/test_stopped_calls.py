@@ -14,12 +14,13 @@ from itertools import product
 from typing import Any
 
 import pytest
+from counted_limiter import CountedLimiter, counted_limiters
 from quick_models import FORMATS, LONG, PATIENCE, WIRES, items_into, items_of, quick, reply_of, wait_until_hung_up
 
 from agentnb.core.events import TextDelta
 from agentnb.models import Reply, Retry
-from agentnb.models.connections import limiter_of
-from agentnb.models.limiter import MAX_AT_ONCE, Limiter
+from agentnb.models.connections import limit_calls_by
+from agentnb.models.limiter import MAX_AT_ONCE
 from agentnb.models.retry import RetryPolicy
 from agentnb.testing import Cut, LoopbackServer, Stall, Status
 
@@ -46,23 +47,25 @@ def full_port() -> Iterator[int]:
 async def stopped(name: str, retries: RetryPolicy, when: Callable[[list[Any]], bool], **around: Any) -> list[Any]:
     """What was told until ``when``, after which the call is stopped, within patience."""
     told: list[Any] = []
-    model = quick(name, retries)
 
-    async with asyncio.timeout(PATIENCE):
-        task = asyncio.ensure_future(items_into(told, model))
-        while not when(told):
-            await asyncio.sleep(0.005)
-            assert not task.done(), task
-        await asyncio.sleep(0.02)
-        assert not task.done()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        async with limiter_of(model._endpoint).place():  # it was given back
-            pass
-        assert limiter_of(model._endpoint)._inside == set()
+    with counted_limiters() as limiters:
+        async with asyncio.timeout(PATIENCE):
+            task = asyncio.ensure_future(items_into(told, quick(name, retries)))
+            while not when(told):
+                await asyncio.sleep(0.005)
+                assert not task.done(), task
+            await asyncio.sleep(0.02)
+            assert not task.done()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            assert_all_are_free(limiters)
     return told
+
+
+def assert_all_are_free(limiters: list[CountedLimiter]) -> None:
+    assert [limiter.calls for limiter in limiters] == [0]
 
 
 def has_told(kind: type) -> Callable[[list[Any]], bool]:
@@ -113,22 +116,19 @@ def test_a_call_that_finds_no_connection_yet_is_stopped_at_once() -> None:
 def test_a_call_that_waits_for_its_place_is_stopped_at_once(subtests: pytest.Subtests) -> None:
     for why in ["full", "closed"]:
         with subtests.test(why):
+            limiter = CountedLimiter(0 if why == "full" else 1)
+            if why == "closed":
+                limiter.was_refused(100)
+            limit_calls_by(lambda account, limiter=limiter: limiter)  # type: ignore[misc]
             with LoopbackServer(["never"]) as server:
-                limiter = limiter_of(quick(server.model("openai"))._endpoint)
-                if why == "closed":
-                    limiter.was_refused(100)
-                else:
-                    limiter._most = limiter._allowed = 0
                 asyncio.run(stopped_while_waiting_for(limiter, server.model("openai")))
-                assert not limiter._inside and not limiter._waiting
-            assert server.requests == []
+            assert (limiter.calls, server.requests) == (0, [])
 
 
-async def stopped_while_waiting_for(limiter: Limiter, name: str) -> None:
-    told: list[Any] = []
-    task = asyncio.ensure_future(items_into(told, quick(name)))
+async def stopped_while_waiting_for(limiter: CountedLimiter, name: str) -> None:
+    task = asyncio.ensure_future(items_of(quick(name)))
     async with asyncio.timeout(PATIENCE):
-        while not (limiter._waiting or told):  # it is told that all calls wait
+        while not limiter.calls:
             await asyncio.sleep(0)
     assert not task.done()
     task.cancel()
@@ -150,14 +150,15 @@ def test_calls_that_are_stopped_at_any_moment_leave_nothing_behind(subtests: pyt
 async def eight_stopped(server: LoopbackServer, chance: random.Random) -> None:
     """Calls at once, each stopped a moment after the one before."""
     model = quick(server.model(chance.choice(WIRES)), RetryPolicy(rate_limit_first=0.01, trouble_first=0.01))
-    async with asyncio.timeout(PATIENCE):
-        tasks = [asyncio.ensure_future(items_of(model)) for _ in range(8)]
-        for task in tasks:
-            await asyncio.sleep(chance.random() * 0.05)
-            task.cancel()
-        await asyncio.wait(tasks)
+    with counted_limiters() as limiters:
+        async with asyncio.timeout(PATIENCE):
+            tasks = [asyncio.ensure_future(items_of(model)) for _ in range(8)]
+            for task in tasks:
+                await asyncio.sleep(chance.random() * 0.05)
+                task.cancel()
+            await asyncio.wait(tasks)
     assert asyncio.all_tasks() == {asyncio.current_task()}
-    assert not limiter_of(model._endpoint)._inside and not limiter_of(model._endpoint)._waiting
+    assert_all_are_free(limiters)
 
 
 # Many at once

@@ -383,6 +383,7 @@ def test_a_stop_frees_the_thread_of_a_tool_whatever_it_catches() -> None:
 
 
 @POSIX
+@pytest.mark.usefixtures("no_escape")
 @pytest.mark.req("KX.5", "KX.11")
 def test_an_interrupt_while_a_plain_tool_asks_ends_the_run(tmp_path: Path) -> None:
     main, store = threading.main_thread().ident, Store(tmp_path / "runs")

@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from agentnb.core.request import Request
 from agentnb.detect.run import Run
 from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime import dispatch, lifecycle
 from agentnb.runtime import foreground as foreground_module
 from agentnb.runtime.foreground import Foreground, RunInterrupted
 from agentnb.runtime.live import LiveRun
@@ -32,10 +33,13 @@ from agentnb.traces.store import Store
 
 LONG = 30
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(signal, "pthread_kill") or threading.current_thread() is not threading.main_thread(),
-    reason="an interrupt can only be sent to the main thread of a POSIX process",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not hasattr(signal, "pthread_kill") or threading.current_thread() is not threading.main_thread(),
+        reason="an interrupt can only be sent to the main thread of a POSIX process",
+    ),
+    pytest.mark.usefixtures("no_escape"),
+]
 
 
 def sleep_in_steps() -> None:
@@ -151,6 +155,7 @@ def test_an_interrupt_of_an_awaited_run_closes_its_log(tmp_path: Path) -> None:
         begun.set()
         await asyncio.Event().wait()
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # asyncio takes no interrupt from another handler
     with interrupt_once(begun), pytest.raises(KeyboardInterrupt):
         asyncio.run(Agent(ScriptedModel([ToolCall("waits")]), tools=[waits]).run("go", store=store))
     run = store.load(store.ids()[0])
@@ -195,28 +200,31 @@ def test_an_interrupt_between_start_and_wait_is_not_lost() -> None:
     assert_closed(lives[0].run)
 
 
-def test_a_second_interrupt_does_not_cut_off_the_closing() -> None:
-    begun, release = threading.Event(), threading.Event()
+def test_a_second_interrupt_does_not_cut_off_the_closing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in ((dispatch, "PATIENCE"), (lifecycle, "PATIENCE"), (foreground_module, "GRACE")):
+        monkeypatch.setattr(module, name, LONG)
+    begun, closing, release = threading.Event(), threading.Event(), threading.Event()
 
-    class Stubborn:
-        async def __call__(self) -> str:
-            begun.set()
-            while not release.is_set():
-                with suppress(asyncio.CancelledError):
-                    await asyncio.sleep(0.01)
-            return "late"
+    async def tidies_up() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            closing.set()
+            await asyncio.to_thread(release.wait, LONG)
 
-    def again() -> None:
-        begun.wait(LONG)
-        for _ in range(3):
+    def interrupt() -> None:
+        for moment in (begun, closing, closing):
+            assert moment.wait(LONG)
             wait_until_main_thread_blocks()
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        release.set()
 
-    sender = threading.Thread(target=again)
+    sender = threading.Thread(target=interrupt)
     sender.start()
     try:
         with pytest.raises(RunInterrupted) as caught:
-            Agent(ScriptedModel([ToolCall("Stubborn")]), tools=[Stubborn()]).run_sync("go", watch=lambda _: None)
+            Agent(ScriptedModel([ToolCall("tidies_up")]), tools=[tidies_up]).run_sync("go")
     finally:
         release.set()
         sender.join(LONG)

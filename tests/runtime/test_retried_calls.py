@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import gc
 import json
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from counted_limiter import CountedLimiter, counted_limiters
 from run_checks import assert_closed, kinds
 from scripted_runs import add
 from waiting import PATIENCE, wait_until
@@ -22,7 +25,7 @@ from agentnb.display.labels import duration
 from agentnb.display.round_notes import retry_line
 from agentnb.errors import KeyRefused, ModelError, ProviderTrouble, RateLimited
 from agentnb.models import RemoteModel, limiter, make_model, retry
-from agentnb.models.connections import limiter_of
+from agentnb.models.connections import limit_calls_by
 from agentnb.models.limiter import MAX_AT_ONCE
 from agentnb.models.retry import RetryPolicy
 from agentnb.runtime.live import LiveRun
@@ -181,15 +184,18 @@ def stop(live: LiveRun) -> Run:
     return run
 
 
-def assert_free(agent: Agent) -> None:
-    assert isinstance(agent.model, RemoteModel)
-    limiter = limiter_of(agent.model._endpoint)
-    assert (limiter._inside, limiter._waiting) == (set(), [])
+@pytest.fixture
+def limiters(own_limiters: None) -> Iterator[list[CountedLimiter]]:
+    """The limiters of this test's calls. None of its calls waits for a place or holds one when it is over."""
+    with counted_limiters() as limiters:
+        yield limiters
+    assert [limiter.calls for limiter in limiters] == [0]
 
 
 @each_format
 @pytest.mark.req("R0.13", "R0.78")
 @pytest.mark.parametrize("line", [Status(429), Status(529), Status(429, retry_after=90)])
+@pytest.mark.usefixtures("limiters")
 def test_a_run_that_waits_to_try_again_is_stopped_at_once(wire: str, line: Any) -> None:
     with LoopbackServer([line]) as server:
         agent = agent_of(server, wire, LONG)
@@ -197,13 +203,13 @@ def test_a_run_that_waits_to_try_again_is_stopped_at_once(wire: str, line: Any) 
         wait_until(lambda: scheduled(live.run))
         run = stop(live)
     assert scheduled(run)[0].seconds >= 50 and len(run.rounds[0].retries) == 1
-    assert_free(agent)
 
 
 @each_format
 @pytest.mark.req("R0.13")
 @pytest.mark.parametrize("after", [0, 6])
 @pytest.mark.parametrize("stream", ["yes", "no"])
+@pytest.mark.usefixtures("limiters")
 def test_a_run_whose_model_has_fallen_silent_is_stopped_at_once(wire: str, after: int, stream: str) -> None:
     with LoopbackServer([Stall(100, after, "One two three four")]) as server:
         agent = agent_of(server, wire, LONG, stream=stream)
@@ -215,28 +221,24 @@ def test_a_run_whose_model_has_fallen_silent_is_stopped_at_once(wire: str, after
         wait_until(lambda: server.requests[0].hung_up)
     assert bool(run.text) is bool(words)
     assert run.text == "".join(item.text for item in heard if isinstance(item, TextDelta))
-    assert_free(agent)
 
 
 @pytest.mark.req("R0.13")
 @pytest.mark.parametrize("why", ["full", "closed"])
 def test_a_run_that_waits_for_its_place_is_stopped_at_once(why: str) -> None:
+    limiter = CountedLimiter(0 if why == "full" else 1)
+    if why == "closed":
+        limiter.was_refused(100)
+    limit_calls_by(lambda account: limiter)
     with LoopbackServer(["never"]) as server:
-        agent = agent_of(server, "openai", LONG)
-        assert isinstance(agent.model, RemoteModel)
-        limiter = limiter_of(agent.model._endpoint)
-        if why == "closed":
-            limiter.was_refused(100)
-        else:
-            limiter._most = limiter._allowed = 0
-        live = agent.start("go")
-        wait_until(lambda: live.run.rounds)
-        wait_until(lambda: limiter._waiting or why == "closed")
+        live = agent_of(server, "openai", LONG).start("go")
+        wait_until(lambda: limiter.calls)
         stop(live)
-        assert limiter._waiting == [] and server.requests == []
+    assert (limiter.calls, server.requests) == (0, [])
 
 
 @pytest.mark.req("R0.13")
+@pytest.mark.usefixtures("limiters")
 def test_a_cancelled_task_that_waits_to_try_again_leaves_nothing_behind() -> None:
     async def main(agent: Agent) -> None:
         told = asyncio.Event()
@@ -252,13 +254,11 @@ def test_a_cancelled_task_that_waits_to_try_again_leaves_nothing_behind() -> Non
     with LoopbackServer([Status(529)]) as server:
         agent = agent_of(server, "anthropic", LONG)
         asyncio.run(main(agent))
-    assert_free(agent)
 
 
 @pytest.mark.req("R0.13", "R0.78")
+@pytest.mark.usefixtures("no_escape", "limiters")
 def test_an_interrupt_while_waiting_to_try_again_ends_a_run_that_is_waited_for() -> None:
-    import _thread
-
     with LoopbackServer([Status(529)]) as server:
         agent = agent_of(server, "anthropic", LONG)
         seen: list[Event] = []
@@ -267,12 +267,11 @@ def test_an_interrupt_while_waiting_to_try_again_ends_a_run_that_is_waited_for()
             if isinstance(item, Event):
                 seen.append(item)
             if isinstance(item, RetryScheduled):
-                threading.Timer(0.1, _thread.interrupt_main).start()
+                _thread.interrupt_main()
 
         with pytest.raises(KeyboardInterrupt):
             agent.run_sync("go", watch=watch)
     assert type(seen[-1]).__name__ == "RunFinished" and Run.from_events(seen).status == "cancelled"  # type: ignore[arg-type]
-    assert_free(agent)
 
 
 @each_format
@@ -306,11 +305,10 @@ def test_a_run_that_waits_for_others_tells_it_as_attempt_0_and_counts_one_attemp
     wire: str, no_waits: None, tmp_path: Path
 ) -> None:
     store = Store(tmp_path / "runs")
-    with LoopbackServer(["Warm.", Status(503), "Here."]) as server:
+    with LoopbackServer(["Warm.", Status(503), "Here."]) as server, counted_limiters() as limiters:
         agent = agent_of(server, wire)
-        assert isinstance(agent.model, RemoteModel)
         agent.run_sync("go")  # what it imports takes its time
-        limiter_of(agent.model._endpoint).was_refused(LONG_WAIT)
+        limiters[0].was_refused(LONG_WAIT)
         run = agent.run_sync("go", store=store)
     assert [one.attempt for one in run.rounds[0].retries] == [0, 1] and run.text == "Here."
     waited = run.rounds[0].retries[0]

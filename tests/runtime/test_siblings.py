@@ -14,7 +14,7 @@ from scripted_runs import bare
 
 from agentnb import Run, ToolCall, tool
 from agentnb.core.events import ToolFinished
-from agentnb.models import ScriptedModel, connections
+from agentnb.models import ScriptedModel
 from agentnb.testing import LoopbackServer
 
 LONG = 30
@@ -168,8 +168,8 @@ def test_calls_one_after_the_other_go_on_after_one_that_fails(way: Any) -> None:
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-responses", "compatible"])
 @pytest.mark.req("KX.11", "R2.10")
-def test_on_the_wire_the_failed_call_and_its_siblings_are_answered_together(wire: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_limiters", {})
+@pytest.mark.usefixtures("own_limiters")
+def test_on_the_wire_the_failed_call_and_its_siblings_are_answered_together(wire: str) -> None:
     turns = Turns()
     with LoopbackServer([CALLS, "Done."]) as server:
         run = bare(server.model(wire), [takes_too_long(turns), *siblings(turns)]).run_sync("go", watch=turns.watch)  # type: ignore[arg-type]

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Iterator
+from traceback import format_stack
 
 import pytest
 from virtual_time import SkippedClock
 
-from agentnb.models import connections
+from agentnb.models.connections import limit_calls_by
 from agentnb.runtime import call_clock, clock, tool_runner
 
 
 @pytest.fixture
-def own_limiters(monkeypatch: pytest.MonkeyPatch) -> None:
+def own_limiters() -> Iterator[None]:
     """No account of another test holds this one's calls back."""
-    monkeypatch.setattr(connections, "_limiters", {})
+    limit_calls_by(None)
+    yield
+    limit_calls_by(None)
 
 
 @pytest.fixture
@@ -27,3 +31,13 @@ def skipped(monkeypatch: pytest.MonkeyPatch) -> Iterator[SkippedClock]:
         monkeypatch.setattr(module, "perf_counter", made.perf_counter)
     yield made
     made.forget()
+
+
+@pytest.fixture
+def no_escape() -> Iterator[None]:
+    """Fail the test whose interrupt arrives outside a run, where it would end the process of the tests."""
+    escaped: list[str] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: escaped.append("".join(format_stack(frame, limit=10))))
+    yield
+    signal.signal(signal.SIGINT, before)
+    assert not escaped, escaped[0]

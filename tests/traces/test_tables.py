@@ -121,7 +121,8 @@ COLUMNS = {
     },
     "tool_calls": {
         "run_id": "str",
-        "round": "int64",
+        "round": "Int64",
+        "step": "str",
         "position": "int64",
         "call_id": "str",
         "name": "str",
@@ -167,6 +168,7 @@ COLUMNS = {
         "schema": "str",
         "outcome": "str",
         "answer": "str",
+        "answered_by": "str",
         "asked_at": TIME,
         "answered_at": TIME,
         "seconds": "float64",

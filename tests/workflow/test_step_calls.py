@@ -6,13 +6,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from run_checks import assert_closed
 from virtual_time import VirtualTimeLoop
 
-from agentnb import Run, RunOptions, Store, Workflow, recover, tables
+from agentnb import Run, RunOptions, Store, Workflow, load_trace, recover, tables
 from agentnb.agent.extension import Extension
 from agentnb.core import events as e
 from agentnb.core.messages import ToolCall
@@ -25,6 +26,7 @@ from agentnb.tools.tool import ToolContext
 STEPS = (
     "workflow: [{id: first, type: tool, name: write, args: {path: a}}, {id: second, type: tool, name: write, args: {path: b}}]"
 )
+OLD = Path(__file__).parent / "older_logs" / "schema-5-suspended-tool-step.jsonl"
 TASKS = "stage: {first: {action: write, input: {path: a}}, second: {action: write, input: {path: b}}}"
 Gate = Callable[[ToolCall, Any], Verdict]
 
@@ -201,7 +203,7 @@ def test_every_way_out_of_a_step_answers_its_call(subtests: pytest.Subtests) -> 
             assert_closed(run)
 
 
-def test_a_suspended_call_of_a_step_is_asked_about_once(tmp_path: Any) -> None:
+def test_a_suspended_call_of_a_step_is_asked_about_once(tmp_path: Path) -> None:
     written: list[str] = []
 
     async def write(path: str) -> str:
@@ -221,3 +223,23 @@ def test_a_suspended_call_of_a_step_is_asked_about_once(tmp_path: Any) -> None:
     again = asyncio.run(recover(run.id, store=store, tools=[write], gates=[guard], answers={question.id: "approve"}))
     assert (again.status, written, len(again.questions)) == ("completed", ["a"], 1)
     checked(again)
+
+
+def test_a_suspended_call_of_an_earlier_version_is_asked_about_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for answer, written in {"approve": ["a"], "always": ["a", "b"]}.items():
+        with subtests.test(answer):
+            disk: list[str] = []
+
+            def write(path: str, disk: list[str] = disk) -> str:
+                disk.append(path)
+                return f"wrote {path}"
+
+            store = Store(tmp_path / answer)
+            store.folder.mkdir(exist_ok=True)
+            run_id = load_trace(OLD).id
+            store.path(run_id).write_bytes(OLD.read_bytes())
+            answers = {"q1": answer}
+            again = asyncio.run(recover(run_id, store=store, tools=[write], answers=answers, trust_log=True, suspend=True))
+            assert disk == written
+            assert [asked.answer for asked in again.questions if asked.outcome == "answered"] == [answer]
+            assert again.status == ("completed" if answer == "always" else "waiting_on_user")

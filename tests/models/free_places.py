@@ -1,0 +1,27 @@
+"""How many calls a limiter lets in."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from waiting import turns
+
+from agentnb.models.limiter import MAX_AT_ONCE, Limiter
+
+
+async def free_places(limiter: Limiter) -> int:
+    """How many can come in at once now; all leave again."""
+    entered: list[Any] = []
+    while len(entered) <= MAX_AT_ONCE:
+        place = limiter.place()
+        coming = asyncio.ensure_future(place.__aenter__())
+        await turns()
+        if not coming.done():
+            coming.cancel()
+            await asyncio.wait([coming])
+            break
+        entered.append(place)
+    for place in entered:
+        await place.__aexit__(None, None, None)
+    return len(entered)
