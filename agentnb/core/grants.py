@@ -16,9 +16,9 @@ SINCE = 6
 
 def allows_all(question: WaitingOnUser, answer: object) -> bool:
     """Return whether the answer to a question allows all calls of the tool that it is about."""
-    return (
-        answer == ALWAYS and question.kind == "approval" and question.about is not None and question.about.rule == ASKED_BY_MODE
-    )
+    if answer != ALWAYS or question.kind != "approval" or question.about is None:
+        return False
+    return question.about.rule == ASKED_BY_MODE
 
 
 def grant_in_answer(question: WaitingOnUser, event: QuestionAnswered) -> GrantGiven | None:

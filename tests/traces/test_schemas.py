@@ -41,7 +41,7 @@ def test_a_log_of_an_earlier_version_is_read_with_all_that_is_in_it(subtests: py
             assert (run.status, run.stop_reason, len(run.events)) == ("completed", "natural", len(lines))
             assert all(len(one.results) == len(one.calls) for one in run.rounds) and run.open_round is None
             again = save_trace(run, tmp_path / "again.jsonl").read_text(encoding="utf-8").splitlines()
-            assert [without_statuses(line) for line in again] == [json.loads(line) for line in lines]
+            assert [without_statuses(line) for line in again] == [without_statuses(line) for line in lines]
 
 
 def test_a_log_of_an_earlier_version_can_be_listed_tabulated_shown_and_gone_on_with(
@@ -73,7 +73,7 @@ def named(name: str) -> Run:
 
 
 def test_what_stands_in_the_earlier_logs_is_what_was_done() -> None:
-    first, guided, retried, asked, limited, last = (named(path.stem) for path in OLDER)
+    first, guided, retried, asked, limited, last, granted = (named(path.stem) for path in OLDER)
     assert (first.text, [r.error_code for one in first.rounds for r in one.results]) == (
         "It is 3 👀.",
         [None, "tool_error", "unknown_tool", "invalid_arguments"],
@@ -90,6 +90,7 @@ def test_what_stands_in_the_earlier_logs_is_what_was_done() -> None:
     assert [record.display is not None for record in last.rounds[4].records] == [True] and last.compacted is not None
     assert [event.answer for event in last.events if isinstance(event, e.QuestionAnswered)] == ["yes"]
     assert [todo.status for todo in last.todos] == ["completed", "completed"]
+    assert [(grant.tool, grant.by, grant.question_id) for grant in granted.grants] == [("write", "program", "q1")]
 
 
 def test_the_status_of_a_last_round_in_an_earlier_log_follows_from_why_the_run_ended(
@@ -115,7 +116,7 @@ def test_the_status_of_a_last_round_in_an_earlier_log_follows_from_why_the_run_e
 
 
 def test_what_an_earlier_version_did_not_say_of_a_run_is_empty() -> None:
-    for path in OLDER:
+    for path in [path for path in OLDER if schema_of(path) < 5]:
         run = load_trace(path)
         assert (run.kind, run.tags, run.origin, run.forked_from, run.guidance) == ("agent", (), None, None, {})
         assert (run.conversation, run.context_type, run.entity) == (run.id, "", "")
