@@ -117,11 +117,11 @@ def check_destinations(models: Iterable[object]) -> None:
 
 
 def person_chose_destination(model: object) -> bool:
-    """Return whether the person named the model, and with it where its calls go, or which key goes with them."""
+    """Return whether the person named the model, and with it where its calls go, which key goes with them, or its price."""
     if not isinstance(model, str) or not _is_by_person(model):
         return False
     parts = _parts(model) if "?" in model else None
-    return parts is not None and (parts[1].url is not None or parts[1].key is not None)
+    return parts is not None and any(each is not None for each in (parts[1].url, parts[1].key, parts[1].price))
 
 
 def is_usual_or_allowed(model: str) -> bool:

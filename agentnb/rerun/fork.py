@@ -11,7 +11,7 @@ from msgspec import structs
 
 from agentnb import settings
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import logged_model
+from agentnb.agent.from_log import limits_of_file, logged_model
 from agentnb.agent.output import Output
 from agentnb.agent.start import PendingRun
 from agentnb.context.history import as_sent_then
@@ -172,6 +172,7 @@ def pending_of(
         instructions=False,
         **{"max_rounds": settings.max_iterations(), **variant.limits},
         **{name: logged[name] for name in ("unpriced", "on_limit") if name in logged},
+        limits_of_file=limits_of_file(run, changes.get("limits") or ()) if logged else (),
     )
     if not (run.gives_consent or options.trust_log):
         before = _without_consent(before, {tool.spec.name for tool in agent.toolbox if getattr(tool, "repeatable", False)})

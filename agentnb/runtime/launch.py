@@ -66,11 +66,12 @@ class Launch:
         *,
         name: str,
         budget: float | None,
+        is_budget_of_file: bool = False,
         recovered: Run | None = None,
         writer: Writer | None = None,
     ) -> None:
-        """``name``: that of the agent; ``budget``: its own limit; ``recovered``: the interrupted run to resume, whose log
-        ``writer`` has open at its end.
+        """``name``: that of the agent; ``budget``: its own limit; ``is_budget_of_file``: only a file sets that; ``recovered``:
+        the interrupted run to resume, whose log ``writer`` has open at its end.
         """
         self.name = name
         self.options = completed(options, is_resumed=recovered is not None)
@@ -94,6 +95,7 @@ class Launch:
             self.open_log = self.log.open
         self.inbox = Inbox()
         self.budget = _budget_of(budget, self.options, self.log, recovered)
+        self.budget.is_of_file = is_budget_of_file
 
     @property
     def runs_around(self) -> tuple[Run, ...]:

@@ -18,6 +18,7 @@ from agentnb.errors import SettingsError, near
 from agentnb.models.model import Model
 from agentnb.models.registry import check_destinations
 from agentnb.runtime.answerers import AnswerQuestion, Approve
+from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.host import current_host
@@ -277,7 +278,7 @@ class Workflow:
                 self.tasks, inputs or {}, all_tools, actions, models=models, limits=limits, settings=settings
             )
         known, values = {**(self.agents or {}), **(agents or {})}, self._inputs(inputs)
-        made = WorkflowAgents(self.spec.agents, known, all_tools, model=model, replies=replies, settings=agent_settings)
+        made = WorkflowAgents(self.spec, known, all_tools, model=model, replies=replies, settings=agent_settings)
         self._check_names(made, replies, known, model)
         opened = _NestedWorkflows(self.spec, known, all_tools, {**models, "actions": actions})
         check = self._price_check(made, opened.check(self._steps) if checks_files else [])
@@ -291,15 +292,15 @@ class Workflow:
         logged |= settings or {}
         return Orchestration(make=make, name=self._name, settings=logged, check=check, begins_with=of, **limits)
 
-    def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[bool], None]:
+    def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:
         """Return what misses prices that a budget needs. ``inner``: the runs of the files that it runs."""
         steps = [step for step in self._steps if isinstance(step, AgentStep)]
 
-        def check(has_budget: bool) -> None:
-            made.check_prices(steps, has_budget=has_budget)
+        def check(budget: Budget) -> None:
+            made.check_prices(steps, budget)
             for one in inner:
                 if one.check is not None:
-                    one.check(has_budget or one.budget is not None)
+                    one.check(Budget(one.budget, within=budget, is_of_file=OWN in one.limits_of_file))
 
         return check
 
@@ -377,7 +378,9 @@ class Workflow:
 
     def _limits(self, budget: float | None, max_seconds: float | None) -> dict[str, Any]:
         given = {"budget": budget, "max_seconds": max_seconds}
-        return {**self.spec.limits, **{name: value for name, value in given.items() if value is not None}}
+        given = {name: value for name, value in given.items() if value is not None}
+        of_file = () if self.spec.is_typed else tuple([name for name in self.spec.limits if name not in given])
+        return {**self.spec.limits, **given, "limits_of_file": of_file}
 
 
 class _NestedWorkflows:

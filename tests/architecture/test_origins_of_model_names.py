@@ -12,6 +12,7 @@ ALLOWED = {
     "agent/from_log.py": [
         "agent_of: Agent",  # of `logged_model`, or of what its caller names
         "agent_of: logged_model",
+        "limits_of_file: is_trusted",
         "logged_model: FileModelName",
         "logged_model: is_trusted",
     ],
