@@ -26,6 +26,7 @@ ALLOWED = {
     "session/recovery.py": ["workflow_again: logged_model"],
     "workflow/agent_reader.py": ["_agent: FileModelName"],
     "workflow/agents.py": ["WorkflowAgents._make: Agent", "WorkflowAgents.check_prices: make_model"],
+    "workflow/declared_files.py": ["from_elsewhere: FileModelName"],
     "workflow/workflow.py": ["Workflow.of_run: is_trusted"],
 }
 """The places, by file. A plain text counts as the person's own word: a new place says here where its name comes from, and makes
