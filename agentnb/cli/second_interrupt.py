@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 
 MESSAGE = "Stopping. Ctrl-C again ends agentnb at once; agentnb recover resumes the run"
 _SCRIPT = """
+exec 3<&0
 count=0
 trap 'count=$((count + 1)); [ $count -gt 1 ] || echo "$2" >&2' INT
 cat <&3 >/dev/null &
@@ -35,8 +36,8 @@ def second_interrupt_kills() -> Iterator[None]:
         return
     reading, writing = os.pipe()
     try:
-        words = [shell, "-c", f"exec 3<&{reading}\n{_SCRIPT}", "agentnb", str(os.getpid()), MESSAGE]
-        watcher = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(reading,))
+        words = [shell, "-c", _SCRIPT, "agentnb", str(os.getpid()), MESSAGE]
+        watcher = subprocess.Popen(words, stdin=reading, stdout=subprocess.DEVNULL)
     except OSError:  # no further process is to be had
         watcher = None
     os.close(reading)
