@@ -37,7 +37,7 @@ from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.runtime import tool_errors
 from agentnb.runtime.budget import OWN, WithinBudget
-from agentnb.runtime.consent import continuing
+from agentnb.runtime.consent import with_mode_to_continue
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host import current_host, plain_tools
@@ -85,7 +85,7 @@ class PendingRun:
         given, before = options.board, options.continue_from
         if before is not None:
             check_of_agent(before, "it has no conversation to continue")
-            options = continuing(options)
+            options = with_mode_to_continue(options)
         return cls(
             agent=agent,
             launch=Launch(options, **_paid_by(agent)),

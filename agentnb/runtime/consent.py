@@ -51,7 +51,7 @@ def with_mode_of(of: Run, options: RunOptions) -> RunOptions:
     return replace(options, approval_mode=mode_after(of.settings.get(SETTING), counts=takes_log(of, options)))
 
 
-def continuing(options: RunOptions) -> RunOptions:
+def with_mode_to_continue(options: RunOptions) -> RunOptions:
     """Return the options of a run that continues a conversation, with the approval mode that this needs."""
     before = options.continue_from
     if before is None or options.approval_mode is not None:

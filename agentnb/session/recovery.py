@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import agent_of, check_gates, logged_model
+from agentnb.agent.from_log import agent_of, check_gates, is_trusted, logged_model
 from agentnb.core.approvals import ApprovalWord
 from agentnb.core.log import Watcher
 from agentnb.detect.run import Run
@@ -150,6 +150,8 @@ def workflow_again(
             raise SettingsError(what, "Give it again: -m VARIABLE, recover(run, model=...)")
     of_file = run.settings.get(OF_FILE) or ()  # which its text sets again
     of_agents = {**(run.settings.get("agent_settings") or {}), **({"guidance": guidance} if guidance else {})}
+    if not is_trusted(run):
+        of_agents.pop("unpriced", None)  # which loosens a budget of the person
     return workflow.orchestration(
         model=model,
         inputs=run.settings.get("inputs"),

@@ -41,12 +41,12 @@ def mark_typed(spec: WorkflowSpec) -> WorkflowSpec:
     return replace(spec, agents=agents, is_typed=True)
 
 
-def from_elsewhere(spec: WorkflowSpec) -> WorkflowSpec:
+def without_folders(spec: WorkflowSpec) -> WorkflowSpec:
     """Return a workflow from a log of others, whose files are only said to be where it says: its models have no folder."""
     agents = {
         name: replace(one, model=None if one.model is None else FileModelName(one.model)) for name, one in spec.agents.items()
     }
-    nested = {path: from_elsewhere(one) if isinstance(one, WorkflowSpec) else one for path, one in spec.nested.items()}
+    nested = {path: without_folders(one) if isinstance(one, WorkflowSpec) else one for path, one in spec.nested.items()}
     return replace(spec, agents=agents, nested=nested)
 
 

@@ -30,7 +30,7 @@ from agentnb.tools.function import as_tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.agents import Replies, WorkflowAgents
 from agentnb.workflow.checks import check_made_in_python
-from agentnb.workflow.declared_files import from_elsewhere, mark_typed, model_names, names_of_tool_steps, tool_names
+from agentnb.workflow.declared_files import mark_typed, model_names, names_of_tool_steps, tool_names, without_folders
 from agentnb.workflow.declared_graph import Declared, declared_graph
 from agentnb.workflow.deferral import deferred
 from agentnb.workflow.engine import WorkflowEngine
@@ -114,7 +114,7 @@ class Workflow:
         names, files = check_agents_again(run, agents or {}), logged_files(run.settings)
         spec = read_workflow(text, source, agents=names, inputs=None, with_files=files is not None, texts=files)
         if not is_trusted(run):
-            return cls(from_elsewhere(spec), agents, tuple(tools))
+            return cls(without_folders(spec), agents, tuple(tools))
         workflow = cls(spec, agents, tuple(tools))
         return workflow.as_typed() if logged.get("from") == CELL else workflow
 

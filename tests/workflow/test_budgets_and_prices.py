@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from agentnb.models.capabilities import Capabilities
 from agentnb.rerun.fork import fork_sync
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.run_options import RunOptions
+from agentnb.session.recovery import workflow_again
 
 TEXT = """
 agents:
@@ -145,3 +147,17 @@ def test_a_log_from_elsewhere_loosens_no_budget(tmp_path: Path, subtests: pytest
             with pytest.raises(SettingsError, match="costs is not known"):
                 fork_sync(before, 1, model=Unpriced(), options=options)
             assert fork_sync(before, 1, model=Unpriced(), options=RunOptions(show=False)).status == "completed"
+
+
+def test_a_workflow_log_from_elsewhere_says_nothing_is_unpriced(tmp_path: Path) -> None:
+    store, text = Store(tmp_path), "agents: {a: {}}\nworkflow: [{type: agent, name: a}]\n"
+    what = Workflow.from_yaml(text).orchestration(model=Unpriced(), budget=1.0, agent_settings={"unpriced": True})
+    run = what.start("Go", RunOptions(store=store, show=False)).result(60)
+    own = load_trace(tmp_path / f"{run.id}.jsonl")
+    foreign = tmp_path / "elsewhere.jsonl"
+    foreign.write_bytes((tmp_path / f"{run.id}.jsonl").read_bytes().replace(b'"unpriced":true', b'"unpriced":true '))
+    for before, counts in ((own, True), (load_trace(foreign), False)):
+        check = workflow_again(before, model=Unpriced()).check
+        assert check is not None
+        with nullcontext() if counts else pytest.raises(SettingsError, match="costs is not known"):
+            check(Budget(1.0))
