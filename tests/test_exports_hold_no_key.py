@@ -129,12 +129,14 @@ def runs(tmp_path: Path) -> dict[str, tuple[Run, Path]]:
     return made
 
 
+@pytest.mark.slow("three runs in ten forms")
 def test_nothing_that_is_made_to_be_sent_holds_a_key(runs: dict[str, tuple[Run, Path]], subtests: pytest.Subtests) -> None:
     for (name, (run, log)), (export, make) in itertools.product(runs.items(), EXPORTS.items()):
         with subtests.test(run=name, export=export):
             assert held(make(run, log), (UNKNOWN, KNOWN)) == []
 
 
+@pytest.mark.slow("three logs in twelve tables and four plots")
 def test_no_view_of_a_log_holds_a_known_key(runs: dict[str, tuple[Run, Path]], subtests: pytest.Subtests) -> None:
     """Tables, plots and the text of ``agentnb show``, of a log that was written before the key was known."""
     views: dict[str, Callable[[Run], str]] = {

@@ -214,6 +214,7 @@ def hold() -> int:
 """
 
 
+@pytest.mark.slow("a program of its own that is killed, and one that recovers its run")
 def test_a_second_interrupt_ends_a_function_that_holds_the_interpreter(cli: Call) -> None:
     tools = module(LOOK + HOLDS)
     path = written("hold.yaml", TWO.replace("name: look, args: {n: 2}", "name: hold"))
