@@ -19,8 +19,9 @@ from agentnb.models.destination import FileModelName
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
-from agentnb.policies.limits import Limits
+from agentnb.policies.limits import OF_FILE, Limits
 from agentnb.policies.named import NAMED, OWN_POLICY, PolicySet, policy_as_logged
+from agentnb.runtime.budget import OWN
 from agentnb.tools.function import as_tool
 
 NO_POLICY_YET, NO_GUIDANCE_YET = {"name": "minimal"}, {"set": "off"}
@@ -62,6 +63,7 @@ def agent_of(
         "output": Output.logged(logged),
         **Limits.logged(logged),
         **instead,
+        OF_FILE: limits_of_file(run, instead),
     }
     return Agent(model, tools=given, gates=guarded, name=run.agent, **found)
 
@@ -73,6 +75,14 @@ def logged_model(run: Run, name: str = "") -> str:
     """
     by_person = is_trusted(run) and run.settings.get(MODEL_FROM) == PERSON
     return name or run.model if by_person else FileModelName(name or run.model)
+
+
+def limits_of_file(run: Run, replaced: Container[str] = ()) -> list[str]:
+    """Return the names of the limits in the log of a run that the person did not set, but for those ``replaced``."""
+    logged = (
+        run.settings.get(OF_FILE) or () if is_trusted(run) else [name for name in (OWN, "unpriced") if name in run.settings]
+    )
+    return [name for name in logged if name not in replaced]
 
 
 def is_trusted(run: Run) -> bool:

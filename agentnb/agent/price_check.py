@@ -1,22 +1,37 @@
-"""Whether a budget can be enforced: only for a model whose price is known."""
+"""Whether a budget can be enforced: only for a model whose price is known, and never by the word of a file alone."""
 
 from __future__ import annotations
 
+from agentnb.agent.settings import AgentSettings
 from agentnb.errors import SettingsError
 from agentnb.models import prices
 from agentnb.models.capabilities import capabilities_of
 from agentnb.models.model import Model
+from agentnb.models.remote import RemoteModel
+from agentnb.runtime.budget import Budget
 
 
-def check_has_price(model: Model, whose: str = "") -> None:
-    """Raise `SettingsError` if what the model costs is not known. ``whose``: the agent it is the model of, among several."""
-    if not _has_price(model):
-        raise SettingsError(
-            f"{f'{whose}: what' if whose else 'What'} {model.name} costs is not known, so a budget cannot be enforced",
-            "State its price: -m NAME?price=3/15 (US dollars for a million tokens in and out, 0 for nothing); "
-            "or let its calls count as nothing: --unpriced, Agent(unpriced=True)"
-            + (", or limits: {unpriced: true} of the agent in the file" if whose else ""),
-        )
+def check_has_price(model: Model, agent: AgentSettings, budget: Budget, whose: str = "") -> None:
+    """Raise `SettingsError` if there is a budget, and what the model costs is not known.
+
+    A price or ``unpriced`` that only a file states counts within budgets that files set, but within none of the person's.
+    ``whose``: the agent it is the model of, among several.
+    """
+    if not budget.has_limit():
+        return
+    is_of_person = budget.has_limit_of_person()
+    if agent.unpriced and not (is_of_person and "unpriced" in agent.limits.limits_of_file):
+        return
+    is_stated = isinstance(model, RemoteModel) and model.is_price_of_file
+    if _has_price(model) or (is_stated and not is_of_person):
+        return
+    in_file = " or limits: {unpriced: true} of the agent in the file," if whose and not is_of_person else ""
+    raise SettingsError(
+        f"{f'{whose}: what' if whose else 'What'} {model.name} costs is not known, so a budget cannot be enforced"
+        + (": only a file or log states its price" if is_stated else ""),
+        "State its price: -m NAME?price=3/15 (US dollars for a million tokens in and out, 0 for nothing); "
+        f"or let its calls count as nothing:{in_file} --unpriced, Agent(unpriced=True)",
+    )
 
 
 def _has_price(model: Model) -> bool:

@@ -51,6 +51,7 @@ class AgentSettings:
     budget: float | None = None
     unpriced: bool = False
     on_limit: OnLimit = "stop"
+    limits_of_file: Iterable[str] = ()
     work_dir: str | Path | None = None
     name: str = "agent"
     output: Any = None
@@ -81,6 +82,7 @@ class AgentSettings:
             budget=self.budget,
             unpriced=self.unpriced,
             on_limit=self.on_limit,
+            limits_of_file=tuple(self.limits_of_file),
         )
         self._check_kinds()
         self._set("limits", limits)

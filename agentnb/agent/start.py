@@ -36,7 +36,8 @@ from agentnb.guidance.prompts import prompt as prompt_file
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.runtime import tool_errors
-from agentnb.runtime.budget import WithinBudget
+from agentnb.runtime.budget import OWN, WithinBudget
+from agentnb.runtime.consent import with_mode_to_continue
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host import current_host, plain_tools
@@ -86,9 +87,10 @@ class PendingRun:
         given, before = options.board, options.continue_from
         if before is not None:
             check_of_agent(before, "it has no conversation to continue")
+            options = with_mode_to_continue(options)
         return cls(
             agent=agent,
-            launch=Launch(options, name=agent.name, budget=agent.budget),
+            launch=Launch(options, **_paid_by(agent)),
             prompt=as_prompt(prompt),
             board=given if given is not None and agent.keeps_todos else board_of(agent, before),
             carried_board=given if not agent.keeps_todos else None,
@@ -103,7 +105,7 @@ class PendingRun:
         given = board_of(agent, run) or TodoBoard(run.conversation_todos)
         return cls(
             agent=agent,
-            launch=Launch(options, name=agent.name, budget=agent.budget, recovered=run, writer=writer),
+            launch=Launch(options, **_paid_by(agent), recovered=run, writer=writer),
             prompt=user(run.prompt),
             board=given if agent.keeps_todos else None,
             carried_board=None if agent.keeps_todos else given,
@@ -121,9 +123,9 @@ class PendingRun:
         options = replace_option(options, store=options.store or current_host.get().store, trust_log=True)
         board = board_of(agent, Run.from_events(events))
         if not before:
-            launch = Launch(replace_option(options, run_id=first.run_id), name=agent.name, budget=agent.budget)
+            launch = Launch(replace_option(options, run_id=first.run_id), **_paid_by(agent))
         else:
-            launch = Launch(options, name=agent.name, budget=agent.budget, recovered=head)
+            launch = Launch(options, **_paid_by(agent), recovered=head)
             if launch.log.store is not None:
                 launch.open_log = partial(_opened_with, launch.log)
         return cls(agent=agent, launch=launch, prompt=user(head.prompt), board=board, first=first)
@@ -221,8 +223,7 @@ class PendingRun:
         if not self.launch.budget.has_limit():
             return
         self.launch.check_left()
-        if not self.agent.unpriced:
-            check_has_price(model)
+        check_has_price(model, self.agent, self.launch.budget)
 
     def _folder(self) -> Path:
         """Return the tools' working folder: that of the options, else the agent's, else the current one."""
@@ -271,6 +272,11 @@ class PendingRun:
             return todos_at_first(self.carried_board)
         before = self.launch.options.continue_from
         return before.conversation_todos if before is not None and self.board is None else ()
+
+
+def _paid_by(agent: AgentSettings) -> dict[str, Any]:
+    """Return the name and the budget with which a run of the agent is launched."""
+    return {"name": agent.name, "budget": agent.budget, "is_budget_of_file": OWN in agent.limits.limits_of_file}
 
 
 @lru_cache(maxsize=16)

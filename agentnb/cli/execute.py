@@ -14,7 +14,19 @@ from agentnb.cli.kinds import refuse_plan
 from agentnb.cli.progress import Progress
 from agentnb.cli.streams import complain, tell
 from agentnb.cli.terminal_questions import is_at_terminal
-from agentnb.cli.workflow_options import ALLOW_URL, APPROVE, BUDGET, FILE, GATES, INPUTS, MODEL, STRICT, TOOLS, options_again
+from agentnb.cli.workflow_options import (
+    ALLOW_URL,
+    APPROVE,
+    BUDGET,
+    FILE,
+    GATES,
+    INPUTS,
+    MODEL,
+    STRICT,
+    TOOLS,
+    UNPRICED,
+    options_again,
+)
 from agentnb.cli.workflow_runs import awaited, chosen_model, top_steps
 from agentnb.errors import WorkflowProblems
 from agentnb.models.allowed_urls import allow_urls
@@ -39,8 +51,8 @@ def execute(given: Namespace) -> Outcome:
     # Before anything is written: the person may be asked, and then the command begins again.
     check_destinations(model_names(workflow.declared))
     settings: dict[str, Any] = {"inputs": inputs, "budget": given.budget}
-    if gates := find_gates(given.gate):
-        settings["agent_settings"] = {"gates": gates}
+    of_agents: dict[str, Any] = {"gates": gates} if (gates := find_gates(given.gate)) else {}
+    settings["agent_settings"] = {**of_agents, **({"unpriced": True} if given.unpriced else {})}
     prompt = read_prompt(given.prompt)
     for warning in workflow.warnings:
         tell(in_a_shell(str(warning)))
@@ -82,6 +94,7 @@ EXEC = Command(
         GATES,
         MODEL,
         BUDGET,
+        UNPRICED,
         APPROVE,
         argument(
             "--no-input",

@@ -69,6 +69,9 @@ TRUST_LOG = argument(
 RESUME_OPTIONS = (TOOLS, GATES, MODEL, TRUST_LOG, ALLOW_URL)
 """The options of the commands that resume a run."""
 BUDGET = argument("--budget", metavar="USD", type=_budget, help="what the run may cost, such as 0.5, instead of the file's")
+UNPRICED = argument(
+    "--unpriced", action="store_true", help="run even if the price of a model is unknown; its calls count as $0"
+)
 APPROVE = argument("--approve", metavar="MODE", type=_mode, help=APPROVE_HELP)
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from agentnb.cli.command import DONE, FAILED, INTERRUPTED, LIMITED, WAITING, Outcome
 from agentnb.cli.progress import Progress
+from agentnb.cli.second_interrupt import second_interrupt_kills
 from agentnb.cli.streams import complain, write_outcome
-from agentnb.cli.stuck_function import exit_after
+from agentnb.cli.stuck_function import GRACE_SECONDS, exit_after
 from agentnb.cli.terminal_questions import TerminalQuestions
 from agentnb.core.questions import WaitingOnUser, choice_in_words, choices
 from agentnb.detect.run import Run
@@ -69,10 +70,10 @@ def awaited(
     they leave; else, and then, the run is suspended where it needs an answer. ``again``: the options for the command that
     answers its question.
     """
-    foreground, output = Foreground(), sys.stdout
+    foreground, output = Foreground(grace=GRACE_SECONDS), sys.stdout
     questions = TerminalQuestions(progress) if asks else None
     try:
-        with foreground.own_interrupts(), redirect_stdout(progress.prints()):
+        with second_interrupt_kills(), foreground.own_interrupts(), redirect_stdout(progress.prints()):
             run_options: dict[str, Any] = {"foreground": foreground, "can_ask": asks, "suspend": True, "show": False, **options}
             live = start(RunOptions(watch=questions or progress, **run_options))
 

@@ -340,13 +340,32 @@ def _kind_of(value: Any) -> str:
     return "true or false" if isinstance(value, bool) else _kind(value)
 
 
+def _mismatch(left: Any, right: Any) -> tuple[Any, Any] | None:
+    """Return the first two values of different kinds that stand at the same place of both, the values themselves included."""
+    level = [(left, right)]
+    while level:
+        below: list[tuple[Any, Any]] = []
+        for one, other in level:
+            if one is other:
+                continue
+            if not _is_of_kind(one, other):
+                return one, other
+            if isinstance(one, dict):
+                below += [(value, other[key]) for key, value in one.items() if other is not None and key in other]
+            elif isinstance(one, list | tuple) and other is not None:
+                below += zip(one, other, strict=False)
+        level = below
+    return None
+
+
 def _compared(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def compared(left: Any, right: Any) -> bool:
-        if not _is_of_kind(left, right):
-            raise _OtherKind(f"it compares {_kind(left)} with {_kind(right)}")
         for value in (left, right):
             if isinstance(value, list | tuple | dict):
                 check_size(value)
+        if (mismatch := _mismatch(left, right)) is not None:
+            inside = " inside them" if mismatch[0] is not left else ""
+            raise _OtherKind(f"it compares {_kind(mismatch[0])} with {_kind(mismatch[1])}{inside}")
         return function(left, right)
 
     return compared
@@ -393,11 +412,19 @@ def _held(item: Any, holder: Any) -> bool:
     if not isinstance(holder, str):
         for value in (item, holder):
             check_size(value)
-    is_held = item in holder
-    kinds = {_kind_of(one) for one in holder if one is not None} if isinstance(holder, list | tuple) else set()
-    if not is_held and item is not None and kinds and _kind_of(item) not in kinds:
-        raise _OtherKind(f"it looks for {_kind(item)} in a list that holds none")
-    return is_held
+    if isinstance(holder, str | dict):
+        return item in holder
+    if item is None:
+        return None in holder
+    others = [one for one in holder if one is not None]
+    alike = [one for one in others if _mismatch(item, one) is None]
+    if others and not alike:
+        raise _OtherKind(f"it looks for {_kind(item)} in a list that holds none{_like_it(item)}")
+    return item in alike
+
+
+def _like_it(item: Any) -> str:
+    return " like it" if isinstance(item, list | tuple | dict) else ""
 
 
 def _signed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import re
 import string
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -38,6 +38,8 @@ _NO_TEXT = (
 _ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})|\\+([!-/:-@\[-`{-~])|&#?[0-9A-Za-z]{1,31};")
 """One escaped character, which a page would show unescaped: as in JSON (or JSON within JSON), Markdown and HTML."""
 
+_ESCAPE_BEGUN = re.compile(r"(?:\\{1,64}(?:u[0-9a-fA-F]{0,3})?|&#?[0-9A-Za-z]{0,31})\Z")
+"""The beginning of an escape, at the end of a text."""
 _ESCAPED_LETTER = re.compile(rb"\\u00(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])")
 _CHARACTER_REFERENCE = re.compile(b"&#(?:[xX]0*[3-7][0-9a-fA-F]|0*(?:4[89]|[5-9][0-9]|1[01][0-9]|12[0-2]));")
 _LETTERS = re.compile("[A-Za-z0-9]*")
@@ -123,10 +125,7 @@ class StreamRedactor:
     def feed(self, text: str, secrets: tuple[str, ...]) -> str:
         """Take in the next piece; return what can be shown by now."""
         text = self._held + text
-        end = len(text) - max((_overlap(text, secret) for secret in secrets), default=0)
-        for start, stop in _finder(secrets).spans(text):
-            if start < end < stop:  # what looks like the beginning of a key is the end of a whole one
-                end = stop
+        end = _end_to_show(text, secrets) if secrets else len(text)
         self._held = text[end:]
         return redact(text[:end], secrets)
 
@@ -134,6 +133,19 @@ class StreamRedactor:
         """Return what is still held; the text has ended."""
         held, self._held = self._held, ""
         return redact(held, secrets) if held else ""
+
+
+def _end_to_show(text: str, secrets: tuple[str, ...]) -> int:
+    """Return the place in a text from which on it may be the beginning of a key, also of one that is spelled with escapes."""
+    cut = _ESCAPE_BEGUN.search(text)
+    end = len(text) if cut is None else cut.start()
+    plain, places = _unescaped_text(text[:end])
+    length = max(_overlap(plain, secret) for secret in secrets)
+    end = places[len(plain) - length]
+    for start, stop in _finder(secrets).spans(plain):
+        if places[start] < end < places[stop]:  # what looks like the beginning of a key is the end of a whole one
+            end = places[stop]
+    return end
 
 
 class _Finder:
@@ -202,7 +214,15 @@ def _escaped_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]]) 
     found = () if plain == text else tuple(find(plain))
     if not found:
         return ()
-    places: list[int] = []  # for each character of the plain text, where it begins in `text`
+    _, places = _unescaped_text(text)
+    return [(places[start], places[end]) for start, end in found]
+
+
+def _unescaped_text(text: str) -> tuple[str, Sequence[int]]:
+    """Return the text without escapes, and for each of its characters, and its end, where that begins in ``text``."""
+    if "\\" not in text and "&" not in text:
+        return text, range(len(text) + 1)
+    places: list[int] = []
     done = 0
     for escape in _ESCAPE.finditer(text):
         places += range(done, escape.start())
@@ -210,7 +230,7 @@ def _escaped_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]]) 
         places += [escape.start()] if length == 1 else range(escape.start(), escape.end())
         done = escape.end()
     places += range(done, len(text) + 1)
-    return [(places[start], places[end]) for start, end in found]
+    return _ESCAPE.sub(_unescaped, text), places
 
 
 @lru_cache(maxsize=4)

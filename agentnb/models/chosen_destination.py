@@ -1,9 +1,14 @@
-"""The destination that the options of a model choose, and whether a file may choose it: only as the person has allowed."""
+"""The destination that the options of a model choose, and whether a file may choose it: only as the person has allowed.
+
+Likewise the recorded runs that a name chooses: a file may only name those beside it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from glob import glob, has_magic
+from pathlib import Path
 
 from agentnb import settings
 from agentnb.errors import SettingsError, UrlNotAllowed
@@ -53,6 +58,23 @@ def check(wanted: Iterable[tuple[Provider, Options]]) -> None:
     )
     error.destinations = destinations
     raise error
+
+
+def check_recorded(path: str, folder: str | None) -> None:
+    """Raise `SettingsError` if recorded runs that a file or log names are not in the folder of that file.
+
+    Links count as what they lead to. ``path`` may be a pattern; ``folder``: None for a log, or for a text without a file.
+    """
+    paths = [Path(path).expanduser()]
+    if has_magic(path):
+        paths += map(Path, glob(str(paths[0]), recursive=True))
+    paths += [link for one in paths if one.is_dir() for link in one.rglob("*") if link.is_symlink()]
+    if folder is not None and all(one.resolve().is_relative_to(Path(folder).resolve()) for one in paths):
+        return
+    raise SettingsError(
+        f"A file or log names the recorded runs in {path}, which are not in the folder of a workflow file that names them",
+        f"If you want them to be read, name the model yourself: -m recorded:PATH, model={f'recorded:{path}'!r}",
+    )
 
 
 def _chosen(provider: Provider, options: Options) -> Destination | None:

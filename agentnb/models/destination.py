@@ -21,11 +21,19 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 class FileModelName(str):
     """The name of a model that a file, a log or a trace holds: its address and its key count only if the person allowed them.
 
-    A plain text is the person's own word: a name that was typed, or written in Python. Code that reads a name from anywhere
-    else makes it one of these where it reads it.
+    ``folder``: that of the file, where recorded runs may be that it names; None for a log or a text. A plain text is the
+    person's own word: a name that was typed, or written in Python. Code that reads a name from anywhere else makes it one of
+    these where it reads it.
     """
 
-    __slots__ = ()
+    __slots__ = ("folder",)
+    folder: str | None
+
+    def __new__(cls, name: str, folder: str | None = None) -> FileModelName:
+        """Mark a name."""
+        made = super().__new__(cls, name)
+        made.folder = folder
+        return made
 
 
 class Destination(NamedTuple):

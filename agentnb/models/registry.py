@@ -65,6 +65,7 @@ def _recorded(name: str, given: Given) -> Model:
     return RecordedModel(name)
 
 
+RECORDED = "recorded:"
 OTHERS: dict[str, Callable[[str, Given], Model]] = {"simulated": _simulated, "scripted": _scripted, "recorded": _recorded}
 """Constructors of models that are not language models, from the rest of the name and the options."""
 FAMILIES = (
@@ -112,16 +113,27 @@ def endpoint_of(provider: Provider, options: Options, *, by_person: bool = False
 
 
 def check_destinations(models: Iterable[object]) -> None:
-    """Raise `UrlNotAllowed`, with all that is missing, if models that a file or log names need destinations not allowed yet."""
-    chosen_destination.check(filter(None, [_parts(model) for model in models if isinstance(model, FileModelName)]))
+    """Raise `UrlNotAllowed`, with all that is missing, if models that a file or log names need destinations not allowed yet.
+
+    Raises `SettingsError` for recorded runs that these may not name.
+    """
+    of_files = [model for model in models if isinstance(model, FileModelName)]
+    for model in of_files:
+        _check_recorded(model)
+    chosen_destination.check(filter(None, map(_parts, of_files)))
 
 
 def person_chose_destination(model: object) -> bool:
-    """Return whether the person named the model, and with it where its calls go, or which key goes with them."""
+    """Return whether the person named the model, and with it where its calls go, which key goes with them, or its price.
+
+    Or which recorded runs are read.
+    """
     if not isinstance(model, str) or not _is_by_person(model):
         return False
+    if model.startswith(RECORDED):
+        return True
     parts = _parts(model) if "?" in model else None
-    return parts is not None and (parts[1].url is not None or parts[1].key is not None)
+    return parts is not None and any(each is not None for each in (parts[1].url, parts[1].key, parts[1].price))
 
 
 def is_usual_or_allowed(model: str) -> bool:
@@ -200,6 +212,7 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
         raise SettingsError(
             f"{provider}: models know no output_schema", "Hold the answers of any model to it: Agent(output=SCHEMA)"
         )
+    _check_recorded(model)
     return OTHERS[provider](name, given)
 
 
@@ -227,6 +240,12 @@ def _options(provider: str, name: str, given: Given) -> Options:
         # The thinking budget comes on top, as it does without the variable: the API refuses a limit below it.
         options = replace(options, max_tokens=most + budget)
     return options
+
+
+def _check_recorded(model: str) -> None:
+    """Raise `SettingsError` if a file names recorded runs that are not beside it."""
+    if isinstance(model, FileModelName) and model.startswith(RECORDED):
+        chosen_destination.check_recorded(_taken_apart(model)[1], model.folder)
 
 
 def _is_by_person(model: str) -> bool:

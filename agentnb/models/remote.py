@@ -75,6 +75,11 @@ class RemoteModel:
         """Whether the person named it, and so chose its address and its key."""
         return self._endpoint.by_person
 
+    @property
+    def is_price_of_file(self) -> bool:
+        """Whether only a file or a log states its price."""
+        return self.options.price is not None and not self.by_person
+
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Yield the reply. If the provider pauses it, request the rest: all of it is one reply."""
         prices_ready = None if prices.loaded() else asyncio.get_running_loop().run_in_executor(None, prices.load)
@@ -112,9 +117,9 @@ class RemoteModel:
     def capabilities(self) -> Capabilities:
         """Return what the price table knows of the model, if the table has been read."""
         if not prices.loaded():
-            return Capabilities(has_price=self.options.price is not None)
+            return Capabilities(has_price=self._has_own_price)
         window, priced = prices.known_of(self._provider.name, self.model, self._endpoint.url)
-        return Capabilities(context_window=window, has_price=priced or self.options.price is not None)
+        return Capabilities(context_window=window, has_price=priced or self._has_own_price)
 
     def used_until_cut(self, request: Request, heard: Message) -> Usage:
         """Estimate what a call used whose reply broke off after this message."""

@@ -81,6 +81,7 @@ class WorkflowMagics(Magics):
     @allow_url_option
     @argument("-o", "--out", metavar="NAME", default="run", help="the variable that will hold the run (default: run)")
     @run_option("--budget")
+    @run_option("--unpriced")
     @extension_option(EXPECT)
     @argument(
         "--rerun-from",
@@ -169,7 +170,11 @@ class WorkflowMagics(Magics):
         limits = {name: value for name, value in limits.items() if name not in workflow.spec.limits}
         found: dict[str, Any] = {
             "model": find_model(name, self.shell.user_ns) if name else None,
-            "agent_settings": {**of_agents, **({"gates": gates} if gates else {})},
+            "agent_settings": {
+                **of_agents,
+                **({"gates": gates} if gates else {}),
+                **({"unpriced": True} if hasattr(options, "unpriced") else {}),
+            },
             "settings": {"extensions": [one.as_logged for one in extensions]} if extensions else None,
             "inputs": options.inputs,
             **limits,

@@ -90,6 +90,8 @@ LIMITS = {one.name: one for one in _ROWS}
 """All limits of a run, by name."""
 SESSION_BUDGET = Limit("session_budget", DOLLARS, "USD", "what all runs of the session may cost", "session")
 """The limit of a whole session."""
+OF_FILE = "limits_of_file"
+"""The setting of a run that names the limits that only a file sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ class Limits:
     unpriced: bool = False
     """Whether a budget may be given although the model's price is unknown."""
     on_limit: OnLimit = "stop"
+    limits_of_file: tuple[str, ...] = ()
+    """Names of those that only a file sets: they loosen no budget of the person."""
 
     def __post_init__(self) -> None:
         for name, limit in LIMITS.items():
@@ -134,12 +138,14 @@ class Limits:
         logged = {name: value for name in LIMITS if (value := getattr(self, name)) is not None}
         if self.unpriced:
             logged["unpriced"] = True
+        if self.limits_of_file:
+            logged[OF_FILE] = list(self.limits_of_file)
         return logged if self.on_limit == "stop" else {**logged, "on_limit": self.on_limit}
 
     @staticmethod
     def logged(run_settings: dict[str, Any]) -> dict[str, Any]:
         """Return the limits from the settings of a logged run, by the names of an agent's settings."""
-        return {name: run_settings[name] for name in (*LIMITS, "unpriced", "on_limit") if name in run_settings}
+        return {name: run_settings[name] for name in (*LIMITS, "unpriced", "on_limit", OF_FILE) if name in run_settings}
 
     @property
     def _counts_calls(self) -> bool:

@@ -46,10 +46,10 @@ def turn_rule(verdict: Verdict, *, after_calls: bool) -> TurnRule | None:
 def is_guard(verdict: Verdict, *, after_calls: bool) -> bool:
     """Return whether a guard, a limit, a detector or a person's own policy decided, not only the way in which turns end.
 
-    A further round for open todos or for an unusable reply counts as a guard's.
+    A further round for an unusable reply counts as a guard's; one for open todos is discipline.
     """
     rule = turn_rule(verdict, after_calls=after_calls)
-    return rule in (None, "todos") or (rule == "reply" and not isinstance(verdict, Stop))
+    return rule is None or (rule == "reply" and not isinstance(verdict, Stop))
 
 
 def without_rules(policies: Iterable[Policy], rules: frozenset[TurnRule]) -> Iterator[Policy]:

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from agentnb import settings
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import logged_model
+from agentnb.agent.from_log import limits_of_file, logged_model
 from agentnb.agent.output import Output
 from agentnb.agent.start import PendingRun
 from agentnb.context.history import as_sent_then
@@ -41,6 +41,7 @@ from agentnb.policies.gates.approval_mode import SETTING
 from agentnb.policies.named import PolicySet
 from agentnb.rerun.recorded_tools import recorded_tools
 from agentnb.rerun.variant import is_own, variant_of
+from agentnb.runtime.consent import mode_after
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.host import current_host
 from agentnb.runtime.launch import new_run_id
@@ -74,8 +75,9 @@ async def fork(
     ``matrix``. ``tools``: ``recorded`` serves the recorded results while the calls match, runs a tool of ``fallback`` for any
     other call, and refuses it without one; or the functions to run. A run of another product can be forked too; its ``model``
     must be given. Of a run that does not give consent (`Run.gives_consent`) the fork has no answers, so that gates ask again,
-    unless the options have ``trust_log``. ``allow_urls``: where its model may be, as for `recover`. `run.forked_from` says what
-    it is a fork of, and ``diff(run, fork)`` compares them.
+    and its approval mode is at least ``ask`` where functions may run, unless the options have a mode or ``trust_log``.
+    ``allow_urls``: where its model may be, as for `recover`. `run.forked_from` says what it is a fork of, and
+    ``diff(run, fork)`` compares them.
 
     Raises `SettingsError` if there is no such round, or if a model or policy cannot be made from the log.
     """
@@ -152,7 +154,7 @@ def pending_of(
 ) -> PendingRun:
     """Return the fork, about to start; ``changes`` as for `variant_of`. ``is_fork``: whether it says what it is a fork of."""
     options = options or RunOptions()
-    before = _before(run, at_round)
+    before, fallback = _before(run, at_round), tuple(fallback)
     variant = variant_of(run, **changes, is_live=is_fork)
     todos = Run.from_events(before).todos
     logged = run.settings if is_own(run) else {}
@@ -172,11 +174,15 @@ def pending_of(
         instructions=False,
         **{"max_rounds": settings.max_iterations(), **variant.limits},
         **{name: logged[name] for name in ("unpriced", "on_limit") if name in logged},
+        limits_of_file=limits_of_file(run, changes.get("limits") or ()) if logged else (),
     )
-    if not (run.gives_consent or options.trust_log):
+    counts = run.gives_consent or bool(options.trust_log)
+    if not counts:
         before = _without_consent(before, {tool.spec.name for tool in agent.toolbox if getattr(tool, "repeatable", False)})
     if options.approval_mode is None:
-        options = replace(options, approval_mode=logged.get(SETTING))
+        # Recorded results alone do nothing to the world.
+        counts = counts or (tools == RECORDED and not fallback)
+        options = replace(options, approval_mode=mode_after(logged.get(SETTING), counts=counts))
     return _pending(agent, before, ForkedFrom(run.id, at_round - 1) if is_fork else None, options)
 
 

@@ -56,7 +56,9 @@ class RecordedTool:
 
     @property
     def effects(self) -> frozenset[Effect] | None:
-        """What the recorded tool did to the world; None if that was not declared."""
+        """What the tool behind it may do to the world, else what the recorded one did; None if that was not declared."""
+        if self._behind is not None:
+            return cast("frozenset[Effect] | None", getattr(self._behind, "effects", None))
         return cast("frozenset[Effect] | None", frozenset(self.spec.effects) or None)
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:

@@ -13,7 +13,7 @@ from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.messages import ToolCall
 from agentnb.core.rounds import WorkflowRound
 from agentnb.detect.detector import Finding
-from agentnb.detect.rules import ALREADY_SAID, FAILURE_LOOP, INTERVENTION
+from agentnb.detect.rules import ALREADY_SAID, FAILURE_LOOP
 from agentnb.detect.run import Run
 from agentnb.detect.scores import FAMILIES
 from agentnb.policies.turn_rules import is_guard
@@ -24,8 +24,8 @@ from agentnb.rerun.variant import Variant
 if TYPE_CHECKING:
     import pandas as pd
 
-CORRECTIVE = (INTERVENTION, ALREADY_SAID, FAILURE_LOOP)
-"""Cells of guidance that a run gets only when something goes wrong."""
+CORRECTIVE = (ALREADY_SAID, FAILURE_LOOP)
+"""Cells of guidance with which a guard answers a repeat or a failure. An intervention for open todos is discipline."""
 
 
 class Decision(NamedTuple):

@@ -56,11 +56,11 @@ def survey(
     """Return one row per combination of these: how many failed runs it would have caught, and healthy ones disturbed.
 
     ``runs``: runs, or a path of any traces, which are read one after the other. A run is caught, or disturbed, by a guard, a
-    limit or a detector: a block, an end, an intervention, a finding (`Replay.caught_at`). How turns end catches and saves
-    nothing; ``turns`` counts the runs by `TurnEnding.kind`. ``rounds_saved`` and ``tokens_saved`` are those of failed runs
-    behind an end by a guard (``tokens_unknown``: runs whose tokens are not known), ``rounds_cut`` those of healthy runs;
-    ``_mean``: of one run. Shares and means come with their 95 per cent intervals by run,
-    ``_low`` and ``_high``: of Wilson, and of resampled runs. ``failed``: a function of the run or its labels by ``run.id``
+    limit or a detector: a block, an end, a finding (`Replay.caught_at`). How turns end, and interventions for open todos,
+    catch and save nothing; ``turns`` counts the runs by `TurnEnding.kind`. ``rounds_saved`` and ``tokens_saved`` are those of
+    failed runs behind an end by a guard (``tokens_unknown``: runs whose tokens are not known), ``rounds_cut`` those of healthy
+    runs; ``_mean``: of one run. Shares and means come with their 95 per cent intervals by run, ``_low`` and ``_high``: of
+    Wilson, and of resampled runs. ``failed``: a function of the run or its labels by ``run.id``
     (None leaves a run out), or what `expect` takes: ``failed="loops == 0"`` says that a run with loops has failed; without it,
     runs that did not complete, and a run whose end is not recorded is left out. Runs of workflows are left out: those of their
     agents are runs themselves. `plots.survey` draws the table. Raises `SettingsError` for settings that cannot be, or if there

@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Literal
 
+from agentnb.core.key_shapes import mask_keys
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.examples import find
@@ -101,8 +102,8 @@ def _broken(run: Run) -> Sequence[str]:
 def _about(run: Run, texts: Sequence[str]) -> list[str]:
     """Return comments: what the run was asked, and what is wrong with it."""
     wrong = [one for one in outcomes_of(run, texts) if not one.holds]
-    asked = shorten(one_line(run.prompt), MAX_ASKED, placeholder=" …")
-    lines = [*([f"# {asked}"] if asked else []), *[f"# {one_line(one.sentence)}" for one in wrong]]
+    asked = shorten(one_line(mask_keys(run.prompt)), MAX_ASKED, placeholder=" …")
+    lines = [*([f"# {asked}"] if asked else []), *[f"# {one_line(mask_keys(one.sentence))}" for one in wrong]]
     return [*lines, "# It fails while the file holds this failure: save a new run there."] if wrong else lines
 
 

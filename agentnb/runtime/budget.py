@@ -69,11 +69,13 @@ class Budget:
         spent: float = 0.0,
         inside: float = 0.0,
         usage: Usage = NOTHING_USED,
+        is_of_file: bool = False,
     ) -> None:
         """``limit``: None for no limit of its own; ``within``: the outer budget; ``spent`` and ``usage``: what the run itself
-        has used already; ``inside``: already spent by its nested runs.
+        has used already; ``inside``: already spent by its nested runs; ``is_of_file``: only a file sets the limit.
         """
         self.limit = limit
+        self.is_of_file = is_of_file
         self.name = name
         self.spent = spent + inside
         self.log: EventLog | None = None
@@ -148,6 +150,15 @@ class Budget:
     def has_limit(self) -> bool:
         """Return whether this budget or an outer one has a limit now."""
         return self.limit is not None or self._of_outer(lambda outer: outer.has_limit(), False)
+
+    def has_limit_of_person(self) -> bool:
+        """Return whether the person set a limit, here or further out: what a file says loosens none of these."""
+        if self.limit is not None and not self.is_of_file:
+            return True
+        outer = self._within
+        return (
+            outer.has_limit_of_person() if isinstance(outer, Budget) else self._of_outer(lambda outer: outer.has_limit(), False)
+        )
 
     def _of_outer(self, ask: Callable[[Spending], T], without: T) -> T:
         """Return what the outer budget says. It may be anybody's: raises `SettingsError` for whatever it raises."""

@@ -34,17 +34,30 @@ def consent_to(run: Run, options: RunOptions) -> Consent:
     return "taken" if takes_log(run, options) else "refused"
 
 
+def mode_after(logged: str | None, *, counts: bool) -> str | None:
+    """Return the approval mode of a run that starts from a log and is given none: at least ``ask`` if the log does not count.
+
+    ``logged``: the mode that it would take from that log; None for none.
+    """
+    return logged if counts else ApprovalMode.of(logged or AUTO).within(ApprovalMode.of(ASK)).words
+
+
 def with_mode_of(of: Run, options: RunOptions) -> RunOptions:
     """Return the options of a run that begins with the outputs of another: they name a mode, or that of the other holds.
 
-    If the other's log does not count, the mode is at least ``ask``. Raises `SettingsError` if that is not said.
+    Raises `SettingsError` if the other's log is from elsewhere and the options do not say whether it counts.
     """
     if options.approval_mode is not None:
         return options
-    logged = of.settings.get(SETTING)
-    if not takes_log(of, options):
-        logged = ApprovalMode.of(logged or AUTO).within(ApprovalMode.of(ASK)).words
-    return replace(options, approval_mode=logged)
+    return replace(options, approval_mode=mode_after(of.settings.get(SETTING), counts=takes_log(of, options)))
+
+
+def with_mode_to_continue(options: RunOptions) -> RunOptions:
+    """Return the options of a run that continues a conversation, with the approval mode that this needs."""
+    before = options.continue_from
+    if before is None or options.approval_mode is not None:
+        return options
+    return replace(options, approval_mode=mode_after(None, counts=before.gives_consent or bool(options.trust_log)))
 
 
 def since_refusal(events: Sequence[AnyEvent]) -> Sequence[AnyEvent]:

@@ -50,10 +50,12 @@ class Foreground:
       is dropped. If it runs on the main thread, `end_tool` sends it a signal of our own (``_signalled``), which does not count
       as an interrupt by the person; signals sent again meanwhile are echoes (``_echoes``).
     - interrupted (``_interrupted``): the person has interrupted the run or a nested run. `wait` stops the run and raises
-      `RunInterrupted` when its log is closed, or when `GRACE` is over.
+      `RunInterrupted` when its log is closed, or when its grace is over.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, grace: float = GRACE) -> None:
+        """``grace``: the seconds that an interrupted run gets to close its log."""
+        self._grace = grace
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._interrupted = False
         self._stop: Callable[[], None] | None = None
@@ -109,7 +111,7 @@ class Foreground:
         """Wait for the end of a run and run its tools. ``stop``: stops the run.
 
         An interrupt at any moment stops the run, even if a tool catches it; `RunInterrupted` is raised when the run's log is
-        closed, or when `GRACE` is over.
+        closed, or when its grace is over.
         """
         with self.own_interrupts():
             self._waited = True
@@ -129,7 +131,7 @@ class Foreground:
                 self._leave()
             if self._interrupted:
                 self._stop_once()
-                raise RunInterrupted(closed=_ends_soon(future))
+                raise RunInterrupted(closed=_ends_soon(future, self._grace))
         return future.result()
 
     def refuse_tools(self) -> None:
@@ -319,9 +321,9 @@ def _interrupt_main_thread() -> None:
         _thread.interrupt_main()
 
 
-def _ends_soon(future: Future[Any]) -> bool:
+def _ends_soon(future: Future[Any], seconds: float) -> bool:
     try:
-        future.exception(timeout=GRACE)
+        future.exception(timeout=seconds)
     except TimeoutError:
         return False
     return True

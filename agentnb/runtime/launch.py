@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeAlias
 
-from agentnb.core.approvals import ASK, AUTO
+from agentnb.core.approvals import AUTO
 from agentnb.core.events import SCHEMA, Consent, RunRecovered
 from agentnb.core.inbox import Inbox
 from agentnb.core.log import Watcher, Writer
@@ -21,7 +21,7 @@ from agentnb.policies.gates.approval_mode import SETTING, ApprovalMode
 from agentnb.runtime.approval import answering
 from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
 from agentnb.runtime.clock import Clock, seconds_taken
-from agentnb.runtime.consent import consent_to, takes_log
+from agentnb.runtime.consent import consent_to, mode_after, takes_log
 from agentnb.runtime.elicitation import Elicitation, current_call
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host import Beginning, Host, completed, current_host, hosted, on_main_thread
@@ -66,11 +66,12 @@ class Launch:
         *,
         name: str,
         budget: float | None,
+        is_budget_of_file: bool = False,
         recovered: Run | None = None,
         writer: Writer | None = None,
     ) -> None:
-        """``name``: that of the agent; ``budget``: its own limit; ``recovered``: the interrupted run to resume, whose log
-        ``writer`` has open at its end.
+        """``name``: that of the agent; ``budget``: its own limit; ``is_budget_of_file``: only a file sets that; ``recovered``:
+        the interrupted run to resume, whose log ``writer`` has open at its end.
         """
         self.name = name
         self.options = completed(options, is_resumed=recovered is not None)
@@ -94,6 +95,7 @@ class Launch:
             self.open_log = self.log.open
         self.inbox = Inbox()
         self.budget = _budget_of(budget, self.options, self.log, recovered)
+        self.budget.is_of_file = is_budget_of_file
 
     @property
     def runs_around(self) -> tuple[Run, ...]:
@@ -224,10 +226,9 @@ class Launch:
 
 def _approval_mode(options: RunOptions, recovered: Run | None, consent: Consent) -> ApprovalMode:
     """Return the mode of the options, else that of a run that is resumed: at least ``ask`` if its log does not count."""
-    logged = None if recovered is None else recovered.settings.get(SETTING)
-    mode = ApprovalMode.of(options.approval_mode or logged or AUTO)
-    is_asked_again = consent == "refused" and options.approval_mode is None
-    return mode.within(ApprovalMode.of(ASK)) if is_asked_again else mode
+    if options.approval_mode is not None or recovered is None:
+        return ApprovalMode.of(options.approval_mode or AUTO)
+    return ApprovalMode.of(mode_after(recovered.settings.get(SETTING), counts=consent != "refused") or AUTO)
 
 
 def _log_of(options: RunOptions, recovered: Run | None) -> EventLog:

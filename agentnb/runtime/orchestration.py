@@ -16,8 +16,8 @@ from agentnb.core.messages import encodable, user
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
-from agentnb.policies.limits import LIMITS
-from agentnb.runtime.budget import OWN
+from agentnb.policies.limits import LIMITS, OF_FILE
+from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.consent import with_mode_of
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.launch import Launch, check_resumable
@@ -43,8 +43,10 @@ class Orchestration:
     settings: Mapping[str, Any] = field(default_factory=dict)
     max_seconds: float | None = None
     budget: float | None = None
-    check: Callable[[bool], None] | None = None
-    """Called before a new run begins, with whether a budget limits it; raises `SettingsError` for what cannot work then."""
+    limits_of_file: tuple[str, ...] = ()
+    """Names of the limits that only a file sets: they loosen no budget of the person."""
+    check: Callable[[Budget], None] | None = None
+    """Called before a new run begins, with what it may spend; raises `SettingsError` for what cannot work then."""
     begins_with: Run | None = None
     """The run whose outputs new runs begin with: its approval mode holds for them, unless their options name one."""
 
@@ -104,11 +106,12 @@ class _Pending:
         elif what.begins_with is not None:
             options = with_mode_of(what.begins_with, options)
         self._what = what
-        self._launch = Launch(options, name=what.name, budget=what.budget, recovered=recovered, writer=writer)
+        paid: dict[str, Any] = {"budget": what.budget, "is_budget_of_file": OWN in what.limits_of_file}
+        self._launch = Launch(options, name=what.name, **paid, recovered=recovered, writer=writer)
         self._first = self._started(prompt) if recovered is None else self._launch.resumed(recovered)
         self._launch.check_left()
         if recovered is None and what.check is not None:
-            what.check(self._launch.budget.has_limit())
+            what.check(self._launch.budget)
 
     async def run_here(self) -> Run:
         lifecycle, orchestrator = self._assembled(can_ask=bool(self._launch.options.can_ask))
@@ -142,7 +145,9 @@ class _Pending:
 
     def _started(self, prompt: str) -> RunStarted:
         what, options, log = self._what, self._launch.options, self._launch.log
-        limits = {name: value for name in ("max_seconds", OWN) if (value := getattr(what, name)) is not None}
+        limits: dict[str, Any] = {name: value for name in ("max_seconds", OWN) if (value := getattr(what, name)) is not None}
+        if what.limits_of_file:
+            limits[OF_FILE] = list(what.limits_of_file)
         started = RunStarted(
             seq=0,
             at=datetime.now(UTC),

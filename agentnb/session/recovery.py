@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import agent_of, check_gates, logged_model
+from agentnb.agent.from_log import agent_of, check_gates, is_trusted, logged_model
 from agentnb.core.approvals import ApprovalWord
 from agentnb.core.log import Watcher
 from agentnb.detect.run import Run
@@ -18,6 +18,7 @@ from agentnb.guidance import GuidanceSet
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
+from agentnb.policies.limits import OF_FILE
 from agentnb.runtime.answerers import AnswerQuestion, Approve
 from agentnb.runtime.budget import OWN
 from agentnb.runtime.host import current_host
@@ -147,12 +148,14 @@ def workflow_again(
         elif any(one.model is None and not one.replies for one in workflow.spec.agents.values()):
             what = f"Run {run.id} was with {logged}, which was an object in Python"
             raise SettingsError(what, "Give it again: -m VARIABLE, recover(run, model=...)")
+    of_file = run.settings.get(OF_FILE) or ()  # which its text sets again
     of_agents = {**(run.settings.get("agent_settings") or {}), **({"guidance": guidance} if guidance else {})}
+    if not is_trusted(run):
+        of_agents.pop("unpriced", None)  # which loosens a budget of the person
     return workflow.orchestration(
         model=model,
         inputs=run.settings.get("inputs"),
-        budget=run.settings.get(OWN),
-        max_seconds=run.settings.get("max_seconds"),
+        **{name: run.settings[name] for name in (OWN, "max_seconds") if name in run.settings and name not in of_file},
         agent_settings={**of_agents, **({"gates": guarded} if guarded else {})},
         checks_files=False,
     )

@@ -79,8 +79,8 @@ def _file_in(archive: TraceFile, names: Archive, member: zipfile.ZipInfo, by_nam
 
 
 def _beside(path: Path, name: str) -> TraceFile | None:
-    """Return the file of this name in the folder of another; None if there is none."""
-    other = path.with_name(name)
+    """Return the file of this name in the folder of another, or below it; None if there is none."""
+    other = path.parent / name
     return trace_file(other) if other.is_file() else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any
 
 from agentnb.core.json_schema import checked_schema
@@ -59,7 +60,7 @@ def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, 
     return AgentSpec(
         name=name,
         line=line,
-        model=None if model is None else FileModelName(model),
+        model=None if model is None else FileModelName(model, _folder(fields.problems.source)),
         instruction=fields.text("instruction") or "",
         tools=names,
         structured_output=_structured_output(fields),
@@ -68,6 +69,11 @@ def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, 
         limits=read_limits(fields.fields("limits"), tuple(LIMITS)),
         replies=tuple(plain(node) for node in fields.items("replies") or ()),
     )
+
+
+def _folder(source: str) -> str | None:
+    """Return the folder of a file; None for a text."""
+    return str(Path(source).parent) if source else None
 
 
 def _known_tools(tool: str, tools: Collection[str] | None) -> str:

@@ -14,12 +14,13 @@ from agentnb.errors import MissingKey, SettingsError, UnknownTool, near
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.event_log import EventLog
 from agentnb.tools.function import as_tool
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.replies_used import replies_used
-from agentnb.workflow.spec import AgentSpec, AgentStep
+from agentnb.workflow.spec import AgentSpec, AgentStep, WorkflowSpec
 from agentnb.workflow.step_failures import error_for
 from agentnb.workflow.step_gates import gates_of
 from agentnb.workflow.templates import Scope, rendered_text
@@ -33,7 +34,7 @@ class WorkflowAgents:
 
     def __init__(
         self,
-        specs: Mapping[str, AgentSpec],
+        spec: WorkflowSpec,
         given: Mapping[str, Agent],
         tools: Iterable[Any] = (),
         model: str | Model | None = None,
@@ -43,6 +44,7 @@ class WorkflowAgents:
         """``given``: agents of Python, which replace those of the file; ``model``: of agents that name none; ``settings``: of
         all agents that the file declares, such as ``gates``.
         """
+        self._is_typed, specs = spec.is_typed, spec.agents
         self._specs = specs
         self._given = given
         self.toolbox = Toolbox([as_tool(one) for one in tools])
@@ -74,15 +76,20 @@ class WorkflowAgents:
             raise UnknownTool(f"There is no tool {name}", hint)
         return found
 
-    def check_prices(self, steps: Iterable[AgentStep], *, has_budget: bool) -> None:
+    def check_prices(self, steps: Iterable[AgentStep], budget: Budget) -> None:
         """Raise `SettingsError` if what the model of an agent costs is not known, but is limited: by the run or the agent."""
         agents = {name: self._agent(name, None) for name in (*self._specs, *self._given) if name not in self._replies}
-        left = {name for name, one in agents.items() if (has_budget or one.budget is not None) and not one.unpriced}
+        budgets = {
+            name: Budget(one.budget, within=budget, is_of_file=OWN in one.limits.limits_of_file) for name, one in agents.items()
+        }
+        left = {name for name, one in budgets.items() if one.has_limit()}
         for step in steps if left else ():
             if step.agent in left and step.path not in self._replies:
                 left.discard(step.agent)
+                agent = agents[step.agent]
                 with suppress(MissingKey):  # which its step says, if it is ever reached
-                    check_has_price(make_model(agents[step.agent].model), f"Agent {step.agent} of step {step.path}")
+                    whose = f"Agent {step.agent} of step {step.path}"
+                    check_has_price(make_model(agent.model), agent, budgets[step.agent], whose)
 
     def check_tools(self, names: Iterable[str]) -> None:
         """Raise `UnknownTool` if there is none of one of these names."""
@@ -122,8 +129,14 @@ class WorkflowAgents:
             tools=tools,
             system=instruction or None,
             name=spec.name,
+            limits_of_file=self._limits_of_file(spec),
             **{**self._settings, **given, **spec.limits},
         )
+
+    def _limits_of_file(self, spec: AgentSpec) -> list[str]:
+        """Return the names of the limits that only the file sets, and not the person who typed it or who says the same."""
+        names = [] if self._is_typed else [name for name in (OWN, "unpriced") if name in spec.limits]
+        return [name for name in names if not (name == "unpriced" and self._settings.get(name))]
 
     def _script_for(self, path: str, name: str) -> ScriptedModel | None:
         key = path if path in self._replies else name

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
+from agentnb.models.destination import FileModelName
 from agentnb.workflow.declared_graph import Declared
 from agentnb.workflow.spec import Step, ToolStep, WorkflowSpec
 from agentnb.workflow.step_tree import walk_all
@@ -38,6 +39,15 @@ def mark_typed(spec: WorkflowSpec) -> WorkflowSpec:
         name: replace(agent, model=None if agent.model is None else str(agent.model)) for name, agent in spec.agents.items()
     }
     return replace(spec, agents=agents, is_typed=True)
+
+
+def without_folders(spec: WorkflowSpec) -> WorkflowSpec:
+    """Return a workflow from a log of others, whose files are only said to be where it says: its models have no folder."""
+    agents = {
+        name: replace(one, model=None if one.model is None else FileModelName(one.model)) for name, one in spec.agents.items()
+    }
+    nested = {path: without_folders(one) if isinstance(one, WorkflowSpec) else one for path, one in spec.nested.items()}
+    return replace(spec, agents=agents, nested=nested)
 
 
 def tool_names(declared: Declared) -> tuple[str, ...]:

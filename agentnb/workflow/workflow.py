@@ -18,6 +18,7 @@ from agentnb.errors import SettingsError, near
 from agentnb.models.model import Model
 from agentnb.models.registry import check_destinations
 from agentnb.runtime.answerers import AnswerQuestion, Approve
+from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.host import current_host
@@ -29,7 +30,7 @@ from agentnb.tools.function import as_tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.agents import Replies, WorkflowAgents
 from agentnb.workflow.checks import check_made_in_python
-from agentnb.workflow.declared_files import mark_typed, model_names, names_of_tool_steps, tool_names
+from agentnb.workflow.declared_files import mark_typed, model_names, names_of_tool_steps, tool_names, without_folders
 from agentnb.workflow.declared_graph import Declared, declared_graph
 from agentnb.workflow.deferral import deferred
 from agentnb.workflow.engine import WorkflowEngine
@@ -112,8 +113,10 @@ class Workflow:
             return cls.of_declared(read_task_file(text, source, inputs=run.settings.get("inputs") or ()), agents, tuple(tools))
         names, files = check_agents_again(run, agents or {}), logged_files(run.settings)
         spec = read_workflow(text, source, agents=names, inputs=None, with_files=files is not None, texts=files)
+        if not is_trusted(run):
+            return cls(without_folders(spec), agents, tuple(tools))
         workflow = cls(spec, agents, tuple(tools))
-        return workflow.as_typed() if is_trusted(run) and logged.get("from") == CELL else workflow
+        return workflow.as_typed() if logged.get("from") == CELL else workflow
 
     @classmethod
     def of_declared(
@@ -277,7 +280,7 @@ class Workflow:
                 self.tasks, inputs or {}, all_tools, actions, models=models, limits=limits, settings=settings
             )
         known, values = {**(self.agents or {}), **(agents or {})}, self._inputs(inputs)
-        made = WorkflowAgents(self.spec.agents, known, all_tools, model=model, replies=replies, settings=agent_settings)
+        made = WorkflowAgents(self.spec, known, all_tools, model=model, replies=replies, settings=agent_settings)
         self._check_names(made, replies, known, model)
         opened = _NestedWorkflows(self.spec, known, all_tools, {**models, "actions": actions})
         check = self._price_check(made, opened.check(self._steps) if checks_files else [])
@@ -291,15 +294,15 @@ class Workflow:
         logged |= settings or {}
         return Orchestration(make=make, name=self._name, settings=logged, check=check, begins_with=of, **limits)
 
-    def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[bool], None]:
+    def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:
         """Return what misses prices that a budget needs. ``inner``: the runs of the files that it runs."""
         steps = [step for step in self._steps if isinstance(step, AgentStep)]
 
-        def check(has_budget: bool) -> None:
-            made.check_prices(steps, has_budget=has_budget)
+        def check(budget: Budget) -> None:
+            made.check_prices(steps, budget)
             for one in inner:
                 if one.check is not None:
-                    one.check(has_budget or one.budget is not None)
+                    one.check(Budget(one.budget, within=budget, is_of_file=OWN in one.limits_of_file))
 
         return check
 
@@ -377,7 +380,9 @@ class Workflow:
 
     def _limits(self, budget: float | None, max_seconds: float | None) -> dict[str, Any]:
         given = {"budget": budget, "max_seconds": max_seconds}
-        return {**self.spec.limits, **{name: value for name, value in given.items() if value is not None}}
+        given = {name: value for name, value in given.items() if value is not None}
+        of_file = () if self.spec.is_typed else tuple([name for name in self.spec.limits if name not in given])
+        return {**self.spec.limits, **given, "limits_of_file": of_file}
 
 
 class _NestedWorkflows:

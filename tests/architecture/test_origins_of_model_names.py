@@ -12,6 +12,7 @@ ALLOWED = {
     "agent/from_log.py": [
         "agent_of: Agent",  # of `logged_model`, or of what its caller names
         "agent_of: logged_model",
+        "limits_of_file: is_trusted",
         "logged_model: FileModelName",
         "logged_model: is_trusted",
     ],
@@ -22,9 +23,10 @@ ALLOWED = {
     "notebook/commands/models.py": ["provider_models: endpoint_of"],  # of what was typed
     "rerun/fork.py": ["_model: logged_model", "pending_of: Agent"],
     "session/choice.py": ["choose_model: logged_model"],
-    "session/recovery.py": ["workflow_again: logged_model"],
+    "session/recovery.py": ["workflow_again: is_trusted", "workflow_again: logged_model"],
     "workflow/agent_reader.py": ["_agent: FileModelName"],
     "workflow/agents.py": ["WorkflowAgents._make: Agent", "WorkflowAgents.check_prices: make_model"],
+    "workflow/declared_files.py": ["without_folders: FileModelName"],
     "workflow/workflow.py": ["Workflow.of_run: is_trusted"],
 }
 """The places, by file. A plain text counts as the person's own word: a new place says here where its name comes from, and makes

@@ -9,11 +9,14 @@ import signal
 import subprocess
 import sys
 from io import BytesIO, StringIO, TextIOWrapper
+from pathlib import Path
+from typing import Any
 
 import pytest
 from shell_calls import EXAMPLES, HEADING, REPLIES, RUNS, Call, last_run, lines_of, module, nested_runs, sequential, written
 
 from agentnb.cli import main
+from agentnb.cli.second_interrupt import second_interrupt_kills
 from agentnb.workflow.prior_outputs import WITHOUT_PROMPT
 
 LONG = 60
@@ -201,6 +204,59 @@ def test_an_interrupt_ends_the_run_and_closes_its_log(subtests: pytest.Subtests)
             assert (process.returncode, out) == (130, "") and "Traceback" not in err
             assert err.splitlines()[-1].startswith("agentnb: The run was stopped.") and '"seen 1"' in err
             assert last_run().status == "cancelled"
+
+
+HOLDS = """
+import os
+def hold() -> int:
+    '''Holds the interpreter.'''
+    return sum(range(10**13), os.write(2, b"it holds\\n"))
+"""
+
+
+@pytest.mark.slow("a program of its own that is killed, and one that recovers its run")
+def test_a_second_interrupt_ends_a_function_that_holds_the_interpreter(cli: Call) -> None:
+    tools = module(LOOK + HOLDS)
+    path = written("hold.yaml", TWO.replace("name: look, args: {n: 2}", "name: hold"))
+    options = ["--tools", f"{tools}:look,{tools}:hold"]
+    program = [*PROGRAM, "exec", str(path), *options]
+    # A group of its own, which gets the signals of a terminal.
+    with subprocess.Popen(
+        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        try:
+            while "it holds" not in process.stderr.readline():
+                assert process.poll() is None
+            os.killpg(process.pid, signal.SIGINT)
+            while "Ctrl-C again ends agentnb at once" not in process.stderr.readline():
+                assert process.poll() is None
+            os.killpg(process.pid, signal.SIGINT)
+            out, _ = process.communicate(timeout=LONG)
+        finally:
+            process.kill()
+    assert (process.returncode, out) == (-signal.SIGKILL, "")
+    run = last_run()
+    assert run.status == "interrupted" and run.steps["a"]["output"] == "seen 1"
+    Path(f"{tools}.py").write_text(f"{LOOK}\ndef hold() -> str:\n    return 'held'\n", "utf-8")
+    recovered = subprocess.run(
+        [*PROGRAM, "recover", run.id, *options], capture_output=True, text=True, check=False, timeout=LONG
+    )
+    assert (recovered.returncode, recovered.stdout) == (0, "held\n"), recovered.stderr
+
+
+def test_the_watcher_of_interrupts_ends_with_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+    popen = subprocess.Popen
+
+    def begin(*words: Any, **settings: Any) -> subprocess.Popen[bytes]:
+        begun.append(popen(*words, **settings))
+        return begun[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", begin)
+    with second_interrupt_kills():
+        assert [one.poll() for one in begun] == [None]
+    assert [one.wait(LONG) for one in begun] == [0]
 
 
 # What it refuses

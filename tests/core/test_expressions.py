@@ -118,11 +118,18 @@ def test_values_of_two_kinds_are_refused_in_every_comparison(subtests: pytest.Su
         "mixed": ["5", 5],
         "empty": [],
         "data": {},
+        "numbers": [5],
+        "deep": {"a": [{"b": 5}], "c": 1},
+        "deep_text": {"a": [{"b": "5"}, 6]},
+        "switches": [True],
+        "lists": [["5"]],
     }
     for expression in (
         *(f"said {sign} 5" for sign in ("==", "!=", "<", "<=", ">", ">=")),
         *("5 == said", "score == '5'", "ok == 1", "ok != 'true'", "data == said", "texts == said"),
         *("5 in texts", "5 not in texts", "ok in mixed", "data in mixed"),
+        *("numbers == texts", "texts != numbers", "deep == deep_text", "deep_text != deep", "switches == numbers"),
+        *("numbers in lists", "ok in numbers", "numbers not in lists"),
     ):
         with subtests.test(expression), pytest.raises(ExpressionError, match='"5" in quotes is a text, 5 a number') as caught:
             evaluate(expression, names)
@@ -133,6 +140,13 @@ def test_values_of_two_kinds_are_refused_in_every_comparison(subtests: pytest.Su
         "said == null": False,
         "none != 5": True,
         "none == null": True,
+        "numbers == numbers": True,
+        "numbers == empty": False,
+        "texts == lists[0]": False,
+        "texts in lists": False,
+        "lists[0] in lists": True,
+        "deep == data": False,
+        "empty in lists": False,
         "ok == true": True,
         "5 in mixed": True,
         "'6' in texts": False,

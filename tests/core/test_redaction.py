@@ -183,6 +183,31 @@ def test_a_text_that_streams_is_redacted_as_the_whole_is_wherever_it_is_split(wo
     assert "".join(shown) == redact(text, KNOWN)
 
 
+@given(
+    PIECES, st.lists(st.integers(1, 9), min_size=1), st.sampled_from(["\\u{:04x}", "\\\\u{:04x}", "&#{};"]), st.integers(0, 3)
+)
+def test_a_key_spelled_with_escapes_is_redacted_wherever_its_stream_is_split(
+    words: list[str], cuts: list[int], form: str, every: int
+) -> None:
+    letters = enumerate("".join(words))
+    text = "".join(form.format(ord(letter)) if place % 4 <= every else letter for place, letter in letters)
+    stream, shown, place = StreamRedactor(), "", 0
+    while place < len(text):
+        length = cuts[place % len(cuts)]
+        shown += stream.feed(text[place : place + length], KNOWN)
+        assert redact(shown, KNOWN) == shown
+        place += length
+    assert shown + stream.rest(KNOWN) == redact(text, KNOWN)
+
+
+def test_the_beginning_of_an_escape_is_held_only_so_long() -> None:
+    stream = StreamRedactor()
+    pieces = ["R&D", " and", " R&", "D &am", "p; \\", "n", " \\u00", "zz", "\\" * 500, ""]
+    told = [stream.feed(piece, KNOWN) for piece in pieces]
+    assert told == ["R", "&D and", " R", "&D ", "&amp; ", "\\n", " ", "\\u00zz", "\\" * 436, ""]
+    assert stream.rest(KNOWN) == "\\" * 64
+
+
 def test_an_end_that_cannot_be_a_key_is_shown_at_once() -> None:
     stream = StreamRedactor()
     pieces = ["Tell", " about", "s", "ky", " sk-test-", "0123456789abcdef", "0 sk", ""]

@@ -198,6 +198,7 @@ def test_only_a_name_of_the_person_is_logged_as_theirs(subtests: pytest.Subtests
     cases: Iterable[tuple[object, bool]] = (
         (f"compatible:m?url={FAR}", True),
         ("anthropic:m?key=MY_KEY", True),
+        ("anthropic:m?price=3/15", True),
         ("anthropic:m?effort=high", False),
         ("anthropic:m", False),
         ("simulated:disciplined", False),

@@ -27,12 +27,12 @@ def test_it_counts_failures_caught_and_healthy_runs_disturbed_for_each_variant()
     ]
     # Only matrix has a guard against answers that repeat themselves.
     counts = table[["runs", "failures", "caught", "healthy", "disturbed"]].values.tolist()
-    assert counts == [[4, 3, 3, 1, 0], [4, 3, 2, 1, 0]] * 2
-    assert table["caught_share"].tolist() == [1.0, 2 / 3] * 2
-    assert table["caught_share_low"][0] == pytest.approx(wilson(3, 3).low) and table["caught_share_high"][0] == 1.0
+    assert counts == [[4, 3, 1, 1, 0], [4, 3, 0, 1, 0]] * 2
+    assert table["caught_share"].tolist() == [1 / 3, 0.0] * 2
+    assert table["caught_share_low"][0] == pytest.approx(wilson(1, 3).low) and table["caught_share_low"][1] == 0.0
     assert table["disturbed_share"].tolist() == [0.0] * 4
     assert table["rounds_saved"].tolist() == [1, 0] * 2 and table["tokens_unknown"].tolist() == [1, 0] * 2
-    assert table["caught_at_median"].tolist() == [5, 6, 6, 6]
+    assert table["caught_at_median"].dropna().tolist() == [4, 6]
 
 
 def test_failures_are_told_by_a_predicate_by_labels_or_by_status() -> None:
@@ -51,7 +51,7 @@ def test_expectations_tell_failures_from_healthy_runs() -> None:
     assert survey(runs, failed="loops == 0")[["failures", "healthy"]].values.tolist() == [[1, 3]]
     assert survey(runs, failed="todos_closed")[["failures", "healthy"]].values.tolist() == [[2, 2]]
     several = survey(runs, failed=["loops == 0", "todos_closed", "detected.naive_texts.all == 0"])
-    assert several[["failures", "caught", "healthy"]].values.tolist() == [[3, 3, 1]]
+    assert several[["failures", "caught", "healthy"]].values.tolist() == [[3, 1, 1]]
     with pytest.raises(ExpressionError, match="there is no lops"):
         survey("no/such/folder", failed="lops == 0")
     with pytest.raises(SettingsError, match="Nothing is expected"):

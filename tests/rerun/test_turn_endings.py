@@ -19,9 +19,9 @@ from agentnb.core.messages import Thinking
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.models import ScriptedModel
 from agentnb.policies.bundle import PolicyBundle
-from agentnb.policies.turn_rules import is_guard
+from agentnb.policies.turn_rules import turn_rule
 from agentnb.policies.verdict import Continue, Stop
-from agentnb.rerun.replayed import Replay
+from agentnb.rerun.replayed import Replay, ReplayedRound
 from agentnb.traces.files import iter_traces
 from agentnb.traces.run_writer import RunWriter
 
@@ -156,10 +156,13 @@ def test_workflow_mode_decides_where_the_same_agent_continued(subtests: pytest.S
         assert followed(replay(speakers, workflow_mode=mode)) == 12 and followed(replay(thoughts, workflow_mode=mode)) == 3
 
 
-def test_guard_of_todos_catches_open_todos_at_a_recorded_end() -> None:
+def test_intervention_for_open_todos_catches_nothing() -> None:
     todo = ToolCall("todo_operations", write("one").arguments)
     found = replay(foreign(todo, "Done."))
-    assert found.rounds[1].caught_by == ("continues (open_todos)", "intervention") and found.caught_at == 2
+    parting = found.first_divergence
+    assert parting is not None and parting.number == 2 and parting.next_guidance[0].cell == "intervention"
+    assert (found.caught_at, found.rounds_saved) == (None, 0)
+    assert survey([found.recorded], failed=lambda run: True)["caught"].tolist() == [0]
     unended = replay(foreign(todo, "Hm.", LOOK, "Done.", status="unknown"))
     assert unended.caught_at is None and unended.rounds[3].not_knowable is not None
 
@@ -187,7 +190,7 @@ def test_rounds_after_an_unknown_answer_are_neither_followed_nor_saved() -> None
     todo = ToolCall("todo_operations", write("one").arguments)
     found = replay(foreign(todo, "Done.", ("person", "Really?"), LOOK, "Yes."))
     assert [one.would_be is None for one in found.rounds] == [False, False, True, True]
-    assert (found.stop, found.rounds_saved, found.tokens_saved, found.caught_at) == (None, 0, 0, 2)
+    assert (found.stop, found.rounds_saved, found.tokens_saved, found.caught_at) == (None, 0, 0, None)
     assert found.sentence == "It would have continued after round 2, where a person speaks in the record (open_todos)."
 
 
@@ -238,8 +241,17 @@ def test_samples_of_all_formats_replay_to_their_end_without_guards() -> None:
     check_unchanged(SAMPLES)
 
 
+def may_part(one: ReplayedRound) -> bool:
+    """Return whether a guard decides after this round, or an intervention for open todos."""
+    assert one.verdict is not None
+    is_intervention = (
+        isinstance(one.verdict, Continue) and turn_rule(one.verdict, after_calls=bool(one.recorded.records)) == "todos"
+    )
+    return is_intervention or one.guard_decides
+
+
 def check_unchanged(folder: Path) -> None:
-    """Fail if the unchanged replay of a run in the folder ends, or parts from the record, otherwise than by a guard."""
+    """Fail if an unchanged replay of a run in the folder ends, or parts from the record, but for a guard or an intervention."""
     replayed = 0
     for run in iter_traces(folder):
         if works_in_steps(run) or not run.rounds:
@@ -249,12 +261,10 @@ def check_unchanged(folder: Path) -> None:
         place = f"{run.origin.file_name if run.origin else run.id}: {found.sentence}"
         last = next(one for one in reversed(found.rounds) if one.would_be is not None)
         if last is not found.rounds[-1]:
-            assert last.verdict is not None and is_guard(last.verdict, after_calls=bool(last.recorded.records)), place
+            assert may_part(last), place
         parting = found.first_divergence
         if parting is not None and not parting.judged_calls:
-            assert parting.verdict is not None and is_guard(parting.verdict, after_calls=bool(parting.recorded.records)), place
-        if isinstance(found.rounds[-1].verdict, Continue) and found.rounds[-1].differs:
-            assert found.rounds[-1].caught_by, place
+            assert may_part(parting), place
     assert replayed > 50
 
 

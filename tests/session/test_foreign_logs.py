@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace as copy
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -317,3 +319,57 @@ def test_rerun_with_outputs_of_a_foreign_log_needs_trust(tmp_path: Path) -> None
     asyncio.run(workflow.run("", RunOptions(trust_log=True, approve=approve), **again))
     asyncio.run(workflow.run(approve="auto", **again))
     assert (asked, done) == (["write"], ["write"] * 3)
+
+
+def test_whatever_starts_from_a_log_of_others_asks(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """A mode that the person gives holds, and so does the mode of a log of their own."""
+    desk = Desk(tmp_path / "own")
+    agent = desk.agent(WRITE, "Done.")
+    own = agent.run_sync("Go.", store=desk.store, show=False)
+    foreign = load_trace(_rewritten(desk.store.path(own.id), tmp_path / "foreign.jsonl"))
+    tools = [one for one in agent.toolbox if one.spec.name == "write"]
+
+    def reproduced(run: Run, options: RunOptions) -> None:
+        with suppress(ReplayDiverged):
+            reproduce_sync(run, tools=agent.toolbox, options=options)
+
+    def continued(run: Run, options: RunOptions) -> None:
+        asyncio.run(desk.agent(WRITE, "Done.").run("More.", copy(options, continue_from=run)))
+
+    def model() -> ScriptedModel:
+        return ScriptedModel([ToolCall("write", {"path": "b"}), "Done."])
+
+    doors: dict[str, Callable[[Run, RunOptions], object]] = {
+        "fork with tools": lambda run, options: fork_sync(run, 1, model=model(), tools=tools, options=options),
+        "fork with a fallback": lambda run, options: fork_sync(run, 1, model=model(), fallback=tools, options=options),
+        "fork after a round": lambda run, options: fork_sync(run, 2, model=model(), tools=tools, options=options),
+        "reproduce": reproduced,
+        "continue": continued,
+    }
+    cases = {
+        "from elsewhere": (foreign, RunOptions(), False),
+        "from elsewhere, a mode": (foreign, RunOptions(approve="auto"), True),
+        "from elsewhere, trusted": (foreign, RunOptions(trust_log=True), True),
+        "own": (own, RunOptions(), True),
+    }
+    for door, use in doors.items():
+        for name, (run, options, runs) in cases.items():
+            with subtests.test(door=door, log=name):
+                desk.done.clear()
+                use(run, options)
+                assert bool(desk.done) is runs
+
+
+def test_a_fork_on_recorded_results_alone_asks_nothing(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "own")
+    own = desk.agent(WRITE, "Done.").run_sync("Go.", store=desk.store, show=False)
+    foreign = load_trace(_rewritten(desk.store.path(own.id), tmp_path / "foreign.jsonl"))
+    desk.done.clear()
+    fork = fork_sync(foreign, 1, model=ScriptedModel([WRITE, "Done."]))
+    assert fork.rounds[0].results[0].text == "wrote a" and not desk.done
+
+
+def _rewritten(path: Path, to: Path) -> Path:
+    """Write the log as another person's agentnb would have, without marks."""
+    to.write_bytes(b"".join(map(encode, load_trace(path).events)))
+    return to

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentnb import Agent, Run, Workflow
+from agentnb import Agent, Run, Store, Workflow, load_trace
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.models.capabilities import Capabilities
+from agentnb.rerun.fork import fork_sync
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.run_options import RunOptions
+from agentnb.session.recovery import workflow_again
 
 TEXT = """
 agents:
@@ -73,10 +76,88 @@ def test_it_is_refused_before_the_first_step_and_the_agent_and_its_step_are_name
     allowed: dict[str, tuple[Any, ...]] = {
         "without a budget": (text, {}),
         "with replies": (text, {"budget": 1.0, "replies": {"other": ["Said."]}}),
-        "counted as nothing": (TEXT.replace("LIMITS", "limits: {unpriced: true}"), {"budget": 1.0}),
+        "counted as nothing": (f"limits: {{budget: 1}}{TEXT.replace('LIMITS', 'limits: {unpriced: true}')}", {}),
         "for all agents": (text, {"budget": 1.0, "agent_settings": {"unpriced": True}}),
     }
     for name, (form, settings) in allowed.items():
         with subtests.test(name):
             done.clear()
             assert run(form, **settings).status == "completed" and done == ["work"]
+
+
+CLAIMED = "compatible:m?url=http://127.0.0.1:9/v1&price=0"
+"""A model that the price table does not have, with a price that whoever writes the name states."""
+
+
+def test_no_file_loosens_a_budget_of_the_person(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """A price, ``unpriced`` or budget of a file counts only where no budget of the person is around."""
+
+    def allows(of_file: str, model: str, *, budget: float | None = None, session: float | None = None, **how: Any) -> bool:
+        named = f'model: "{model}", ' if model != "mine" else ""
+        limits = f"limits: {{{of_file}}}" if of_file else ""
+        text = f"LIMITS\nagents: {{a: {{{named}{limits}}}}}\nworkflow: [{{type: agent, name: a}}]\n"
+        (tmp_path / "a.yaml").write_text(text.replace("LIMITS", how.pop("of_whole", "")))
+        workflow = Workflow.from_yaml(tmp_path / "a.yaml")
+        workflow = workflow.as_typed() if how.pop("typed", False) else workflow
+        settings = {"model": Unpriced() if model == "mine" else None, **how}
+        options = RunOptions(budget=Budget(session), show=False)
+        try:
+            workflow.orchestration(budget=budget, **settings).start("Go", options).stop()
+        except SettingsError as error:
+            assert "--unpriced" in error.hint
+            assert "costs is not known, so a budget cannot be enforced" in error.what
+            return False
+        return True
+
+    mine, whole, unpriced = {"budget": 1.0}, {"of_whole": "limits: {budget: 1}"}, {"agent_settings": {"unpriced": True}}
+    cases: dict[str, tuple[bool, bool]] = {
+        "a claimed price, no budget": (True, allows("", CLAIMED)),
+        "a claimed price, the budget of the file": (True, allows("", CLAIMED, **whole)),
+        "a claimed price, the budget of the agent": (True, allows("budget: 1", CLAIMED)),
+        "a claimed price, the person's budget": (False, allows("", CLAIMED, **mine)),
+        "a claimed price, the session's budget": (False, allows("budget: 1", CLAIMED, session=1.0, **whole)),
+        "a claimed price, the person says unpriced": (True, allows("", CLAIMED, **mine, **unpriced)),
+        "a price that the person typed": (True, allows("", CLAIMED, typed=True, **mine)),
+        "unpriced, no budget": (True, allows("unpriced: true", "mine")),
+        "unpriced, the budget of the agent": (True, allows("unpriced: true, budget: 1", "mine")),
+        "unpriced, the budget of the file": (True, allows("unpriced: true", "mine", **whole)),
+        "unpriced, the person's budget": (False, allows("unpriced: true", "mine", **mine)),
+        "unpriced, the session's budget": (False, allows("unpriced: true, budget: 1", "mine", session=1.0)),
+        "unpriced, as the person says": (True, allows("unpriced: true", "mine", **mine, **unpriced)),
+        "unpriced, which the person typed": (True, allows("unpriced: true", "mine", typed=True, **mine)),
+    }
+    for name, (expected, allowed) in cases.items():
+        with subtests.test(name):
+            assert allowed is expected
+
+
+def test_a_log_from_elsewhere_loosens_no_budget(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Of a log of the person's own, what the person said then counts again."""
+    store = Store(tmp_path)
+    run = Agent(Unpriced(), name="a", budget=1.0, unpriced=True).run_sync("Go", store=store, show=False)
+    foreign = tmp_path / "elsewhere.jsonl"
+    foreign.write_bytes((tmp_path / f"{run.id}.jsonl").read_bytes().replace(b'"unpriced":true', b'"unpriced":true '))
+    cases = {"their own": (load_trace(tmp_path / f"{run.id}.jsonl"), True), "from elsewhere": (load_trace(foreign), False)}
+    for name, (before, counts) in cases.items():
+        with subtests.test(name):
+            options = RunOptions(budget=Budget(1.0), show=False)
+            if counts:
+                assert fork_sync(before, 1, model=Unpriced(), options=options).status == "completed"
+                continue
+            with pytest.raises(SettingsError, match="costs is not known"):
+                fork_sync(before, 1, model=Unpriced(), options=options)
+            assert fork_sync(before, 1, model=Unpriced(), options=RunOptions(show=False)).status == "completed"
+
+
+def test_a_workflow_log_from_elsewhere_says_nothing_is_unpriced(tmp_path: Path) -> None:
+    store, text = Store(tmp_path), "agents: {a: {}}\nworkflow: [{type: agent, name: a}]\n"
+    what = Workflow.from_yaml(text).orchestration(model=Unpriced(), budget=1.0, agent_settings={"unpriced": True})
+    run = what.start("Go", RunOptions(store=store, show=False)).result(60)
+    own = load_trace(tmp_path / f"{run.id}.jsonl")
+    foreign = tmp_path / "elsewhere.jsonl"
+    foreign.write_bytes((tmp_path / f"{run.id}.jsonl").read_bytes().replace(b'"unpriced":true', b'"unpriced":true '))
+    for before, counts in ((own, True), (load_trace(foreign), False)):
+        check = workflow_again(before, model=Unpriced()).check
+        assert check is not None
+        with nullcontext() if counts else pytest.raises(SettingsError, match="costs is not known"):
+            check(Budget(1.0))

@@ -6,12 +6,16 @@ branch that the person left by going back to an earlier message.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from agentnb.core.events import ForkedFrom
 from agentnb.detect.run import Run
+from agentnb.errors import TraceError
 from agentnb.traces.formats.claude_lines import ClaudeLog
 from agentnb.traces.formats.session_log import first_records, known, run_id_of, text_of
 from agentnb.traces.nested_usage import with_nested_usage
@@ -24,6 +28,9 @@ _KINDS = frozenset(
     {"user", "assistant", "system", "progress", "summary", "file-history-snapshot", "queue-operation", "attachment"}
 )
 _MESSAGES = frozenset({"user", "assistant"})
+_OWN_FILES = ("agent-{side}.jsonl", "{session}_agent-{side}.jsonl", "{session}/subagents/agent-{side}.jsonl")
+"""Where the files of sub-agents are, beside that of their session."""
+_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _SPAWNING = frozenset({"Task", "Agent"})
 """Tools that start a sub-agent."""
 
@@ -63,9 +70,48 @@ def runs_of(file: TraceFile, records: Iterable[tuple[int, Any]], name: str) -> I
         with file.guarded(f"line {number}"):
             tree.take(number, record)
     found = tree.conversations()
-    yield from with_nested_usage(_written(file, name, found, tree.titles))
+    own_files: set[str] = set()
+
+    def of_own_files() -> Iterator[Run]:
+        for run in _in_own_files(file, name, found):
+            own_files.add(run.id)
+            yield run
+
+    written = chain(_written(file, name, found, tree.titles), of_own_files())
+    yield from (run for run in with_nested_usage(written) if run.id not in own_files)
     if not found:
         file.note("It holds no message")
+
+
+def _in_own_files(file: TraceFile, name: str, conversations: list[_RunLines]) -> Iterator[Run]:
+    """Yield the runs of sub-agents that the sessions of a file started and that have a file of their own beside it.
+
+    They are for the usage of these sessions: their own files give them as runs.
+    """
+    here = {one.side for one in conversations}
+    for one in conversations:
+        session = text_of(one.log.recorded.get("session"))
+        sides = {text_of(started.get("agent_id")) for started in one.log.recorded.get("subagents") or ()}
+        for side in sorted(sides - here) if not one.side and one.left_at is None else ():
+            if not (_ID.fullmatch(side) and _ID.fullmatch(session)):  # they become the name of a file
+                continue
+            with suppress(OSError, TraceError):  # which reading that file says
+                yield from _of_side(file, name, session, side)
+
+
+def _of_side(file: TraceFile, name: str, session: str, side: str) -> Iterator[Run]:
+    """Yield the run of a sub-agent from its own file, if there is one."""
+    for pattern in _OWN_FILES:
+        other = file.beside(pattern.format(session=session, side=side))
+        if other is None or sniff(other):
+            continue
+        tree = _Tree()
+        for number, record in other.records():
+            with other.guarded(f"line {number}"):
+                tree.take(number, record)
+        of_side = [one for one in tree.conversations() if (one.side, one.log.recorded.get("session")) == (side, session)]
+        yield from _written(other, name, of_side, tree.titles)
+        return
 
 
 def _written(file: TraceFile, name: str, conversations: list[_RunLines], titles: dict[str, str]) -> Iterator[Run]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from session_files import FILES, claude_call, claude_reply, claude_result, claude_user, lines_of, write_lines
 
-from agentnb import Run, load_trace, load_traces
+from agentnb import Run, load_trace, load_traces, tables
 from agentnb.context.request_history import sent_requests
 from agentnb.core.events import ModelReplied
 from agentnb.core.messages import Image, Text, Thinking
@@ -84,6 +85,49 @@ def test_lines_of_one_message_are_one_reply_even_with_results_between_them(tmp_p
     assert (run.id, run.status, run.stop_reason, run.model) == ("s-1", "completed", "natural", "claude-x")
     recorded = {"session": "s-1", "cwd": "/work", "git_branch": "main", "version": "2.1.0"}
     assert run.settings["recorded"] == recorded
+
+
+def test_a_session_counts_sub_agents_of_other_files_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Whichever way they are named; own tokens add up to all, and a file alone counts them too."""
+
+    def used(tokens: int) -> dict[str, Any]:
+        return {"usage": {"input_tokens": tokens, "output_tokens": 1}}
+
+    ran = claude_result("u2", "a1", "t1", "3") | {"toolUseResult": {"agentId": "a93"}}
+    call = claude_reply("a1", "u1", "m1", claude_call("t1", "Task", prompt="Count"), message=used(100))
+    main = [claude_user("u1", None, "Go"), call, ran, claude_reply("a2", "u2", "m2", "Three.", message=used(200))]
+    side = {"agentId": "a93", "isSidechain": True}
+    agent = [claude_user("x1", None, "Count", **side), claude_reply("x2", "x1", "m9", "3", message=used(7), **side)]
+    other = [record | {"sessionId": "s-2"} for record in agent]
+    for place, counts in {
+        "agent-a93.jsonl": True,
+        "s-1_agent-a93.jsonl": True,
+        "s-1/subagents/agent-a93.jsonl": True,
+        "agent-b.jsonl": False,
+        "of another session/agent-a93.jsonl": False,
+    }.items():
+        with subtests.test(place):
+            folder = tmp_path / place.replace("/", "_")
+            (folder / place).parent.mkdir(parents=True)
+            path = write_lines(folder / "session.jsonl", main)
+            write_lines(folder / place, agent)
+            total = 307 if counts else 300
+            assert load_trace(path).usage.input == total
+            table = tables.runs(load_traces(folder)).set_index("run_id")
+            assert dict(table["input_tokens"]) == {"s-1": total, "s-1-agent-a93": 7}
+            assert table["own_input_tokens"].sum() == 307
+            archive = tmp_path / f"{folder.name}.zip"
+            with zipfile.ZipFile(archive, "w") as names:
+                for one in sorted(folder.rglob("*.jsonl")):
+                    names.write(one, one.relative_to(folder).as_posix())
+            assert [run.usage.input for run in load_traces(archive) if run.id == "s-1"] == [total]
+    folder = tmp_path / "others"
+    folder.mkdir()
+    write_lines(folder / "agent-a93.jsonl", other)
+    assert load_trace(write_lines(folder / "session.jsonl", main)).usage.input == 300, "of another session"
+    named = [record | {"toolUseResult": {"agentId": "/../../agent-x"}} if record is ran else record for record in main]
+    write_lines(tmp_path / "agent-x.jsonl", [record | {"agentId": "/../../agent-x"} for record in agent])
+    assert load_trace(write_lines(folder / "sub.jsonl", named)).usage.input == 300, "no id that is a path"
 
 
 def test_the_same_message_id_after_another_prompt_is_another_reply(tmp_path: Path) -> None:
