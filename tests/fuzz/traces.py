@@ -37,6 +37,8 @@ MAX_SAMPLE_BYTES = 120_000
 MAX_MADE_BYTES = 10_000_000
 MAX_RUNS_SHOWN = 1
 """Runs of a file that are shown in every way; of the rest, the rounds and messages are read."""
+MAX_EVENTS_OF_ALL_FORMS = 1_000
+"""Events of a run that is exported in every form: each form of a run of thousands of rounds takes a second."""
 ENDINGS = (".json", ".jsonl", ".yaml", ".txt", ".log", ".zip", ".gz", ".db", ".parquet", ".html", ".eval", ".traj", "")
 
 
@@ -94,6 +96,9 @@ def write_from(sound: list[tuple[str, bytes]], random: Random, folder: Path) -> 
 
 # Files made to be slow or large
 
+SIZES = (100, 100, 100, 300, 300, 1_000, 1_000, 3_000)
+"""Rounds, calls or events of a kind in one file; of the largest, few files are enough: each takes seconds."""
+
 
 def _chat(messages: list[dict[str, Any]]) -> bytes:
     return json.dumps({"model": "openai:m", "messages": messages}).encode()
@@ -106,7 +111,7 @@ def _call(name: str) -> dict[str, Any]:
 def many_rounds(random: Random) -> bytes:
     """Rounds whose calls have equal ids."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Go"}]
-    for _ in range(random.choice((300, 1_000, 3_000))):
+    for _ in range(random.choice(SIZES) + random.randrange(100)):
         messages.append({"role": "assistant", "content": None, "tool_calls": [_call("same")]})
         messages.append({"role": "tool", "tool_call_id": "same", "content": "x"})
     return _chat(messages)
@@ -114,7 +119,7 @@ def many_rounds(random: Random) -> bytes:
 
 def many_calls(random: Random) -> bytes:
     """One message with many calls, whose results come in any order, if at all."""
-    names = [f"c{number}" for number in range(random.choice((300, 1_000, 5_000)))]
+    names = [f"c{number}" for number in range(random.choice(SIZES) + random.randrange(100))]
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Go"}]
     messages.append({"role": "assistant", "content": None, "tool_calls": [_call(name) for name in names]})
     names = names if random.random() < 0.5 else names[::-1]
@@ -252,9 +257,15 @@ def check_run(run: Run, folder: Path, *, all_forms: bool) -> None:
         again = load_traces(save_trace(run, Path(saved) / "run.jsonl"))[0]
         assert (again.id, len(again.rounds), again.messages) == (run.id, len(run.rounds), run.messages)
         save_trace(run, Path(saved) / "run.html")
-        for form in EXPORTS:
+        for form in _forms(run):
             _allowed(lambda form=form: save_trace(run, Path(saved) / form, form))
     _allowed(lambda: replay(run))
+
+
+def _forms(run: Run) -> list[str]:
+    """Return the forms to export a run in: all, or one of a large run, by its size. Files of other sizes get the others."""
+    forms = [*EXPORTS]
+    return forms if len(run.events) <= MAX_EVENTS_OF_ALL_FORMS else [forms[len(run.events) % len(forms)]]
 
 
 def _allowed(act: Callable[[], object]) -> None:
