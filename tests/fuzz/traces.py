@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import warnings
 from collections.abc import Callable
@@ -42,6 +43,11 @@ MAX_EVENTS_OF_ALL_FORMS = 1_000
 ENDINGS = (".json", ".jsonl", ".yaml", ".txt", ".log", ".zip", ".gz", ".db", ".parquet", ".html", ".eval", ".traj", "")
 
 
+ODD_LINKS = {"a-dangling.jsonl": "gone", "a-circle.jsonl": "a-circle.jsonl", "a-device.json": "/dev/zero"}
+ODD_PIPE = "a-pipe.json"
+"""What may lie among traces: each is one problem, and never the end of its folder."""
+
+
 @cache
 def samples() -> list[tuple[str, bytes]]:
     """Return the sound files that are damaged: names and contents, in order."""
@@ -64,8 +70,13 @@ def _own_forms() -> list[tuple[str, bytes]]:
 
 
 def write(random: Random, folder: Path) -> Path:
-    """Write a file made of the generator alone, and return its path."""
-    return write_from(samples(), random, folder)
+    """Write a file made of the generator alone, and return its path; sometimes beside what is no regular file."""
+    path = write_from(samples(), random, folder)
+    if random.random() < 0.05:
+        for name, target in ODD_LINKS.items():
+            (folder / name).symlink_to(target)
+        os.mkfifo(folder / ODD_PIPE)
+    return path
 
 
 def write_from(sound: list[tuple[str, bytes]], random: Random, folder: Path) -> Path:
@@ -237,6 +248,9 @@ def _check_folder(folder: Path) -> None:
     for number, _ in enumerate(iter_traces(folder, problems=problems)):
         if number > MAX_RUNS_SHOWN:
             break
+    if (folder / ODD_PIPE).exists():
+        names = [*ODD_LINKS, ODD_PIPE]
+        assert [sum(Path(problem.file).name == name for problem in problems) for name in names] == [1] * len(names)
     store = Store(folder)
     left_out: list[str] = []
     [*store.each_summary(left_out)]

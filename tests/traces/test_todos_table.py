@@ -14,6 +14,7 @@ from test_tables import COLUMNS
 
 from agentnb import Agent, TodoBoard, ToolCall, save_trace, tables
 from agentnb.core.request import Request
+from agentnb.core.todos import TodoStatus
 from agentnb.models import ScriptedModel
 
 TODOS = "todo_operations"
@@ -166,6 +167,7 @@ def test_each_field_that_changed_is_named() -> None:
 
 
 def test_each_violation_is_one_row_however_often_its_call_changed_the_list() -> None:
-    changes = [todos_are(todo(1, status), by="model", call_id="c") for status in ("completed", "not-started") * 6]
+    statuses: list[TodoStatus] = [*["completed", "not-started"] * 6, "in-progress", "completed"]  # the last is none
+    changes = [todos_are(todo(1, status), by="model", call_id="c") for status in statuses]
     run = built_run(*begun(0), *changes)
     assert len(run.rounds[0].todo_violations) == 6 == tables.todos(run)["breach"].sum()
