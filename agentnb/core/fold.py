@@ -62,7 +62,9 @@ def _round_started(run: RunState, event: e.RoundStarted) -> None:
     if event.before and run._rounds:
         run._rounds[-1] = replace(run._rounds[-1], status=event.before)
     run._rounds.append(WorkflowRound(event.index, event.reason, event.at, note=event.note, recovered=run._recovered))
-    run._call_places, run._inner_places = {}, {}
+    run._call_places = {}
+    if run._inner_places:
+        run._inner_places = {}
     run._recovered = False
 
 
@@ -237,7 +239,7 @@ def _round_finished(run: RunState, event: e.RoundFinished) -> None:
     run._rounds[-1] = replace(
         current,
         status=event.status,
-        compactions=_whole(current.compactions),
+        compactions=_whole(current.compactions) if current.compactions else (),
         ended_at=event.at,
         seconds=event.seconds,
     )
