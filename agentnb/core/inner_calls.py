@@ -14,26 +14,25 @@ from agentnb.core.rounds import CallRecord
 from agentnb.core.run_state import RunState
 
 Records = tuple[CallRecord, ...]
+Path = tuple[int, ...]
+"""Where a call stands: the place of the reply's own call, then the places among the inner calls of each."""
 
 
 def started(run: RunState, event: e.ToolStarted) -> None:
     """Add the call to those of its parent call."""
-    _change(run, event.parent_call, lambda inner: (*inner, CallRecord(event.call, role=run.role_of(event.call.name))))
+    _add(run, event.parent_call, CallRecord(event.call, role=run.role_of(event.call.name)))
 
 
 def finished(run: RunState, event: e.ToolFinished) -> None:
     """Record the result of the call."""
-
-    def ended(inner: Records) -> Records:
-        return tuple([_ended(one, event) if one.call.id == event.result.call_id else one for one in inner])
-
-    _change(run, event.parent_call, ended)
+    path = run._inner_places.get(event.result.call_id)
+    if path is not None:
+        _change(run, path, lambda one: _ended(one, event))
 
 
 def blocked(run: RunState, event: e.CallBlocked) -> None:
     """Add the call, which was not run, to those of its parent call."""
-    record = CallRecord(event.call, event.result, rule=event.rule, role=run.role_of(event.call.name))
-    _change(run, event.parent_call, lambda inner: (*inner, record))
+    _add(run, event.parent_call, CallRecord(event.call, event.result, rule=event.rule, role=run.role_of(event.call.name)))
 
 
 def with_inner(records: Records, parent: str = "") -> Iterator[tuple[str, CallRecord]]:
@@ -49,17 +48,28 @@ def _ended(one: CallRecord, event: e.ToolFinished) -> CallRecord:
     return CallRecord(one.call, event.result, *how, one.inner, False, event.printed)
 
 
-def _change(run: RunState, parent: str, change: Callable[[Records], Records]) -> None:
+def _add(run: RunState, parent: str, added: CallRecord) -> None:
+    place = run._call_places.get(parent)
+    path = run._inner_places.get(parent) if place is None else (place,)
+    if path is None:
+        return
+
+    def with_added(one: CallRecord) -> CallRecord:
+        run._inner_places[added.call.id] = (*path, len(one.inner))
+        return replace(one, inner=(*one.inner, added))
+
+    _change(run, path, with_added)
+
+
+def _change(run: RunState, path: Path, change: Callable[[CallRecord], CallRecord]) -> None:
+    """Change the record at this path. Only the records on it are looked at: a tool may make thousands of calls."""
     current = run._rounds[-1]
-    run._rounds[-1] = replace(current, records=_changed(current.records, parent, change))
+    run._rounds[-1] = replace(current, records=_changed(current.records, path, change))
 
 
-def _changed(records: Records, parent: str, change: Callable[[Records], Records]) -> Records:
-    found = []
-    for one in records:
-        if one.call.id == parent:
-            one = replace(one, inner=change(one.inner))  # noqa: PLW2901
-        elif one.inner:
-            one = replace(one, inner=_changed(one.inner, parent, change))  # noqa: PLW2901
-        found.append(one)
-    return tuple(found)
+def _changed(records: Records, path: Path, change: Callable[[CallRecord], CallRecord]) -> Records:
+    place, further = path[0], path[1:]
+    one = records[place]
+    changed = [*records]
+    changed[place] = replace(one, inner=_changed(one.inner, further, change)) if further else change(one)
+    return tuple(changed)
