@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import reduce
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from agentnb.core.rounds import CallRecord, Retry, WorkflowRound
 from agentnb.core.run_state import RunState
 from agentnb.core.todos import is_open, newly_blocked, newly_completed
 from agentnb.core.usage import NOTHING_USED, NestedUsage, logged_nested_usage
+from agentnb.core.view import with_item, with_last, without_last
 
 
 def _run_started(run: RunState, event: e.RunStarted) -> None:
@@ -61,29 +63,31 @@ def _round_started(run: RunState, event: e.RoundStarted) -> None:
         run._rounds[-1] = replace(run._rounds[-1], status=event.before)
     run._rounds.append(WorkflowRound(event.index, event.reason, event.at, note=event.note, recovered=run._recovered))
     run._call_places = {}
+    if run._inner_places:
+        run._inner_places = {}
     run._recovered = False
 
 
 def _guidance_given(run: RunState, event: e.GuidanceGiven) -> None:
     current = run._rounds[-1]
-    run._rounds[-1] = replace(current, guidance=(*current.guidance, event.guidance))
+    run._rounds[-1] = replace(current, guidance=with_item(current.guidance, event.guidance))
 
 
 def _retry_scheduled(run: RunState, event: e.RetryScheduled) -> None:
     current = run._rounds[-1]
     retry = Retry(event.attempt, event.seconds, event.reason, event.status, event.heard)
-    run._rounds[-1] = replace(current, retries=(*current.retries, retry))
+    run._rounds[-1] = replace(current, retries=with_item(current.retries, retry))
 
 
 def _compaction_started(run: RunState, event: e.CompactionStarted) -> None:
     current = run._rounds[-1]
-    run._rounds[-1] = replace(current, compactions=(*_whole(current.compactions), Compaction(event.why)))
+    run._rounds[-1] = replace(current, compactions=with_last(_whole(current.compactions), Compaction(event.why)))
 
 
 def _context_compacted(run: RunState, event: e.ContextCompacted) -> None:
     current = run._rounds[-1]
     done = Compaction(event.why, event.compacted, event.usage, event.seconds, event.problem)
-    run._rounds[-1] = replace(current, compactions=(*_whole(current.compactions), done))
+    run._rounds[-1] = replace(current, compactions=with_item(_whole(current.compactions), done))
     run._compacted = event.compacted
     run._use(event.usage)
 
@@ -95,8 +99,9 @@ def _spent_besides(run: RunState, event: e.ExtraUsage) -> None:
         run._use(event.usage)
 
 
-def _whole(compactions: tuple[Compaction, ...]) -> tuple[Compaction, ...]:
-    return tuple([one for one in compactions if one.compacted is not None])
+def _whole(compactions: Sequence[Compaction]) -> Sequence[Compaction]:
+    """Return the compactions without the one under way, which is the last."""
+    return without_last(compactions) if compactions and compactions[-1].compacted is None else compactions
 
 
 def _model_replied(run: RunState, event: e.ModelReplied) -> None:
@@ -230,8 +235,8 @@ def _model_changed_todos(run: RunState, event: e.TodosChanged) -> None:
     current = run._rounds[-1]
     run._rounds[-1] = replace(
         current,
-        completed=(*current.completed, *[todo.id for todo in done]),
-        blocked=(*current.blocked, *[todo.id for todo in newly_blocked(run._todos, event.todos)]),
+        completed=reduce(with_item, [todo.id for todo in done], current.completed),
+        blocked=reduce(with_item, [todo.id for todo in newly_blocked(run._todos, event.todos)], current.blocked),
     )
 
 
@@ -269,7 +274,7 @@ def _command_received(run: RunState, event: e.CommandReceived) -> None:
 
 
 def _question_asked(run: RunState, event: e.QuestionAsked) -> None:
-    run._waiting = (*run._waiting, event.question)
+    run._waiting[event.question.id] = len(run._questions)
     run._questions.append(AskedQuestion(question=event.question, round=_round_index(run), asked_at=event.at))
     _set_status(run)
 
@@ -281,37 +286,33 @@ def _round_index(run: RunState) -> int:
 def _question_answered(run: RunState, event: e.QuestionAnswered) -> None:
     outcome: Outcome = "withdrawn" if event.withdrawn else "declined" if event.declined else "answered"
     answer = event.answer if outcome == "answered" else None
-    if run._opening is not None and run._opening.schema < grants.SINCE:
-        for question in run._waiting:
-            if question.id == event.question_id and (grant := grants.grant_in_answer(question, event)) is not None:
-                run._work.grants[grant.grant_id] = grant
-    _close_questions(run, {event.question_id}, outcome=outcome, answer=answer, by=event.by, closed_at=event.at)
-    run._waiting = tuple([question for question in run._waiting if question.id != event.question_id])
+    place = run._waiting.get(event.question_id)
+    if place is not None and run._opening is not None and run._opening.schema < grants.SINCE:
+        grant = grants.grant_in_answer(run._questions[place].question, event)
+        if grant is not None:
+            run._work.grants[grant.grant_id] = grant
+    _close_question(run, event.question_id, outcome=outcome, answer=answer, by=event.by, closed_at=event.at)
     _set_status(run)
 
 
-def _close_questions(run: RunState, ids: set[str], **changes: Any) -> None:
-    """Note what became of these questions, as far as they are open."""
-    left = ids & {question.id for question in run._waiting}
-    for place in range(len(run._questions) - 1, -1, -1):
-        if not left:
-            break
-        asked = run._questions[place]
-        if asked.question.id in left:
-            left.discard(asked.question.id)
-            run._questions[place] = replace(asked, **changes)
+def _close_question(run: RunState, question_id: str, **changes: Any) -> None:
+    """Note what became of this question, if it is open."""
+    place = run._waiting.pop(question_id, None)
+    if place is not None:
+        run._questions[place] = replace(run._questions[place], **changes)
 
 
 def _withdraw_all(run: RunState, at: datetime | None) -> None:
     """Withdraw the open questions: nobody awaits their answers any more."""
-    _close_questions(run, {question.id for question in run._waiting}, outcome="withdrawn", closed_at=at)
+    for question_id in [*run._waiting]:
+        _close_question(run, question_id, outcome="withdrawn", closed_at=at)
 
 
 def _withdraw_answers(run: RunState) -> None:
     """Withdraw all questions and answers so far, also in the events, which the person's own gates may read."""
     run._work.grants.clear()
     run._questions[:] = [replace(asked, outcome="withdrawn", answer=None) for asked in run._questions]
-    run._waiting = ()
+    run._waiting.clear()
     for place, event in enumerate(run._events):
         if type(event) is e.QuestionAnswered:
             run._events[place] = replace(event, answer=None, declined=False, withdrawn=True)
@@ -339,8 +340,7 @@ def _run_recovered(run: RunState, event: e.RunRecovered) -> None:
     if event.consent == "refused":
         _withdraw_answers(run)
     if not run._suspended:
-        _withdraw_all(run, None)  # nobody knows when they became pointless
-        run._waiting = ()  # the process that waited for answers has died
+        _withdraw_all(run, None)  # the process that waited for answers has died, nobody knows when
     run._suspended = False
     run._counters.times_recovered += 1
     _set_status(run)
@@ -367,8 +367,7 @@ def _run_finished(run: RunState, event: e.RunFinished) -> None:
     close_conversation(run)
     run._status = event.status
     run._paused = False
-    _withdraw_all(run, event.at)
-    run._waiting = ()  # of a run that has ended no question is open
+    _withdraw_all(run, event.at)  # of a run that has ended no question is open
     run._stop_reason = event.stop_reason or None  # foreign traces may not say why they ended
     run._ended_at = event.at
     run._seconds = event.seconds

@@ -14,29 +14,26 @@ from agentnb.core.rounds import CallRecord
 from agentnb.core.run_state import RunState
 
 Records = tuple[CallRecord, ...]
+Path = tuple[int, ...]
+"""Place of a call: that of the call of the reply, or of the step, then the places among the inner calls of each."""
 
 
 def started(run: RunState, event: e.ToolStarted) -> None:
     """Add the call to those of its parent call."""
-    place = run._work.open_calls.get(event.parent_call)
-    if place is not None:  # a step made the call whose tool makes this one
-        run._work.open_calls[event.call.id] = place
-    _change(run, event.parent_call, lambda inner: (*inner, CallRecord(event.call, role=run.role_of(event.call.name))))
+    _add(run, event.parent_call, CallRecord(event.call, role=run.role_of(event.call.name)))
 
 
 def finished(run: RunState, event: e.ToolFinished) -> None:
     """Record the result of the call."""
-
-    def ended(inner: Records) -> Records:
-        return tuple([_ended(one, event) if one.call.id == event.result.call_id else one for one in inner])
-
-    _change(run, event.parent_call, ended)
+    call_id = event.result.call_id
+    path = _places(run, call_id).get(call_id)
+    if path is not None:
+        _change(run, call_id, path, lambda one: _ended(one, event))
 
 
 def blocked(run: RunState, event: e.CallBlocked) -> None:
     """Add the call, which was not run, to those of its parent call."""
-    record = CallRecord(event.call, event.result, rule=event.rule, role=run.role_of(event.call.name))
-    _change(run, event.parent_call, lambda inner: (*inner, record))
+    _add(run, event.parent_call, CallRecord(event.call, event.result, rule=event.rule, role=run.role_of(event.call.name)))
 
 
 def outer_calls(run: RunState) -> Iterator[CallRecord]:
@@ -57,8 +54,8 @@ def all_calls(run: RunState) -> Iterator[CallRecord]:
 
 def count_of(run: RunState, parent: str) -> int:
     """Return the number of calls that the tool of an open call has made so far, also in a process that died."""
-    place = run._work.open_calls.get(parent)
-    records = (run._work.calls[place].record,) if place is not None else run._rounds[-1].records if run._rounds else ()
+    path = run._work.open_calls.get(parent)
+    records = (run._work.calls[path[0]].record,) if path is not None else run._rounds[-1].records if run._rounds else ()
     return sum(above == parent for above, _ in with_inner(records))
 
 
@@ -75,23 +72,39 @@ def _ended(one: CallRecord, event: e.ToolFinished) -> CallRecord:
     return CallRecord(one.call, event.result, *how, one.inner, False, event.printed)
 
 
-def _change(run: RunState, parent: str, change: Callable[[Records], Records]) -> None:
-    place = run._work.open_calls.get(parent)
-    if place is not None:
-        of_step = run._work.calls[place]
-        (record,) = _changed((of_step.record,), parent, change)
-        run._work.calls[place] = replace(of_step, record=record)
+def _places(run: RunState, call_id: str) -> dict[str, Path]:
+    """Return the places of the calls of steps if this is among them, else those of the open round's inner calls."""
+    opened = run._work.open_calls
+    return opened if call_id in opened else run._inner_places
+
+
+def _add(run: RunState, parent: str, added: CallRecord) -> None:
+    places, place = _places(run, parent), run._call_places.get(parent)
+    path = places.get(parent) if place is None else (place,)
+    if path is None:
+        return
+
+    def with_added(one: CallRecord) -> CallRecord:
+        places[added.call.id] = (*path, len(one.inner))
+        return replace(one, inner=(*one.inner, added))
+
+    _change(run, parent, path, with_added)
+
+
+def _change(run: RunState, call_id: str, path: Path, change: Callable[[CallRecord], CallRecord]) -> None:
+    """Change the record at this path. Only the records on it are looked at: a tool may make thousands of calls."""
+    if call_id in run._work.open_calls:
+        of_step = run._work.calls[path[0]]
+        (record,) = _changed((of_step.record,), (0, *path[1:]), change)
+        run._work.calls[path[0]] = replace(of_step, record=record)
         return
     current = run._rounds[-1]
-    run._rounds[-1] = replace(current, records=_changed(current.records, parent, change))
+    run._rounds[-1] = replace(current, records=_changed(current.records, path, change))
 
 
-def _changed(records: Records, parent: str, change: Callable[[Records], Records]) -> Records:
-    found = []
-    for one in records:
-        if one.call.id == parent:
-            one = replace(one, inner=change(one.inner))  # noqa: PLW2901
-        elif one.inner:
-            one = replace(one, inner=_changed(one.inner, parent, change))  # noqa: PLW2901
-        found.append(one)
-    return tuple(found)
+def _changed(records: Records, path: Path, change: Callable[[CallRecord], CallRecord]) -> Records:
+    place, further = path[0], path[1:]
+    one = records[place]
+    changed = [*records]
+    changed[place] = replace(one, inner=_changed(one.inner, further, change)) if further else change(one)
+    return tuple(changed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -157,25 +158,25 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     """Why the reply ended, in the provider's words."""
     note: str = ""
     """The line that told the model where the run stands."""
-    guidance: tuple[Guidance, ...] = ()
+    guidance: Sequence[Guidance] = ()
     """Ephemeral guidance for this round only, in order."""
     followed: tuple[Followed, ...] = ()
     """Whether the reply followed each of these, once the round is over."""
     signals: tuple[str, ...] = ()
     """Markers in the reply: complete, continue, stop."""
-    completed: tuple[int, ...] = ()
+    completed: Sequence[int] = ()
     """Ids of the todos that the model completed."""
-    blocked: tuple[int, ...] = ()
+    blocked: Sequence[int] = ()
     """Ids of the todos that the model marked as blocked."""
-    todo_violations: tuple[TodoViolation, ...] = ()
+    todo_violations: Sequence[TodoViolation] = ()
     """What the model did without following its todo list."""
     said_before: int | None = None
     """Index of the round whose answer this one repeats, nearly or exactly."""
     usage: Usage | None = None
     """Usage of this one model call."""
-    retries: tuple[Retry, ...] = ()
+    retries: Sequence[Retry] = ()
     """The failed attempts at the model call before the last one."""
-    compactions: tuple[Compaction, ...] = ()
+    compactions: Sequence[Compaction] = ()
     """Compactions of the conversation before its request could be sent; the last may be under way."""
     recovered: bool = False
     """Whether the process died in this round, or right before it, and another resumed the run."""

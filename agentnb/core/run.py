@@ -261,7 +261,8 @@ class RunFacts(WorkFacts):
 
         A run whose process died keeps its open questions; a run that has ended has none.
         """
-        return self._waiting
+        places = [*self._waiting.values()]  # at once: another thread may fold the next event meanwhile
+        return tuple([self._questions[place].question for place in places])
 
     @property
     def questions(self) -> View[AskedQuestion]:

@@ -13,7 +13,7 @@ from agentnb.core.call_window import CallWindow
 from agentnb.core.compaction import Compacted
 from agentnb.core.counters import Counters
 from agentnb.core.messages import Message, ToolResult
-from agentnb.core.questions import AskedQuestion, WaitingOnUser
+from agentnb.core.questions import AskedQuestion
 from agentnb.core.request import ToolRole, ToolSpec, role_of
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import Todo
@@ -48,6 +48,7 @@ class RunState:
         "_events",
         "_id",
         "_inherited",
+        "_inner_places",
         "_limit",
         "_loops",
         "_messages",
@@ -91,7 +92,6 @@ class RunState:
         self._roles: dict[str, ToolRole] = {}
         """What each tool is for."""
         self._work = WorkState()
-        self._suspended = False
         self._settings: dict[str, Any] = {}
         self._continued_from: str | None = None
         self._inherited = 0
@@ -101,7 +101,8 @@ class RunState:
         self._rounds: list[WorkflowRound] = []
         self._views = Views(View(self._events), View(self._messages), View(self._pending), View(self._rounds))
         self._call_places: dict[str, int] = {}
-        """Where the record of each call of the last reply is, by the call's id."""
+        self._inner_places: dict[str, tuple[int, ...]] = {}
+        """Where the record of each call of the last reply, and of each inner call, is, by the call's id."""
         self._results: dict[str, ToolResult | None] = {}
         """The result of each call of the conversation; None while there is none."""
         self._compacted: Compacted | None = None
@@ -116,8 +117,8 @@ class RunState:
         self._usage: Usage | None = None  # of its own model calls
         self._nested = NestedTotals()
         self._status: e.Status = "running"
-        self._paused = False
-        self._waiting: tuple[WaitingOnUser, ...] = ()
+        self._paused = self._suspended = False
+        self._waiting: dict[str, int] = {}  # the places of the open questions in `_questions`, by id, oldest first
         self._questions: list[AskedQuestion] = []
         self._stop_reason: str | None = None
         self._error: e.RunError | None = None

@@ -30,12 +30,12 @@ def started(run: RunState, event: e.ToolStarted) -> None:
 def finished(run: RunState, event: e.ToolFinished) -> None:
     """Record the result of the call."""
     call_id, calls = event.result.call_id, run._work.open_calls
-    if (place := calls.get(call_id)) is None:
+    if (path := calls.get(call_id)) is None:
         return
-    record = run._work.calls[place].record
+    record = run._work.calls[path[0]].record
     how = event.seconds, event.traceback, event.display, record.rule, event.progress, record.role, record.inner, False
     _change(run, call_id, record=CallRecord(record.call, event.result, *how, event.printed), ended_at=event.at)
-    _close(run, place)
+    _close(run, path[0])
 
 
 def blocked(run: RunState, event: e.CallBlocked) -> None:
@@ -44,7 +44,7 @@ def blocked(run: RunState, event: e.CallBlocked) -> None:
     _begin(run, event.step, call, waits=False)
     record = CallRecord(call, event.result, rule=event.rule, role=run.role_of(call.name))
     _change(run, call.id, record=record, ended_at=event.at)
-    _close(run, run._work.open_calls[call.id])
+    _close(run, run._work.open_calls[call.id][0])
 
 
 def _begin(run: RunState, step: str, call: ToolCall, *, waits: bool) -> None:
@@ -52,17 +52,17 @@ def _begin(run: RunState, step: str, call: ToolCall, *, waits: bool) -> None:
     if call.id in work.open_calls:
         _change(run, call.id, record=record)
     else:
-        work.open_calls[call.id] = len(work.calls)
+        work.open_calls[call.id] = (len(work.calls),)
         work.calls.append(StepCall(step, record))
 
 
 def _change(run: RunState, call_id: str, **changes: Any) -> None:
-    place = run._work.open_calls[call_id]
+    place = run._work.open_calls[call_id][0]
     run._work.calls[place] = replace(run._work.calls[place], **changes)
 
 
 def _close(run: RunState, place: int) -> None:
     """Forget where the call is, and the calls that its tool made."""
     opened = run._work.open_calls
-    for call_id in [call_id for call_id, at in opened.items() if at == place]:
+    for call_id in [call_id for call_id, path in opened.items() if path[0] == place]:
         del opened[call_id]

@@ -57,3 +57,27 @@ class View(Sequence[T], Generic[T]):
 
     def __repr__(self) -> str:
         return repr(tuple(self))
+
+
+def with_item(items: Sequence[T], item: T) -> Sequence[T]:
+    """Return the items with one more: the first as a tuple, more as a view that no longer changes.
+
+    Takes constant time for the newest of such views: they share a list, of which each shows its own length.
+    """
+    if not items:
+        return (item,)  # most lists get no second, and a tuple is read faster
+    is_newest = type(items) is View and items._last is None and items._length == len(items._items)
+    shared = items._items if type(items) is View and is_newest else [*items]
+    shared.append(item)
+    return View(shared, len(shared))
+
+
+def with_last(items: Sequence[T], item: T) -> View[T]:
+    """Return a view of the items with one more, which `without_last` takes away again. Takes constant time."""
+    view = items if type(items) is View and items._last is None else View([*items], len(items))
+    return View(view._items, len(view) + 1, item)
+
+
+def without_last(items: Sequence[T]) -> View[T]:
+    """Return a view of the items without the last one."""
+    return View(items._items if type(items) is View else [*items], len(items) - 1)

@@ -54,8 +54,8 @@ class WorkFacts(RunState):
 
     def open_step_call(self, call_id: str) -> StepCall | None:
         """Return the call of a step with this id that has no result; None if there is none."""
-        place = self._work.open_calls.get(call_id)
-        return None if place is None else self._work.calls[place]
+        path = self._work.open_calls.get(call_id, ())
+        return self._work.calls[path[0]] if len(path) == 1 else None
 
     @property
     def step_count(self) -> int:

@@ -81,8 +81,8 @@ class WorkState:
     """What a workflow that names its result has given; None until then, and for all others."""
     calls: list[StepCall] = dataclasses.field(default_factory=list)
     """The tool calls of steps, in the order in which they began."""
-    open_calls: dict[str, int] = dataclasses.field(default_factory=dict)
-    """Places in ``calls`` of those without a result, by the ids of the calls and of those that their tools make."""
+    open_calls: dict[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    """Places in ``calls`` of those without a result and, behind these, of the calls that their tools made, by id."""
     back_edges: dict[str, int] = dataclasses.field(default_factory=dict)
     """How often each way back to an earlier step was taken, as ``from -> to``."""
     variables: dict[str, Any] = dataclasses.field(default_factory=dict)

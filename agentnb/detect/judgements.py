@@ -17,6 +17,7 @@ from agentnb.core.guidance import Guidance
 from agentnb.core.rounds import DUPLICATE, NOT_RUN, TodoViolation, WorkflowRound
 from agentnb.core.run import RunFacts
 from agentnb.core.todos import Todo, has_one_in_progress, has_open, newly_completed
+from agentnb.core.view import with_item
 from agentnb.detect.rules import CELLS, RoundFacts, judged
 from agentnb.detect.similarity import Answers
 from agentnb.detect.tool_failures import ToolFailures
@@ -159,7 +160,7 @@ def _check_tracked(self: Judgements, run: RunFacts, call_id: str) -> None:
 
 
 def _violated(run: RunFacts, violation: TodoViolation) -> None:
-    run.annotate(todo_violations=(*run.last_round.todo_violations, violation))
+    run.annotate(todo_violations=with_item(run.last_round.todo_violations, violation))
 
 
 def _todos_changed(self: Judgements, event: e.TodosChanged, run: RunFacts) -> None:
@@ -237,7 +238,7 @@ def _facts(one: WorkflowRound, repeats: bool, failures: ToolFailures) -> RoundFa
         called and one.worked,
         one.completed != (),
         one.blocked != (),
-        violations != () and any(violation.rule == UNTRACKED_WORK for violation in violations),
+        any(violation.rule == UNTRACKED_WORK for violation in violations),
         "complete" in one.signals,
         repeats,
         failed and failures.made_again(one),

@@ -6,8 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from agentnb.core.display_data import Cell, Table
 from agentnb.core.messages import encodable
+from agentnb.core.nesting import is_too_deep
 from agentnb.display.labels import counted
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 
@@ -17,6 +20,8 @@ FEWEST_OBJECTS, MAX_OBJECTS = 2, 30
 MAX_COLUMNS = 20
 MAX_DECIMALS = 6
 """Digits shown of a number that is not whole."""
+MAX_INDENTED_LEVELS = 20
+"""Levels of lists and objects that are indented: of deeper ones the indentation would be most of the text."""
 GAP = "\N{EN DASH}"
 
 
@@ -55,9 +60,14 @@ def table_of_objects(value: Any) -> Table | None:
 
 
 def pretty(value: Any) -> str:
-    """Format a value as readable JSON: on one line if it is short, else a line for each value."""
-    short = json.dumps(value, ensure_ascii=False)
-    return encodable(short if len(short) <= 80 else json.dumps(value, ensure_ascii=False, indent=2))
+    """Format a value as readable JSON: on one line if it is short or nested deep, else a line for each value."""
+    short = encodable(json.dumps(value, ensure_ascii=False))
+    if len(short) <= 80 or is_too_deep(value, MAX_INDENTED_LEVELS):
+        return short
+    try:
+        return msgspec.json.format(short, indent=2)
+    except msgspec.DecodeError:  # Python writes NaN, which is no JSON
+        return encodable(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def _is_flat(value: Any) -> bool:

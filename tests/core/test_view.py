@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentnb.core.view import View
+from agentnb.core.view import View, with_item, with_last, without_last
 
 small_lists = st.lists(st.integers(), max_size=8)
 
@@ -87,3 +87,19 @@ def test_views_are_equal_to_what_holds_the_same_in_the_same_order() -> None:
 def test_a_view_has_no_hash_for_it_may_grow() -> None:
     with pytest.raises(TypeError):
         hash(View([1]))
+
+
+def test_a_view_with_one_item_more_leaves_the_view_before_as_it_was() -> None:
+    first = with_item((), 1)
+    second, other = with_item(first, 2), with_item(first, 3)
+    assert (first, second, other) == ((1,), (1, 2), (1, 3))
+    assert with_item(second, 4) == (1, 2, 4) and second == (1, 2)
+
+
+def test_a_last_item_taken_away_again_is_in_no_later_view() -> None:
+    first = with_item((), 1)
+    pending = with_last(first, 2)
+    assert (pending, pending[-1], without_last(pending)) == ((1, 2), 2, (1,))
+    assert with_item(without_last(pending), 3) == (1, 3)
+    assert (pending, with_last(pending, 4), with_item(pending, 5)) == ((1, 2), (1, 2, 4), (1, 2, 5))
+    assert without_last((1, 2)) == (1,)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from base64 import b64decode
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from io import BytesIO
+from types import FrameType
 from typing import Any
 
 import PIL.Image
@@ -16,6 +18,7 @@ from msgspec.structs import replace
 from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, ToolCall, ToolResult
 from agentnb.core.rounds import CallRecord
+from agentnb.display.data_table import MAX_INDENTED_LEVELS, pretty
 from agentnb.display.results import arguments_html, result_html
 
 WHERE = "run.rounds[3].results[0].text"
@@ -354,3 +357,35 @@ def test_long_arguments_are_cut_too_but_not_while_the_call_runs() -> None:
 def test_long_words_of_a_picture_are_cut_where_they_are_read_out() -> None:
     root = shown("words " * 1_000, Image("image/png", picture()))
     assert len(next(root.all("img")).attributes["alt"]) < 250
+
+
+def deep(value: Any, levels: int) -> Any:
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_json_is_indented_in_one_step_and_deep_json_not_at_all(subtests: pytest.Subtests) -> None:
+    def calls_made(value: Any) -> int:
+        count = 0
+
+        def count_calls(frame: FrameType, event: str, argument: Any) -> None:
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(count_calls)
+        try:
+            pretty(value)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    with subtests.test("wide"):
+        assert calls_made([{"n": 1}] * 400) == calls_made([{"n": 1}] * 100) and pretty([1] * 50) == json.dumps(
+            [1] * 50, indent=2
+        )
+    with subtests.test("deep"):
+        value = deep([1] * 50, MAX_INDENTED_LEVELS)
+        assert pretty(value) == json.dumps(value) and pretty(value[0]) == json.dumps(value[0], indent=2)
+    with subtests.test("no number"):
+        assert pretty([float("nan"), *[1] * 50]).startswith("[\n  NaN,\n  1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import warnings
 from collections.abc import Callable
@@ -37,7 +38,14 @@ MAX_SAMPLE_BYTES = 120_000
 MAX_MADE_BYTES = 10_000_000
 MAX_RUNS_SHOWN = 1
 """Runs of a file that are shown in every way; of the rest, the rounds and messages are read."""
+MAX_EVENTS_OF_ALL_FORMS = 1_000
+"""Events of a run that is exported in every form: each form of a run of thousands of rounds takes a second."""
 ENDINGS = (".json", ".jsonl", ".yaml", ".txt", ".log", ".zip", ".gz", ".db", ".parquet", ".html", ".eval", ".traj", "")
+
+
+ODD_LINKS = {"a-dangling.jsonl": "gone", "a-circle.jsonl": "a-circle.jsonl", "a-device.json": "/dev/zero"}
+ODD_PIPE = "a-pipe.json"
+"""What may lie among traces: each is one problem, and never the end of its folder."""
 
 
 @cache
@@ -62,8 +70,13 @@ def _own_forms() -> list[tuple[str, bytes]]:
 
 
 def write(random: Random, folder: Path) -> Path:
-    """Write a file made of the generator alone, and return its path."""
-    return write_from(samples(), random, folder)
+    """Write a file made of the generator alone, and return its path; sometimes beside what is no regular file."""
+    path = write_from(samples(), random, folder)
+    if random.random() < 0.05:
+        for name, target in ODD_LINKS.items():
+            (folder / name).symlink_to(target)
+        os.mkfifo(folder / ODD_PIPE)
+    return path
 
 
 def write_from(sound: list[tuple[str, bytes]], random: Random, folder: Path) -> Path:
@@ -94,6 +107,9 @@ def write_from(sound: list[tuple[str, bytes]], random: Random, folder: Path) -> 
 
 # Files made to be slow or large
 
+SIZES = (100, 100, 100, 300, 300, 1_000, 1_000, 3_000)
+"""Rounds, calls or events of a kind in one file; of the largest, few files are enough: each takes seconds."""
+
 
 def _chat(messages: list[dict[str, Any]]) -> bytes:
     return json.dumps({"model": "openai:m", "messages": messages}).encode()
@@ -106,7 +122,7 @@ def _call(name: str) -> dict[str, Any]:
 def many_rounds(random: Random) -> bytes:
     """Rounds whose calls have equal ids."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Go"}]
-    for _ in range(random.choice((300, 1_000, 3_000))):
+    for _ in range(random.choice(SIZES) + random.randrange(100)):
         messages.append({"role": "assistant", "content": None, "tool_calls": [_call("same")]})
         messages.append({"role": "tool", "tool_call_id": "same", "content": "x"})
     return _chat(messages)
@@ -114,7 +130,7 @@ def many_rounds(random: Random) -> bytes:
 
 def many_calls(random: Random) -> bytes:
     """One message with many calls, whose results come in any order, if at all."""
-    names = [f"c{number}" for number in range(random.choice((300, 1_000, 5_000)))]
+    names = [f"c{number}" for number in range(random.choice(SIZES) + random.randrange(100))]
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Go"}]
     messages.append({"role": "assistant", "content": None, "tool_calls": [_call(name) for name in names]})
     names = names if random.random() < 0.5 else names[::-1]
@@ -232,6 +248,9 @@ def _check_folder(folder: Path) -> None:
     for number, _ in enumerate(iter_traces(folder, problems=problems)):
         if number > MAX_RUNS_SHOWN:
             break
+    if (folder / ODD_PIPE).exists():
+        names = [*ODD_LINKS, ODD_PIPE]
+        assert [sum(Path(problem.file).name == name for problem in problems) for name in names] == [1] * len(names)
     store = Store(folder)
     left_out: list[str] = []
     [*store.each_summary(left_out)]
@@ -252,9 +271,15 @@ def check_run(run: Run, folder: Path, *, all_forms: bool) -> None:
         again = load_traces(save_trace(run, Path(saved) / "run.jsonl"))[0]
         assert (again.id, len(again.rounds), again.messages) == (run.id, len(run.rounds), run.messages)
         save_trace(run, Path(saved) / "run.html")
-        for form in EXPORTS:
+        for form in _forms(run):
             _allowed(lambda form=form: save_trace(run, Path(saved) / form, form))
     _allowed(lambda: replay(run))
+
+
+def _forms(run: Run) -> list[str]:
+    """Return the forms to export a run in: all, or one of a large run, by its size. Files of other sizes get the others."""
+    forms = [*EXPORTS]
+    return forms if len(run.events) <= MAX_EVENTS_OF_ALL_FORMS else [forms[len(run.events) % len(forms)]]
 
 
 def _allowed(act: Callable[[], object]) -> None:

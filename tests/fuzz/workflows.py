@@ -37,6 +37,8 @@ KEYS = (
     *("action", "input", "when", "post", "onError", "abort", "dependsOn", "async", "emit", "forEach", "as", "task", "await"),
     *("init", "vars", "approval", "structured_output", "instruction", "tools", "model", "replies", "continue", "budget"),
 )
+FILES = ("other.yaml", "chain0.yaml", "none.yaml", "/etc/passwd", "/proc/kmsg", "/dev/zero", "pipe.yaml", "link.yaml", ".")
+"""What a step of a file may run: others, and what is no regular file."""
 KINDS = ("agent", "condition", "parallel", "goto", "tool", "human", "map", "workflow")
 VALUES = (
     *(
@@ -70,6 +72,8 @@ VALUES = (
         "/etc/passwd",
         "/proc/kmsg",
         "/dev/zero",
+        "pipe.yaml",
+        "link.yaml",
         "own.yaml",
         "other.yaml",
         "../x",
@@ -112,17 +116,19 @@ def own_step(random: Random, depth: int = 0, *, in_block: bool = False) -> str:
             return f"{{id: s{random.randrange(10**9)}, type: tool, name: ok}}"
         return own_step(random, depth + 1, in_block=in_block or around != "")
 
-    branch = inner() if in_block or random.random() < 0.5 else f"{{goto: {target}}}"
-    keys = {
-        "agent": f"name: a, prompt: {value}",
-        "condition": f"condition: {value}, true: {inner()}, false: {branch}",
-        "parallel": f"steps: [{inner(around=kind)}, {inner(around=kind)}]",
-        "goto": f"goto: {target}",
-        "tool": f"name: {random.choice(('ok', 'fail', 'answer'))}, args: {{x: {value}}}",
-        "human": f"ask: {value}",
-        "map": f"over: {random.choice(('[1, 2]', '[]', value))}, step: {inner(around=kind)}",
-        "workflow": f"file: {random.choice(('other.yaml', 'chain0.yaml', 'none.yaml', '/etc/passwd', '/proc/kmsg'))}",
-    }[kind]
+    def branch() -> str:
+        return inner() if in_block or random.random() < 0.5 else f"{{goto: {target}}}"
+
+    keys: dict[str, Callable[[], str]] = {
+        "agent": lambda: f"name: a, prompt: {value}",
+        "condition": lambda: f"condition: {value}, true: {inner()}, false: {branch()}",
+        "parallel": lambda: f"steps: [{inner(around=kind)}, {inner(around=kind)}]",
+        "goto": lambda: f"goto: {target}",
+        "tool": lambda: f"name: {random.choice(('ok', 'fail', 'answer'))}, args: {{x: {value}}}",
+        "human": lambda: f"ask: {value}",
+        "map": lambda: f"over: {random.choice(('[1, 2]', '[]', value))}, step: {inner(around=kind)}",
+        "workflow": lambda: f"file: {random.choice(FILES)}",
+    }
     more = (
         f", {random.choice(KEYS)}: {random.choice(VALUES)}" if random.random() < 0.03 else "",
         ", timeout: 0.05" if kind not in ("condition", "goto") and random.random() < 0.1 else "",
@@ -130,7 +136,7 @@ def own_step(random: Random, depth: int = 0, *, in_block: bool = False) -> str:
         f", on_error: {random.choice(('{continue: true}', '{goto: s0}'))}" if kind == "tool" and not in_block else "",
     )
     own_id = f"s{random.randrange(10**9) if random.random() < 0.98 else 0}"
-    return f"{{id: {own_id}, type: {kind}, {keys}{''.join(more)}}}"
+    return f"{{id: {own_id}, type: {kind}, {keys[kind]()}{''.join(more)}}}"
 
 
 def own_workflow(random: Random) -> str:
@@ -171,7 +177,7 @@ def own_tasks(random: Random) -> str:
 
 def slow(random: Random) -> str:
     """Return a file in which one thing stands many times."""
-    count = random.choice((100, 3_000, 20_000))
+    count = random.choice((100, 100, 100, 3_000, 3_000, 20_000))
     return random.choice(
         (
             lambda: "workflow:\n" + "  - {id: s, type: tool, name: ok}\n" * count,
@@ -245,6 +251,8 @@ def write(random: Random, folder: Path) -> Path:
     """Write a file, and those that it may run, into the folder."""
     makers = (example, own_workflow, own_workflow, own_tasks, slow)
     path = folder / "own.yaml"
+    os.mkfifo(folder / "pipe.yaml")
+    (folder / "link.yaml").symlink_to("link.yaml")
     (folder / "other.yaml").write_text(damage(random, own_workflow(random)), errors="replace")
     write_chain(random, folder) if random.random() < 0.3 else (folder / "chain0.yaml").write_text(
         "workflow: [{type: tool, name: ok}]"

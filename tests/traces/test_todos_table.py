@@ -7,13 +7,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from run_builder import begun, todo, todos_are, todos_of
 from run_builder import run_of as built_run
-from run_builder import todo, todos_are, todos_of
 from scripted_work import do, run_of, work
 from test_tables import COLUMNS
 
 from agentnb import Agent, TodoBoard, ToolCall, save_trace, tables
 from agentnb.core.request import Request
+from agentnb.core.todos import TodoStatus
 from agentnb.models import ScriptedModel
 
 TODOS = "todo_operations"
@@ -163,3 +164,10 @@ def test_a_list_that_changes_before_the_first_round_has_rows_without_a_round() -
 def test_each_field_that_changed_is_named() -> None:
     before, after = todo(1), todo(1, title="Another", description="Why")
     assert rows(built_run(todos_are(before), todos_are(after)), "changed") == [(None,), ("title, description",)]
+
+
+def test_each_violation_is_one_row_however_often_its_call_changed_the_list() -> None:
+    statuses: list[TodoStatus] = [*["completed", "not-started"] * 6, "in-progress", "completed"]  # the last is none
+    changes = [todos_are(todo(1, status), by="model", call_id="c") for status in statuses]
+    run = built_run(*begun(0), *changes)
+    assert len(run.rounds[0].todo_violations) == 6 == tables.todos(run)["breach"].sum()

@@ -169,15 +169,15 @@ def _usage(message: dict[str, Any]) -> Usage:
 def _sessions(file: TraceFile, opened: sqlite3.Connection) -> Iterator[Run]:
     """Yield the runs of all sessions that are not within another, in the order in which they were created."""
     named, of_items = columns(opened, "sessions"), columns(opened, "session_items")
-    inner = (
-        {row[0] for row in opened.execute("SELECT subsession_id FROM session_items")} if "subsession_id" in of_items else set()
-    )
+    within = "SELECT DISTINCT subsession_id FROM session_items WHERE subsession_id IS NOT NULL"
+    inner = {row[0] for row in opened.execute(within)} if "subsession_id" in of_items else set()
     parents = "parent_id" if "parent_id" in named else "NULL"
     listed = opened.execute(f"SELECT id, {parents} FROM sessions ORDER BY created_at, id").fetchall()
-    ids = {row[0] for row in listed}
-    for session_id, parent in listed:
-        if session_id in inner or parent in ids:
-            continue
+    ids = {row[0] for row in listed} - {None}  # a damaged session without an id is nobody's parent
+    outer = [session_id for session_id, parent in listed if session_id not in inner and parent not in ids]
+    if listed and not outer:
+        file.note("Its sessions are all within each other")
+    for session_id in outer:
         position = f"session {session_id}"
         with file.guarded(position):
             yield from with_nested_usage(_runs(file, _session(file, opened, session_id, ()), position, None, 0))

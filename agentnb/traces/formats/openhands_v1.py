@@ -30,6 +30,7 @@ LOOKED_AT = 20
 _EVENT_FILE = re.compile(r"event[-_](\d+)[-_][^/]+\.json")
 _STATE_FILES = ("base_state.json", "meta.json")
 """What a program, and a download, say of a conversation beside its events."""
+MAX_FOLDERS_REMEMBERED = 1_000
 _RECORDED = ("error", "test_result", "instance", "title", "selected_repository", "selected_branch", "trigger")
 
 
@@ -112,16 +113,56 @@ def _folder(file: TraceFile) -> Iterator[Run]:
     if path is None or not _EVENT_FILE.fullmatch(path.name):
         yield _run(file, "", {}, [(0, file.document)])
         return
-    beside = sorted(
-        (one for one in path.parent.iterdir() if _EVENT_FILE.fullmatch(one.name)), key=lambda one: _number(one.name)
-    )
-    if beside[0].name == path.name:
-        yield _run(file, "", _state_beside(path), ((number, _in_file(one)) for number, one in enumerate(beside)))
+    if _follows_another(path):
+        return
+    names = sorted((one.name for one in path.parent.iterdir() if _EVENT_FILE.fullmatch(one.name)), key=_order)
+    first = next(name for name in names if name == path.name or _is_event_file(path.with_name(name)))
+    _remember_first(path.parent, first)
+    if first == path.name:
+        yield _run(file, "", _state_beside(file, path), _events_in(file, [path.with_name(name) for name in names]))
 
 
-def _state_beside(path: Path) -> dict[str, Any]:
-    found = (folder / name for folder in (path.parent, path.parent.parent) for name in _STATE_FILES)
-    state = next((_in_file(one) for one in found if one.is_file()), None)
+_first_names: dict[Path, str] = {}
+"""The first event file of each folder, as last listed: listing a folder for each of its files takes quadratic time."""
+
+
+def _follows_another(path: Path) -> bool:
+    """Return whether the remembered first event file of the folder is still there and comes before this one."""
+    first = _first_names.get(path.parent)
+    return first is not None and _order(first) < _order(path.name) and path.with_name(first).is_file()
+
+
+def _remember_first(folder: Path, name: str) -> None:
+    if len(_first_names) >= MAX_FOLDERS_REMEMBERED:
+        _first_names.clear()
+    _first_names[folder] = name
+
+
+def _is_event_file(path: Path) -> bool:
+    """Return whether the file holds an event: a damaged one cannot stand for its folder."""
+    try:
+        return is_event(_in_file(path))
+    except (OSError, TraceError):
+        return False
+
+
+def _events_in(file: TraceFile, paths: list[Path]) -> Iterator[tuple[int, Any]]:
+    """Yield the events of these files; one that cannot be read is a problem."""
+    for number, path in enumerate(paths):
+        try:
+            yield number, _in_file(path)
+        except (OSError, TraceError) as error:
+            file.problem(f"{path.name} cannot be read: {error}", f"event {number}")
+
+
+def _state_beside(file: TraceFile, path: Path) -> dict[str, Any]:
+    states = (folder / name for folder in (path.parent, path.parent.parent) for name in _STATE_FILES)
+    state_path = next((one for one in states if one.is_file()), None)
+    try:
+        state = None if state_path is None else _in_file(state_path)
+    except (OSError, TraceError) as error:
+        file.problem(f"The state beside it cannot be read: {error}")
+        state = None
     return state if isinstance(state, dict) else {}
 
 
@@ -166,9 +207,10 @@ def _event_members(file: TraceFile) -> dict[str, list[str]]:
                     found.setdefault(folder + slash, []).append(name)
     except TraceError:
         return {}
-    return {folder: sorted(members, key=lambda name: _number(name.rpartition("/")[2])) for folder, members in found.items()}
+    return {folder: sorted(members, key=lambda name: _order(name.rpartition("/")[2])) for folder, members in found.items()}
 
 
-def _number(name: str) -> int:
+def _order(name: str) -> tuple[int, str]:
+    """Return the sort key of an event file's name: its number, then the name."""
     found = _EVENT_FILE.fullmatch(name)
-    return int(found[1]) if found else 0
+    return (int(found[1]) if found else 0), name

@@ -55,7 +55,7 @@ class _Tree:
     def above(self, span: Span) -> Iterator[Span]:
         """Yield the spans around a span, from the inside."""
         seen = {span.span_id}
-        while (found := self.spans.get(span.parent_id)) is not None and found.span_id not in seen:
+        while span.parent_id and (found := self.spans.get(span.parent_id)) is not None and found.span_id not in seen:
             seen.add(found.span_id)
             yield found
             span = found
@@ -76,7 +76,7 @@ def _agents(spans: list[Span], convention: Convention) -> list[_Agent]:
     for span in ordered:
         kind = tree.kinds[span.span_id]
         within = tree.around(span, "agent", "model", "tool")
-        if kind == "model" and tree.kinds.get(within) != "model":  # else two libraries recorded one call
+        if kind == "model" and (not within or tree.kinds[within] != "model"):  # else two libraries recorded one call
             found[tree.around(span, "agent")].models.append(convention.model_call(span))
         elif kind == "tool" and tree.kinds.get(within) != "tool":  # else a tool made the call, and no model
             found[tree.around(span, "agent")].uses.append(convention.tool_use(span))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from agentnb.core.guidance import Followed, Guidance
@@ -119,7 +119,7 @@ def _rows(run: Run) -> Iterator[Row]:
             yield Row(run, one.index, given, verdict, *counts)
 
 
-def _verdicts(given: tuple[Guidance, ...], followed: tuple[Followed, ...]) -> Iterator[tuple[Guidance, Followed]]:
+def _verdicts(given: Sequence[Guidance], followed: tuple[Followed, ...]) -> Iterator[tuple[Guidance, Followed]]:
     """Yield each guidance with its verdict, which is unknown if the round was cut off."""
     for position, guidance in enumerate(given):
         yield guidance, followed[position] if position < len(followed) else Followed(None, "the round did not end")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -46,7 +46,7 @@ class Call(NamedTuple):
     """Whether a reply came, even a partial one."""
     failed: bool
     """Whether no whole reply came."""
-    retries: tuple[Retry, ...]
+    retries: Sequence[Retry]
     usage: Usage
     seconds: float | None
     stop_reason: str

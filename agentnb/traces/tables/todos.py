@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from agentnb.core.events import RoundStarted, TodosChanged, ToolFinished
-from agentnb.core.rounds import TodoViolation
+from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import Todo
 from agentnb.detect.judgements import TODO_VIOLATIONS
 from agentnb.detect.run import Run
@@ -18,6 +19,10 @@ from agentnb.traces.tables.frames import Table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+Violations: TypeAlias = dict[tuple[str, "int | None"], deque[str]]
+"""Rules that a round broke, by the call that did it and the id of the todo; None for work."""
 
 
 class Row(NamedTuple):
@@ -94,41 +99,47 @@ def _rows(run: Run) -> Iterator[Row]:
             known[todo.id] = todo
             yield Row(run.id, None, run.started_at, "", "inherited", None, todo)
     current: int | None = None
+    violations: Violations = {}
     for event in run.events:
         if isinstance(event, RoundStarted):
             current = event.index
+            violations = _violations_of(run.rounds[current])
         elif isinstance(event, TodosChanged):
             after = {todo.id: todo for todo in event.todos}
             for todo_id in [*after, *(todo_id for todo_id in known if todo_id not in after)]:
-                yield from _changes(run, current, event, known.get(todo_id), after.get(todo_id))
+                yield from _changes(run, current, event, known.get(todo_id), after.get(todo_id), violations)
             if [todo_id for todo_id in known if todo_id in after] != [todo_id for todo_id in after if todo_id in known]:
                 yield Row(run.id, current, event.at, event.by, "reordered", call_id=event.call_id)
             known = after
         elif isinstance(event, ToolFinished) and current is not None:
-            for violation in run.rounds[current].todo_violations:
-                if violation.call_id == event.result.call_id and violation.todo_id is None:
-                    yield Row(run.id, current, event.at, "model", violation.rule, call_id=violation.call_id)
+            call_id = event.result.call_id
+            for rule in violations.pop((call_id, None), ()):
+                yield Row(run.id, current, event.at, "model", rule, call_id=call_id)
 
 
-def _changes(run: Run, index: int | None, event: TodosChanged, before: Todo | None, after: Todo | None) -> Iterator[Row]:
+def _violations_of(one: WorkflowRound) -> Violations:
+    """Return the rules that each call of the round broke with each todo, oldest first."""
+    violations: Violations = {}
+    for violation in one.todo_violations:
+        violations.setdefault((violation.call_id, violation.todo_id), deque()).append(violation.rule)
+    return violations
+
+
+def _changes(
+    run: Run, index: int | None, event: TodosChanged, before: Todo | None, after: Todo | None, violations: Violations
+) -> Iterator[Row]:
+    """Yield the change of a todo, and the violation that it is, which is taken from ``violations``."""
     if before == after:
         return
     yield Row(run.id, index, event.at, event.by, _what(before, after), before, after, event.call_id)
-    for violation in run.rounds[index].todo_violations if index is not None and after is not None else ():
-        if _is_of(violation, event, before, after):
-            yield Row(run.id, index, event.at, event.by, violation.rule, before, after, event.call_id)
+    if event.by == "model" and after is not None and _is_completion(before, after):
+        rules = violations.get((event.call_id, after.id))
+        if rules:
+            yield Row(run.id, index, event.at, event.by, rules.popleft(), before, after, event.call_id)
 
 
-def _is_of(violation: TodoViolation, event: TodosChanged, before: Todo | None, after: Todo | None) -> bool:
-    """Return whether this change is the violation."""
-    became = after is not None and after.status == "completed" and (before is None or before.status != "completed")
-    return (
-        became
-        and after is not None
-        and violation.todo_id == after.id
-        and event.by == "model"
-        and violation.call_id == event.call_id
-    )
+def _is_completion(before: Todo | None, after: Todo) -> bool:
+    return after.status == "completed" and (before is None or before.status != "completed")
 
 
 def _changed(before: Todo | None, after: Todo | None) -> str | None:

@@ -154,3 +154,21 @@ def test_a_session_without_messages_is_left_out_and_noted(tmp_path: Path) -> Non
         opened.commit()
     with pytest.warns(UserWarning, match="session empty: It holds no message"):
         assert is_as_filled([*load_traces(path)])
+
+
+def test_sessions_that_no_other_contains_are_read_or_noted(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    messages = json.dumps(json.loads(SAMPLE.read_text())["messages"])
+    cases: dict[str, tuple[list[tuple[str | None, str | None]], int, str]] = {
+        "beside a session without an id": ([(None, None), ("a", None)], 1, "there is no session None"),
+        "only a session without an id": ([(None, None)], 0, "there is no session None"),
+        "within each other": ([("a", "b"), ("b", "a")], 0, "all within each other"),
+    }
+    for name, (rows, count, problem) in cases.items():
+        with subtests.test(name):
+            path = tmp_path / f"{name}.db"
+            with closing(sqlite3.connect(path)) as opened:
+                opened.execute("CREATE TABLE sessions (id TEXT, parent_id TEXT, messages TEXT, created_at TEXT)")
+                opened.executemany("INSERT INTO sessions VALUES (?, ?, ?, '2025')", [(*row, messages) for row in rows])
+                opened.commit()
+            runs = load_traces(path, strict=False)
+            assert len([run for run in runs if run.parent_id is None]) == count and problem in str(runs.problems)

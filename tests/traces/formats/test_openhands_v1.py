@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,51 @@ def test_a_damaged_event_is_a_problem(tmp_path: Path) -> None:
     events = loaded(EVENTS)
     path = written(tmp_path / "t.json", *events[:3], {"id": "x", "kind": "MessageEvent", "source": "user"}, *events[3:])
     assert [problem.position for problem in load_traces(path, strict=False).problems] == ["event 3"]
+
+
+def test_folder_of_event_files_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[Path] = []
+    plain = Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", lambda path: (listed.append(path), plain(path))[1])
+    counts = []
+    for count in (10, 40):
+        events = [{**loaded(EVENTS)[1], "id": f"e{number}"} for number in range(count)]
+        folder = event_files(tmp_path / str(count), events)
+        listed.clear()
+        assert len(load_traces(folder)) == 1
+        counts.append(len([path for path in listed if path.name == "events"]))
+    assert counts[0] == counts[1] < 5
+
+
+def test_event_file_that_comes_first_later_stands_for_its_folder(tmp_path: Path) -> None:
+    events = loaded(EVENTS)
+    folder = event_files(tmp_path, events[2:])
+    assert len(load_traces(folder)) == 1
+    (folder / "events" / "event-00000-e2.json").rename(folder / "events" / "event-00009-e2.json")
+    (folder / "events" / "event-00000-new.json").write_text(json.dumps(events[1]))
+    (run,) = load_traces(folder)
+    assert run.prompt == "Why does the build fail?"
+
+
+def test_unreadable_event_file_is_a_problem_and_the_rest_is_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    def dangle(path: Path) -> None:
+        path.unlink()
+        path.symlink_to("gone")
+
+    def circle(path: Path) -> None:
+        path.unlink()
+        path.symlink_to(path.name)
+
+    damages: dict[str, Callable[[Path], object]] = {
+        "dangling link": dangle,
+        "link in a circle": circle,
+        "damaged": lambda path: path.write_text("{"),
+    }
+    for name, damage in damages.items():
+        for place in (0, 4):
+            with subtests.test(name, place=place):
+                folder = event_files(tmp_path / f"{name} {place}", loaded(EVENTS))
+                damaged = sorted((folder / "events").iterdir())[place]
+                damage(damaged)
+                (run,) = runs = load_traces(folder, strict=False)
+                assert run.prompt == "Why does the build fail?" and damaged.name in str(runs.problems)

@@ -169,3 +169,20 @@ def test_what_the_instrumentation_of_opentelemetry_writes_is_read_without_gaps()
     assert [one.metadata for one in run.rounds] == [
         {"id": f"chatcmpl-{number}", "model": "gpt-4o-2024-08-06"} for number in range(2)
     ]
+
+
+def test_span_without_an_id_is_around_no_other(tmp_path: Path) -> None:
+    span = {
+        "name": "chat m",
+        "context": {"trace_id": "0x1", "span_id": ""},
+        "kind": "SpanKind.CLIENT",
+        "parent_id": None,
+        "start_time": "2026-03-01T12:00:00.000000Z",
+        "end_time": "2026-03-01T12:00:01.000000Z",
+        "attributes": {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"},
+    }
+    other = {**span, "context": {"trace_id": "0x1", "span_id": "0x2"}}
+    path = tmp_path / "spans.json"
+    for spans, count in (([span], 1), ([span, other], 2)):
+        path.write_text(json.dumps(spans))
+        assert len(load_trace(path).rounds) == count

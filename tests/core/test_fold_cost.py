@@ -1,0 +1,111 @@
+"""What the fold does for each event of a round with very many: work in proportion to their number."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
+
+import pytest
+from run_builder import Fact, RunBuilder, begun, guidance_of, todo, todos_are
+
+from agentnb.core import events as e
+from agentnb.core.compaction import Compacted
+from agentnb.core.messages import Message, ToolCall, ToolResult
+from agentnb.core.questions import WaitingOnUser
+from agentnb.detect.run import Run
+
+FEW, MANY = 40, 160
+AT_MOST = 4.5
+"""How much more work four times as many events may be."""
+
+
+def retry(number: int) -> Fact:
+    return e.RetryScheduled, {"attempt": number + 1, "seconds": 1.0, "reason": "Busy"}
+
+
+def compactions(number: int) -> list[Fact]:
+    compacted = Compacted(1, 1, number, "Summary")
+    return [
+        (e.CompactionStarted, {"why": "share", "messages": 1}),
+        (e.ContextCompacted, {"why": "share", "compacted": compacted}),
+    ]
+
+
+def toggled(number: int) -> Fact:
+    status = "blocked" if number % 2 else "not-started"
+    return todos_are(todo(1, status), todo(number + 2, "completed"), by="model", call_id="c")
+
+
+ACCUMULATED: dict[str, Callable[[int], list[Fact]]] = {
+    "retries": lambda n: [retry(number) for number in range(n)],
+    "guidance": lambda n: [(e.GuidanceGiven, {"guidance": guidance_of()})] * n,
+    "compactions": lambda n: [fact for number in range(n) for fact in compactions(number)],
+    "completed": lambda n: [toggled(number) for number in range(n)],
+    "blocked": lambda n: [toggled(number) for number in range(n)],
+    "todo_violations": lambda n: [toggled(number) for number in range(n)],
+}
+
+
+def bytes_of_states(name: str, facts: Sequence[Fact]) -> tuple[int, int]:
+    """Bytes of what the round holds under this name after each event, and how many items it holds at last."""
+    states = []
+    builder = RunBuilder().extend(*begun(0))
+    for fact in facts:
+        builder.extend(fact)
+        states.append(getattr(builder.run.rounds[-1], name))
+    held = {id(one): one for state in states for one in (state, *gc.get_referents(state)) if isinstance(one, Sequence)}
+    return sum(map(sys.getsizeof, held.values())), len(states[-1])
+
+
+def test_lists_of_a_round_are_not_copied_for_each_event(subtests: pytest.Subtests) -> None:
+    for name, facts in ACCUMULATED.items():
+        with subtests.test(name):
+            (few, _), (many, count) = bytes_of_states(name, facts(FEW)), bytes_of_states(name, facts(MANY))
+            assert many < AT_MOST * few and count >= MANY / 2
+
+
+def call(number: int) -> ToolCall:
+    return ToolCall("look", {}, f"c{number}")
+
+
+def inner_calls(count: int) -> list[Fact]:
+    facts: list[Fact] = [(e.ModelReplied, {"message": Message("assistant", (call(0),))}), (e.ToolStarted, {"call": call(0)})]
+    facts += [(e.ToolStarted, {"call": call(number), "parent_call": "c0"}) for number in range(1, count)]
+    results = [ToolResult(f"c{number}", "look", ()) for number in range(1, count)]
+    return [*facts, *[(e.ToolFinished, {"result": result, "parent_call": "c0"}) for result in results]]
+
+
+def questions(count: int) -> list[Fact]:
+    asked = [WaitingOnUser("approval", "Run it?", {}, f"q{number}") for number in range(count)]
+    answered: list[Fact] = [(e.QuestionAnswered, {"question_id": question.id, "answer": True}) for question in asked]
+    return [*[(e.QuestionAsked, {"question": question}) for question in asked], *answered]
+
+
+def lines_run(facts: Sequence[Fact]) -> int:
+    """How many lines and steps of comprehensions of Python folding these facts takes."""
+    events = [*RunBuilder().extend(*begun(0), *facts).run.events]
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        Run.from_events(events)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_open_questions_and_inner_calls_are_not_searched_for_each_event(subtests: pytest.Subtests) -> None:
+    for name, facts in {"inner calls": inner_calls, "questions": questions}.items():
+        with subtests.test(name):
+            lines_run(facts(1))
+            assert lines_run(facts(MANY)) < AT_MOST * lines_run(facts(FEW))
