@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 from agentnb.core.approvals import AUTO, arguments_as_json
 from agentnb.core.events import ToolAdmitted
-from agentnb.core.grants import allows_all
-from agentnb.core.questions import choice_in_words
+from agentnb.core.grants import ALWAYS
+from agentnb.core.questions import AskedQuestion, choice_in_words
 from agentnb.core.work_events import StepStarted
 from agentnb.detect.run import Run
 from agentnb.display.labels import counted, cut
@@ -81,10 +81,10 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
         if record.result is None:
             yield "runs next", f"{record.call.name} {arguments_as_json(record.call.arguments)}"
     answered = [asked for asked in run.questions if asked.outcome == "answered"]
-    granted = [asked for asked in answered if allows_all(asked.question, asked.answer)]
-    others = [asked for asked in answered if not allows_all(asked.question, asked.answer)]
+    granted = [asked for asked in answered if _is_always(asked)]
+    others = [asked for asked in answered if not _is_always(asked)]
     for asked in (*granted, *others[-MAX_ANSWERS:]):
-        name, call = "always allowed" if allows_all(asked.question, asked.answer) else "answered", asked.question.about
+        name, call = "always allowed" if _is_always(asked) else "answered", asked.question.about
         about = "" if call is None else f" ({call.tool} {call.arguments})"
         yield name, f"{choice_in_words(asked.answer)}, to: {asked.question.message}{about}"
     if len(others) > MAX_ANSWERS:
@@ -92,3 +92,8 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     nested = sum(isinstance(event, StepStarted) and bool(event.nested) for event in run.events)
     if nested:
         yield "nested runs", f"{counted(nested, 'log')} of nested runs too, if they are beside it"
+
+
+def _is_always(asked: AskedQuestion) -> bool:
+    """Return whether the answer allows all calls of a tool: for an approval mode, or as a gate of one's own takes it."""
+    return asked.answer == ALWAYS and asked.question.kind == "approval"

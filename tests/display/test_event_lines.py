@@ -59,6 +59,8 @@ LINES: dict[str, Fact] = {
     ),
     "notice: same call (round 1)": (w.FindingMade, {"rule": "same_call", "family": "loops", "first": 0, "last": 0}),
     "guidance brief drawn, with a probability of 0.25": (w.GuidanceDrawn, {"set": "brief", "propensity": 0.25}),
+    "all calls of write allowed": (w.GrantGiven, {"grant_id": "q1", "tool": "write"}),
+    "grant q1 taken back": (w.GrantWithdrawn, {"grant_id": "q1"}),
     "context review, on p-1: asked": (w.ContextShifted, {"context_type": "review", "entity": "p-1", "reason": "asked"}),
     'weather turned: {"sky":"clear"}': (w.OtherEvent, {"name": "weather_turned", "data": {"sky": "clear"}}),
     "weather turned": (w.OtherEvent, {"name": "weather_turned"}),

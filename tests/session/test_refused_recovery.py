@@ -211,10 +211,11 @@ def test_a_run_of_an_earlier_schema_that_was_cut_off_is_gone_on_with(subtests: p
         with subtests.test(path.stem):
             whole = load_trace(path)
             tools = [stub(one.name) for one in whole.tools if one.name != "todo_operations"]
+            options: dict[str, Any] = {"answer": lambda question: "always"} if "approve" in whole.settings else {}
             for count in range(1, len(whole.events)):
                 died = whole.events[:count]
                 log = cut(died, tmp_path / path.stem / str(count))
-                run = again(log, tools=tools, model=ScriptedModel(["Done."] * 20))
+                run = again(log, tools=tools, model=ScriptedModel(["Done."] * 20), **options)
                 assert_whole(log, run, died)
                 assert schemas_of_recoveries(run.events) == [*schemas_of_recoveries(died), e.SCHEMA]
                 assert log.read_bytes().startswith(marked(died))
