@@ -83,7 +83,7 @@ class Lab:
         if kernel is not None:
             self._store(notebook, self.stored(notebook), kernel)
         if self.stays and self.page.url.startswith(self.url):
-            self.page.evaluate(CLOSE_ALL)
+            self._close(CLOSE_ALL)
             self.page.evaluate("() => window.jupyterapp.serviceManager.kernelspecs.refreshSpecs()")  # there may be new ones
             self.command_done("docmanager:open", path=notebook)
         else:
@@ -106,6 +106,12 @@ class Lab:
         else:
             self.open(self.write(SHARED, cells))
             self._shares = self.stays
+
+    def _close(self, script: str) -> None:
+        """Close what a test left open. What JupyterLab says of that is no complaint of the next test."""
+        before = len(self.said)
+        self.page.evaluate(script)
+        del self.said[before:]
 
     def stored(self, notebook: str) -> dict[str, Any]:
         """The notebook as it stands in its file."""
@@ -158,9 +164,9 @@ class Lab:
         self.width(1400)
         self._shares = self._shares and bool(self.page.evaluate(IDLE))
         if self._shares:
-            self.page.evaluate(CLEAR_SHARED)
+            self._close(CLEAR_SHARED)
         else:
-            self.page.evaluate(CLOSE_ALL)
+            self._close(CLOSE_ALL)
             self._end_kernels()
         assert self.page.evaluate(SETTLED) == int(self._shares), "something is still open"
         self.said.clear()
