@@ -249,7 +249,12 @@ def _round_finished(run: RunState, event: e.RoundFinished) -> None:
     run._rounds[-1] = replace(
         current,
         status=event.status,
-        compactions=_whole(current.compactions) if current.compactions else (),
+        guidance=tuple(current.guidance),
+        completed=tuple(current.completed),
+        blocked=tuple(current.blocked),
+        todo_violations=tuple(current.todo_violations),
+        retries=tuple(current.retries),
+        compactions=tuple(_whole(current.compactions)),
         ended_at=event.at,
         seconds=event.seconds,
     )

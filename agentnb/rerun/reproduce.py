@@ -32,7 +32,7 @@ BY_OTHERS = ("cancelled", "interrupted", "running", "waiting_on_user")
 """Statuses of runs that did not end by themselves."""
 COMPARE = "diff(run, error.run) compares them"
 _NO_TIMES: dict[str, Any] = {name: None for name in Todo.__struct_fields__ if name.endswith("_at")}
-_encode = msgspec.json.Encoder(order="sorted").encode
+_encode = msgspec.json.Encoder(order="sorted", enc_hook=list).encode
 
 
 async def reproduce(

@@ -110,3 +110,13 @@ def test_open_questions_and_inner_calls_are_not_searched_for_each_event(subtests
     for name, facts in {"inner calls": inner_calls, "questions": questions}.items():
         with subtests.test(name):
             assert 0 < comparisons(facts(MANY)) < AT_MOST * comparisons(facts(FEW))
+
+
+def test_a_finished_round_holds_plain_tuples() -> None:
+    for name, facts in ACCUMULATED.items():
+        run = RunBuilder().extend(*begun(0), *facts(3)).run
+        open_round = run.open_round
+        if open_round is not None:
+            run = RunBuilder().extend(*begun(0), *facts(3), (e.RoundFinished, {"index": 0, "status": "success"})).run
+        lists = (getattr(run.rounds[0], field) for field in ("guidance", "completed", "blocked", "retries", "compactions"))
+        assert {type(held) for held in (*lists, run.rounds[0].todo_violations)} == {tuple}, name
