@@ -261,7 +261,7 @@ workflow:
 
     async def bad() -> str:
         """Fail while the other waits."""
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.02)
         raise ValueError("bad")
 
     store = Snapshots(tmp_path / "whole")
