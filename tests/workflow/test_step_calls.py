@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from run_checks import assert_closed
 from virtual_time import VirtualTimeLoop
 
@@ -20,6 +21,7 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.rounds import DENIED, MAX_TOOL_CALLS
 from agentnb.core.well_formed import check_events
 from agentnb.core.wire import decode, encode
+from agentnb.errors import TraceError
 from agentnb.policies.gates import Allow, Ask, Deny, Verdict
 from agentnb.tools.tool import ToolContext
 
@@ -243,3 +245,10 @@ def test_a_suspended_call_of_an_earlier_version_is_asked_about_once(tmp_path: Pa
             assert disk == written
             assert [asked.answer for asked in again.questions if asked.outcome == "answered"] == [answer]
             assert again.status == ("completed" if answer == "always" else "waiting_on_user")
+
+
+def test_a_log_whose_step_ends_before_its_call_has_a_result_is_refused() -> None:
+    events = [event for event in Disk().run().events if not isinstance(event, e.ToolFinished)]
+    events = [replace(event, seq=place) for place, event in enumerate(events)]
+    with pytest.raises(TraceError, match="ends before its call has a result"):
+        check_events(events, "its log")
