@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb.core import events as e
+from agentnb.core.inner_calls import with_inner
 from agentnb.core.messages import ToolCall
 from agentnb.core.rounds import CallRecord
 from agentnb.core.run_state import RunState
@@ -35,7 +36,7 @@ def finished(run: RunState, event: e.ToolFinished) -> None:
     record = run._work.calls[path[0]].record
     how = event.seconds, event.traceback, event.display, record.rule, event.progress, record.role, record.inner, False
     _change(run, call_id, record=CallRecord(record.call, event.result, *how, event.printed), ended_at=event.at)
-    _close(run, path[0])
+    _close(run, call_id)
 
 
 def blocked(run: RunState, event: e.CallBlocked) -> None:
@@ -44,7 +45,7 @@ def blocked(run: RunState, event: e.CallBlocked) -> None:
     _begin(run, event.step, call, waits=False)
     record = CallRecord(call, event.result, rule=event.rule, role=run.role_of(call.name))
     _change(run, call.id, record=record, ended_at=event.at)
-    _close(run, run._work.open_calls[call.id][0])
+    _close(run, call.id)
 
 
 def _begin(run: RunState, step: str, call: ToolCall, *, waits: bool) -> None:
@@ -61,8 +62,9 @@ def _change(run: RunState, call_id: str, **changes: Any) -> None:
     run._work.calls[place] = replace(run._work.calls[place], **changes)
 
 
-def _close(run: RunState, place: int) -> None:
-    """Forget where the call is, and the calls that its tool made."""
+def _close(run: RunState, call_id: str) -> None:
+    """Forget where the call is, and the calls that its tool made. Other open calls are not looked at."""
     opened = run._work.open_calls
-    for call_id in [call_id for call_id, path in opened.items() if path[0] == place]:
-        del opened[call_id]
+    record = run._work.calls[opened.pop(call_id)[0]].record
+    for _, inner in with_inner(record.inner):
+        opened.pop(inner.call.id, None)

@@ -5,6 +5,7 @@ Times may go backwards, as clocks do. What is checked is what the fold, the tabl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC
 from typing import Any
@@ -97,6 +98,8 @@ class _Reading:
         """Paths of the steps that are open."""
         self.step_calls: dict[str, str] = {}
         """Steps of the calls that steps made and that have no result yet, by the ids of the calls."""
+        self.calling: Counter[str] = Counter()
+        """How many such calls each step has."""
 
     def take(self, event: e.AnyEvent) -> None:
         """Check the event against all before it. Raises `Wrong`."""
@@ -155,7 +158,10 @@ class _Reading:
         """Check that the step is open, and that its call of this id has no result; one that is new is added."""
         if step not in self.steps:
             raise Wrong(f"{_kind(event)} is about a call of the step {step!r}, which is not open")
-        if self.step_calls.setdefault(call_id, step) != step:
+        if call_id not in self.step_calls:
+            self.step_calls[call_id] = step
+            self.calling[step] += 1
+        elif self.step_calls[call_id] != step:
             raise Wrong(f"the call {call_id!r} is of the step {self.step_calls[call_id]!r}, not of {step!r}")
 
     def check_compacted(self, compacted: Compacted) -> None:
@@ -310,6 +316,7 @@ class _Reading:
         """Check that the step has made the call, and that it has no result yet."""
         if self.step_calls.pop(call_id, None) != event.step:
             raise Wrong(f"{_kind(event)} is about the call {call_id!r}, which its step {event.step!r} has not open")
+        self.calling[event.step] -= 1
         self.begun.discard(call_id)
 
     def inner_begins(self, parent: str) -> None:
@@ -409,7 +416,7 @@ class _Reading:
     def step_ended(self, event: w.StepFinished | w.StepAttempted) -> None:
         """Check its data, and that each of its calls has a result."""
         self.plain_data(event)
-        if event.step in self.step_calls.values():
+        if self.calling[event.step]:
             raise Wrong(f"the step {event.step!r} ends before its call has a result")
         self.steps.discard(event.step)
 

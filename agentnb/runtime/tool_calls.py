@@ -208,7 +208,7 @@ class ToolCalls:
         if call_id not in self._unanswered:
             return
         outcome, caller = run.outcome, MODEL
-        if self._placed:
+        if call_id in self._turns:  # its tool has made calls
             for inner in [one for one in self._placed.values() if one.caller == ("call", call_id)]:
                 self.finish(inner.call, ToolRun(tool_errors.cancelled()))  # its tool did not wait for it
         self._unanswered.discard(call_id)
