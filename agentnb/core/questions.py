@@ -14,7 +14,7 @@ from agentnb.core.json_schema import UnusableSchema, cut, plain_data, schema_err
 from agentnb.core.messages import encodable
 from agentnb.core.nesting import is_too_deep
 from agentnb.core.whole_numbers import whole_numbers
-from agentnb.errors import SettingsError
+from agentnb.errors import SettingsError, near
 
 QuestionKind: TypeAlias = Literal["approval", "elicitation", "plan_review", "human_step"]
 """What the person is asked for: a permission, information, a review of a plan, or a step that they do themselves."""
@@ -87,6 +87,11 @@ class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """When it was answered, declined or withdrawn, UTC; None while it is open, or if its process died."""
 
     @property
+    def has_answer(self) -> bool:
+        """Whether it was answered or declined."""
+        return self.outcome in ("answered", "declined")
+
+    @property
     def seconds(self) -> float | None:
         """Seconds from the question to its answer, refusal or withdrawal; None if unknown."""
         if self.asked_at is None or self.closed_at is None:
@@ -110,6 +115,17 @@ def by_call(questions: Iterable[AskedQuestion]) -> dict[str, list[AskedQuestion]
     for one in questions:
         found.setdefault(one.question.call_id, []).append(one)
     return found
+
+
+def new_question(
+    kind: QuestionKind, message: str, schema: dict[str, Any] | None, call_id: str, about: JudgedCall | None = None
+) -> WaitingOnUser:
+    """Return a question that has no id yet; raise `SettingsError` if it cannot be asked."""
+    if not isinstance(message, str) or not message.strip():
+        raise SettingsError(f"{message!r} is not a question", 'Write: context.ask("...")')
+    if kind not in KINDS:
+        raise SettingsError(f"{kind!r} is not a kind of question", near(str(kind), KINDS))
+    return WaitingOnUser(kind, encodable(message), checked_schema(schema), "", call_id, about)
 
 
 def checked_schema(schema: Any) -> dict[str, Any]:

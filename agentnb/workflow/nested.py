@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from agentnb.core.approvals import answerable_later
 from agentnb.detect.run import Run
 from agentnb.runtime.elicitation import CallElicitor
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.steps import Runnable
 from agentnb.workflow.engine import Attempt, WorkflowEngine
-from agentnb.workflow.nested_questions import resumed_with, share_questions
 
 
 class NestedRuns:
@@ -24,11 +24,13 @@ class NestedRuns:
         elicitation = self._engine.elicitation
         options = RunOptions(suspend=True) if elicitation.suspends else None
         if not attempt.is_new and (before := self._engine.nested_log(attempt.run_id)) is not None:
-            options = resumed_with(elicitation, self._engine.log, before)
+            waiting = answerable_later(before)
+            suspends = elicitation.suspends or before.is_suspended or bool(waiting)
+            options = RunOptions(suspend=suspends, answers=elicitation.book.answers_for(waiting) or None)
         with self.asker(attempt):
             run = await self._engine.nested_run(attempt.run_id, what, prompt, options, is_new=attempt.is_new)
         if run.is_suspended or self._engine.log.run.waiting:
-            share_questions(elicitation, self._engine.log, run, attempt.place.path)
+            elicitation.book.share(run, attempt.place.path)
         if run.is_suspended:
             raise Suspended("nobody_here")
         return run
@@ -43,5 +45,5 @@ class NestedRuns:
         elicitation = self._engine.elicitation
         asker = elicitation.asker(attempt.place.path)
         asker.limit = attempt.limit
-        asker.names = f"{elicitation.ids.prefix}{attempt.place.path}/"
+        asker.names = f"{elicitation.book.ids.prefix}{attempt.place.path}/"
         return asker
