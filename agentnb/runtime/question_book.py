@@ -91,6 +91,8 @@ class QuestionBook:
         for event in events:
             if isinstance(event, ToolAdmitted):
                 admitted[event.call.id] = event
+            elif isinstance(event, ToolStarted):
+                admitted.pop(event.call.id, None)
             elif isinstance(event, QuestionAsked) and place in ("", event.question.call_id):
                 self._expect(asked[event.question.id], admitted.get(event.question.call_id))
 
