@@ -176,7 +176,7 @@ class PendingRun:
         if launch.budget.may_run_out():
             bundle = bundle.also_asking(WithinBudget(launch.budget))
         mode = launch.approval_mode
-        if not mode.needs_nothing and (gate := mode.gate(tools.get, launch.runs_around)) is not None:
+        if not mode.needs_nothing and (gate := mode.gate(tools.get)) is not None:
             bundle = bundle.also_gated(gate)
         services = CallServices(
             elicitation,

@@ -12,7 +12,7 @@ from agentnb.core.questions import WaitingOnUser, new_question
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError
 from agentnb.policies.gates import Ask, as_copy
-from agentnb.policies.gates.approval_mode import declared_effects
+from agentnb.policies.gates.rules import declared_effects
 from agentnb.runtime.answerers import AnswerQuestion, Approve, LeftOpen, Program, Unanswered
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.worker_calls import call_in_thread
@@ -63,7 +63,7 @@ class Approval:
         It is None, and the question stays open, if the run is being suspended; with ``suspends`` also without anybody to ask.
         """
         book = self._elicitation.book
-        if self._elicitation.approval_mode.never_asks:
+        if self._elicitation.approval_mode.verdict(call.name, None, is_asked=True) == "deny":
             earlier = book.expected(question)
             if earlier is None or not earlier.has_answer:
                 book.drop_permission(call.id)

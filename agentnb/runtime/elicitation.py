@@ -15,13 +15,13 @@ from agentnb.core.events import Warned
 from agentnb.core.forks import after_fork
 from agentnb.core.messages import encodable
 from agentnb.core.questions import Answer, QuestionKind, WaitingOnUser, checked_answer, new_question
-from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError
 from agentnb.policies.gates.approval_mode import ApprovalMode
 from agentnb.runtime.answerers import Approve, LeftOpen, Program, value_of
 from agentnb.runtime.call_clock import CallClock
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.grants import ReachingGrants, SessionGrants
 from agentnb.runtime.question_book import QuestionBook
 from agentnb.runtime.question_ids import QuestionIds
 from agentnb.runtime.threads import Work, is_running, running_loop, wait_until_over
@@ -49,12 +49,14 @@ class Elicitation:
         approve: Approve | None = None,
         approval_mode: ApprovalMode | None = None,
         parent: CallElicitor | None = None,
+        grants: SessionGrants | None = None,
         suspends: bool = False,
     ) -> None:
         """``can_ask``: whether the caller holds a handle to answer the run's questions; ``clock``: the run's, held while a
         question is open; ``answer``: answers in the person's place; ``approve``: decides in their place whether a call may
         run; ``approval_mode``: how much needs their permission; ``parent``: the call of another run that awaits this run,
-        whose person is asked if this run has none; ``suspends``: whether the run is suspended where a question must wait.
+        whose person is asked if this run has none; ``grants``: those of the session; ``suspends``: whether the run is
+        suspended where a question must wait.
         """
         self.suspends = suspends
         self.approve: Approve | None = approve or (parent.elicitation.approve if parent is not None else None)
@@ -62,23 +64,19 @@ class Elicitation:
         self.approval_mode = approval_mode or ApprovalMode()
         self.around = parent
         """The call of another run that awaits this run: what is not shown at calls of this run is shown there."""
-        self._log = log
         self._can_ask = can_ask
         self._answer = answer
         self._parent = parent if not (can_ask or answer) and parent is not None and parent.elicitation.has_anybody else None
         prefix = "" if parent is None else parent.names or f"{log.id[-8:]}-"
         ids = QuestionIds(prefix, log.run.events, None if parent is None else parent.elicitation.book.ids)
+        around = None if parent is None else parent.elicitation.grants
+        self.grants: ReachingGrants = ReachingGrants(log, around, grants)
         self.book: QuestionBook = QuestionBook(log, ids)
         self._programs: set[asyncio.Task[None]] = set()
         self._clock = clock or Clock()
         self._open: dict[str, asyncio.Future[Answer]] = {}
         self._may_wait: set[str] = set()
         """Ids of the questions that may stay open when the run is suspended."""
-
-    @property
-    def runs(self) -> tuple[Run, ...]:
-        """The run, and those that it is nested in, from the innermost."""
-        return (self._log.run, *(() if self.around is None else self.around.elicitation.runs))
 
     def asker(self, call_id: str) -> CallElicitor:
         """Return the elicitor of this tool call."""

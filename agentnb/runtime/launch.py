@@ -58,7 +58,7 @@ def check_resumable(run: Run, options: RunOptions) -> None:
 class Launch:
     """A run about to start, or to be resumed: its options, log, inbox and budget."""
 
-    __slots__ = ("_around", "approval_mode", "budget", "consent", "inbox", "log", "name", "open_log", "options", "recovered")
+    __slots__ = ("approval_mode", "budget", "consent", "inbox", "log", "name", "open_log", "options", "recovered")
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Launch:
         self.name = name
         self.options = completed(options, is_resumed=recovered is not None)
         self.recovered = recovered
-        around = self._around = call_around()
+        around = call_around()
         self.consent: Consent = ""
         """The person's decision about the log of a resumed run, as `RunRecovered` logs it."""
         if recovered is not None:
@@ -96,11 +96,6 @@ class Launch:
         self.inbox = Inbox()
         self.budget = _budget_of(budget, self.options, self.log, recovered)
         self.budget.is_of_file = is_budget_of_file
-
-    @property
-    def runs_around(self) -> tuple[Run, ...]:
-        """The runs that await this one, from the innermost: what the person allowed there for the whole run holds here too."""
-        return () if self._around is None else self._around.elicitation.runs
 
     def check_left(self) -> None:
         """Raise `SettingsError` if nothing is left to spend; a recovered run ends at its own limit by itself."""
@@ -145,6 +140,7 @@ class Launch:
             approve=None if isinstance(self.options.approve, str) else self.options.approve,
             approval_mode=self.approval_mode,
             parent=call_around(),
+            grants=current_host.get().grants,
             suspends=self.options.suspend and self.open_log is not None,
         )
 

@@ -118,6 +118,7 @@ class ToolCalls:
         self._runner = ToolRunner(log, services.work_dir, services.call_sync, services.elicitation, self._inside)
         self._elicitation = services.elicitation
         self._approval = Approval(log.run, services.elicitation, services.call_sync)
+        self._grants = services.elicitation.grants if services.elicitation.approval_mode.asks else None
         self._suspends = services.suspends
         self.waits_for_person = False
         """Whether a call was left open because its question found nobody to answer."""
@@ -265,6 +266,8 @@ class ToolCalls:
     def _judge(self, call: ToolCall) -> Ask | Block | None:
         if call.name == TODO_TOOL:
             self._todos.look()  # the gates need the current list
+        if self._grants is not None:
+            self._grants.update()
         return judge(self._gates, call, self._log.run)
 
     def _question(self, call: ToolCall, tool: Tool | None, verdict: Ask | None) -> WaitingOnUser | None:

@@ -41,7 +41,7 @@ class ToolSteps:
         self._runs = runs
         self._book = elicitation.book
         tools = RunTools(engine.log, toolbox)
-        of_mode = elicitation.approval_mode.gate(tools.get, elicitation.runs[1:])
+        of_mode = elicitation.approval_mode.gate(tools.get)
         services = CallServices(
             elicitation,
             plain_tools(None),

@@ -45,7 +45,7 @@ class Calls:
         self._handle = handle
         self._runs = NestedRuns(engine)
         self._questions = StepQuestions(engine, self._runs)
-        gates: tuple[Gate, ...] = (*gates_of(settings.get("agent_settings") or {}), FileRules(rules))
+        gates: tuple[Gate, ...] = (*gates_of(settings.get("agent_settings") or {}), FileRules(rules.rules))
         self._tools = ToolSteps(engine, self._runs, table.tools, gates)
 
     async def act(self, action: str, given: Any, attempt: Attempt, execution: Execution | None = None) -> Any:
