@@ -15,7 +15,7 @@ from agentnb.cli.second_interrupt import second_interrupt_kills
 from agentnb.cli.streams import complain, write_outcome
 from agentnb.cli.stuck_function import GRACE_SECONDS, exit_after
 from agentnb.cli.terminal_questions import TerminalQuestions
-from agentnb.core.questions import WaitingOnUser, choice_in_words, choices
+from agentnb.core.questions import WaitingOnUser, answer_form, choice_in_words
 from agentnb.detect.run import Run
 from agentnb.display.judged_call import call_text, question_text
 from agentnb.display.labels import clean, first_line
@@ -114,7 +114,7 @@ def _how_to_answer(run: Run, again: Sequence[str]) -> tuple[str, str]:
     question = run.waiting[0]
     which = ["--question", question.id] if len(run.waiting) > 1 else []
     command = shlex.join(["agentnb", "answer", run.id, _example(question), *which, *again])
-    listed = ", ".join(map(choice_in_words, choices(question.schema)))
+    listed = ", ".join(map(choice_in_words, answer_form(question.schema).choices))
     text, call = clean(question_text(question)), call_text(question)
     asked = first_line(text, MAX_OF_A_QUESTION) + (f" ({first_line(clean(listed), 200)})" if listed else "")
     if call or len(text) > MAX_OF_A_QUESTION:
@@ -130,8 +130,8 @@ def _example(question: WaitingOnUser) -> str:
 
 
 def _value(schema: dict[str, Any]) -> Any:
-    if found := choices(schema):
-        return found[0]
+    if choices := answer_form(schema).choices:
+        return choices[0]
     if schema.get("type") == "object":
         fields = schema.get("properties", {})
         wanted = schema.get("required", fields)

@@ -13,7 +13,7 @@ from snapshots import Snapshots
 from workflow_examples import played
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, Workflow, recover, tool
-from agentnb.core.questions import choices
+from agentnb.core.questions import answer_form
 from agentnb.display.states import next_step
 from agentnb.errors import WorkflowError
 from agentnb.models import ScriptedModel
@@ -110,7 +110,7 @@ def test_the_stricter_of_a_task_file_and_the_mode_holds(subtests: pytest.Subtest
             tools = Tools()
             run = played(tools.workflow(f"approval: {approval}\n{TASKS}"), "", {}, approve=mode, answer=saying(*answers))
             assert tools.done == done and len(run.questions) == len(answers)
-            offered = {"always" in choices(one.question.schema) for one in run.questions}
+            offered = {"always" in answer_form(one.question.schema).choices for one in run.questions}
             assert offered <= {not approval.startswith("ask")}, "a file that asks, asks about each call"
             assert (run.status == "failed") == bool(why) and why in error_of(run)
 
