@@ -12,11 +12,13 @@ from msgspec import structs
 
 from agentnb.agent.from_log import missing_gates, names_of_gates
 from agentnb.agent.start import PendingRun
+from agentnb.core.approvals import APPROVE
 from agentnb.core.events import CommandReceived, RoundFinished
 from agentnb.core.inbox import Inbox
 from agentnb.core.questions import WaitingOnUser, by_call
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import Todo
+from agentnb.core.work_events import GrantGiven
 from agentnb.detect.finding import Detectors
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, ReplayDiverged, SettingsError
@@ -26,6 +28,7 @@ from agentnb.rerun.fork import RECORDED, pending_of
 from agentnb.rerun.variant import is_own
 from agentnb.runtime.answerers import AnswerQuestion
 from agentnb.runtime.foreground import Foreground
+from agentnb.runtime.grants import is_copy
 from agentnb.runtime.run_options import RunOptions
 
 BY_OTHERS = ("cancelled", "interrupted", "running", "waiting_on_user")
@@ -101,14 +104,19 @@ def _pending(
 
 
 def _answers_of(run: Run) -> AnswerQuestion | None:
-    """Return what answers each question of a call as it was answered in this run; None if it had no questions."""
+    """Return what answers each question of a call as it was answered in this run; None if it had no questions.
+
+    Calls that a grant from outside allowed, of a session or a run around it, are approved.
+    """
     left = {call_id: deque(asked) for call_id, asked in by_call(run.questions).items()}
+    granted = {event.tool for event in run.events if isinstance(event, GrantGiven) and is_copy(event)}
 
     def answer(question: WaitingOnUser) -> Any:
-        asked = left.get(question.call_id)
-        return asked.popleft().answer if asked else None
+        if asked := left.get(question.call_id):
+            return asked.popleft().answer
+        return APPROVE if question.about is not None and question.about.tool in granted else None
 
-    return answer if left else None
+    return answer if left or granted else None
 
 
 class _Says:

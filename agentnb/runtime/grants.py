@@ -46,7 +46,7 @@ class ReachingGrants:
         reaching = {fields["grant_id"]: fields for fields in self._from_outside()}
         logged = self._log.run.grants
         for grant in logged:
-            if _is_copy(grant) and grant.grant_id not in reaching:
+            if is_copy(grant) and grant.grant_id not in reaching:
                 self._log.emit(GrantWithdrawn, grant_id=grant.grant_id)
         known = {grant.grant_id for grant in logged}
         for grant_id, fields in reaching.items():
@@ -63,11 +63,12 @@ class ReachingGrants:
         """Yield the grants that were given in this run, and in those around it."""
         run = self._log.run
         for grant in run.grants:
-            if not _is_copy(grant):
+            if not is_copy(grant):
                 yield {"grant_id": grant.grant_id, "tool": grant.tool, "by": grant.by, "given_in": run.id}
         if self._around is not None:
             yield from self._around._for_nested_runs()
 
 
-def _is_copy(grant: GrantGiven) -> bool:
+def is_copy(grant: GrantGiven) -> bool:
+    """Return whether a grant was given for a session or in a run around, and copied into the log."""
     return grant.reach == "session" or bool(grant.given_in)

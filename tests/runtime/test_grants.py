@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from run_checks import codes
 
-from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover
+from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover, reproduce
 from agentnb.core import work_events as w
 from agentnb.core.rounds import DENIED
 from agentnb.models import ScriptedModel
@@ -23,13 +23,16 @@ WRITE = ToolCall("write", {"path": "a"})
 
 
 def agent(*replies: Any, after: Callable[[], Any] = lambda: None) -> Agent:
-    """Its tool ``write`` calls ``after``."""
+    """An agent that may write and send; its tool ``write`` calls ``after``."""
 
     async def write(path: str) -> str:
         after()
         return f"wrote {path}"
 
-    return Agent(ScriptedModel([*replies, "Done."]), tools=[write], todos=False)
+    async def send(to: str) -> str:
+        return f"sent to {to}"
+
+    return Agent(ScriptedModel([*replies, "Done."]), tools=[write, send], todos=False)
 
 
 def delegating(inner: Agent, *replies: Any) -> Agent:
@@ -125,3 +128,14 @@ def test_always_to_a_nested_run_allows_the_tool_in_the_run_around_it() -> None:
     run = asyncio.run(outer.run("go", approve="ask", answer=lambda question: "always"))
     assert [one.question.about.tool for one in run.questions if one.question.about] == ["delegate", "write"]
     assert codes(run) == [None, None]
+
+
+def test_a_run_whose_calls_a_grant_of_the_session_allowed_is_reproduced() -> None:
+    kept = SessionGrants()
+    kept.give("write")
+    other = ToolCall("send", {"to": "ann"})
+    with hosted(Host(grants=kept)):
+        run = asyncio.run(agent([WRITE], [other]).run("go", approve="ask", answer=lambda question: "deny"))
+    assert codes(run) == [None, DENIED]
+    again = asyncio.run(reproduce(run))
+    assert codes(again) == codes(run) and not again.grants
