@@ -7,17 +7,21 @@ from functools import partial
 from typing import Any
 
 from agentnb.core.approvals import APPROVE, DENY, EDIT, NEVER, Decision, approval_schema, decision, judged_call
+from agentnb.core.grants import ASKED_BY_MODE
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import WaitingOnUser, new_question
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError
 from agentnb.policies.gates import Ask, as_copy
+from agentnb.policies.gates.approval_mode import AskByMode
 from agentnb.policies.gates.rules import declared_effects
 from agentnb.runtime.answerers import AnswerQuestion, Approve, LeftOpen, Program, Unanswered
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.worker_calls import call_in_thread
 from agentnb.tools.tool import CallSync, Tool
 
+OWN_RULE = "approval"
+"""The rule of questions of gates that name none."""
 NOT_ALLOWED = "The person did not allow it."
 NOBODY = "It needs the person's permission, and there is nobody to ask: no person is attached to this run."
 NEVER_ASKED = f"It needs the person's permission, and this run asks for none (approve={NEVER})."
@@ -27,7 +31,8 @@ NOT_OBTAINED = "It needs the person's permission, which could not be obtained: w
 def approval_question(ask: Ask, call: ToolCall, tool: Tool | None) -> WaitingOnUser:
     """Return the question of a gate about a call of this tool."""
     effects = "" if tool is None else ", ".join(sorted(declared_effects(tool) or ()))
-    about = judged_call(call, ask.rule or "approval", effects)
+    is_reserved = ask.rule == ASKED_BY_MODE and not isinstance(ask, AskByMode)
+    about = judged_call(call, OWN_RULE if is_reserved else ask.rule or OWN_RULE, effects)
     return new_question("approval", ask.question, approval_schema(ask.approvals), call.id, about)
 
 

@@ -77,6 +77,12 @@ AUTO_MODE = ApprovalMode()
 """The mode of runs that were given none."""
 
 
+class AskByMode(Ask):
+    """The question of a mode: only its answer "always" is a grant, whatever the rule of another gate's question is called."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class ModeGate:
     """Judges each call by the rules of a mode.
@@ -98,7 +104,7 @@ class ModeGate:
             return Deny(f"this run only allows tools that read (approve={READ_ONLY}). {_about(tool)}", READ_ONLY)
         if verdict == "allow" or run.has_grant(call.name):
             return None
-        return Ask(
+        return AskByMode(
             f'May {call.name} run with {shown(call.arguments)}?\n{_about(tool)} "{ALWAYS}" allows all its calls.',
             ASKED_BY_MODE,
             (ALWAYS,),

@@ -21,7 +21,7 @@ from agentnb.core.rounds import DENIED
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.gates import ApprovalMode, Ask, Block, judge
-from agentnb.policies.gates.approval_mode import STRICTEST_FIRST
+from agentnb.policies.gates.approval_mode import STRICTEST_FIRST, AskByMode
 from agentnb.policies.gates.rules import Rule, verdict_of
 from agentnb.tools.read_result import READ_TOOL, ResultReader
 from agentnb.tools.todos.board import TodoBoard
@@ -74,7 +74,7 @@ def judged(mode: str, name: str, run: Run | None = None, **arguments: Any) -> As
 
 def test_only_tools_that_do_more_than_read_are_held_up(subtests: pytest.Subtests) -> None:
     assert BOX.get("todo_operations") is not None
-    for mode, held in {"auto": None, "ask": Ask, "never": None, "read_only": Block}.items():
+    for mode, held in {"auto": None, "ask": AskByMode, "never": None, "read_only": Block}.items():
         with subtests.test(mode):
             assert [type(judged(mode, name)) for name in MORE] == [type(None) if held is None else held] * len(MORE)
             assert [judged(mode, name) for name in NO_MORE] == [None] * len(NO_MORE)
