@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from agentnb.advice import AnswerRun
 from agentnb.agent.extension import check_extensions
 from agentnb.agent.loop import Loop
 from agentnb.agent.price_check import check_has_price
@@ -234,7 +235,7 @@ class PendingRun:
                 return _path(os.getcwd())  # noqa: PTH109  # `Path.cwd` makes a new path each time
             return Path(chosen).expanduser().resolve()
         except FileNotFoundError as error:
-            raise SettingsError("The current folder is not there any more", "Change to one that is: %cd ~") from error
+            raise SettingsError("The current folder is not there any more", "Change to one that is") from error
 
     def _started(self, folder: Path) -> RunStarted:
         """Return the first event of a new run, already redacted: requests are built from it too."""
@@ -300,8 +301,8 @@ def _checked_answers(run: Run, options: RunOptions) -> dict[str, Any]:
     missing = [question for question in answerable_later(run) if question.id not in answers]
     if missing and not has_anybody:
         asked = missing[0]
-        hint = f"Answer it: await recover({run.id!r}, answers={{{asked.id!r}: ...}})"
-        raise SettingsError(f"Run {run.id} waits for your answer to: {asked.message}", hint)
+        advice = AnswerRun(run.id, asked.id, lead="Answer it")
+        raise SettingsError(f"Run {run.id} waits for your answer to: {asked.message}", advice)
     return answers
 
 
@@ -329,7 +330,7 @@ def history_of(before: Run) -> tuple[Message, ...]:
     Raises `SettingsError` if the run has not ended.
     """
     if before.is_suspended:
-        raise SettingsError(f"Run {before.id} waits for your answer", f"Give it: %agent answer {before.id} TEXT")
+        raise SettingsError(f"Run {before.id} waits for your answer", AnswerRun(before.id, lead="Give it"))
     if before.should_continue:
         raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you continue from it")
     messages = tuple(map(bounded, before.messages))  # older versions did not bound what they logged

@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 from typing import Any
 
+from agentnb.advice import in_words, sentences
 from agentnb.cli.command import DONE, FAILED, INTERRUPTED, LIMITED, WAITING, Outcome
 from agentnb.cli.progress import Progress
 from agentnb.cli.second_interrupt import second_interrupt_kills
+from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.streams import complain, write_outcome
 from agentnb.cli.stuck_function import GRACE_SECONDS, exit_after
 from agentnb.cli.terminal_questions import TerminalQuestions
@@ -20,7 +22,6 @@ from agentnb.detect.run import Run
 from agentnb.display.judged_call import call_text, question_text
 from agentnb.display.labels import clean, first_line
 from agentnb.display.states import chip, why
-from agentnb.errors import sentences
 from agentnb.models.registry import check_model
 from agentnb.runtime.foreground import Foreground, RunInterrupted
 from agentnb.runtime.live import LiveRun
@@ -45,7 +46,7 @@ def chosen_model(workflow: Workflow, name: str | None) -> str | None:
         return name
     chosen, note = choose_model_of_workflow(workflow, None)
     if note:
-        complain(note)
+        complain(in_words(note, SHELL))
     return chosen
 
 
@@ -104,7 +105,7 @@ def _outcome_of(run: Run, again: Sequence[str] = ()) -> Outcome:
     see = f"All of it: agentnb show {run.id}"
     if run.status in ("cancelled", "running"):  # it still runs if its tool cannot be interrupted
         return Outcome("", INTERRUPTED, context, f"The run was stopped. {see}")
-    reason = why(run)
+    reason = why(run, SHELL)
     what = reason if run.status == "failed" and reason else ": ".join(filter(None, [chip(run), reason]))
     return Outcome("", CODES.get(run.status, FAILED), context, sentences(what, see))
 

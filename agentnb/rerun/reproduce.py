@@ -152,7 +152,7 @@ def _checked(run: Run, found: Run, model: RecordedModel) -> Run:
     had = missing_gates(run, names_of_gates(found))
     gates = f"Pass the gates that it had: reproduce(run, gates=[{', '.join(had)}])" if had else ""
     if model.diverged is not None:
-        raise ReplayDiverged(model.diverged.what, gates or model.diverged.hint, run=found)
+        raise ReplayDiverged(model.diverged.what, gates or model.diverged.advice, run=found)
     for (what, recorded), (_, now) in zip(_course(run), _course(found), strict=False):
         if recorded != now:
             raise ReplayDiverged(f"{what} was {recorded} and is {now} now", gates or COMPARE, run=found)

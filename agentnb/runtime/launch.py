@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeAlias
 
+from agentnb.advice import RaiseSessionBudget
 from agentnb.core.approvals import AUTO
 from agentnb.core.events import SCHEMA, Consent, RunRecovered
 from agentnb.core.inbox import Inbox
@@ -101,10 +102,10 @@ class Launch:
         """Raise `SettingsError` if nothing is left to spend; a recovered run ends at its own limit by itself."""
         spent = self.budget.exhausted()
         if spent is not None and not (self.recovered is not None and spent.name == OWN):
-            more = "budget=" if spent.name == OWN else f"%agent defaults session-budget={2 * (spent.limit or 1):g}"
+            is_own, more = spent.name == OWN, RaiseSessionBudget(2 * (spent.limit or 1), lead="Raise it")
             raise SettingsError(
                 f"Nothing is left of the {spent.name.replace('_', ' ')} of ${spent.limit:g}: ${spent.spent:.4f} were spent",
-                f"Raise it: {more}",
+                "Raise it: budget=" if is_own else more,
             )
 
     def clock(self, max_seconds: float | None) -> Clock:

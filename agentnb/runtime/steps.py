@@ -312,7 +312,7 @@ class StepOrchestrator:
         except Exception as error:
             words = encodable(error.what if isinstance(error, AgentnbError) else f"{type(error).__name__}: {error}")
             self._finish(step, "failed", error=words)
-            raise StepFailed(f"Step {step} failed: {words}", getattr(error, "hint", "")) from error
+            raise StepFailed(f"Step {step} failed: {words}", getattr(error, "advice", ())) from error
         except BaseException:
             self._finish(step, "cancelled")
             raise

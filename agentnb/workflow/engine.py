@@ -122,13 +122,13 @@ class WorkflowEngine(StepOrchestrator):
             log_result(self._workflow.output, self._scope, self.log)
         except LoopLimitReached as error:
             self._close_suspended()
-            return Stop("max_loop_iterations", "failed", problem=error.what, hint=error.hint)
+            return Stop("max_loop_iterations", "failed", problem=error.what, hint=error.advice)
         except StepFailed as error:
             self._close_suspended()
             spent = self._lifecycle.budget.exhausted()
             if spent is not None:
                 return Stop(spent.name, "limited", limit=spent.limit)
-            return Stop("step_failed", "failed", problem=error.what, hint=error.hint)
+            return Stop("step_failed", "failed", problem=error.what, hint=error.advice)
         return Stop("completed")
 
     # The way through the steps

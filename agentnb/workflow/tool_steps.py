@@ -13,7 +13,7 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.rounds import DENIED
 from agentnb.errors import SettingsError
 from agentnb.policies.gates import Block, Gate
-from agentnb.policies.gates.approval_mode import hint_of_denial
+from agentnb.policies.gates.approval_mode import advice_on_denial
 from agentnb.runtime import tool_errors
 from agentnb.runtime.consent import since_refusal
 from agentnb.runtime.host import plain_tools
@@ -21,7 +21,6 @@ from agentnb.runtime.question_book import since_start
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.run_tools import RunTools
 from agentnb.runtime.tool_calls import Caller, CallServices, EarlierCall, ToolCalls
-from agentnb.runtime.tool_errors import without_advice
 from agentnb.tools.tool import Tool, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.engine import Attempt, WorkflowEngine
@@ -89,13 +88,13 @@ class ToolSteps:
 def _blocked(tool: Tool, block: Block) -> StepFailure:
     name, code = tool.spec.name, block.result.error_code or DENIED
     verb = "allowed" if code == DENIED else "run"
-    hint = hint_of_denial(tool) if block.rule == READ_ONLY else ""
-    return StepFailure(f"{name} was not {verb}: {block.reason}", FAILED | {code}, hint, is_final=True)
+    advice = advice_on_denial(tool) if block.rule == READ_ONLY else ()
+    return StepFailure(f"{name} was not {verb}: {block.reason}", FAILED | {code}, advice, is_final=True)
 
 
 def _failed(tool: Tool, outcome: ToolOutcome) -> StepFailure:
     code = outcome.error_code or "tool_error"
-    return StepFailure(without_advice(outcome.text, tool.spec.name), FAILED | {code}, is_final=code == "cancelled")
+    return StepFailure(outcome.problem or outcome.text, FAILED | {code}, is_final=code == "cancelled")
 
 
 def _output(outcome: ToolOutcome) -> Any:

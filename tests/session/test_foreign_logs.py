@@ -165,7 +165,7 @@ def test_forged_consent_does_not_count(tmp_path: Path, subtests: pytest.Subtests
             desk = Desk(tmp_path / name)
             path = desk.log_of(call, edit=edit, gates=gates)
             before = path.read_bytes()
-            with pytest.raises(SettingsError, match=r"was not written by your agentnb.*trust_log=True.*--trust-log"):
+            with pytest.raises(SettingsError, match=r"was not written by your agentnb.*trust_log=True"):
                 desk.resumed(path, desk.agent("Done.", gates=gates))
             assert path.read_bytes() == before and not desk.done
             run = desk.resumed(path, desk.agent("Done.", gates=gates), trust_log=False)

@@ -14,6 +14,7 @@ from workflow_examples import played
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, Workflow, recover, tool
 from agentnb.core.questions import answer_form
+from agentnb.display.notebook_commands import in_notebook
 from agentnb.display.states import next_step
 from agentnb.errors import WorkflowError
 from agentnb.models import ScriptedModel
@@ -87,7 +88,7 @@ def test_a_step_that_may_only_read_is_told_how_its_tool_says_that_it_does_and_no
         if declared:
             tools.tools[1] = tool(effects=["write"])(tools.tools[1])
         run = played(tools.workflow(), "", {}, approve="read_only")
-        assert run.error is not None and hint in run.error.hint and "--approve ask" in run.error.hint
+        assert run.error is not None and hint in run.error.hint and "--approve ask" in in_notebook(run.error.advice)
         assert ("effects=" in run.error.hint) != declared
         assert next_step(run) is None
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from agentnb.advice import AnyAdvice, AskInstead, Plain
 from agentnb.core.approvals import ASK, AUTO, MODES, NEVER, READ_ONLY, arguments_as_json
 from agentnb.core.grants import ALWAYS, ASKED_BY_MODE
 from agentnb.core.messages import ToolCall
@@ -111,11 +112,11 @@ class ModeGate:
         )
 
 
-def hint_of_denial(tool: Tool) -> str:
+def advice_on_denial(tool: Tool) -> tuple[AnyAdvice, ...]:
     """Return what a person can do about a tool that this mode denies: declare what it does, or be asked."""
-    asks = f'--approve {ASK}, approve="{ASK}"'
-    declare = 'If it only reads, say so: @tool(effects=["read"]). '
-    return f"{declare if declared_effects(tool) is None else ''}To be asked about it instead: {asks}"
+    ask = AskInstead(lead="To be asked about it instead")
+    declare = Plain('If it only reads, say so: @tool(effects=["read"])')
+    return (declare, ask) if declared_effects(tool) is None else (ask,)
 
 
 def shown(arguments: Any) -> str:
