@@ -166,7 +166,7 @@ class PendingRun:
         todos = TodoSync(self.board, log)
         clock = launch.clock(agent.max_seconds)
         elicitation = launch.elicitation(clock, can_ask=bool(options.can_ask))
-        elicitation.book.give(self.answers)
+        elicitation.book.hand_in(self.answers)
         # A run keeps its own history setting to the end, whatever agent resumes it.
         history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
         call_sync = plain_tools(None if foreground is None else foreground.call)

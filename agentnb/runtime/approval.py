@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -40,17 +41,21 @@ def answering(answer: AnswerQuestion) -> Program:
     """Return the program for a function that answers questions."""
 
     async def program(question: WaitingOnUser) -> Any:
-        if any(map(inspect.iscoroutinefunction, (answer, type(answer).__call__))):
-            found = await answer(question)
-        else:
-            # In a thread of its own: the main thread may be in the tool that asks.
-            found = await call_in_thread(partial(answer, question))
-            found = await found if inspect.isawaitable(found) else found
-        if found is None:
+        # In a thread of its own: the main thread may be in the tool that asks.
+        value = await _result(answer, question, call_plain=call_in_thread)
+        if value is None:
             raise Declined("There is no answer")
-        return found
+        return value
 
     return program
+
+
+async def _result(function: Callable[..., Any], *args: Any, call_plain: Callable[[Callable[[], Any]], Awaitable[Any]]) -> Any:
+    """Return the result of a function of the person's own, which may be async. ``call_plain`` calls one that is not."""
+    if any(map(inspect.iscoroutinefunction, (function, type(function).__call__))):
+        return await function(*args)
+    value = await call_plain(partial(function, *args))
+    return await value if inspect.isawaitable(value) else value
 
 
 class Approval:
@@ -93,17 +98,12 @@ class Approval:
 
     async def _decided(self, approve: Approve, call: ToolCall, _: WaitingOnUser) -> Any:
         """Return what the function decides, as the answer of a person."""
-        call = as_copy(call)
-        if any(map(inspect.iscoroutinefunction, (approve, type(approve).__call__))):
-            found = await approve(call, self._run)
-        else:
-            found = await self._call_sync(partial(approve, call, self._run), False)
-            found = await found if inspect.isawaitable(found) else found
-        if found is None or isinstance(found, bool):
-            return {None: None, True: APPROVE, False: DENY}[found]
-        if isinstance(found, str | dict):
-            if found in (APPROVE, DENY):  # the words in which a person answers
-                return found
-            return {DENY: found} if isinstance(found, str) else {EDIT: found}
+        value = await _result(approve, as_copy(call), self._run, call_plain=lambda plain: self._call_sync(plain, False))
+        if value is None or isinstance(value, bool):
+            return {None: None, True: APPROVE, False: DENY}[value]
+        if isinstance(value, str | dict):
+            if value in (APPROVE, DENY):  # the words in which a person answers
+                return value
+            return {DENY: value} if isinstance(value, str) else {EDIT: value}
         hint = "Return True, False, a reason, other arguments as a dict, or None to leave it to the person"
-        raise SettingsError(f"approve returned {found!r}", hint)
+        raise SettingsError(f"approve returned {value!r}", hint)

@@ -115,7 +115,7 @@ class Elicitation:
         """Log an answer and resolve its question; no-op if it comes too late or a second time."""
         future = self._open.get(answer.question_id)
         if future is None and self.book.is_open(answer.question_id):
-            self.book.given[answer.question_id] = answer  # the run was resumed, and has not come to this question yet
+            self.book.handed_in[answer.question_id] = answer  # the run was resumed, and has not come to this question yet
         if future is None or future.done():
             return
         del self._open[answer.question_id]
@@ -311,18 +311,18 @@ class CallElicitor(CallClock):
                 declined = earlier.outcome == "declined"
                 return value_of(Answer(earlier.question.id, earlier.answer, declined=declined))
             asked_as = "" if earlier is None else earlier.question.id
-            given = book.given.pop(asked_as, None)
+            handed_in = book.handed_in.pop(asked_as, None)
             new_id = asked_as if book.is_open(asked_as) else book.ids.new()
             question = replace(question, id=new_id)
             try:
-                if given is None:
+                if handed_in is None:
                     self.elicitation.check_anybody(program)
             except NobodyToAsk:
                 if not may_wait:
                     raise
                 book.keep(question)
                 raise LeftOpen from None
-            return value_of(await self._answer(question, program, given, may_wait=may_wait))
+            return value_of(await self._answer(question, program, handed_in, may_wait=may_wait))
 
     async def _ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
         return await self.ask_question(new_question(kind, message, schema, self._call_id))
@@ -331,18 +331,20 @@ class CallElicitor(CallClock):
         self.elicitation.check_anybody()
         with self.stopped():
             here = replace(question, call_id=self._call_id)
-            return await self._answer(here, None, self.elicitation.book.given.pop(here.id, None), may_wait=may_wait)
+            handed_in = self.elicitation.book.handed_in.pop(here.id, None)
+            return await self._answer(here, None, handed_in, may_wait=may_wait)
 
     async def _answer(
-        self, question: WaitingOnUser, program: Program | None, given: Answer | None, *, may_wait: bool
+        self, question: WaitingOnUser, program: Program | None, handed_in: Answer | None, *, may_wait: bool
     ) -> Answer:
         """Return the answer to a question: the one that was handed in, or the one of the person; withdraw it if cancelled."""
         if self._over:
             raise asyncio.CancelledError("The call has ended")
         self.elicitation.book.keep(question)
-        if given is not None:
-            self.elicitation.book.answer(question.id, answer=given.value, declined=given.declined, by=given.by)
-            return given
+        if handed_in is not None:
+            fields = {"answer": handed_in.value, "declined": handed_in.declined, "by": handed_in.by}
+            self.elicitation.book.answer(question.id, **fields)
+            return handed_in
         self._open = (*self._open, question.id)
         try:
             return await self.elicitation.wait_for(question, program, may_wait=may_wait)

@@ -132,7 +132,7 @@ class _Pending:
         launch = self._launch
         clock = launch.clock(self._what.max_seconds)
         elicitation = launch.elicitation(clock, can_ask=can_ask)
-        elicitation.book.give(launch.options.answers or {})
+        elicitation.book.hand_in(launch.options.answers or {})
         lifecycle = Lifecycle(
             launch.log,
             launch.inbox,

@@ -25,13 +25,13 @@ class QuestionBook:
     """The questions of one run.
 
     A question that is asked again after a death or a suspension is found by its place, the tool call or step that asks, and by
-    its purpose (`is_same`), in the order of the first time. Calls and steps that begin anew find nothing.
+    its purpose, in the order of the first time. Calls and steps that begin anew find nothing.
     """
 
     def __init__(self, log: EventLog, ids: QuestionIds) -> None:
         self._log = log
         self.ids = ids
-        self.given: dict[str, Answer] = {}
+        self.handed_in: dict[str, Answer] = {}
         """Answers handed in for questions of an earlier process, by id, that no call or step has taken yet."""
         self._earlier: dict[_Asker, list[AskedQuestion]] = {}
         """Questions of an earlier process that were not asked again yet."""
@@ -75,9 +75,9 @@ class QuestionBook:
             self._failure = error
             raise
 
-    def give(self, answers: Mapping[str, Any]) -> None:
+    def hand_in(self, answers: Mapping[str, Any]) -> None:
         """Take the answers to questions that the run asked before it was suspended, or its process died."""
-        self.given = {question_id: Answer(question_id, value) for question_id, value in answers.items()}
+        self.handed_in = {question_id: Answer(question_id, value) for question_id, value in answers.items()}
 
     def recall(self, events: Iterable[AnyEvent], place: str = "", *, by_kind: bool = False) -> None:
         """Expect the questions in these events again.
@@ -156,7 +156,7 @@ class QuestionBook:
     def answers_for(self, waiting: Iterable[WaitingOnUser]) -> dict[str, Any]:
         """Return the answers to open questions of a nested run, which have the same ids in its log, and log them here."""
         known = {one.question.id: one.answer for one in self._log.run.questions if one.outcome == "answered"}
-        known |= {answer.question_id: answer.value for answer in self.given.values() if not answer.declined}
+        known |= {answer.question_id: answer.value for answer in self.handed_in.values() if not answer.declined}
         answers = {question.id: known[question.id] for question in waiting if question.id in known}
         for question_id, value in answers.items():
             if self.is_open(question_id):
@@ -179,12 +179,12 @@ def _asker(question: WaitingOnUser) -> _Asker:
 
 def since_start(events: Sequence[AnyEvent], step: str = "") -> list[AnyEvent]:
     """Return the events of the last round, or of the last attempt at a step."""
-    found: list[AnyEvent] = []
+    since: list[AnyEvent] = []
     for event in reversed(events):
         if isinstance(event, StepStarted) and event.step == step if step else isinstance(event, RoundStarted):
             break
-        found.append(event)
-    return found[::-1]
+        since.append(event)
+    return since[::-1]
 
 
 def asked_by_tools(run: RunFacts, events: Iterable[AnyEvent]) -> dict[str, list[AskedQuestion]]:

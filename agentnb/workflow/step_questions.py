@@ -31,7 +31,7 @@ class StepQuestions:
             book.recall(since_start(self._engine.log.run.events, path), path, by_kind=True)
         earlier = book.expected(new)
         # A run that waited for this answer goes on waiting.
-        waits = earlier is not None and (earlier.outcome == "open" or earlier.question.id in book.given)
+        waits = earlier is not None and (earlier.outcome == "open" or earlier.question.id in book.handed_in)
         with self._runs.asker(attempt) as asker:
             try:
                 return await asker.ask_question(new, may_wait=elicitation.suspends or waits)
