@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from agentnb.core import events as e
 from agentnb.core import grants, inner_calls, step_calls, work_fold
 from agentnb.core.compaction import Compaction
+from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
 from agentnb.core.questions import AskedQuestion, Outcome
 from agentnb.core.request import role_of
@@ -34,6 +35,7 @@ def _run_started(run: RunState, event: e.RunStarted) -> None:
     run._roles = {tool.name: tool.role or role_of(tool.name) for tool in event.tools}
     run._work.context_type, run._work.entity = event.context_type, event.entity
     run._settings = event.settings
+    run._guidance = run._given_guidance = _guidance_of(event)
     if isinstance(variables := event.settings.get("variables"), dict):  # of a task file
         run._work.variables.update(variables)
     run._continued_from = event.continued_from
@@ -52,6 +54,13 @@ def _run_started(run: RunState, event: e.RunStarted) -> None:
     run._todos_unseen = bool(event.todos)
     run._carried_todos = event.carried_todos
     run._started_at = event.at
+
+
+def _guidance_of(event: e.RunStarted) -> GuidanceTexts:
+    named = event.settings.get("guidance")
+    if not isinstance(named, dict):  # a run of another product, or of the first versions
+        return GuidanceTexts(texts=event.guidance)
+    return GuidanceTexts(str(named.get("set", "")), str(named.get("version", "")), event.guidance)
 
 
 def _round_started(run: RunState, event: e.RoundStarted) -> None:
@@ -341,6 +350,8 @@ def _run_recovered(run: RunState, event: e.RunRecovered) -> None:
         run._recovered = run._recovered or died
     if event.approve:
         run._settings = {**run._settings, "approve": event.approve}
+    if event.guidance is not None:
+        run._guidance = run._given_guidance = event.guidance
     run._paused = False
     if event.consent == "refused":
         _withdraw_answers(run)

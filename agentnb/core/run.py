@@ -17,6 +17,7 @@ from agentnb.core.call_window import CallWindow
 from agentnb.core.compaction import Compacted
 from agentnb.core.counters import Counters
 from agentnb.core.fold import HANDLERS, close_conversation
+from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.messages import Message, ToolResult
 from agentnb.core.output import answer_of, logged_schema, read_output
 from agentnb.core.questions import AskedQuestion, WaitingOnUser
@@ -84,8 +85,18 @@ class RunFacts(WorkFacts):
 
     @property
     def guidance(self) -> Mapping[str, str]:
-        """The texts of its guidance set by part; empty for runs of older versions, and with guidance off."""
-        return MappingProxyType({} if self._opening is None else self._opening.guidance)
+        """The texts of the guidance set in force by part; empty for runs of older versions, and with guidance off."""
+        return MappingProxyType(self._guidance.texts)
+
+    @property
+    def guidance_in_force(self) -> GuidanceTexts:
+        """The guidance set in force: that of the start, or the one that was drawn or given since."""
+        return self._guidance
+
+    @property
+    def given_guidance(self) -> GuidanceTexts:
+        """The guidance set that the run was started or last resumed with, before any draw."""
+        return self._given_guidance
 
     @property
     def agent(self) -> str:

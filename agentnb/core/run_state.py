@@ -12,6 +12,7 @@ from agentnb.core import events as e
 from agentnb.core.call_window import CallWindow
 from agentnb.core.compaction import Compacted
 from agentnb.core.counters import Counters
+from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.messages import Message, ToolResult
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.request import ToolRole, ToolSpec, role_of
@@ -46,6 +47,8 @@ class RunState:
         "_ended_at",
         "_error",
         "_events",
+        "_given_guidance",
+        "_guidance",
         "_id",
         "_inherited",
         "_inner_places",
@@ -93,6 +96,7 @@ class RunState:
         """What each tool is for."""
         self._work = WorkState()
         self._settings: dict[str, Any] = {}
+        self._guidance = self._given_guidance = GuidanceTexts()
         self._continued_from: str | None = None
         self._inherited = 0
         self._events: list[e.AnyEvent] = []
@@ -106,18 +110,17 @@ class RunState:
         self._results: dict[str, ToolResult | None] = {}
         """The result of each call of the conversation; None while there is none."""
         self._compacted: Compacted | None = None
-        self._recovered = False  # whether another process has resumed the run and has not begun a round yet
         self._todos: tuple[Todo, ...] = ()
         self._carried_todos: tuple[Todo, ...] = ()
         self._todos_done: set[tuple[int, str]] = set()
-        self._todos_unseen = False
         self._counters = Counters()
         self._calls = CallWindow()
         self._loops: list[e.LoopDetected] = []
         self._usage: Usage | None = None  # of its own model calls
         self._nested = NestedTotals()
         self._status: e.Status = "running"
-        self._paused = self._suspended = False
+        self._paused = self._suspended = self._todos_unseen = False
+        self._recovered = False  # whether another process has resumed the run and has not begun a round yet
         self._waiting: dict[str, int] = {}  # the places of the open questions in `_questions`, by id, oldest first
         self._questions: list[AskedQuestion] = []
         self._stop_reason: str | None = None

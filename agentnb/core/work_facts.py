@@ -30,7 +30,7 @@ class WorkFacts(RunState):
 
     @property
     def drawn(self) -> w.GuidanceDrawn | None:
-        """The guidance set that was drawn at random, and its propensity, if one was."""
+        """The last draw of a guidance set, with its propensity; None without one."""
         return self._work.drawn
 
     @property

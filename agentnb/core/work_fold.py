@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from agentnb.core import work_events as w
 from agentnb.core.event import Event
+from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.request import role_of
 from agentnb.core.run_state import RunState
 from agentnb.core.usage import counts
@@ -123,6 +124,8 @@ def _finding_made(run: RunState, event: w.FindingMade) -> None:
 
 def _guidance_drawn(run: RunState, event: w.GuidanceDrawn) -> None:
     run._work.drawn = event
+    if event.texts is not None:
+        run._guidance = GuidanceTexts(event.set, event.version, event.texts)
 
 
 def _grant_given(run: RunState, event: w.GrantGiven) -> None:

@@ -32,6 +32,8 @@ OF_POLICIES = frozenset(
         "detect_with",
         "extend",
         "detected",
+        "given_guidance",
+        "guidance_in_force",
         "has_call_id",
         "has_grant",
         "has_unseen_todos",
