@@ -163,10 +163,10 @@ def logged_policy(run: Run) -> PolicySet:
 
 
 def logged_guidance(run: Run) -> str | GuidanceSet:
-    """Return the guidance set of a run from its log; raise `SettingsError` if that does not hold its texts."""
+    """Return the guidance set that a run began with, from its log; raise `SettingsError` if that does not hold its texts."""
     name = run.settings.get("guidance", NO_GUIDANCE_YET).get("set")
-    if has_guidance_texts(run):
-        return GuidanceSet.as_logged(str(name), run.guidance)
+    if has_guidance_texts(run) and isinstance(first := run.events[0], RunStarted):
+        return GuidanceSet.as_logged(str(name), first.guidance)
     if name not in BUILT_IN:
         what = f"Run {run.id} had the guidance set {name}, which is not here"
         raise SettingsError(what, WriteGuidance(name, resumes=True, lead="Write it again"))

@@ -10,14 +10,16 @@ from collections.abc import Coroutine, Iterable
 from time import perf_counter
 from typing import Any
 
-from agentnb.agent.resume import guidance_of_open_round, resume_verdict
+from agentnb.agent.resume import guidance_of_open_round, is_guidance_drawn, resume_verdict
 from agentnb.context.history import FULL, History
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
 from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Message, encodable
 from agentnb.core.rounds import FINAL_ANSWER, WorkflowRound
+from agentnb.core.work_events import GuidanceDrawn
 from agentnb.errors import AgentnbError, ContextOverflow, ModelError
+from agentnb.guidance.draws import Draw
 from agentnb.guidance.prompts import prompt
 from agentnb.models.model import Model
 from agentnb.policies.bundle import PolicyBundle
@@ -57,7 +59,7 @@ class Loop:
         self._policies = bundle.policies
         self._after_calls = bundle.after_calls
         self._guides = bundle.direct_guides
-        self._note, self._has_detectors = bundle.note, bool(bundle.detectors)
+        self._draw, self._note, self._has_detectors = bundle.draw, bundle.note, bool(bundle.detectors)
         self._todos = todos or TodoSync(None, log)
         self._calls = ModelCalls(model, log, bundle, self._budget, is_cancelled=lifecycle.is_cancelled)
         self._compactor = Compactor(self._calls, request_builder, history, log)
@@ -85,6 +87,8 @@ class Loop:
             if self._inbox.has_news:
                 await self._lifecycle.read_inbox()
             self._todos.look()
+            if self._draw is not None:
+                self._draw_guidance(self._draw)
             verdict = decide(self._after_calls if run.last_round.records else self._policies, run)
         return verdict
 
@@ -111,6 +115,8 @@ class Loop:
         if run.open_round is not None:
             await self._resume_round(run.open_round)
             self._todos.look()
+        if self._draw is not None and not is_guidance_drawn(run):
+            self._draw_guidance(self._draw)
         return resume_verdict(self._policies, run) if run.rounds else Continue("prompt")
 
     async def _resume_round(self, current: WorkflowRound) -> None:
@@ -187,6 +193,11 @@ class Loop:
         except ModelError as error:
             self.close_open("error")
             self._log.emit(e.Warned, message=f"The final answer did not come: {encodable(str(error))}")
+
+    def _draw_guidance(self, draw: Draw) -> None:
+        """Log the guidance set drawn for the next round, which the policies and guides read."""
+        if (drawn := draw(self._log.run)) is not None:
+            self._log.emit(GuidanceDrawn, **drawn.as_logged)
 
     def _guide(self, first: Iterable[Guidance], given: int = 0) -> None:
         """Log the guidance for the next request: the policies', then the guides'.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
 from agentnb.core.rounds import WorkflowRound
+from agentnb.core.work_events import GuidanceDrawn
 from agentnb.detect.run import Run
 from agentnb.detect.walk import run_before, walk_rounds
 from agentnb.policies.verdict import Continue, Policy, Stop, Verdict, decide
@@ -19,6 +21,12 @@ def guidance_of_open_round(policies: Sequence[Policy], run: Run, current: Workfl
     before = run_before(run, last)
     why = decide(policies, before) if before.rounds else Continue("prompt")
     return why.guidance if isinstance(why, Continue) and why.reason == current.reason else ()
+
+
+def is_guidance_drawn(run: Run) -> bool:
+    """Return whether the set of the next round is drawn: the process died right after it."""
+    since = takewhile(lambda event: not isinstance(event, e.RoundStarted), reversed(run.events))
+    return any(isinstance(event, GuidanceDrawn) for event in since)
 
 
 def resume_verdict(policies: Sequence[Policy], run: Run) -> Verdict:

@@ -13,6 +13,7 @@ from agentnb.agent.detection import detection
 from agentnb.agent.extension import Extension, checked_extensions, each, extended
 from agentnb.agent.output import Output
 from agentnb.context.history import History, as_logged, find_history
+from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.finding import Detectors
 from agentnb.errors import InvalidTool, SettingsError
@@ -66,8 +67,8 @@ class AgentSettings:
     """The form of its answers, according to `output`; None for free text."""
     bundle: PolicyBundle = field(init=False, repr=False, compare=False)
     """Policies, guides and gates."""
-    guidance_texts: dict[str, str] = field(init=False, repr=False, compare=False)
-    """The texts of its guidance set that say something, by part, for the log."""
+    guidance_texts: GuidanceTexts = field(init=False, repr=False, compare=False)
+    """Its guidance set, for the log."""
     settings: dict[str, Any] = field(init=False, repr=False, compare=False)
     """The settings that decide the course of a run, as plain data for the log."""
 
@@ -115,7 +116,7 @@ class AgentSettings:
             **({MODEL_FROM: PERSON} if person_chose_destination(self.model) else {}),
         }
         self._set("settings", logged)
-        self._set("guidance_texts", {name: text for name, text in words.parts.items() if text})
+        self._set("guidance_texts", words.as_texts)
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)

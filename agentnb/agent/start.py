@@ -199,7 +199,7 @@ class PendingRun:
             end_tool=lambda: None if foreground is None else foreground.end_tool(),
             on_suspend=dispatch.suspend,
         )
-        first = self.first or (self._started(folder) if recovered is None else launch.resumed(recovered))
+        first = self.first or (self._started(folder) if recovered is None else launch.resumed(recovered, agent.guidance_texts))
         builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
         return lifecycle, Loop(model, lifecycle, builder, dispatch, bundle, todos, history), first
 
@@ -253,7 +253,7 @@ class PendingRun:
             system=system_prompt(agent, self.toolbox, folder),
             tools=self.toolbox.specs,
             settings={**agent.settings, **self.launch.logged_mode},
-            guidance=agent.guidance_texts,
+            guidance=agent.guidance_texts.texts,
             tags=tuple([encodable(one) for one in options.tags]),
             conversation=before.conversation if before is not None else "",
             context_type=options.context_type,

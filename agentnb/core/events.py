@@ -17,7 +17,7 @@ from agentnb.core.display_data import Table
 from agentnb.core.event import Event as Event  # noqa: PLC0414  # handed on: readers of events need only this module
 from agentnb.core.event import RoundStatus as RoundStatus  # noqa: PLC0414  # likewise
 from agentnb.core.event import Status as Status  # noqa: PLC0414  # likewise
-from agentnb.core.guidance import Guidance
+from agentnb.core.guidance import Guidance, GuidanceTexts
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.questions import Answerer, WaitingOnUser
 from agentnb.core.request import ToolSpec
@@ -345,12 +345,14 @@ class RunSuspended(Event, frozen=True, kw_only=True, tag="run_suspended", gc=Fal
 class RunRecovered(Event, frozen=True, kw_only=True, tag="run_recovered", gc=False):
     """The process of the run had died, or the run was suspended, and another process resumes it.
 
-    ``schema``: the version that writes from here on; ``approve``: the approval mode from here on, if another was given.
+    ``schema``: the version that writes from here on; ``approve``: the approval mode, ``guidance``: the guidance set from here
+    on, if another was given.
     """
 
     schema: int
     approve: str = ""
     consent: Consent = ""
+    guidance: GuidanceTexts | None = None
 
 
 class Warned(Event, frozen=True, kw_only=True, tag="warned", gc=False):

@@ -1,8 +1,11 @@
-"""The fold: how each kind of event changes a run. No other code changes its state."""
+"""The fold: how each kind of event changes a run. No other code changes its state.
+
+`Run.apply` feeds it for a run with judgements, `folded` for the facts alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import reduce
 from typing import Any
@@ -12,31 +15,28 @@ from msgspec.structs import replace
 from agentnb.core import events as e
 from agentnb.core import grants, inner_calls, step_calls, work_fold
 from agentnb.core.compaction import Compaction
+from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
 from agentnb.core.questions import AskedQuestion, Outcome
 from agentnb.core.request import role_of
 from agentnb.core.rounds import CallRecord, Retry, WorkflowRound
-from agentnb.core.run_state import RunState
+from agentnb.core.run import RunFacts
 from agentnb.core.todos import is_open, newly_blocked, newly_completed
 from agentnb.core.usage import NOTHING_USED, NestedUsage, logged_nested_usage
 from agentnb.core.view import with_item, with_last, without_last
+from agentnb.errors import TraceError
 
 
-def _run_started(run: RunState, event: e.RunStarted) -> None:
+def _run_started(run: RunFacts, event: e.RunStarted) -> None:
     run._opening = event
-    run._id = event.run_id
-    run._parent_id = event.parent_id
-    run._agent = event.agent
-    run._model = event.model
-    run._system = event.system
     run._prompt = event.prompt.text
     run._tools = event.tools
     run._roles = {tool.name: tool.role or role_of(tool.name) for tool in event.tools}
-    run._work.context_type, run._work.entity = event.context_type, event.entity
+    run._context_type, run._entity = event.context_type, event.entity
     run._settings = event.settings
+    run._guidance = run._given_guidance = _guidance_of(event)
     if isinstance(variables := event.settings.get("variables"), dict):  # of a task file
-        run._work.variables.update(variables)
-    run._continued_from = event.continued_from
+        run._variables.update(variables)
     run._inherited = len(event.history)
     run._messages.extend(event.history)
     run._messages.append(event.prompt)
@@ -54,7 +54,14 @@ def _run_started(run: RunState, event: e.RunStarted) -> None:
     run._started_at = event.at
 
 
-def _round_started(run: RunState, event: e.RoundStarted) -> None:
+def _guidance_of(event: e.RunStarted) -> GuidanceTexts:
+    named = event.settings.get("guidance")
+    if not isinstance(named, dict):  # a run of another product, or of the first versions
+        return GuidanceTexts(texts=event.guidance)
+    return GuidanceTexts(str(named.get("set", "")), str(named.get("version", "")), event.guidance)
+
+
+def _round_started(run: RunFacts, event: e.RoundStarted) -> None:
     run._messages.extend(run._pending)
     run._pending.clear()
     if event.continuation:
@@ -68,23 +75,23 @@ def _round_started(run: RunState, event: e.RoundStarted) -> None:
     run._recovered = False
 
 
-def _guidance_given(run: RunState, event: e.GuidanceGiven) -> None:
+def _guidance_given(run: RunFacts, event: e.GuidanceGiven) -> None:
     current = run._rounds[-1]
     run._rounds[-1] = replace(current, guidance=with_item(current.guidance, event.guidance))
 
 
-def _retry_scheduled(run: RunState, event: e.RetryScheduled) -> None:
+def _retry_scheduled(run: RunFacts, event: e.RetryScheduled) -> None:
     current = run._rounds[-1]
     retry = Retry(event.attempt, event.seconds, event.reason, event.status, event.heard)
     run._rounds[-1] = replace(current, retries=with_item(current.retries, retry))
 
 
-def _compaction_started(run: RunState, event: e.CompactionStarted) -> None:
+def _compaction_started(run: RunFacts, event: e.CompactionStarted) -> None:
     current = run._rounds[-1]
     run._rounds[-1] = replace(current, compactions=with_last(_whole(current.compactions), Compaction(event.why)))
 
 
-def _context_compacted(run: RunState, event: e.ContextCompacted) -> None:
+def _context_compacted(run: RunFacts, event: e.ContextCompacted) -> None:
     current = run._rounds[-1]
     done = Compaction(event.why, event.compacted, event.usage, event.seconds, event.problem)
     run._rounds[-1] = replace(current, compactions=with_item(_whole(current.compactions), done))
@@ -92,7 +99,7 @@ def _context_compacted(run: RunState, event: e.ContextCompacted) -> None:
     run._use(event.usage)
 
 
-def _spent_besides(run: RunState, event: e.ExtraUsage) -> None:
+def _spent_besides(run: RunFacts, event: e.ExtraUsage) -> None:
     if (nested := logged_nested_usage(event.nested_run, event.inside, event.nested)) is not None:
         run._use_inside(event.nested_run, nested)
     if event.usage != NOTHING_USED:
@@ -104,7 +111,7 @@ def _whole(compactions: Sequence[Compaction]) -> Sequence[Compaction]:
     return without_last(compactions) if compactions and compactions[-1].compacted is None else compactions
 
 
-def _model_replied(run: RunState, event: e.ModelReplied) -> None:
+def _model_replied(run: RunFacts, event: e.ModelReplied) -> None:
     message = event.message
     run._todos_unseen = False
     run._messages.append(message)
@@ -134,27 +141,27 @@ def _model_replied(run: RunState, event: e.ModelReplied) -> None:
     )
 
 
-def _put_record(run: RunState, call_id: str, **changes: Any) -> None:
+def _put_record(run: RunFacts, call_id: str, **changes: Any) -> None:
     place = run._call_places.get(call_id)
     if place is not None:
         _replace_record(run, place, replace(run._rounds[-1].records[place], **changes))
 
 
-def _replace_record(run: RunState, place: int, record: CallRecord) -> None:
+def _replace_record(run: RunFacts, place: int, record: CallRecord) -> None:
     current = run._rounds[-1]
     records = [*current.records]
     records[place] = record
     run._rounds[-1] = replace(current, records=tuple(records))
 
 
-def _tool_admitted(run: RunState, event: e.ToolAdmitted) -> None:
+def _tool_admitted(run: RunFacts, event: e.ToolAdmitted) -> None:
     if event.step:
         step_calls.admitted(run, event)
     elif not event.parent_call:
         _put_record(run, event.call.id, call=event.call, waits=bool(event.reason))
 
 
-def _tool_started(run: RunState, event: e.ToolStarted) -> None:
+def _tool_started(run: RunFacts, event: e.ToolStarted) -> None:
     call, counters = event.call, run._counters
     if event.parent_call:
         inner_calls.started(run, event)
@@ -169,7 +176,7 @@ def _tool_started(run: RunState, event: e.ToolStarted) -> None:
     counters.calls_this_turn += 1
 
 
-def _put_started(run: RunState, call: ToolCall) -> None:
+def _put_started(run: RunFacts, call: ToolCall) -> None:
     place = run._call_places.get(call.id)
     record = run._rounds[-1].records[place] if place is not None else None
     if record is not None and (record.call is call or record.call == call) and not record.waits:
@@ -177,7 +184,7 @@ def _put_started(run: RunState, call: ToolCall) -> None:
     _put_record(run, call.id, call=call, waits=False)
 
 
-def _tool_finished(run: RunState, event: e.ToolFinished) -> None:
+def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
     if event.parent_call:
         inner_calls.finished(run, event)
         return
@@ -206,7 +213,7 @@ def _tool_finished(run: RunState, event: e.ToolFinished) -> None:
     run._calls.finished(result)
 
 
-def _call_blocked(run: RunState, event: e.CallBlocked) -> None:
+def _call_blocked(run: RunFacts, event: e.CallBlocked) -> None:
     if event.parent_call:
         inner_calls.blocked(run, event)
         return
@@ -218,7 +225,7 @@ def _call_blocked(run: RunState, event: e.CallBlocked) -> None:
     run._calls.blocked(event.call)
 
 
-def _todos_changed(run: RunState, event: e.TodosChanged) -> None:
+def _todos_changed(run: RunFacts, event: e.TodosChanged) -> None:
     if event.by == "model" and run._rounds:
         _model_changed_todos(run, event)
     else:
@@ -227,7 +234,7 @@ def _todos_changed(run: RunState, event: e.TodosChanged) -> None:
     run._todos_unseen = event.by == "outside"  # the model's own call returns the whole list
 
 
-def _model_changed_todos(run: RunState, event: e.TodosChanged) -> None:
+def _model_changed_todos(run: RunFacts, event: e.TodosChanged) -> None:
     """Note what the model completed for the first time: to reopen a todo and complete it again is no progress."""
     completed = newly_completed(run._todos, event.todos)
     done = [todo for todo in completed if todo.identity not in run._todos_done]
@@ -240,7 +247,7 @@ def _model_changed_todos(run: RunState, event: e.TodosChanged) -> None:
     )
 
 
-def _round_finished(run: RunState, event: e.RoundFinished) -> None:
+def _round_finished(run: RunFacts, event: e.RoundFinished) -> None:
     current = run._rounds[-1]
     if event.spent_inside:
         run._use_inside("", NestedUsage.of_dollars(event.spent_inside))
@@ -260,15 +267,15 @@ def _round_finished(run: RunState, event: e.RoundFinished) -> None:
     )
 
 
-def _loop_detected(run: RunState, event: e.LoopDetected) -> None:
+def _loop_detected(run: RunFacts, event: e.LoopDetected) -> None:
     run._loops.append(event)
 
 
-def _limit_reached(run: RunState, event: e.LimitReached) -> None:
+def _limit_reached(run: RunFacts, event: e.LimitReached) -> None:
     run._limit = event
 
 
-def _command_received(run: RunState, event: e.CommandReceived) -> None:
+def _command_received(run: RunFacts, event: e.CommandReceived) -> None:
     if event.command == "say":
         run._pending.append(event.message or user(event.text))
         run._counters.calls_this_turn = 0
@@ -278,44 +285,44 @@ def _command_received(run: RunState, event: e.CommandReceived) -> None:
         _set_status(run)
 
 
-def _question_asked(run: RunState, event: e.QuestionAsked) -> None:
+def _question_asked(run: RunFacts, event: e.QuestionAsked) -> None:
     run._waiting[event.question.id] = len(run._questions)
     run._questions.append(AskedQuestion(question=event.question, round=_round_index(run), asked_at=event.at))
     _set_status(run)
 
 
-def _round_index(run: RunState) -> int:
+def _round_index(run: RunFacts) -> int:
     return run._rounds[-1].index if run._rounds else 0
 
 
-def _question_answered(run: RunState, event: e.QuestionAnswered) -> None:
+def _question_answered(run: RunFacts, event: e.QuestionAnswered) -> None:
     outcome: Outcome = "withdrawn" if event.withdrawn else "declined" if event.declined else "answered"
     answer = event.answer if outcome == "answered" else None
     place = run._waiting.get(event.question_id)
-    if place is not None and run._opening is not None and run._opening.schema < grants.SINCE:
+    if place is not None and run._opening.schema < grants.SINCE:
         grant = grants.grant_in_answer(run._questions[place].question, event)
         if grant is not None:
-            run._work.grants[grant.grant_id] = grant
+            run._grants[grant.grant_id] = grant
     _close_question(run, event.question_id, outcome=outcome, answer=answer, by=event.by, closed_at=event.at)
     _set_status(run)
 
 
-def _close_question(run: RunState, question_id: str, **changes: Any) -> None:
+def _close_question(run: RunFacts, question_id: str, **changes: Any) -> None:
     """Note what became of this question, if it is open."""
     place = run._waiting.pop(question_id, None)
     if place is not None:
         run._questions[place] = replace(run._questions[place], **changes)
 
 
-def _withdraw_all(run: RunState, at: datetime | None) -> None:
+def _withdraw_all(run: RunFacts, at: datetime | None) -> None:
     """Withdraw the open questions: nobody awaits their answers any more."""
     for question_id in [*run._waiting]:
         _close_question(run, question_id, outcome="withdrawn", closed_at=at)
 
 
-def _withdraw_answers(run: RunState) -> None:
+def _withdraw_answers(run: RunFacts) -> None:
     """Withdraw all questions and answers so far, also in the events, which the person's own gates may read."""
-    run._work.grants.clear()
+    run._grants.clear()
     run._questions[:] = [replace(asked, outcome="withdrawn", answer=None) for asked in run._questions]
     run._waiting.clear()
     for place, event in enumerate(run._events):
@@ -323,16 +330,16 @@ def _withdraw_answers(run: RunState) -> None:
             run._events[place] = replace(event, answer=None, declined=False, withdrawn=True)
 
 
-def _set_status(run: RunState) -> None:
+def _set_status(run: RunFacts) -> None:
     run._status = "waiting_on_user" if run._paused or run._waiting else "running"
 
 
-def _run_suspended(run: RunState, event: e.RunSuspended) -> None:
+def _run_suspended(run: RunFacts, event: e.RunSuspended) -> None:
     run._suspended = True
     _set_status(run)
 
 
-def _run_recovered(run: RunState, event: e.RunRecovered) -> None:
+def _run_recovered(run: RunFacts, event: e.RunRecovered) -> None:
     current = run._rounds[-1] if run._rounds else None
     died = not run._suspended  # else its process ended in order
     if current is not None and current.status == "running":
@@ -341,6 +348,8 @@ def _run_recovered(run: RunState, event: e.RunRecovered) -> None:
         run._recovered = run._recovered or died
     if event.approve:
         run._settings = {**run._settings, "approve": event.approve}
+    if event.guidance is not None:
+        run._guidance = run._given_guidance = event.guidance
     run._paused = False
     if event.consent == "refused":
         _withdraw_answers(run)
@@ -351,25 +360,16 @@ def _run_recovered(run: RunState, event: e.RunRecovered) -> None:
     _set_status(run)
 
 
-def _warned(run: RunState, event: e.Warned) -> None:
+def _warned(run: RunFacts, event: e.Warned) -> None:
     run._warned.append(event)
 
 
-def _error_raised(run: RunState, event: e.ErrorRaised) -> None:
+def _error_raised(run: RunFacts, event: e.ErrorRaised) -> None:
     run._error = event.error
 
 
-def close_conversation(run: RunState) -> None:
-    """Add the messages that no further round will: the results of an open round, then pending messages of the person."""
-    current = run._rounds[-1] if run._rounds else None
-    if current is not None and current.status == "running" and current.results:
-        run._messages.append(Message("tool", current.results))
-    run._messages.extend(run._pending)
-    run._pending.clear()
-
-
-def _run_finished(run: RunState, event: e.RunFinished) -> None:
-    close_conversation(run)
+def _run_finished(run: RunFacts, event: e.RunFinished) -> None:
+    run._close_conversation()
     run._status = event.status
     run._paused = False
     _withdraw_all(run, event.at)  # of a run that has ended no question is open
@@ -380,7 +380,7 @@ def _run_finished(run: RunState, event: e.RunFinished) -> None:
         run._rounds[-1] = replace(run._rounds[-1], status=event.last_round)
 
 
-HANDLERS: dict[type[e.Event], Callable[[RunState, Any], None]] = {
+HANDLERS: dict[type[e.Event], Callable[[RunFacts, Any], None]] = {
     e.RunStarted: _run_started,
     e.RoundStarted: _round_started,
     e.GuidanceGiven: _guidance_given,
@@ -407,3 +407,24 @@ HANDLERS: dict[type[e.Event], Callable[[RunState, Any], None]] = {
     e.RunFinished: _run_finished,
     **work_fold.HANDLERS,
 }
+
+
+def apply(run: RunFacts, event: e.AnyEvent) -> None:
+    """Take in the next event."""
+    if event.seq != len(run._events):
+        raise out_of_order(run, event)
+    HANDLERS[type(event)](run, event)
+    run._events.append(event)
+
+
+def out_of_order(run: RunFacts, event: e.AnyEvent) -> TraceError:
+    """Return the error for an event that is not the next."""
+    return TraceError(f"Event {event.seq} of run {event.run_id} came where {len(run._events)} was due")
+
+
+def folded(events: Iterable[e.AnyEvent]) -> RunFacts:
+    """Return the facts of the run that these events make."""
+    run = RunFacts()
+    for event in events:
+        apply(run, event)
+    return run

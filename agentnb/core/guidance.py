@@ -27,6 +27,19 @@ class Guidance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The tools that it is about, if it is about some."""
 
 
+class GuidanceTexts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A guidance set as a log has it: its name, the hash of its content, and its texts by part."""
+
+    set: str = ""
+    version: str = ""
+    texts: dict[str, str] = msgspec.field(default_factory=dict)
+    """Without the parts that say nothing."""
+
+    def text(self, part: str) -> str:
+        """Return the text of a part; empty for a part that says nothing."""
+        return self.texts.get(part, "")
+
+
 class Followed(msgspec.Struct, frozen=True, gc=False):
     """Whether the reply followed the guidance; None where that cannot be known."""
 

@@ -11,19 +11,19 @@ from msgspec.structs import replace
 
 from agentnb.core import events as e
 from agentnb.core.rounds import CallRecord
-from agentnb.core.run_state import RunState
+from agentnb.core.run import RunFacts
 
 Records = tuple[CallRecord, ...]
 Path = tuple[int, ...]
 """Place of a call: that of the call of the reply, or of the step, then the places among the inner calls of each."""
 
 
-def started(run: RunState, event: e.ToolStarted) -> None:
+def started(run: RunFacts, event: e.ToolStarted) -> None:
     """Add the call to those of its parent call."""
     _add(run, event.parent_call, CallRecord(event.call, role=run.role_of(event.call.name)))
 
 
-def finished(run: RunState, event: e.ToolFinished) -> None:
+def finished(run: RunFacts, event: e.ToolFinished) -> None:
     """Record the result of the call."""
     call_id = event.result.call_id
     path = _places(run, call_id).get(call_id)
@@ -31,20 +31,20 @@ def finished(run: RunState, event: e.ToolFinished) -> None:
         _change(run, call_id, path, lambda one: _ended(one, event))
 
 
-def blocked(run: RunState, event: e.CallBlocked) -> None:
+def blocked(run: RunFacts, event: e.CallBlocked) -> None:
     """Add the call, which was not run, to those of its parent call."""
     _add(run, event.parent_call, CallRecord(event.call, event.result, rule=event.rule, role=run.role_of(event.call.name)))
 
 
-def outer_calls(run: RunState) -> Iterator[CallRecord]:
+def outer_calls(run: RunFacts) -> Iterator[CallRecord]:
     """Yield the calls of the model, in order, then those of steps."""
     for one in run._rounds:
         yield from one.records
-    for each in run._work.calls:
+    for each in run._step_calls:
         yield each.record
 
 
-def all_calls(run: RunState) -> Iterator[CallRecord]:
+def all_calls(run: RunFacts) -> Iterator[CallRecord]:
     """Yield the calls of the model and of steps, each before those that its tool made."""
     for outer in outer_calls(run):
         yield outer
@@ -52,10 +52,10 @@ def all_calls(run: RunState) -> Iterator[CallRecord]:
             yield from (record for _, record in with_inner(outer.inner))
 
 
-def count_of(run: RunState, parent: str) -> int:
+def count_of(run: RunFacts, parent: str) -> int:
     """Return the number of calls that the tool of an open call has made so far, also in a process that died."""
-    path = run._work.open_calls.get(parent)
-    records = (run._work.calls[path[0]].record,) if path is not None else run._rounds[-1].records if run._rounds else ()
+    path = run._open_step_calls.get(parent)
+    records = (run._step_calls[path[0]].record,) if path is not None else run._rounds[-1].records if run._rounds else ()
     return sum(above == parent for above, _ in with_inner(records))
 
 
@@ -72,13 +72,13 @@ def _ended(one: CallRecord, event: e.ToolFinished) -> CallRecord:
     return CallRecord(one.call, event.result, *how, one.inner, False, event.printed)
 
 
-def _places(run: RunState, call_id: str) -> dict[str, Path]:
+def _places(run: RunFacts, call_id: str) -> dict[str, Path]:
     """Return the places of the calls of steps if this is among them, else those of the open round's inner calls."""
-    opened = run._work.open_calls
+    opened = run._open_step_calls
     return opened if call_id in opened else run._inner_places
 
 
-def _add(run: RunState, parent: str, added: CallRecord) -> None:
+def _add(run: RunFacts, parent: str, added: CallRecord) -> None:
     places, place = _places(run, parent), run._call_places.get(parent)
     path = places.get(parent) if place is None else (place,)
     if path is None:
@@ -91,12 +91,12 @@ def _add(run: RunState, parent: str, added: CallRecord) -> None:
     _change(run, parent, path, with_added)
 
 
-def _change(run: RunState, call_id: str, path: Path, change: Callable[[CallRecord], CallRecord]) -> None:
+def _change(run: RunFacts, call_id: str, path: Path, change: Callable[[CallRecord], CallRecord]) -> None:
     """Change the record at this path. Only the records on it are looked at: a tool may make thousands of calls."""
-    if call_id in run._work.open_calls:
-        of_step = run._work.calls[path[0]]
+    if call_id in run._open_step_calls:
+        of_step = run._step_calls[path[0]]
         (record,) = _changed((of_step.record,), (0, *path[1:]), change)
-        run._work.calls[path[0]] = replace(of_step, record=record)
+        run._step_calls[path[0]] = replace(of_step, record=record)
         return
     current = run._rounds[-1]
     run._rounds[-1] = replace(current, records=_changed(current.records, path, change))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC
-from typing import Any
+from typing import Any, TypeAlias
 
 from agentnb.core import events as e
 from agentnb.core import work_events as w
@@ -32,6 +32,11 @@ YEARS = range(1900, 9000)
 """The years in which times can be shown in any place."""
 ENDS = frozenset({"completed", "limited", "stopped", "cancelled", "unknown", "failed"})
 """The statuses with which a run can end."""
+
+
+AnyCallEvent: TypeAlias = "e.ToolAdmitted | e.ToolStarted | e.ToolFinished | e.CallBlocked"
+CheckCall: TypeAlias = Callable[[AnyCallEvent, str], None]
+"""Checks that an event is about the call of this id."""
 
 
 def check_events(events: Sequence[e.AnyEvent], source: str) -> None:
@@ -154,8 +159,13 @@ class _Reading:
             why = "has its result already" if call_id in self.calls else "was never made"
             raise Wrong(f"{_kind(event)} is about the call {call_id!r}, which {why}")
 
-    def step_calls_are_open(self, event: e.Event, step: str, call_id: str) -> None:
+    def calls_of(self, event: AnyCallEvent) -> tuple[CheckCall, CheckCall]:
+        """Return the checks of the call of a step, else of the open round: that it is open, and that it ends."""
+        return (self.step_call_is_open, self.step_call_ends) if event.step else (self.call_is_open, self.call_ends)
+
+    def step_call_is_open(self, event: AnyCallEvent, call_id: str) -> None:
         """Check that the step is open, and that its call of this id has no result; one that is new is added."""
+        step = event.step
         if step not in self.steps:
             raise Wrong(f"{_kind(event)} is about a call of the step {step!r}, which is not open")
         if call_id not in self.step_calls:
@@ -256,10 +266,9 @@ class _Reading:
 
     def tool_admitted(self, event: e.ToolAdmitted) -> None:
         """Check that the call is open."""
-        if event.step:
-            self.step_calls_are_open(event, event.step, event.call.id)
-        elif not event.parent_call:
-            self.call_is_open(event, event.call.id)
+        if not event.parent_call:
+            is_open, _ = self.calls_of(event)
+            is_open(event, event.call.id)
         check_depth("its arguments", event.call.arguments)
 
     def tool_started(self, event: e.ToolStarted) -> None:
@@ -269,10 +278,8 @@ class _Reading:
             self.inner.add(event.call.id)
             return
         call_id = event.call.id
-        if event.step:
-            self.step_calls_are_open(event, event.step, call_id)
-        else:
-            self.call_is_open(event, call_id)
+        is_open, _ = self.calls_of(event)
+        is_open(event, call_id)
         if call_id in self.begun:
             raise Wrong(f"the call {call_id!r} begins twice")
         check_depth("its arguments", event.call.arguments)
@@ -285,11 +292,8 @@ class _Reading:
                 raise Wrong(f"the result of the inner call {event.result.call_id!r} has no call")
             self.inner.discard(event.result.call_id)
             return
-        if event.step:
-            self.step_call_ends(event, event.result.call_id)
-        else:
-            self.call_is_open(event, event.result.call_id)
-            del self.unanswered[event.result.call_id]
+        _, ends = self.calls_of(event)
+        ends(event, event.result.call_id)
         if (table := event.display) is not None:
             for name in ("row_count", "column_count", "gap"):
                 check_number(f"display.{name}", getattr(table, name))
@@ -299,20 +303,20 @@ class _Reading:
         if event.parent_call:
             self.inner_begins(event.parent_call)
             return
-        if event.step:
-            self.step_calls_are_open(event, event.step, event.call.id)
-        else:
-            self.call_is_open(event, event.call.id)
+        is_open, ends = self.calls_of(event)
+        is_open(event, event.call.id)
         if event.call.id in self.begun:
             raise Wrong(f"the call {event.call.id!r} is blocked although it has begun")
         if event.result.call_id != event.call.id:
             raise Wrong(f"the result of the blocked call {event.call.id!r} is of another call, {event.result.call_id!r}")
-        if event.step:
-            self.step_call_ends(event, event.call.id)
-        else:
-            del self.unanswered[event.call.id]
+        ends(event, event.call.id)
 
-    def step_call_ends(self, event: e.ToolFinished | e.CallBlocked, call_id: str) -> None:
+    def call_ends(self, event: AnyCallEvent, call_id: str) -> None:
+        """Check that the open round has the call, and that it has no result yet."""
+        self.call_is_open(event, call_id)
+        del self.unanswered[call_id]
+
+    def step_call_ends(self, event: AnyCallEvent, call_id: str) -> None:
         """Check that the step has made the call, and that it has no result yet."""
         if self.step_calls.pop(call_id, None) != event.step:
             raise Wrong(f"{_kind(event)} is about the call {call_id!r}, which its step {event.step!r} has not open")

@@ -162,13 +162,18 @@ class FindingMade(Event, frozen=True, kw_only=True, tag="finding_made", gc=False
 
 
 class GuidanceDrawn(Event, frozen=True, kw_only=True, tag="guidance_drawn", gc=False):
-    """A guidance set was drawn at random. ``propensity`` is the probability with which this one was drawn, above 0 to 1."""
+    """A guidance set was drawn at random, and is in force from here on.
+
+    ``propensity`` is the probability with which this one was drawn, above 0 to 1.
+    """
 
     set: str
     propensity: float
     version: str = ""
     among: dict[str, float] = msgspec.field(default_factory=dict)
     """The probability of each set that could have been drawn."""
+    texts: dict[str, str] | None = None
+    """The texts of the set by part; None in logs of earlier versions, in which the set of the start stays in force."""
 
 
 class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given", gc=False):

@@ -9,16 +9,17 @@ from msgspec.structs import replace
 
 from agentnb.core import work_events as w
 from agentnb.core.event import Event
+from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.request import role_of
-from agentnb.core.run_state import RunState
+from agentnb.core.run import RunFacts
 from agentnb.core.usage import counts
-from agentnb.core.work_state import PlanRecord, StepRecord
+from agentnb.core.work_records import PlanRecord, StepRecord
 
 
-def _step_started(run: RunState, event: w.StepStarted) -> None:
-    before = run._work.steps.get(event.step)
+def _step_started(run: RunFacts, event: w.StepStarted) -> None:
+    before = run._steps.get(event.step)
     times = (0 if before is None else before.times) + (event.attempt == 1)
-    run._work.steps[event.step] = StepRecord(
+    run._steps[event.step] = StepRecord(
         event.step,
         event.step_kind,
         event.title,
@@ -29,24 +30,24 @@ def _step_started(run: RunState, event: w.StepStarted) -> None:
         agent=event.agent,
         attempt=event.attempt,
     )
-    run._work.outputs.start(event)
+    run._outputs.start(event)
 
 
-def _step(run: RunState, step: str) -> StepRecord:
-    return run._work.steps.get(step) or StepRecord(step)
+def _step(run: RunFacts, step: str) -> StepRecord:
+    return run._steps.get(step) or StepRecord(step)
 
 
-def _step_attempted(run: RunState, event: w.StepAttempted) -> None:
-    run._work.steps[event.step] = replace(_step(run, event.step), attempts=event.attempt, error=event.error)
+def _step_attempted(run: RunFacts, event: w.StepAttempted) -> None:
+    run._steps[event.step] = replace(_step(run, event.step), attempts=event.attempt, error=event.error)
 
 
-def _step_skipped(run: RunState, event: w.StepSkipped) -> None:
-    run._work.steps[event.step] = replace(_step(run, event.step), status="skipped", reason=event.reason)
+def _step_skipped(run: RunFacts, event: w.StepSkipped) -> None:
+    run._steps[event.step] = replace(_step(run, event.step), status="skipped", reason=event.reason)
 
 
-def _step_finished(run: RunState, event: w.StepFinished) -> None:
+def _step_finished(run: RunFacts, event: w.StepFinished) -> None:
     before = _step(run, event.step)
-    run._work.steps[event.step] = StepRecord(
+    run._steps[event.step] = StepRecord(
         before.id,
         before.kind,
         before.title,
@@ -63,85 +64,87 @@ def _step_finished(run: RunState, event: w.StepFinished) -> None:
         before.agent,
         before.attempt,
     )
-    run._work.outputs.finish(event, before.kind, before.parent, before.agent)
+    run._outputs.finish(event, before.kind, before.parent, before.agent)
     if event.sets:
-        run._work.variables.update(event.sets)
+        run._variables.update(event.sets)
 
 
-def _branch_taken(run: RunState, event: w.BranchTaken) -> None:
-    before = run._work.steps.get(event.step) or StepRecord(event.step, "goto", status="completed", attempts=1)
+def _branch_taken(run: RunFacts, event: w.BranchTaken) -> None:
+    before = run._steps.get(event.step) or StepRecord(event.step, "goto", status="completed", attempts=1)
     reason = f"to {event.to}" + (f": {event.reason}" * bool(event.reason))
-    run._work.steps[event.step] = replace(before, reason=reason)
+    run._steps[event.step] = replace(before, reason=reason)
     if event.count:
         edge = f"{event.step} -> {event.to}"
-        run._work.back_edges[edge] = run._work.back_edges.get(edge, 0) + 1
+        run._back_edges[edge] = run._back_edges.get(edge, 0) + 1
 
 
-def _result_given(run: RunState, event: w.ResultGiven) -> None:
-    run._work.result = event
+def _result_given(run: RunFacts, event: w.ResultGiven) -> None:
+    run._result = event
 
 
-def _plan_proposed(run: RunState, event: w.PlanProposed) -> None:
-    run._work.plans[event.plan_id] = PlanRecord(event.plan_id, event.plan)
+def _plan_proposed(run: RunFacts, event: w.PlanProposed) -> None:
+    run._plans[event.plan_id] = PlanRecord(event.plan_id, event.plan)
 
 
-def _plan(run: RunState, plan_id: str) -> PlanRecord:
-    return run._work.plans.get(plan_id) or PlanRecord(plan_id, {})
+def _plan(run: RunFacts, plan_id: str) -> PlanRecord:
+    return run._plans.get(plan_id) or PlanRecord(plan_id, {})
 
 
-def _plan_edited(run: RunState, event: w.PlanEdited) -> None:
-    run._work.plans[event.plan_id] = replace(_plan(run, event.plan_id), plan=event.plan, status="edited", by=event.by)
+def _plan_edited(run: RunFacts, event: w.PlanEdited) -> None:
+    run._plans[event.plan_id] = replace(_plan(run, event.plan_id), plan=event.plan, status="edited", by=event.by)
 
 
-def _plan_approved(run: RunState, event: w.PlanApproved) -> None:
-    run._work.plans[event.plan_id] = replace(_plan(run, event.plan_id), status="approved", by=event.by)
+def _plan_approved(run: RunFacts, event: w.PlanApproved) -> None:
+    run._plans[event.plan_id] = replace(_plan(run, event.plan_id), status="approved", by=event.by)
 
 
-def _plan_rejected(run: RunState, event: w.PlanRejected) -> None:
-    run._work.plans[event.plan_id] = replace(_plan(run, event.plan_id), status="rejected", by=event.by)
+def _plan_rejected(run: RunFacts, event: w.PlanRejected) -> None:
+    run._plans[event.plan_id] = replace(_plan(run, event.plan_id), status="rejected", by=event.by)
 
 
-def _plan_reviewed(run: RunState, event: w.PlanReviewed) -> None:
+def _plan_reviewed(run: RunFacts, event: w.PlanReviewed) -> None:
     before = _plan(run, event.plan_id)
-    run._work.plans[event.plan_id] = replace(before, reviews=(*before.reviews, event))
+    run._plans[event.plan_id] = replace(before, reviews=(*before.reviews, event))
 
 
-def _model_called(run: RunState, event: w.ModelCalled) -> None:
-    run._work.model_calls.append(event)
+def _model_called(run: RunFacts, event: w.ModelCalled) -> None:
+    run._model_calls.append(event)
     if counts(event.usage, event.error):
         run._use(event.usage)
 
 
-def _tools_changed(run: RunState, event: w.ToolsChanged) -> None:
+def _tools_changed(run: RunFacts, event: w.ToolsChanged) -> None:
     run._tools = event.tools
     run._roles = {tool.name: tool.role or role_of(tool.name) for tool in event.tools}
 
 
-def _finding_made(run: RunState, event: w.FindingMade) -> None:
-    run._work.findings.append(event)
+def _finding_made(run: RunFacts, event: w.FindingMade) -> None:
+    run._findings.append(event)
 
 
-def _guidance_drawn(run: RunState, event: w.GuidanceDrawn) -> None:
-    run._work.drawn = event
+def _guidance_drawn(run: RunFacts, event: w.GuidanceDrawn) -> None:
+    run._drawn = event
+    if event.texts is not None:
+        run._guidance = GuidanceTexts(event.set, event.version, event.texts)
 
 
-def _grant_given(run: RunState, event: w.GrantGiven) -> None:
-    run._work.grants[event.grant_id] = event
+def _grant_given(run: RunFacts, event: w.GrantGiven) -> None:
+    run._grants[event.grant_id] = event
 
 
-def _grant_withdrawn(run: RunState, event: w.GrantWithdrawn) -> None:
-    run._work.grants.pop(event.grant_id, None)
+def _grant_withdrawn(run: RunFacts, event: w.GrantWithdrawn) -> None:
+    run._grants.pop(event.grant_id, None)
 
 
-def _context_shifted(run: RunState, event: w.ContextShifted) -> None:
-    run._work.context_type, run._work.entity = event.context_type, event.entity
+def _context_shifted(run: RunFacts, event: w.ContextShifted) -> None:
+    run._context_type, run._entity = event.context_type, event.entity
 
 
-def _nothing_known(run: RunState, event: w.OtherEvent) -> None:
+def _nothing_known(run: RunFacts, event: w.OtherEvent) -> None:
     """Keep the event in the list of all events only."""
 
 
-HANDLERS: dict[type[Event], Callable[[RunState, Any], None]] = {
+HANDLERS: dict[type[Event], Callable[[RunFacts, Any], None]] = {
     w.StepStarted: _step_started,
     w.StepAttempted: _step_attempted,
     w.StepSkipped: _step_skipped,

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from operator import attrgetter
 from typing import Any, TypeVar, get_args, overload
 
-from agentnb.core.events import AnyEvent, RoundFinished
+from agentnb.core.events import AnyEvent, CallBlocked, RoundFinished, ToolFinished
 from agentnb.core.run import RunFacts
 from agentnb.core.work_events import FindingMade, Severity
 from agentnb.detect.detector import Finding
@@ -22,7 +22,7 @@ Ask = Callable[..., Awaitable[str]]
 
 
 class FunctionDetector:
-    """Makes detectors of a function of the run, which is called when a round is over: `DetectorMaker`."""
+    """Makes detectors of a function of the run, which is called when a round or a step's call is over: `DetectorMaker`."""
 
     def __init__(self, function: Callable[..., Any], name: str, family: str, severity: Severity) -> None:
         self.function, self.name, self.family, self.severity = function, name, family, severity
@@ -59,10 +59,12 @@ class _OfFunction:
         self.name = made_of.name
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
-        """Ask the function when a round is over."""
-        if not isinstance(event, RoundFinished):
-            return ()
-        return findings_of(self._of.function(run), self._of, run.last_round.index)
+        """Ask the function when a round is over, or the call of a step."""
+        if isinstance(event, RoundFinished):
+            return findings_of(self._of.function(run), self._of, run.last_round.index)
+        if isinstance(event, ToolFinished | CallBlocked) and event.step and not event.parent_call:
+            return findings_of(self._of.function(run), self._of, len(run.step_calls) - 1)
+        return ()
 
 
 class _Recorded:
@@ -107,6 +109,7 @@ def detector(
 ) -> FunctionDetector | Callable[[Callable[..., Any]], FunctionDetector]:
     """Make a detector of a function of the run so far, which is called after each finished round.
 
+    In a workflow's run it is called after each call of a step (``run.step_calls``); findings count these calls, not rounds.
     It returns None, a sentence, a `Finding` or several. A sentence is about the round that has just ended, ``run.last_round``.
     ``name``: the rule of its findings, by default the function's name. ``family``: loop, stall, discipline, failure, or a word
     of your own. ``severity``: notice, nudge, block or stop.

@@ -1,4 +1,4 @@
-"""A run: its facts, and what they mean.
+"""`Run`, which users hold: the facts of a run (`agentnb.core.run`), and what they mean.
 
 A live run, one loaded from its log, one read from a foreign trace and one folded from replayed events are judged alike.
 """
@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, Self
 
 from agentnb.core import events as e
-from agentnb.core.fold import HANDLERS
+from agentnb.core.fold import HANDLERS, out_of_order
 from agentnb.core.run import RunFacts
-from agentnb.core.run_state import RunState
 from agentnb.core.todos import TODO_TOOL
 from agentnb.core.view import View
 from agentnb.detect.detector import Detector, DetectorMaker, Finding
@@ -32,6 +31,8 @@ OF_POLICIES = frozenset(
         "detect_with",
         "extend",
         "detected",
+        "given_guidance",
+        "guidance_in_force",
         "has_call_id",
         "has_grant",
         "has_unseen_todos",
@@ -46,7 +47,6 @@ OF_POLICIES = frozenset(
         "open_outputs",
         "open_step_call",
         "open_round",
-        "out_of_order",
         "pending",
         "read_output_as",
         "result_of",
@@ -62,6 +62,9 @@ OF_POLICIES = frozenset(
     }
 )
 """What policies and the loop read of a run, and a person hardly ever does: left out of `dir`. See `RunSoFar`."""
+
+NOT_COMPARED = frozenset({"_views", "_output_type"})
+"""Parts of its state by which two runs do not differ."""
 
 
 class _Refused:
@@ -143,7 +146,7 @@ class Run(RunFacts):
         """Take in the next event, and judge it. Only the log does this."""
         events = self._events
         if event.seq != len(events):
-            raise self.out_of_order(event)
+            raise out_of_order(self, event)
         fold, judge = _STEPS[type(event)]  # both at once, without calls in between: this runs many times per round
         fold(self, event)
         events.append(event)
@@ -190,7 +193,7 @@ class Run(RunFacts):
             return NotImplemented
         if self._judged != other._judged:
             return False
-        return all(getattr(self, name) == getattr(other, name) for name in RunState.__slots__ if name != "_views")
+        return all(getattr(self, name) == getattr(other, name) for name in RunFacts.__slots__ if name not in NOT_COMPARED)
 
     __hash__ = None  # it grows
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from agentnb.core.call_window import CallWindow
 from agentnb.core.events import AnyEvent
+from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.messages import Message
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.request import ToolSpec
@@ -46,7 +47,11 @@ class RunSoFar(Protocol):
 
     @property
     def guidance(self) -> Mapping[str, str]:
-        """The texts of its guidance set by part."""
+        """The texts of the guidance set in force by part."""
+
+    @property
+    def guidance_in_force(self) -> GuidanceTexts:
+        """The guidance set in force: name, version and texts."""
 
     @property
     def events(self) -> Sequence[AnyEvent]:

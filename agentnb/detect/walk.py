@@ -30,7 +30,7 @@ BEFORE_THE_REPLY: tuple[type[e.Event], ...] = (
     *WORK_KINDS,
 )
 """Kinds of events of a round that come before its request was sent, or sent for the last time."""
-DECIDED = frozenset({e.GuidanceGiven, e.LoopDetected, w.GuidanceDrawn, w.FindingMade})
+DECIDED = frozenset({e.GuidanceGiven, e.LoopDetected, w.FindingMade})
 """Kinds of events that say what the model was told, and what was found: a shadow run has its own."""
 
 
@@ -81,13 +81,14 @@ def run_before(run: RunFacts, one: RoundEvents) -> Run:
     return Run.from_events(takewhile(lambda event: event is not one.start, run.events))
 
 
-Begun: TypeAlias = Callable[[e.RunStarted], e.RunStarted]
+Vary: TypeAlias = Callable[[e.AnyEvent], "e.AnyEvent | None"]
+"""Returns an event of the recorded run as the shadow has it, such as with other settings; None leaves it out."""
 JudgeCall: TypeAlias = Callable[["e.ToolAdmitted | e.ToolStarted | e.CallBlocked"], "tuple[ToolResult, str] | None"]
 """Judges the call of the event, which the recorded run admitted, started or blocked: the result of a block and its rule."""
 
 
-def _as_recorded(started: e.RunStarted) -> e.RunStarted:
-    return started
+def _as_recorded(event: e.AnyEvent) -> e.AnyEvent:
+    return event
 
 
 class ShadowRun:
@@ -97,10 +98,9 @@ class ShadowRun:
     model answered. ``run`` is what policies, guides and detectors read, as if it had gone so.
     """
 
-    def __init__(self, detectors: Iterable[DetectorMaker] = (), begun: Begun = _as_recorded) -> None:
-        """``begun``: returns the first event of the shadow from that of the recorded run, such as with other settings."""
+    def __init__(self, detectors: Iterable[DetectorMaker] = (), vary: Vary = _as_recorded) -> None:
         self.run = Run(detectors)
-        self._begun = begun
+        self._vary = vary
         self._caught_up: RoundEvents | None = None
 
     def catch_up(self, one: RoundEvents) -> None:
@@ -169,9 +169,8 @@ class ShadowRun:
 
     def _take_over(self, events: Iterable[e.AnyEvent]) -> None:
         for event in events:
-            kind = type(event)
-            if kind not in DECIDED:
-                self._apply(self._begun(event) if kind is e.RunStarted else event)  # type: ignore[arg-type]  # it is one
+            if type(event) not in DECIDED and (varied := self._vary(event)) is not None:
+                self._apply(varied)
 
     def _apply(self, event: e.AnyEvent) -> None:
         seq = len(self.run.events)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
-from agentnb.core.work_state import StepRecord
+from agentnb.core.work_records import StepRecord
 from agentnb.detect.run import Run
 from agentnb.display.form import Form
 from agentnb.display.labels import clean, counted, cut, duration, first_line, times

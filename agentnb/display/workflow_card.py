@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from agentnb.core.events import AnyEvent, RunStarted
 from agentnb.core.questions import AskedQuestion
-from agentnb.core.work_state import StepRecord
+from agentnb.core.work_records import StepRecord
 from agentnb.detect.run import Run
 from agentnb.display.form import Form
 from agentnb.display.labels import clean, first_line

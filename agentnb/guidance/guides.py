@@ -1,4 +1,4 @@
-"""Guides: choose the ephemeral guidance for a round. Each is a function of the run so far."""
+"""Guides: choose the ephemeral guidance for a round. Each is a function of the run so far, which has the set in force."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from agentnb.detect.rules import ALREADY_SAID, FAILURE_LOOP, INTERVENTION, TODO_
 from agentnb.detect.so_far import RunSoFar
 from agentnb.detect.tool_failures import LOOP_FROM
 from agentnb.guidance.parts import LEVELS, NOTE, PLANNING, STRONGER, TOOL_FAILED_AGAIN
-from agentnb.guidance.sets import GuidanceSet
 from agentnb.guidance.template import failed_rounds, failed_tools, rendered
 
 Guide: TypeAlias = Callable[[RunSoFar], "Guidance | None"]
@@ -44,58 +43,51 @@ class FourCells:
     tools.
     """
 
-    words: GuidanceSet
-
     def __call__(self, run: RunSoFar) -> Guidance | None:
         """Return the text of the cell at its current level; None if the model is to finish or mend its last reply."""
         current = run.last_round
         if not current.index or not run.tools or current.reason in WITHOUT_CELL:
             return None
         cell = cell_of(run)
-        text = self.words.parts[cell]
+        text = run.guidance_in_force.text(cell)
         if not text:
             return None
         level = min(1 + run.judged.ignored_cells // IGNORED_A_LEVEL, len(LEVELS))
         if level > 1:
-            text = f"{self.words.parts[STRONGER[level - 2]]}\n\n{text}".strip()
-        return _guidance_for(self.words, cell, text, level, current.reason, run)
+            text = f"{run.guidance_in_force.text(STRONGER[level - 2])}\n\n{text}".strip()
+        return _guidance_for(cell, text, level, current.reason, run)
 
 
 @dataclass(frozen=True, slots=True)
 class TodoNews:
     """Shows the model the todo list if it was changed from outside, or set before the run, and the model has not seen it."""
 
-    words: GuidanceSet
-
     def __call__(self, run: RunSoFar) -> Guidance | None:
         """Return the current list; None if the model has seen it."""
-        if not run.has_unseen_todos or not self.words.parts[TODO_LIST]:
+        if not run.has_unseen_todos:
             return None
+        text = run.guidance_in_force.text(TODO_LIST)
         trigger = "changed by others" if run.last_round.index else "there at the start"
-        return _guidance_for(self.words, TODO_LIST, self.words.parts[TODO_LIST], 1, trigger, run)
+        return _guidance_for(TODO_LIST, text, 1, trigger, run) if text else None
 
 
 @dataclass(frozen=True, slots=True)
 class AlreadySaid:
     """Tells the model that its last answer repeats an earlier one."""
 
-    words: GuidanceSet
-
     def __call__(self, run: RunSoFar) -> Guidance | None:
         """Return guidance if the round before repeats one of the last answers."""
         last = run.last_finished_round
-        if last is None or last.said_before is None or not self.words.parts[ALREADY_SAID]:
+        if last is None or last.said_before is None:
             return None
-        return _guidance_for(
-            self.words, ALREADY_SAID, self.words.parts[ALREADY_SAID], 1, f"repeats rounds[{last.said_before}]", run
-        )
+        text = run.guidance_in_force.text(ALREADY_SAID)
+        return _guidance_for(ALREADY_SAID, text, 1, f"repeats rounds[{last.said_before}]", run) if text else None
 
 
 @dataclass(frozen=True, slots=True)
 class FailedTools:
     """Advises after a round in which a tool failed: in full the first time, later in brief, in a failure loop strongly."""
 
-    words: GuidanceSet
     loop_from: int = LOOP_FROM
     """Number of rounds in a row in which one tool fails that make a failure loop."""
 
@@ -112,30 +104,29 @@ class FailedTools:
         return self._words(TOOL_FAILED, TOOL_FAILED, 1, "for the first time", run)
 
     def _words(self, cell: str, part: str, level: int, how: str, run: RunSoFar, about: tuple[str, ...] = ()) -> Guidance | None:
-        text = self.words.parts[part]
+        text = run.guidance_in_force.text(part)
         why = f"{failed_tools(run, about or run.judged.failures.tools)} failed {how}"
-        return _guidance_for(self.words, cell, text, level, why, run, about) if text else None
+        return _guidance_for(cell, text, level, why, run, about) if text else None
 
 
-def intervention(words: GuidanceSet, run: RunSoFar, trigger: str, level: int) -> tuple[Guidance, ...]:
+def intervention(run: RunSoFar, trigger: str, level: int) -> tuple[Guidance, ...]:
     """Return the guidance of an intervention at this level; empty if the set has no text for it."""
     level = min(level, len(LEVELS))
-    text = words.parts[LEVELS[level - 1] if has_open(run.todos) else PLANNING]
-    return (_guidance_for(words, INTERVENTION, text, level, trigger, run),) if text else ()
+    text = run.guidance_in_force.text(LEVELS[level - 1] if has_open(run.todos) else PLANNING)
+    return (_guidance_for(INTERVENTION, text, level, trigger, run),) if text else ()
 
 
-def workflow_reminder(words: GuidanceSet, run: RunSoFar) -> tuple[Guidance, ...]:
+def workflow_reminder(run: RunSoFar) -> tuple[Guidance, ...]:
     """Return the guidance by which workflow mode continues; empty if the set has no text for it."""
-    text = words.parts[WORKFLOW]
-    return (_guidance_for(words, WORKFLOW, text, 1, "workflow_mode", run),) if text else ()
+    text = run.guidance_in_force.text(WORKFLOW)
+    return (_guidance_for(WORKFLOW, text, 1, "workflow_mode", run),) if text else ()
 
 
-def where_it_stands(words: GuidanceSet, run: RunSoFar) -> str:
+def where_it_stands(run: RunSoFar) -> str:
     """Return the line sent with every request: which round this is, of how many."""
-    return rendered(words.parts[NOTE], run)
+    return rendered(run.guidance_in_force.text(NOTE), run)
 
 
-def _guidance_for(
-    words: GuidanceSet, cell: str, text: str, level: int, trigger: str, run: RunSoFar, about: tuple[str, ...] = ()
-) -> Guidance:
-    return Guidance(words.name, cell, rendered(text, run, about), level, trigger, words.version, about=about)
+def _guidance_for(cell: str, text: str, level: int, trigger: str, run: RunSoFar, about: tuple[str, ...] = ()) -> Guidance:
+    used = run.guidance_in_force
+    return Guidance(used.set, cell, rendered(text, run, about), level, trigger, used.version, about=about)

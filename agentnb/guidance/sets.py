@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from agentnb.advice import Plain, WriteGuidance
+from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.messages import encodable
 from agentnb.errors import SettingsError, near
 from agentnb.guidance.parts import PARTS, part_name, read_parts
@@ -86,6 +87,11 @@ class GuidanceSet:
         `from_markdown` reads it back, unless a part contains a heading of the highest level, or a fence that does not end.
         """
         return "\n\n".join(f"# {name}\n\n{text}".rstrip() for name, text in self.parts.items())
+
+    @property
+    def as_texts(self) -> GuidanceTexts:
+        """The set as a log has it."""
+        return GuidanceTexts(self.name, self.version, {name: text for name, text in self.parts.items() if text})
 
     def own_parts(self) -> list[str]:
         """Return the names of the parts that differ from the built-in set's."""

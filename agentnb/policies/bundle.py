@@ -9,6 +9,7 @@ from typing import NamedTuple
 from agentnb.detect.custom import FunctionDetector
 from agentnb.detect.detector import DetectorMaker
 from agentnb.detect.so_far import RunSoFar
+from agentnb.guidance.draws import Draw
 from agentnb.guidance.guides import Guide
 from agentnb.policies.direct import called_directly
 from agentnb.policies.gates.verdicts import Gate
@@ -29,6 +30,8 @@ class _BundleFields(NamedTuple):
     """Detectors that look on while it runs: what they find is logged when the round is over."""
     model_detectors: tuple[FunctionDetector, ...] = ()
     """Detectors that ask the model between rounds."""
+    draw: Draw | None = None
+    """Draws the guidance set of the next round; None leaves the set as it is."""
     note: Callable[[RunSoFar], str] = _nothing
     """Returns the status line that is sent with every request: where the run stands."""
 

@@ -8,7 +8,6 @@ from agentnb.advice import TryAgain
 from agentnb.core.todos import all_open_are_blocked, has_open
 from agentnb.detect.so_far import RunSoFar
 from agentnb.guidance.guides import intervention, workflow_reminder
-from agentnb.guidance.sets import GuidanceSet
 from agentnb.policies.interventions import CONTINUED_FOR_TODOS, attempts
 from agentnb.policies.verdict import Continue, Stop, Verdict
 
@@ -26,7 +25,6 @@ class Complete:
     With open todos the stop reason says so; with ``strict_todos`` the first such end becomes an intervention instead.
     """
 
-    words: GuidanceSet
     strict_todos: bool = False
     cap: int = 5
 
@@ -39,7 +37,7 @@ class Complete:
         before = attempts(run)
         refuses = self.strict_todos and not run.judged.reasons.in_run.get(STRICT, 0) and before < self.cap
         if refuses and not all_open_are_blocked(run.todos):
-            words = intervention(self.words, run, STRICT, before + 1)
+            words = intervention(run, STRICT, before + 1)
             return Continue(STRICT, guidance=words, round_status=CONTINUED_FOR_TODOS)
         return Stop("complete_with_open_todos", round_status="workflow_complete")
 
@@ -77,7 +75,6 @@ class GoOn:
 class WorkflowMode:
     """Text-only replies bring another round until the model says ``[WORKFLOW_COMPLETE]``; at most ``cap`` times in a row."""
 
-    words: GuidanceSet
     cap: int = 5
 
     def __call__(self, run: RunSoFar) -> Verdict | None:
@@ -86,4 +83,4 @@ class WorkflowMode:
             return None
         if run.judged.since_call(CONTINUATIONS) >= self.cap:
             return Stop("workflow_mode_exhausted", "stopped")
-        return Continue("workflow_mode", guidance=workflow_reminder(self.words, run), round_status=CONTINUED)
+        return Continue("workflow_mode", guidance=workflow_reminder(run), round_status=CONTINUED)

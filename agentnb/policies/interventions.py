@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from agentnb.core.todos import all_open_are_blocked, has_open
 from agentnb.detect.so_far import RunSoFar
 from agentnb.guidance.guides import intervention
-from agentnb.guidance.sets import GuidanceSet
 from agentnb.policies.verdict import Continue, Stop, Verdict
 
 INTERVENTIONS = ("open_todos", "planning_only", "strict_todos")
@@ -29,7 +28,6 @@ class OpenTodos:
     The count restarts when a work tool ran or the model completed a todo. If all open todos are blocked, the run stops.
     """
 
-    words: GuidanceSet
     cap: int = 5
     planning_rounds: int = 3
     """Planning-only rounds that are tolerated; more of them raise the level."""
@@ -40,12 +38,10 @@ class OpenTodos:
             return None
         if all_open_are_blocked(run.todos):
             return Stop("blocked", "stopped")
-        return intervened(self.words, run, "open_todos", self.cap, self.planning_rounds, CONTINUED_FOR_TODOS)
+        return intervened(run, "open_todos", self.cap, self.planning_rounds, CONTINUED_FOR_TODOS)
 
 
-def intervened(
-    words: GuidanceSet, run: RunSoFar, trigger: str, cap: int, planning_rounds: int, round_status: str = ""
-) -> Verdict:
+def intervened(run: RunSoFar, trigger: str, cap: int, planning_rounds: int, round_status: str = "") -> Verdict:
     """Return the next intervention, or a stop at the cap.
 
     Its level is one above the last, or the number of planning-only rounds if that is more.
@@ -54,14 +50,13 @@ def intervened(
     if before >= cap:
         return Stop("todo_intervention_exhausted", "stopped")
     level = max(before + 1, planning if planning > planning_rounds else 0)
-    return Continue(trigger, guidance=intervention(words, run, trigger, level), round_status=round_status)
+    return Continue(trigger, guidance=intervention(run, trigger, level), round_status=round_status)
 
 
 @dataclass(frozen=True, slots=True)
 class TodoNudges:
     """Text-only replies with open todos bring a nudge, ``most`` times in a run. After that a text-only reply ends it."""
 
-    words: GuidanceSet
     most: int = 3
 
     def __call__(self, run: RunSoFar) -> Continue | None:
@@ -70,4 +65,4 @@ class TodoNudges:
             return None
         if run.judged.reasons.in_run.get(NUDGE, 0) >= self.most:
             return None
-        return Continue(NUDGE, guidance=intervention(self.words, run, NUDGE, 1), round_status=NUDGE)
+        return Continue(NUDGE, guidance=intervention(run, NUDGE, 1), round_status=NUDGE)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from agentnb.core.todos import all_open_are_blocked, has_open
 from agentnb.detect.so_far import RunSoFar
-from agentnb.guidance.sets import GuidanceSet
 from agentnb.policies.interventions import intervened
 from agentnb.policies.verdict import LoopFinding, Stop, Verdict
 
@@ -59,7 +58,6 @@ class PlanningLoop:
     Completing a todo is progress, and so is any work tool; text-only replies neither count nor reset.
     """
 
-    words: GuidanceSet
     most: int = 3
     cap: int = 5
 
@@ -70,7 +68,7 @@ class PlanningLoop:
             return None
         if all_open_are_blocked(run.todos):
             return Stop("blocked", "stopped")
-        verdict = intervened(self.words, run, "planning_only", self.cap, self.most)
+        verdict = intervened(run, "planning_only", self.cap, self.most)
         if isinstance(verdict, Stop) and not has_open(run.todos):
             sentence = f"{count} rounds of planning, and no work between them"
             loop = LoopFinding("planning_only", run.judged.planning_since, run.last_round.index, sentence)

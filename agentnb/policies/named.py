@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 from agentnb.errors import SettingsError, near
@@ -62,24 +62,24 @@ class Matrix:
 
     def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
         """Return the functions that the loop calls, in the documented order: markers, todos, workflow mode, natural stop."""
-        todos = OpenTodos(words, self.intervention_cap, self.planning_rounds)
-        modes = (WorkflowMode(words, self.workflow_cap),) if self.workflow_mode else ()
+        todos = OpenTodos(self.intervention_cap, self.planning_rounds)
+        modes = (WorkflowMode(self.workflow_cap),) if self.workflow_mode else ()
         return PolicyBundle(
             (
                 person_spoke,
                 BROKEN_REPLIES,
-                Complete(words, self.strict_todos, self.intervention_cap),
+                Complete(self.strict_todos, self.intervention_cap),
                 stuck,
                 OnlyBlockedCalls(self.blocked_rounds),
-                PlanningLoop(words, self.planning_rounds, self.intervention_cap),
+                PlanningLoop(self.planning_rounds, self.intervention_cap),
                 OnTextOnly((SaidTooOften(self.repeats), empty_answer, call_in_words, call_announced, GoOn(self.workflow_cap))),
                 OnTextOnly((todos, two_empty_answers, *modes, natural_stop)),
                 *limits,
             ),
-            (TodoNews(words), AlreadySaid(words), FailedTools(words), FourCells(words)),
+            (TodoNews(), AlreadySaid(), FailedTools(), FourCells()),
             _guards(self.guard, repeatable),
             markers=True,
-            note=partial(where_it_stands, words),
+            note=where_it_stands,
         )
 
 
@@ -110,10 +110,10 @@ class Minimal:
                 BROKEN_REPLIES,
                 OnlyBlockedCalls(self.blocked_rounds),
                 OnTextOnly((empty_answer, call_in_words, call_announced)),
-                OnTextOnly((TodoNudges(words, self.todo_nudges), two_empty_answers, natural_stop)),
+                OnTextOnly((TodoNudges(self.todo_nudges), two_empty_answers, natural_stop)),
                 *limits,
             ),
-            guides=(TodoNews(words),),
+            guides=(TodoNews(),),
             gates=(*_guards(self.guard, repeatable), BatchGuard(self.batches, exempt)),
         )
 
@@ -126,6 +126,7 @@ class PolicySet(Protocol):
     def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
         """Return the functions that the loop calls; ``repeatable`` names tools that may repeat.
 
+        ``words``: the guidance set of the agent. That of a run may change; guides and policies read it from the run.
         ``limits`` are policies to be asked last. An agent passes none: it adds its limits to the bundle afterwards.
         """
 

@@ -155,8 +155,9 @@ def pending_of(
 ) -> PendingRun:
     """Return the fork, about to start; ``changes`` as for `variant_of`. ``is_fork``: whether it says what it is a fork of."""
     options = options or RunOptions()
-    before, fallback = _before(run, at_round), tuple(fallback)
+    fallback = tuple(fallback)
     variant = variant_of(run, **changes, is_live=is_fork)
+    before = _numbered(map(variant.vary, _before(run, at_round)))
     todos = Run.from_events(before).todos
     logged = run.settings if is_own(run) else {}
     keeps_todos = bool(logged.get("todos", todos or any(tool.name == TODO_TOOL for tool in run.tools)))
@@ -200,7 +201,13 @@ def _without_consent(events: Sequence[AnyEvent], repeatable: Container[str]) -> 
             return event.call.id in over
         return not isinstance(event, QuestionAsked | QuestionAnswered | GrantGiven)
 
-    return [structs.replace(event, seq=seq) for seq, event in enumerate(filter(is_kept, events))]
+    return _numbered(event for event in events if is_kept(event))
+
+
+def _numbered(events: Iterable[AnyEvent | None]) -> list[AnyEvent]:
+    """Return the events in their order, without those left out."""
+    kept = [event for event in events if event is not None]
+    return [structs.replace(event, seq=seq) for seq, event in enumerate(kept)]
 
 
 def _tools(run: Run, at_round: int, tools: Any, fallback: Iterable[Any]) -> list[Any]:
@@ -231,7 +238,7 @@ def _started(first: AnyEvent, pending: PendingRun, forked_from: ForkedFrom | Non
         model=agent.model_name,
         tools=pending.toolbox.specs,
         settings={**agent.settings, **pending.launch.logged_mode},
-        guidance=agent.guidance_texts,
+        guidance=agent.guidance_texts.texts,
         origin=None,
         forked_from=forked_from,
         notebook="",

@@ -93,7 +93,7 @@ class _Walk:
         self, course: RecordedCourse, variant: Variant, found: Mapping[int, Sequence[Finding]], mode_is_chosen: bool
     ) -> None:
         """``mode_is_chosen``: whether the variant says if an answer ends the run, also where the record does not."""
-        self.shadow = ShadowRun(variant.bundle.detectors, variant.begun)
+        self.shadow = ShadowRun(variant.bundle.detectors, variant.vary)
         self._variant, self._found, self._mode_is_chosen = variant, found, mode_is_chosen
         bundle = variant.bundle
         self._policies, self._after_calls = bundle.policies, bundle.after_calls

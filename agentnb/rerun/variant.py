@@ -14,7 +14,8 @@ from agentnb.agent.detection import detection
 from agentnb.agent.extension import Extension, extended, logged_extensions
 from agentnb.agent.from_log import logged_guidance, logged_policy, names_of_gates
 from agentnb.agent.output import Output
-from agentnb.core.events import RunStarted
+from agentnb.core.events import AnyEvent, RunRecovered, RunStarted
+from agentnb.core.work_events import GuidanceDrawn
 from agentnb.detect.finding import Detectors, detect_name
 from agentnb.detect.presets import names
 from agentnb.detect.run import Run
@@ -42,6 +43,8 @@ class Variant:
     """What acts on the findings of its detectors; none without detectors."""
     not_replayed: tuple[str, ...]
     """What the run had, or the variant asks for, and a replay cannot do; in words."""
+    keeps_draws: bool
+    """Whether the guidance sets stay that were drawn or given in the course of the run: its guidance is as recorded."""
 
     @property
     def workflow_mode(self) -> bool:
@@ -56,14 +59,20 @@ class Variant:
         limits = "".join(f", {name} {value:g}" for name, value in self.limits.items() if name not in NOT_COUNTED)
         return f"guidance {self.words.name}, policy {self.policy.name}{mode}{detectors}{limits}"
 
-    def begun(self, started: RunStarted) -> RunStarted:
-        """Return the first event of the run, with these settings in place of the recorded ones."""
+    def vary(self, event: AnyEvent) -> AnyEvent | None:
+        """Return the event of the run with these settings in place of the recorded ones; None if it is left out."""
+        if isinstance(event, RunStarted):
+            return self._started(event)
+        if self.keeps_draws or not isinstance(event, GuidanceDrawn | RunRecovered):
+            return event
+        return structs.replace(event, guidance=None) if isinstance(event, RunRecovered) else None
+
+    def _started(self, started: RunStarted) -> RunStarted:
         own: dict[str, Any] = {name: value for name, value in started.settings.items() if name not in LIMITS}
         own |= {**self.limits, "policy": settings_of(self.policy)}
         own["extensions"] = [one.as_logged for one in self.extensions]
         own["guidance"] = {"set": self.words.name, "version": self.words.version}
-        texts = {name: text for name, text in self.words.parts.items() if text}
-        return structs.replace(started, settings=own, guidance=texts)
+        return structs.replace(started, settings=own, guidance=self.words.as_texts.texts)
 
 
 def variant_of(
@@ -94,7 +103,7 @@ def variant_of(
     form = Output.logged(run.settings) if is_own(run) else None
     if form is not None:
         bundle = form.held(bundle, in_workflow_mode=bool(getattr(chosen, "workflow_mode", False)))
-    return Variant(words, chosen, amounts, bundle, extensions, tuple(_not_replayed(run, amounts, extensions)))
+    return Variant(words, chosen, amounts, bundle, extensions, tuple(_not_replayed(run, amounts, extensions)), guidance is None)
 
 
 def _logged_words(run: Run) -> GuidanceSet:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from agentnb.advice import RaiseSessionBudget
 from agentnb.core.approvals import AUTO
 from agentnb.core.events import SCHEMA, Consent, RunRecovered
+from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.inbox import Inbox
 from agentnb.core.log import Watcher, Writer
 from agentnb.detect.agent_runs import how_to_continue
@@ -118,8 +119,8 @@ class Launch:
         words = self.approval_mode.words
         return {} if words == AUTO else {SETTING: words}
 
-    def resumed(self, run: Run) -> RunRecovered:
-        """Return the event with which this process resumes the run."""
+    def resumed(self, run: Run, guidance: GuidanceTexts | None = None) -> RunRecovered:
+        """Return the event with which this process resumes the run; ``guidance``: the set of the agent that does."""
         words = self.approval_mode.words
         return RunRecovered(
             seq=len(run.events),
@@ -129,6 +130,7 @@ class Launch:
             schema=SCHEMA,
             approve="" if words == run.settings.get(SETTING, AUTO) else words,
             consent=self.consent,
+            guidance=None if guidance == run.given_guidance else guidance,
         )
 
     def elicitation(self, clock: Clock, *, can_ask: bool) -> Elicitation:

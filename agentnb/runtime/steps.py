@@ -16,7 +16,7 @@ from agentnb.core.json_schema import plain_data
 from agentnb.core.log import ReopeningStore, Writer
 from agentnb.core.messages import encodable
 from agentnb.core.usage import COST_DIGITS, NestedUsage
-from agentnb.core.work_state import StepRecord
+from agentnb.core.work_records import StepRecord
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StepFailed, StoreError
 from agentnb.policies.verdict import Stop, check_verdict

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from agentnb.core import work_events as w
 from agentnb.core.step_outputs import BLOCKS
-from agentnb.core.work_state import StepRecord
+from agentnb.core.work_records import StepRecord
 from agentnb.detect.run import Run
 from agentnb.errors import WorkflowError
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from agentnb.core.events import AnyEvent
 from agentnb.core.run import RunFacts
 from agentnb.core.work_events import BranchTaken, StepAttempted, StepFinished, StepSkipped, StepStarted
-from agentnb.core.work_state import StepRecord
+from agentnb.core.work_records import StepRecord
 from agentnb.workflow.graph import Choice, Edge, Graph
 
 WAITING = "waiting"

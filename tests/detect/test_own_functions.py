@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 from detected_runs import Calls
+from run_builder import RunBuilder
 
 from agentnb import Agent, ToolCall
+from agentnb.core import events as e
+from agentnb.core import work_events as w
+from agentnb.core.messages import Text, ToolResult
 from agentnb.core.run import RunFacts
 from agentnb.detect import Finding, detector, findings, timeline
 from agentnb.errors import SettingsError
@@ -52,6 +56,24 @@ def test_it_has_the_name_of_its_function_or_its_own() -> None:
     named = detector(name="words", severity="stop")(talkative.function)
     assert {(one.rule, one.severity) for one in findings(three().run, named)} == {("words", "stop")}
     assert [*timeline(three().run, [named])["preset"]] == ["words"] * 3
+
+
+def test_a_function_sees_each_call_of_a_workflows_steps() -> None:
+    @detector
+    def called(run: RunFacts) -> str:
+        return ", ".join(f"{one.step}: {one.record.call.name}" for one in run.step_calls)
+
+    run = RunBuilder("Go", run_kind="workflow")
+    for step, outcome in {"load": "ran", "save": "blocked"}.items():
+        call, result = ToolCall("work", {}, step), ToolResult(step, "work", (Text("x"),))
+        run.add(w.StepStarted, step=step)
+        if outcome == "ran":
+            run.add(e.ToolStarted, call=call, step=step).add(e.ToolFinished, result=result, step=step)
+        else:
+            run.add(e.CallBlocked, call=call, result=result, rule="own", step=step)
+        run.add(w.StepFinished, step=step)
+    found = [(one.first, one.sentence) for one in findings(run.run, called)]
+    assert found == [(0, "load: work"), (1, "load: work, save: work")]
 
 
 def test_it_can_be_called_like_the_function_it_was() -> None:

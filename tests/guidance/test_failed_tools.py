@@ -34,7 +34,7 @@ def failing(*rounds: str | tuple[str, ...], error_code: str = "tool_error") -> l
 
 
 def after(*rounds: str | tuple[str, ...], words: GuidanceSet = MATRIX) -> Guidance | None:
-    return FailedTools(words)(tool_run(*failing(*rounds), *begun(len(rounds))))
+    return FailedTools()(tool_run(*failing(*rounds), *begun(len(rounds)), words=words))
 
 
 def told(run: Run) -> list[list[tuple[str, int]]]:
@@ -82,30 +82,30 @@ def test_a_loop_names_the_tools_that_are_in_it_and_no_others() -> None:
 
 @pytest.mark.req("R0.75")
 def test_nothing_is_said_in_the_first_round_nor_after_one_without_a_failure() -> None:
-    assert FailedTools(MATRIX)(tool_run(*begun(0))) is None
-    assert FailedTools(MATRIX)(tool_run(*a_round(0, ToolCall("work")), *begun(1))) is None
-    assert FailedTools(MATRIX)(tool_run(*failing("work"), *a_round(1, ToolCall("work")), *begun(2))) is None
+    assert FailedTools()(tool_run(*begun(0))) is None
+    assert FailedTools()(tool_run(*a_round(0, ToolCall("work")), *begun(1))) is None
+    assert FailedTools()(tool_run(*failing("work"), *a_round(1, ToolCall("work")), *begun(2))) is None
     assert after("work", "work", "work", "") is None
 
 
 @pytest.mark.req("R0.75")
 @pytest.mark.parametrize("code", ["cancelled", "duplicate_call_blocked", "declined"])
 def test_nothing_is_said_of_calls_that_did_not_fail_by_themselves(code: str) -> None:
-    assert FailedTools(MATRIX)(tool_run(*failing("work", error_code=code), *begun(1))) is None
+    assert FailedTools()(tool_run(*failing("work", error_code=code), *begun(1))) is None
 
 
 @pytest.mark.req("R0.75", "KX.8")
 def test_after_a_word_of_the_person_the_next_failure_is_the_first() -> None:
-    between = FailedTools(MATRIX)(tool_run(*failing("work", "work", "work"), said("Well?"), *begun(3)))
+    between = FailedTools()(tool_run(*failing("work", "work", "work"), said("Well?"), *begun(3)))
     assert between is not None and between.trigger == "work failed for the first time"
-    later = FailedTools(MATRIX)(
+    later = FailedTools()(
         tool_run(*failing("work", "work"), said("Well?"), *a_round(2, ToolCall("work"), error_code="timeout"), *begun(3))
     )
     assert later is not None and later.trigger == "work failed for the first time"
 
 
 def test_a_model_without_tools_is_not_told_to_use_others() -> None:
-    assert FailedTools(MATRIX)(tool_run(*failing("work"), *begun(1), tools=())) is None
+    assert FailedTools()(tool_run(*failing("work"), *begun(1), tools=())) is None
 
 
 @pytest.mark.req("R0.75")

@@ -16,7 +16,7 @@ from agentnb.core.messages import Message, Text, ToolCall
 from agentnb.core.request import Request
 from agentnb.detect.rules import CELLS
 from agentnb.detect.run import Run
-from agentnb.guidance import AlreadySaid, FourCells, TodoNews, intervention, workflow_reminder
+from agentnb.guidance import AlreadySaid, FourCells, GuidanceSet, TodoNews, intervention, workflow_reminder
 from agentnb.guidance.guides import cell_of, where_it_stands
 from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
@@ -29,10 +29,10 @@ DONE = todos_of("completed", "completed")
 SIX = [f"Story {number} is about the sea." for number in range(6)]
 
 
-def ignored(times: int, cell: str = "todos_text") -> Run:
+def ignored(times: int, cell: str = "todos_text", words: GuidanceSet = MATRIX) -> Run:
     """A run in a new round, in which guidance of this cell was not followed so many times in a row."""
     facts = [*a_round(0, "A."), *(fact for n in range(1, times + 1) for fact in a_round(n, "B.", guidance=[guidance_of(cell)]))]
-    return tool_run(*facts, *begun(times + 1, "open_todos"), todos=OPEN)
+    return tool_run(*facts, *begun(times + 1, "open_todos"), todos=OPEN, words=words)
 
 
 # The cell
@@ -50,7 +50,7 @@ def test_the_cell_is_chosen_by_open_todos_and_the_tools_of_the_round_before(subt
         with subtests.test(todos=todos, calls=calls, cell=cell):
             run = tool_run(*a_round(0, *(["I look.", LOOK] if calls else ["Hm."])), *begun(1), todos=todos)
             assert cell_of(run) == cell
-            said = FourCells(MATRIX)(run)
+            said = FourCells()(run)
             assert said == Guidance("matrix", cell, MATRIX.parts[cell], 1, "tool_results", MATRIX.version)
 
 
@@ -68,7 +68,7 @@ def test_blocked_todos_are_open_and_an_odd_spelling_of_completed_is_not() -> Non
 
 @pytest.mark.req("K0.4", "R0.22")
 def test_nothing_is_said_in_the_first_round() -> None:
-    assert FourCells(MATRIX)(tool_run(*begun(0), todos=OPEN)) is None
+    assert FourCells()(tool_run(*begun(0), todos=OPEN)) is None
     run, model = scripted(write("Write a story"), start(1), do(1), complete(1), "Done.")
     assert run.rounds[0].guidance == ()
     assert reminder(model.requests[0]) == "Round 1 of 50."
@@ -91,7 +91,7 @@ def test_something_is_said_in_every_later_round_while_todos_are_open() -> None:
 
 
 def test_a_model_without_tools_is_not_told_to_use_them() -> None:
-    assert FourCells(MATRIX)(tool_run(*a_round(0, "Hm."), *begun(1), tools=())) is None
+    assert FourCells()(tool_run(*a_round(0, "Hm."), *begun(1), tools=())) is None
     run, _ = scripted("[CONTINUE]", "Done.", tools=[])
     assert cells(run) == [[], []]
 
@@ -99,15 +99,14 @@ def test_a_model_without_tools_is_not_told_to_use_them() -> None:
 def test_a_cell_without_words_says_nothing(subtests: pytest.Subtests) -> None:
     for cell in CELLS:
         with subtests.test(cell=cell):
-            run = tool_run(
-                *a_round(0, *(["x", LOOK] if "tools" in cell else ["Hm."])), *begun(1), todos=OPEN if "todos" in cell else ()
-            )
+            facts = [*a_round(0, *(["x", LOOK] if "tools" in cell else ["Hm."])), *begun(1)]
+            run = tool_run(*facts, todos=OPEN if "todos" in cell else (), words=own_set(**{cell: ""}))
             assert cell_of(run) == cell
-            assert FourCells(own_set(**{cell: ""}))(run) is None
+            assert FourCells()(run) is None
 
 
 def test_the_trigger_is_why_the_round_was_begun() -> None:
-    said = FourCells(MATRIX)(tool_run(*a_round(0, "Hm."), *begun(1, "open_todos"), todos=OPEN))
+    said = FourCells()(tool_run(*a_round(0, "Hm."), *begun(1, "open_todos"), todos=OPEN))
     assert said is not None and said.trigger == "open_todos"
 
 
@@ -118,7 +117,7 @@ def test_the_trigger_is_why_the_round_was_begun() -> None:
 def test_two_in_a_row_not_followed_make_it_stronger_to_three_at_most(subtests: pytest.Subtests) -> None:
     for times, level in [(0, 1), (1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 3), (9, 3)]:
         with subtests.test(times=times, level=level):
-            said = FourCells(MATRIX)(ignored(times))
+            said = FourCells()(ignored(times))
             assert said is not None and said.level == level
             prefix = {1: "", 2: "stronger", 3: "strongest"}[level]
             assert said.text.endswith(MATRIX.parts["todos_text"])
@@ -135,7 +134,7 @@ def test_followed_guidance_makes_it_weak_again() -> None:
         *a_round(2, "C.", guidance=[guidance_of("text")]),
     ]
     facts += a_round(3, LOOK, guidance=[guidance_of("text")])
-    said = FourCells(MATRIX)(tool_run(*facts, *begun(4)))
+    said = FourCells()(tool_run(*facts, *begun(4)))
     assert said is not None and (said.cell, said.level) == ("tools", 1)
 
 
@@ -143,8 +142,8 @@ def test_followed_guidance_makes_it_weak_again() -> None:
 def test_guidance_of_other_kinds_and_what_was_not_judged_leave_the_strength_as_it_is() -> None:
     facts = [*a_round(0, "A."), *a_round(1, "B.", guidance=[guidance_of("text")])]
     facts += a_round(2, "C.", guidance=[guidance_of("intervention"), guidance_of("workflow"), guidance_of("already_said")])
-    assert FourCells(MATRIX)(tool_run(*facts, *begun(3))).level == 1  # type: ignore[union-attr]
-    assert FourCells(MATRIX)(tool_run(*facts, *a_round(3, "D.", guidance=[guidance_of("text")]), *begun(4))).level == 2  # type: ignore[union-attr]
+    assert FourCells()(tool_run(*facts, *begun(3))).level == 1  # type: ignore[union-attr]
+    assert FourCells()(tool_run(*facts, *a_round(3, "D.", guidance=[guidance_of("text")]), *begun(4))).level == 2  # type: ignore[union-attr]
 
 
 @pytest.mark.req("R0.79")
@@ -154,12 +153,12 @@ def test_a_word_of_the_person_makes_it_weak_again() -> None:
         *a_round(1, "B.", guidance=[guidance_of("text")]),
         *a_round(2, "C.", guidance=[guidance_of("text")]),
     ]
-    assert FourCells(MATRIX)(tool_run(*facts, said("Well?"), *begun(3))).level == 1  # type: ignore[union-attr]
+    assert FourCells()(tool_run(*facts, said("Well?"), *begun(3))).level == 1  # type: ignore[union-attr]
 
 
 @pytest.mark.req("R0.79")
 def test_a_set_may_grow_stronger_without_words_for_it() -> None:
-    said = FourCells(own_set(stronger=""))(ignored(2))
+    said = FourCells()(ignored(2, words=own_set(stronger="")))
     assert said is not None
     assert (said.level, said.text) == (2, MATRIX.parts["todos_text"])
 
@@ -181,33 +180,32 @@ def test_the_strength_rises_and_falls_in_a_whole_run() -> None:
 @pytest.mark.req("R0.81")
 def test_a_repeated_answer_is_told_where_it_was_said_first() -> None:
     run = tool_run(*a_round(0, LONG_ANSWER), *a_round(1, LONG_ANSWER.replace("three", "four")), *begun(2))
-    said = AlreadySaid(MATRIX)(run)
+    said = AlreadySaid()(run)
     assert said == Guidance("matrix", "already_said", MATRIX.parts["already_said"], 1, "repeats rounds[0]", MATRIX.version)
 
 
 @pytest.mark.req("R0.81")
 @pytest.mark.parametrize("second", ["Another answer, about something else, that nobody gave before.", LONG_ANSWER[:39]])
 def test_a_new_or_a_short_answer_is_not(second: str) -> None:
-    assert AlreadySaid(MATRIX)(tool_run(*a_round(0, second[:39]), *a_round(1, second), *begun(2))) is None
-    assert AlreadySaid(MATRIX)(tool_run(*a_round(0, LONG_ANSWER), *a_round(1, second), *begun(2))) is None
+    assert AlreadySaid()(tool_run(*a_round(0, second[:39]), *a_round(1, second), *begun(2))) is None
+    assert AlreadySaid()(tool_run(*a_round(0, LONG_ANSWER), *a_round(1, second), *begun(2))) is None
 
 
 @pytest.mark.req("R0.81")
 def test_it_is_said_once_for_a_repeat_and_not_with_the_first_round() -> None:
-    assert AlreadySaid(MATRIX)(tool_run(*begun(0))) is None
+    assert AlreadySaid()(tool_run(*begun(0))) is None
     facts = [*a_round(0, LONG_ANSWER), *a_round(1, LONG_ANSWER), *a_round(2, LOOK)]
-    assert AlreadySaid(MATRIX)(tool_run(*facts, *begun(3))) is None
+    assert AlreadySaid()(tool_run(*facts, *begun(3))) is None
 
 
 @pytest.mark.req("R0.81")
 def test_the_same_words_beside_a_call_are_no_repeated_answer() -> None:
-    assert AlreadySaid(MATRIX)(tool_run(*a_round(0, LONG_ANSWER, LOOK), *a_round(1, LONG_ANSWER, LOOK), *begun(2))) is None
+    assert AlreadySaid()(tool_run(*a_round(0, LONG_ANSWER, LOOK), *a_round(1, LONG_ANSWER, LOOK), *begun(2))) is None
 
 
 def test_without_words_for_it_nothing_is_said_of_a_repeat() -> None:
-    assert (
-        AlreadySaid(own_set(already_said=""))(tool_run(*a_round(0, LONG_ANSWER), *a_round(1, LONG_ANSWER), *begun(2))) is None
-    )
+    facts = [*a_round(0, LONG_ANSWER), *a_round(1, LONG_ANSWER), *begun(2)]
+    assert AlreadySaid()(tool_run(*facts, words=own_set(already_said=""))) is None
 
 
 # The list, where others have changed it
@@ -216,7 +214,7 @@ def test_without_words_for_it_nothing_is_said_of_a_repeat() -> None:
 @pytest.mark.req("R0.44")
 def test_a_list_that_others_hung_or_changed_is_shown_until_the_model_has_been_sent_it() -> None:
     changed = (TodosChanged, {"todos": todos_of("completed"), "by": "outside"})
-    news = TodoNews(MATRIX)
+    news = TodoNews()
     hung = tool_run(*begun(0), todos=OPEN)
     said = news(hung)
     assert said is not None
@@ -226,12 +224,12 @@ def test_a_list_that_others_hung_or_changed_is_shown_until_the_model_has_been_se
     assert news(tool_run(*a_round(0, "Hm."), *begun(1), todos=OPEN)) is None
     assert news(tool_run(*a_round(0, "Hm."), changed, *begun(1))) is not None
     assert news(tool_run(*a_round(0, "Hm."), changed, *a_round(1, "Hm."), *begun(2))) is None
-    assert TodoNews(own_set(todo_list=""))(hung) is None
+    assert news(tool_run(*begun(0), todos=OPEN, words=own_set(todo_list=""))) is None
 
 
 @pytest.mark.req("R0.44")
 def test_what_the_model_changes_itself_is_no_news_to_it() -> None:
-    assert TodoNews(MATRIX)(tool_run(*a_round(0, start(1), after=OPEN), *begun(1))) is None
+    assert TodoNews()(tool_run(*a_round(0, start(1), after=OPEN), *begun(1))) is None
     run, _ = scripted(write("One"), start(1), complete(1), "Done.")
     assert not any(cell == "todo_list" for said in cells(run) for cell, _ in said)
 
@@ -259,7 +257,7 @@ def test_news_of_the_list_come_with_the_next_request_and_ask_for_nothing(policy:
 def test_an_intervention_of_a_level_says_the_words_of_that_level(subtests: pytest.Subtests) -> None:
     for level, part in [(1, "reminder"), (2, "warning"), (3, "final_warning"), (4, "final_warning")]:
         with subtests.test(level=level, part=part):
-            (said,) = intervention(MATRIX, tool_run(*a_round(0, "Hm."), todos=OPEN), "open_todos", level)
+            (said,) = intervention(tool_run(*a_round(0, "Hm."), todos=OPEN), "open_todos", level)
             assert (said.cell, said.level, said.trigger, said.set) == ("intervention", min(level, 3), "open_todos", "matrix")
             assert said.text.startswith(MATRIX.parts[part].split("{{")[0])
             assert 'todo 2, "Write story 2"' in said.text
@@ -267,15 +265,16 @@ def test_an_intervention_of_a_level_says_the_words_of_that_level(subtests: pytes
 
 @pytest.mark.req("R0.37")
 def test_workflow_mode_is_said_in_the_words_of_the_set() -> None:
-    (said,) = workflow_reminder(MATRIX, tool_run(*a_round(0, "Hm.")))
+    (said,) = workflow_reminder(tool_run(*a_round(0, "Hm.")))
     assert (said.cell, said.text, said.trigger) == ("workflow", MATRIX.parts["workflow"], "workflow_mode")
 
 
 def test_a_set_without_words_intervenes_in_silence() -> None:
-    run = tool_run(*a_round(0, "Hm."), todos=OPEN)
-    assert intervention(own_set(warning=""), run, "open_todos", 2) == ()
-    assert workflow_reminder(OFF, run) == ()
-    assert where_it_stands(OFF, run) == ""
+    without_warning = tool_run(*a_round(0, "Hm."), todos=OPEN, words=own_set(warning=""))
+    assert intervention(without_warning, "open_todos", 2) == ()
+    silent = tool_run(*a_round(0, "Hm."), todos=OPEN, words=OFF)
+    assert workflow_reminder(silent) == ()
+    assert where_it_stands(silent) == ""
 
 
 # As the model sees it

@@ -28,7 +28,7 @@ TODO_LISTS = [(), todos_of("completed")]
 def test_complete_stops_beside_calls_too(subtests: pytest.Subtests) -> None:
     for parts, todos in itertools.product([["All done."], ["All done.", CALL]], TODO_LISTS):
         with subtests.test(parts=parts, todos=todos):
-            assert Complete(MATRIX)(tool_run(*a_round(0, *parts, signals=("complete",)), todos=todos)) == Stop(
+            assert Complete()(tool_run(*a_round(0, *parts, signals=("complete",)), todos=todos)) == Stop(
                 "workflow_complete", round_status="workflow_complete"
             )
 
@@ -37,19 +37,19 @@ def test_complete_stops_beside_calls_too(subtests: pytest.Subtests) -> None:
 @pytest.mark.parametrize("todos", [OPEN, BLOCKED])
 def test_complete_with_open_todos_stops_and_says_so(todos: tuple[Todo, ...]) -> None:
     run = tool_run(*a_round(0, "All done.", signals=("complete",)), todos=todos)
-    assert Complete(MATRIX)(run) == Stop("complete_with_open_todos", round_status="workflow_complete")
+    assert Complete()(run) == Stop("complete_with_open_todos", round_status="workflow_complete")
 
 
 @pytest.mark.req("R0.33")
 @pytest.mark.parametrize("signals", [(), ("continue",), ("stop",)])
 def test_without_the_marker_nothing_is_complete(signals: tuple[str, ...]) -> None:
-    assert Complete(MATRIX)(tool_run(*a_round(0, "Done.", signals=signals))) is None
-    assert Complete(MATRIX)(tool_run(*a_round(0, "Done.", signals=("complete",)), *a_round(1, "And?", signals=signals))) is None
+    assert Complete()(tool_run(*a_round(0, "Done.", signals=signals))) is None
+    assert Complete()(tool_run(*a_round(0, "Done.", signals=("complete",)), *a_round(1, "And?", signals=signals))) is None
 
 
 @pytest.mark.req("K0.2", "R0.80")
 def test_strict_todos_refuse_the_first_complete_with_an_intervention_and_the_second_not() -> None:
-    strict = Complete(MATRIX, strict_todos=True)
+    strict = Complete(strict_todos=True)
     first = a_round(0, "All done.", signals=("complete",))
     verdict = strict(tool_run(*first, todos=OPEN))
     assert isinstance(verdict, Continue)
@@ -63,7 +63,7 @@ def test_strict_todos_refuse_the_first_complete_with_an_intervention_and_the_sec
 def test_strict_todos_refuse_nothing_when_nothing_is_open_or_all_of_it_is_blocked() -> None:
     for todos, reason in [((), "workflow_complete"), (BLOCKED, "complete_with_open_todos")]:
         run = tool_run(*a_round(0, "All done.", signals=("complete",)), todos=todos)
-        assert Complete(MATRIX, strict_todos=True)(run) == Stop(reason, round_status="workflow_complete")
+        assert Complete(strict_todos=True)(run) == Stop(reason, round_status="workflow_complete")
 
 
 @pytest.mark.req("R0.33", "R0.39", "K0.1")
@@ -214,7 +214,7 @@ def test_a_refused_stop_is_one_intervention_and_the_list_is_unchanged() -> None:
 
 
 def test_without_words_a_strict_refusal_still_refuses() -> None:
-    verdict = Complete(OFF, strict_todos=True)(tool_run(*a_round(0, "All done.", signals=("complete",)), todos=OPEN))
+    verdict = Complete(strict_todos=True)(tool_run(*a_round(0, "All done.", signals=("complete",)), todos=OPEN, words=OFF))
     assert verdict == Continue("strict_todos", round_status="auto_continue_todos")
     run, model = scripted(
         write("One"), "[WORKFLOW_COMPLETE]", "[WORKFLOW_COMPLETE]", policy=Matrix(strict_todos=True), guidance="off"

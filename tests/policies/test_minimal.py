@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import pytest
-from ephemeral_text import MATRIX, TAG, own_set, reminder
+from ephemeral_text import TAG, own_set, reminder
 from run_builder import a_round, todos_of
 from run_checks import cells, ended, reasons
 from scripted_runs import LONG_ANSWER, do, scripted, tool_run
@@ -29,19 +29,19 @@ CALL = ToolCall("work")
 def test_words_alone_while_todos_are_open_bring_a_nudge_so_many_times_in_a_run() -> None:
     facts = a_round(0, "Hm.")
     for index in range(1, 4):
-        verdict = TodoNudges(MATRIX)(tool_run(*facts, todos=OPEN))
+        verdict = TodoNudges()(tool_run(*facts, todos=OPEN))
         assert isinstance(verdict, Continue)
         assert (verdict.reason, [one.level for one in verdict.guidance]) == ("todo_nudge", [1])
         facts += a_round(index, "Hm.", reason="todo_nudge")
-    assert TodoNudges(MATRIX)(tool_run(*facts, todos=OPEN)) is None
-    assert TodoNudges(MATRIX)(tool_run(*facts, *a_round(4, CALL), *a_round(5, "Hm."), todos=OPEN)) is None
+    assert TodoNudges()(tool_run(*facts, todos=OPEN)) is None
+    assert TodoNudges()(tool_run(*facts, *a_round(4, CALL), *a_round(5, "Hm."), todos=OPEN)) is None
 
 
 def test_nothing_else_brings_a_nudge() -> None:
-    assert TodoNudges(MATRIX)(tool_run(*a_round(0, "Hm."))) is None
-    assert TodoNudges(MATRIX)(tool_run(*a_round(0, "Hm.", CALL), todos=OPEN)) is None
-    assert TodoNudges(MATRIX)(tool_run(*a_round(0, "Hm."), todos=todos_of("completed"))) is None
-    assert TodoNudges(MATRIX)(tool_run(*a_round(0, "Hm."), todos=todos_of("blocked"))) is None
+    assert TodoNudges()(tool_run(*a_round(0, "Hm."))) is None
+    assert TodoNudges()(tool_run(*a_round(0, "Hm.", CALL), todos=OPEN)) is None
+    assert TodoNudges()(tool_run(*a_round(0, "Hm."), todos=todos_of("completed"))) is None
+    assert TodoNudges()(tool_run(*a_round(0, "Hm."), todos=todos_of("blocked"))) is None
 
 
 @pytest.mark.req("R0.75")

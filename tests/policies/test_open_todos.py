@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ephemeral_text import MATRIX, OFF, reminder, stored_text
+from ephemeral_text import OFF, reminder, stored_text
 from run_builder import a_round, said, todo, todos_of
 from run_checks import cells, ended, reasons, todo_statuses
 from scripted_runs import LONG_ANSWER, do, scripted, tool_run, work
@@ -40,7 +40,7 @@ def nudged(*between: tuple[str | ToolCall, ...], todos: tuple[Todo, ...] = OPEN,
 
 
 def level(run) -> int:  # type: ignore[no-untyped-def]
-    verdict = OpenTodos(MATRIX)(run)
+    verdict = OpenTodos()(run)
     assert isinstance(verdict, Continue)
     assert verdict.reason == "open_todos"
     (said,) = verdict.guidance
@@ -58,7 +58,7 @@ def test_each_answer_of_words_alone_brings_a_stronger_intervention() -> None:
         found.append(level(tool_run(*facts, todos=OPEN)))
         facts += a_round(index, "Hm.", reason="open_todos")
     assert found == [1, 2, 3, 3, 3]
-    assert OpenTodos(MATRIX)(tool_run(*facts, todos=OPEN)) == Stop("todo_intervention_exhausted", "stopped")
+    assert OpenTodos()(tool_run(*facts, todos=OPEN)) == Stop("todo_intervention_exhausted", "stopped")
 
 
 @pytest.mark.req("R0.48", "K0.10")
@@ -66,16 +66,16 @@ def test_each_answer_of_words_alone_brings_a_stronger_intervention() -> None:
 def test_the_cap_is_a_number_of_interventions_in_a_row(cap: int) -> None:
     facts = a_round(0, "Hm.")
     for index in range(1, cap + 1):
-        assert isinstance(OpenTodos(MATRIX, cap)(tool_run(*facts, todos=OPEN)), Continue)
+        assert isinstance(OpenTodos(cap)(tool_run(*facts, todos=OPEN)), Continue)
         facts += a_round(index, "Hm.", reason="open_todos")
-    assert isinstance(OpenTodos(MATRIX, cap)(tool_run(*facts, todos=OPEN)), Stop)
+    assert isinstance(OpenTodos(cap)(tool_run(*facts, todos=OPEN)), Stop)
 
 
 @pytest.mark.req("R0.36", "R0.39")
 def test_calls_and_lists_without_open_todos_are_none_of_its_business() -> None:
-    assert OpenTodos(MATRIX)(tool_run(*a_round(0, "I work.", CALL), todos=OPEN)) is None
-    assert OpenTodos(MATRIX)(tool_run(*a_round(0, "Done."), todos=DONE)) is None
-    assert OpenTodos(MATRIX)(tool_run(*a_round(0, "Done."))) is None
+    assert OpenTodos()(tool_run(*a_round(0, "I work.", CALL), todos=OPEN)) is None
+    assert OpenTodos()(tool_run(*a_round(0, "Done."), todos=DONE)) is None
+    assert OpenTodos()(tool_run(*a_round(0, "Done."))) is None
 
 
 @pytest.mark.req("R0.49")
@@ -128,7 +128,7 @@ def test_as_much_planning_as_may_pass_does_not() -> None:
     ],
 )
 def test_an_intervention_names_the_todo_to_do_and_the_call_that_closes_it(todos: tuple[Todo, ...], name: str) -> None:
-    verdict = OpenTodos(MATRIX)(tool_run(*a_round(0, "Hm."), todos=todos))
+    verdict = OpenTodos()(tool_run(*a_round(0, "Hm."), todos=todos))
     assert isinstance(verdict, Continue)
     assert name in verdict.guidance[0].text
     number = name.split(",", maxsplit=1)[0].removeprefix("todo ")
@@ -137,14 +137,14 @@ def test_an_intervention_names_the_todo_to_do_and_the_call_that_closes_it(todos:
 
 @pytest.mark.req("K0.9")
 def test_when_all_that_is_open_is_blocked_the_run_stops() -> None:
-    assert OpenTodos(MATRIX)(tool_run(*a_round(0, "Hm."), todos=todos_of("completed", "blocked", "blocked"))) == Stop(
+    assert OpenTodos()(tool_run(*a_round(0, "Hm."), todos=todos_of("completed", "blocked", "blocked"))) == Stop(
         "blocked", "stopped"
     )
     assert level(tool_run(*a_round(0, "Hm."), todos=todos_of("not-started", "blocked"))) == 1
 
 
 def test_without_words_the_count_goes_on_in_silence() -> None:
-    assert OpenTodos(OFF)(tool_run(*a_round(0, "Hm."), todos=OPEN)) == Continue(
+    assert OpenTodos()(tool_run(*a_round(0, "Hm."), todos=OPEN, words=OFF)) == Continue(
         "open_todos", round_status="auto_continue_todos"
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ephemeral_text import MATRIX, reminder
+from ephemeral_text import reminder
 from run_builder import a_round, said, todos_of
 from run_checks import cells, ended, reasons
 from scripted_runs import do, scripted, tool_run
@@ -36,8 +36,8 @@ def rounds(*calls: ToolCall | str | tuple[ToolCall, ...], todos: tuple[Todo, ...
 
 @pytest.mark.req("R0.66")
 def test_the_fourth_round_of_planning_alone_brings_an_intervention() -> None:
-    assert PlanningLoop(MATRIX)(rounds(THINK, READ, THINK)) is None
-    verdict = PlanningLoop(MATRIX)(rounds(THINK, READ, THINK, READ))
+    assert PlanningLoop()(rounds(THINK, READ, THINK)) is None
+    verdict = PlanningLoop()(rounds(THINK, READ, THINK, READ))
     assert isinstance(verdict, Continue)
     assert verdict.reason == "planning_only"
     assert [(one.cell, one.level, one.trigger) for one in verdict.guidance] == [("intervention", 3, "planning_only")]
@@ -46,56 +46,56 @@ def test_the_fourth_round_of_planning_alone_brings_an_intervention() -> None:
 @pytest.mark.req("R0.66")
 @pytest.mark.parametrize("most", [1, 2, 6])
 def test_how_many_pass_is_a_setting(most: int) -> None:
-    assert PlanningLoop(MATRIX, most)(rounds(*[THINK] * most)) is None
-    assert PlanningLoop(MATRIX, most)(rounds(*[THINK] * (most + 1))) is not None
+    assert PlanningLoop(most)(rounds(*[THINK] * most)) is None
+    assert PlanningLoop(most)(rounds(*[THINK] * (most + 1))) is not None
 
 
 @pytest.mark.req("R0.64", "R0.66")
 @pytest.mark.parametrize("between", [WORK, (THINK, WORK), ToolCall("read_notes")])
 def test_any_other_tool_is_work_and_begins_the_count_anew(between: ToolCall) -> None:
-    assert PlanningLoop(MATRIX)(rounds(THINK, THINK, THINK, between, THINK, THINK, THINK)) is None
-    assert PlanningLoop(MATRIX)(rounds(THINK, THINK, THINK, between)) is None
+    assert PlanningLoop()(rounds(THINK, THINK, THINK, between, THINK, THINK, THINK)) is None
+    assert PlanningLoop()(rounds(THINK, THINK, THINK, between)) is None
 
 
 @pytest.mark.req("R0.65")
 def test_a_completed_todo_is_progress_and_another_mark_is_not() -> None:
     before = [*a_round(0, THINK), *a_round(1, THINK), *a_round(2, THINK)]
     done, begun = todos_of("not-started", "completed"), todos_of("in-progress", "in-progress")
-    assert PlanningLoop(MATRIX)(tool_run(*before, *a_round(3, complete(2), after=done), todos=OPEN)) is None
-    assert PlanningLoop(MATRIX)(tool_run(*before, *a_round(3, complete(2), after=done), *a_round(4, THINK), todos=OPEN)) is None
-    assert PlanningLoop(MATRIX)(tool_run(*before, *a_round(3, start(1), after=begun), todos=OPEN)) is not None
+    assert PlanningLoop()(tool_run(*before, *a_round(3, complete(2), after=done), todos=OPEN)) is None
+    assert PlanningLoop()(tool_run(*before, *a_round(3, complete(2), after=done), *a_round(4, THINK), todos=OPEN)) is None
+    assert PlanningLoop()(tool_run(*before, *a_round(3, start(1), after=begun), todos=OPEN)) is not None
 
 
 @pytest.mark.req("R0.65")
 def test_completing_what_was_completed_before_is_no_progress() -> None:
     facts = [fact for index in range(4) for fact in a_round(index, complete(1), after=todos_of("completed", "in-progress"))]
-    assert PlanningLoop(MATRIX)(tool_run(*facts, todos=todos_of("completed", "in-progress"))) is not None
+    assert PlanningLoop()(tool_run(*facts, todos=todos_of("completed", "in-progress"))) is not None
 
 
 @pytest.mark.req("R0.66")
 def test_words_alone_neither_count_nor_begin_anew() -> None:
-    assert PlanningLoop(MATRIX)(rounds(THINK, "Hm.", THINK, "Hm.", THINK)) is None
-    assert PlanningLoop(MATRIX)(rounds(THINK, "Hm.", THINK, "Hm.", THINK, THINK)) is not None
-    assert PlanningLoop(MATRIX)(rounds(THINK, THINK, THINK, THINK, "Hm.")) is None
+    assert PlanningLoop()(rounds(THINK, "Hm.", THINK, "Hm.", THINK)) is None
+    assert PlanningLoop()(rounds(THINK, "Hm.", THINK, "Hm.", THINK, THINK)) is not None
+    assert PlanningLoop()(rounds(THINK, THINK, THINK, THINK, "Hm.")) is None
 
 
 @pytest.mark.req("R0.66")
 def test_a_word_of_the_person_begins_the_count_anew() -> None:
     facts = [*a_round(0, THINK), *a_round(1, THINK), *a_round(2, THINK), said("Plan well."), *a_round(3, THINK)]
-    assert PlanningLoop(MATRIX)(tool_run(*facts, todos=OPEN)) is None
+    assert PlanningLoop()(tool_run(*facts, todos=OPEN)) is None
 
 
 @pytest.mark.req("R0.48", "R0.53")
 def test_at_the_cap_the_run_stops() -> None:
     run = rounds(*[THINK] * 4, reason="planning_only")
-    assert isinstance(PlanningLoop(MATRIX, cap=4)(run), Continue)
-    assert PlanningLoop(MATRIX, cap=3)(run) == Stop("todo_intervention_exhausted", "stopped")
+    assert isinstance(PlanningLoop(cap=4)(run), Continue)
+    assert PlanningLoop(cap=3)(run) == Stop("todo_intervention_exhausted", "stopped")
 
 
 @pytest.mark.req("R0.66")
 @pytest.mark.parametrize("todos", [(), todos_of("completed")])
 def test_at_the_cap_without_open_todos_it_is_a_loop(todos: tuple[Todo, ...]) -> None:
-    verdict = PlanningLoop(MATRIX, cap=3)(rounds(*[THINK] * 5, todos=todos, reason="planning_only"))
+    verdict = PlanningLoop(cap=3)(rounds(*[THINK] * 5, todos=todos, reason="planning_only"))
     assert isinstance(verdict, Stop)
     assert (verdict.stop_reason, verdict.status) == ("loop_detected", "stopped")
     assert verdict.loop is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ephemeral_text import MATRIX, OFF, reminder
+from ephemeral_text import OFF, reminder
 from run_builder import a_round, said
 from run_checks import cells, ended, reasons
 from scripted_runs import do, scripted, tool_run
@@ -20,27 +20,29 @@ WORDS = ["Hm.", "Well.", "So.", "Right.", "Yes.", "No."]
 
 @pytest.mark.req("R0.37")
 def test_words_alone_bring_another_round_and_its_reminder() -> None:
-    verdict = WorkflowMode(MATRIX)(tool_run(*a_round(0, "Hm.")))
+    verdict = WorkflowMode()(tool_run(*a_round(0, "Hm.")))
     assert isinstance(verdict, Continue)
     assert verdict.reason == "workflow_mode"
     assert [one.cell for one in verdict.guidance] == ["workflow"]
-    assert WorkflowMode(OFF)(tool_run(*a_round(0, "Hm."))) == Continue("workflow_mode", round_status="auto_continue_workflow")
+    assert WorkflowMode()(tool_run(*a_round(0, "Hm."), words=OFF)) == Continue(
+        "workflow_mode", round_status="auto_continue_workflow"
+    )
 
 
 @pytest.mark.req("R0.37", "R0.39")
 def test_calls_go_on_anyhow() -> None:
-    assert WorkflowMode(MATRIX)(tool_run(*a_round(0, "I look.", CALL))) is None
+    assert WorkflowMode()(tool_run(*a_round(0, "I look.", CALL))) is None
 
 
 @pytest.mark.req("K0.7")
 def test_the_cap_is_a_number_of_rounds_in_a_row() -> None:
     facts = a_round(0, "Hm.")
     for index in (1, 2):
-        assert isinstance(WorkflowMode(MATRIX, cap=2)(tool_run(*facts)), Continue)
+        assert isinstance(WorkflowMode(cap=2)(tool_run(*facts)), Continue)
         facts += a_round(index, "Hm.", reason="workflow_mode")
-    assert WorkflowMode(MATRIX, cap=2)(tool_run(*facts)) == Stop("workflow_mode_exhausted", "stopped")
-    assert isinstance(WorkflowMode(MATRIX, cap=2)(tool_run(*facts, *a_round(3, CALL), *a_round(4, "Hm."))), Continue)
-    assert isinstance(WorkflowMode(MATRIX, cap=2)(tool_run(*facts, said("Well?"), *a_round(3, "Hm.", reason="said"))), Continue)
+    assert WorkflowMode(cap=2)(tool_run(*facts)) == Stop("workflow_mode_exhausted", "stopped")
+    assert isinstance(WorkflowMode(cap=2)(tool_run(*facts, *a_round(3, CALL), *a_round(4, "Hm."))), Continue)
+    assert isinstance(WorkflowMode(cap=2)(tool_run(*facts, said("Well?"), *a_round(3, "Hm.", reason="said"))), Continue)
 
 
 @pytest.mark.req("R0.37", "K0.7")

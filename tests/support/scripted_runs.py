@@ -17,7 +17,7 @@ from agentnb.core.log import Watcher
 from agentnb.core.messages import AnyPart, Message, ToolCall, ToolResult
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
-from agentnb.guidance import Guide
+from agentnb.guidance import GuidanceSet, Guide, built_in
 from agentnb.models.model import Model, Reply, StreamItem
 from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.policies import Policy, PolicyBundle
@@ -133,9 +133,11 @@ class FullDisk:
 # Runs
 
 
-def tool_run(*facts: Fact, **fields: Any) -> Run:
-    """The run of these facts, with the tools `work` and `think` and a limit of nine rounds."""
-    return run_of(*facts, **{"tools": SPECS, "settings": {"max_rounds": 9}, **fields})
+def tool_run(*facts: Fact, words: GuidanceSet | None = None, **fields: Any) -> Run:
+    """The run of these facts, with the tools `work` and `think`, a limit of nine rounds and a guidance set."""
+    used = (words or built_in("matrix")).as_texts
+    settings = {"max_rounds": 9, "guidance": {"set": used.set, "version": used.version}}
+    return run_of(*facts, **{"tools": SPECS, "settings": settings, "guidance": used.texts, **fields})
 
 
 def bare(model: Model, tools: Sequence[Any] = (), **settings: Any) -> Agent:

@@ -16,6 +16,7 @@ import msgspec
 
 from agentnb.core import events as e
 from agentnb.core import work_events as w
+from agentnb.core.fold import apply
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.run import RunFacts
 from agentnb.detect.run import Run
@@ -155,7 +156,7 @@ class _Spans:
     def all(self) -> list[Span]:
         for event in self._run.events:
             self._take(event)
-            self._facts.apply(event)
+            apply(self._facts, event)
         own = self._spans[0]
         own.events = sorted([*own.events, *self._waiting], key=lambda one: one.event.seq)
         return self._spans

@@ -9,6 +9,7 @@ import msgspec
 
 from agentnb.core.event import Event
 from agentnb.core.events import AnyEvent, RoundStarted, RunFinished
+from agentnb.core.fold import folded
 from agentnb.core.run import RunFacts
 from agentnb.core.wire import encode
 from agentnb.traces.files import RunSource
@@ -69,7 +70,7 @@ def _rows(run: RunFacts) -> Iterator[Row]:
         yield Row(event, None if isinstance(event, RunFinished) else current, kind, msgspec.json.encode(fields).decode())
 
 
-TABLE = Table("events", COLUMNS, _rows, RunFacts.from_events)
+TABLE = Table("events", COLUMNS, _rows, folded)
 
 
 def events(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from agentnb.core.fold import folded
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.run import RunFacts
 from agentnb.traces.files import RunSource
@@ -116,7 +117,7 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-TABLE = Table("questions", COLUMNS, _rows, RunFacts.from_events)
+TABLE = Table("questions", COLUMNS, _rows, folded)
 
 
 def questions(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:

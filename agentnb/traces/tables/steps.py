@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.core import work_events as w
+from agentnb.core.fold import folded
 from agentnb.core.run import RunFacts
 from agentnb.core.step_outputs import as_text
 from agentnb.traces.files import RunSource
@@ -154,7 +155,7 @@ def _rows(run: RunFacts) -> Iterator[Row]:
     yield from found
 
 
-TABLE = Table("steps", COLUMNS, _rows, RunFacts.from_events)
+TABLE = Table("steps", COLUMNS, _rows, folded)
 
 
 def steps(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:

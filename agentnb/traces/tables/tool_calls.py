@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from agentnb.core.events import CallBlocked, ToolFinished, ToolStarted
+from agentnb.core.fold import folded
 from agentnb.core.inner_calls import with_inner
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.core.run import RunFacts
@@ -165,7 +166,7 @@ def _rows(run: RunFacts) -> Iterator[Row]:
             yield Row(run, None, of_step.step, position, record, parent, *times)
 
 
-TABLE = Table("tool_calls", COLUMNS, _rows, RunFacts.from_events)
+TABLE = Table("tool_calls", COLUMNS, _rows, folded)
 
 
 def tool_calls(source: RunSource, *, arguments: bool = False, cache: bool | None = None) -> pd.DataFrame:

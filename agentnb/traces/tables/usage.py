@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from agentnb.core.fold import folded
 from agentnb.core.run import RunFacts
 from agentnb.traces.files import RunSource
 from agentnb.traces.tables.columns import DOLLARS, ROUNDS, SECONDS, TIME, TOKENS, UTC, Column, number_of
@@ -186,7 +187,7 @@ def _answered_by(metadata: dict[str, Any]) -> str | None:
     return name if isinstance(name, str) and name else None
 
 
-TABLE = Table("usage", COLUMNS, _rows, RunFacts.from_events)
+TABLE = Table("usage", COLUMNS, _rows, folded)
 
 
 def usage(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
