@@ -27,6 +27,7 @@ from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.places import default_store
 from agentnb.traces.store import Store
+from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.workflow import Workflow
 
 
@@ -38,6 +39,7 @@ async def recover(
     model: str | Model | None = None,
     agent: Agent | Orchestration | None = None,
     agents: Mapping[str, Agent] | None = None,
+    actions: Mapping[str, Action] | None = None,
     store: Store | None = None,
     watch: Watcher | None = None,
     work_dir: str | Path | None = None,
@@ -51,8 +53,9 @@ async def recover(
     """Resume an interrupted or suspended run where it stands, append to its log, and return the whole run when it has ended.
 
     ``run``: a loaded run, its id, or the path of its log. ``tools`` and ``gates``: the functions it had; ``agents``: those that
-    a workflow had from Python, by name; ``model``: its model, if that cannot be made from its name. Or ``agent``: the agent to
-    resume it with, whatever its log says, or the `Orchestration` that made a run of another kind. ``store``: where its log is,
+    a workflow had from Python, by name; ``actions``: those that its tasks call; ``model``: its model, if that cannot be made
+    from its name. Or ``agent``: the agent to resume it with, whatever its log says, or the `Orchestration` that made a run of
+    another kind. ``store``: where its log is,
     by default `.agentnb/runs`; ``work_dir``: where its tools work, by default the current folder. ``approve`` and ``answer``
     decide and answer in your place, as for `Agent.run`, and a word as ``approve`` replaces the approval mode that it had;
     ``answers``: those to the questions that its gates, steps and nested runs left open, by their ids in ``run.waiting``;
@@ -64,10 +67,10 @@ async def recover(
     its log is from elsewhere and ``trust_log`` is not given, or if a tool, a gate, an agent or the model is missing.
     """
     _check_agent(agent)
-    can_ask = current_host.get().can_ask
-    people: Any = {"can_ask": can_ask, "approve": approve, "answer": answer, "answers": answers, "suspend": suspend}
-    options = RunOptions(watch=watch, work_dir=work_dir, trust_log=trust_log, allow_urls=allow_urls, **people)
-    live = begin_recovery(run, options, tools=tools, gates=gates, model=model, agent=agent, agents=agents, store=store)
+    people: Any = {"can_ask": current_host.get().can_ask, "approve": approve, "answer": answer, "answers": answers}
+    options = RunOptions(watch=watch, work_dir=work_dir, trust_log=trust_log, allow_urls=allow_urls, suspend=suspend, **people)
+    again: Any = {"tools": tools, "gates": gates, "model": model, "agents": agents, "actions": actions}
+    live = begin_recovery(run, options, agent=agent, store=store, **again)
     try:
         return await live
     except asyncio.CancelledError:
@@ -84,6 +87,7 @@ def begin_recovery(
     model: str | Model | None = None,
     agent: Agent | Orchestration | None = None,
     agents: Mapping[str, Agent] | None = None,
+    actions: Mapping[str, Action] | None = None,
     store: Store | None = None,
 ) -> LiveRun:
     """Resume an interrupted or suspended run in the background, and return a handle on it at once; see `recover`.
@@ -93,7 +97,7 @@ def begin_recovery(
     place, run_id = place_of(run, store)
     writer, found = place.reopen(run_id)
     try:
-        chosen = agent or _made_again(found, tools=tools, gates=gates, model=model, agents=agents)
+        chosen = agent or _made_again(found, tools=tools, gates=gates, model=model, agents=agents, actions=actions)
         return chosen.resume(found, writer, replace(options, store=place))
     except BaseException:
         writer.close()
@@ -107,10 +111,11 @@ def _made_again(
     gates: Iterable[Gate],
     model: str | Model | None,
     agents: Mapping[str, Agent] | None = None,
+    actions: Mapping[str, Action] | None = None,
 ) -> Agent | Orchestration:
     """Return what made the run, from its log."""
     if is_workflow(run):
-        return workflow_again(run, tools=tools, gates=gates, model=model, agents=agents)
+        return workflow_again(run, tools=tools, gates=gates, model=model, agents=agents, actions=actions)
     return agent_of(run, tools=tools, gates=gates, model=model)
 
 
@@ -126,13 +131,14 @@ def workflow_again(
     gates: Iterable[Gate] = (),
     model: str | Model | None = None,
     agents: Mapping[str, Agent] | None = None,
+    actions: Mapping[str, Action] | None = None,
     guidance: GuidanceSet | None = None,
 ) -> Orchestration:
     """Return the workflow of a run with its model, budget and inputs from the log, to resume the run with.
 
-    ``tools``, ``gates`` and ``agents`` are those that it had from Python; ``model``: instead of its own; ``guidance``: the set
-    of its agents, if it was one of the person's own. Raises `SettingsError` if a gate is missing, or if its model was an object
-    in Python and none is given.
+    ``tools``, ``gates``, ``agents`` and ``actions`` are those that it had from Python; ``model``: instead of its own;
+    ``guidance``: the set of its agents, if it was one of the person's own. Raises `SettingsError` if a gate is missing, or if
+    its model was an object in Python and none is given.
     """
     guarded = tuple(gates)
     check_gates(run, guarded)
@@ -157,6 +163,7 @@ def workflow_again(
         inputs=run.settings.get("inputs"),
         **{name: run.settings[name] for name in (OWN, "max_seconds") if name in run.settings and name not in of_file},
         agent_settings={**of_agents, **({"gates": guarded} if guarded else {})},
+        actions=actions,
         checks_files=False,
     )
 

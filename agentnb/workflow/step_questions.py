@@ -10,18 +10,17 @@ from agentnb.core.events import QuestionAsked
 from agentnb.core.questions import AskedQuestion, QuestionKind
 from agentnb.errors import NobodyToAsk
 from agentnb.runtime.answerers import LeftOpen
+from agentnb.runtime.attempt import Attempt
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.run_end import Suspended
-from agentnb.workflow.engine import Attempt, WorkflowEngine
-from agentnb.workflow.nested import NestedRuns
+from agentnb.runtime.step_runner import StepRunner
 
 
 class StepQuestions:
     """Asks the person for the steps of one run."""
 
-    def __init__(self, engine: WorkflowEngine, runs: NestedRuns) -> None:
-        self._engine = engine
-        self._runs = runs
+    def __init__(self, steps: StepRunner) -> None:
+        self._steps = steps
 
     async def ask(self, attempt: Attempt, question: str, schema: dict[str, Any], kind: QuestionKind = "human_step") -> Any:
         """Return the answer, also one that the process that died had taken; raise `Declined` if there is none.
@@ -33,9 +32,9 @@ class StepQuestions:
             return earlier.answer
         known = "" if earlier is None else earlier.question.id
         is_open = earlier is not None and earlier.outcome == "open"
-        asked_as = known if is_open or self._engine.elicitation.has_answer(known) else ""
-        may_wait = self._engine.elicitation.suspends or bool(asked_as)
-        with self._runs.asker(attempt) as asker:
+        asked_as = known if is_open or self._steps.elicitation.has_answer(known) else ""
+        may_wait = self._steps.elicitation.suspends or bool(asked_as)
+        with self._steps.nested.asker(attempt) as asker:
             try:
                 return await asker.ask_before(question, schema, None, asked_as, kind, may_wait=may_wait)
             except LeftOpen:
@@ -47,7 +46,7 @@ class StepQuestions:
                 raise Suspended("nobody_here") from None
 
     def _asked_before(self, path: str, kind: QuestionKind) -> AskedQuestion | None:
-        return next((one for one in asked_before(self._engine.log, path) if one.question.kind == kind), None)
+        return next((one for one in asked_before(self._steps.log, path) if one.question.kind == kind), None)
 
 
 def asked_before(log: EventLog, path: str) -> Iterator[AskedQuestion]:

@@ -33,13 +33,13 @@ from agentnb.workflow.checks import check_made_in_python
 from agentnb.workflow.declared_files import mark_typed, model_names, names_of_tool_steps, tool_names, without_folders
 from agentnb.workflow.declared_graph import Declared, declared_graph
 from agentnb.workflow.deferral import deferred
-from agentnb.workflow.engine import WorkflowEngine
+from agentnb.workflow.engine import WorkflowEngine, WorkflowStart
 from agentnb.workflow.failed_together import checked
 from agentnb.workflow.files import file_text, path_beside
 from agentnb.workflow.logged import keep_workflow, logged_files
 from agentnb.workflow.mermaid import mermaid
 from agentnb.workflow.node_states import node_states
-from agentnb.workflow.perform import performers
+from agentnb.workflow.perform import work_of_steps
 from agentnb.workflow.problems import Problem
 from agentnb.workflow.reading import read_workflow
 from agentnb.workflow.recovered import check_agents_again, needed_again
@@ -286,9 +286,9 @@ class Workflow:
         check = self._price_check(made, opened.check(self._steps) if checks_files else [])
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> WorkflowEngine:
-            run = lifecycle.log.run
-            begins = rerun_of(run) if run.events else (rerun_from, earlier)
-            return WorkflowEngine(lifecycle, elicitation, self.spec, performers(made, opened), values, self._deferred, *begins)
+            begins = rerun_of(run) if (run := lifecycle.log.run).events else (rerun_from, earlier)
+            start = WorkflowStart(self.spec, work_of_steps(made, opened), values, self._deferred, *begins)
+            return WorkflowEngine(lifecycle, elicitation, start)
 
         logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(model, agent_settings, replies)
         logged |= settings or {}
