@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentnb.agent.settings import AgentSettings
-from agentnb.agent.start import PendingRun
+from agentnb.agent.start import pending_run, resumed_run
 from agentnb.core.approvals import ApprovalWord
 from agentnb.core.events import AnyEvent, Delta
 from agentnb.core.log import RunStore, Watcher, Writer
@@ -100,7 +100,7 @@ class Agent(AgentSettings):
             show=show,
             allow_urls=allow_urls,
         )
-        return await PendingRun.of_prompt(self, prompt, options).run_here()
+        return await pending_run(self, prompt, options).run_here()
 
     def start(
         self,
@@ -134,7 +134,7 @@ class Agent(AgentSettings):
             show=show,
             allow_urls=allow_urls,
         )
-        return PendingRun.of_prompt(self, prompt, options).start()
+        return pending_run(self, prompt, options).start()
 
     def resume(
         self,
@@ -153,13 +153,11 @@ class Agent(AgentSettings):
         run in a store.
         """
         refuse_former_keywords(former, "agent.resume(run, writer")
-        return PendingRun.of_recovered(
-            self, run, writer, _given(options, watch=watch, work_dir=work_dir, allow_urls=allow_urls)
-        ).start()
+        return resumed_run(self, run, writer, _given(options, watch=watch, work_dir=work_dir, allow_urls=allow_urls)).start()
 
     async def resume_here(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> Run:
         """Like `resume`, on the running event loop, as a nested run is resumed; return the run when it has ended."""
-        return await PendingRun.of_recovered(self, run, writer, options or RunOptions()).run_here()
+        return await resumed_run(self, run, writer, options or RunOptions()).run_here()
 
     def run_sync(
         self,
@@ -223,7 +221,8 @@ class Agent(AgentSettings):
 
     def first_request(self, prompt: str | Message, *, continue_from: Run | None = None, board: Board | None = None) -> Request:
         """Return the request that a run would begin with. Sends nothing."""
-        return PendingRun.of_prompt(self, prompt, RunOptions(continue_from=continue_from, board=board)).first_request()
+        pending = pending_run(self, prompt, RunOptions(continue_from=continue_from, board=board))
+        return pending.parts.first_request(pending)
 
 
 def _with(options: RunOptions | None, **keywords: Any) -> RunOptions:

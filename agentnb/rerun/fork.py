@@ -13,7 +13,7 @@ from agentnb import settings
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import limits_of_file, logged_model
 from agentnb.agent.output import Output
-from agentnb.agent.start import PendingRun
+from agentnb.agent.start import AgentParts, forked_run
 from agentnb.context.history import as_sent_then
 from agentnb.core.events import (
     SCHEMA,
@@ -44,7 +44,7 @@ from agentnb.rerun.variant import is_own, variant_of
 from agentnb.runtime.consent import mode_after
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.host import current_host
-from agentnb.runtime.launch import new_run_id
+from agentnb.runtime.launch import PendingRun, new_run_id
 from agentnb.runtime.run_options import RunOptions
 from agentnb.settings import known_secrets
 from agentnb.tools.todos.board import TodoBoard
@@ -151,7 +151,7 @@ def pending_of(
     options: RunOptions | None = None,
     is_fork: bool = True,
     **changes: Any,
-) -> PendingRun:
+) -> PendingRun[AgentParts]:
     """Return the fork, about to start; ``changes`` as for `variant_of`. ``is_fork``: whether it says what it is a fork of."""
     options = options or RunOptions()
     before, fallback = _before(run, at_round), tuple(fallback)
@@ -210,26 +210,28 @@ def _tools(run: Run, at_round: int, tools: Any, fallback: Iterable[Any]) -> list
     return [*tools]
 
 
-def _pending(agent: Agent, before: Sequence[AnyEvent], forked_from: ForkedFrom | None, options: RunOptions) -> PendingRun:
+def _pending(
+    agent: Agent, before: Sequence[AnyEvent], forked_from: ForkedFrom | None, options: RunOptions
+) -> PendingRun[AgentParts]:
     """Return a run that begins with these events of another one, under an id of its own, with this agent."""
     run_id = options.run_id or new_run_id()
     options = replace(options, run_id=None)
     first, *others = [structs.replace(event, seq=seq, run_id=run_id, parent_id=None) for seq, event in enumerate(before)]
-    pending = PendingRun.of_fork(agent, [first, *others], options)
+    pending = forked_run(agent, [first, *others], options)
     started = redact(_started(first, pending, forked_from), known_secrets())
-    return PendingRun.of_fork(agent, [started, *others], options)
+    return forked_run(agent, [started, *others], options)
 
 
-def _started(first: AnyEvent, pending: PendingRun, forked_from: ForkedFrom | None) -> RunStarted:
+def _started(first: AnyEvent, pending: PendingRun[AgentParts], forked_from: ForkedFrom | None) -> RunStarted:
     assert isinstance(first, RunStarted), "a run begins with it"
-    agent = pending.agent
+    agent = pending.parts.agent
     return structs.replace(
         first,
         at=first.at or datetime.now(UTC),
         schema=SCHEMA,
         model=agent.model_name,
-        tools=pending.toolbox.specs,
-        settings={**agent.settings, **pending.launch.logged_mode},
+        tools=pending.parts.toolbox.specs,
+        settings={**agent.settings, **pending.logged_mode},
         guidance=agent.guidance_texts,
         origin=None,
         forked_from=forked_from,

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import structs
 
 from agentnb.agent.from_log import missing_gates, names_of_gates
-from agentnb.agent.start import PendingRun
+from agentnb.agent.start import AgentParts
 from agentnb.core.events import CommandReceived, RoundFinished
 from agentnb.core.inbox import Inbox
 from agentnb.core.questions import WaitingOnUser, by_call
@@ -26,6 +26,7 @@ from agentnb.rerun.fork import RECORDED, pending_of
 from agentnb.rerun.variant import is_own
 from agentnb.runtime.answerers import AnswerQuestion
 from agentnb.runtime.foreground import Foreground
+from agentnb.runtime.launch import PendingRun
 from agentnb.runtime.run_options import RunOptions
 
 BY_OTHERS = ("cancelled", "interrupted", "running", "waiting_on_user")
@@ -85,7 +86,7 @@ def _pending(
     gates: Iterable[Gate],
     detect: Detectors | None,
     options: RunOptions | None,
-) -> tuple[PendingRun, RecordedModel]:
+) -> tuple[PendingRun[AgentParts], RecordedModel]:
     if not is_own(run):
         raise SettingsError(f"Run {run.id} was made by another product", "Replay it, or fork it: fork(run, at_round)")
     if run.status in BY_OTHERS:
@@ -96,7 +97,7 @@ def _pending(
     counts = run.gives_consent or bool(options.trust_log) or tools == RECORDED  # recorded tools do nothing
     options = replace(options, watch=says, answer=options.answer or (_answers_of(run) if counts else None))
     pending = pending_of(run, 1, model=model, tools=tools, gates=gates, detect=detect, options=options, is_fork=False)
-    says.inbox = pending.launch.inbox
+    says.inbox = pending.inbox
     return pending, model
 
 
@@ -133,11 +134,11 @@ class _Says:
                 self.inbox.put("say", text)
 
 
-def _failed(run: Run, pending: PendingRun, model: RecordedModel, error: AgentnbError) -> Run:
+def _failed(run: Run, pending: PendingRun[AgentParts], model: RecordedModel, error: AgentnbError) -> Run:
     """Return the run of which this is the error, if the recorded one failed too."""
     if model.diverged is None and run.error is None:
         raise error
-    return pending.launch.log.run
+    return pending.log.run
 
 
 def _checked(run: Run, found: Run, model: RecordedModel) -> Run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any, Protocol
@@ -56,11 +57,6 @@ class NestedRuns:
             share_questions(elicitation, self._log, run, attempt.place.path)
         if run.is_suspended:
             raise Suspended("nobody_here")
-        return run
-
-    async def start(self, agent: Any, prompt: Any) -> Run:
-        """Begin a nested run for a tool, and wait for its end."""
-        run: Run = await agent.run(prompt, RunOptions(parent=self._log))
         return run
 
     def asker(self, attempt: Attempt) -> CallElicitor:
@@ -147,3 +143,12 @@ async def _ended_run(run: Awaitable[Run]) -> Run:
         if isinstance(error, StoreError) or not isinstance(error.run, Run) or error.run.should_continue:
             raise
         return error.run
+
+
+async def start_nested(log: EventLog, runnable: Any, prompt: Any) -> Run:
+    """Begin a run for a tool of the run with this log, and wait for its end: of an agent, a workflow or an orchestration."""
+    if not inspect.iscoroutinefunction(getattr(runnable, "run", None)):
+        what = f"{runnable!r} is not an Agent, a Workflow or an Orchestration"
+        raise SettingsError(what, "Write: await context.start_run(Agent(...), PROMPT)")
+    run: Run = await runnable.run(prompt, RunOptions(parent=log))
+    return run

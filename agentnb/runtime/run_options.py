@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,11 @@ class RunOptions:
         tags: Any = self.tags
         if isinstance(tags, str) or not all(isinstance(one, str) and one.strip() for one in tags):
             raise SettingsError(f"tags={tags!r} must be strings", 'Write tags=("night", "v2")')
+
+
+def answerable(options: RunOptions) -> RunOptions:
+    """Return the options of a run whose caller gets a handle, and so can answer its questions."""
+    return replace(options, can_ask=True) if options.can_ask is None else options
 
 
 def refuse_former_keywords(given: Iterable[str], door: str) -> None:

@@ -86,6 +86,7 @@ class StepRunner:
         self.log = lifecycle.log
         self.budget = lifecycle.budget
         self.elicitation = elicitation
+        self.call_sync = lifecycle.services.call_sync
         self.nested = NestedRuns(self.log, elicitation)
         self.journal = StepJournal(self.log.run.events)
         self.side_by_side = SideBySide()

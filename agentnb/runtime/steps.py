@@ -131,6 +131,10 @@ class StepOrchestrator:
         """Finish the steps that are open."""
         self.steps.close_open(status)
 
+    def suspend(self, why: str) -> None:
+        """Leave open questions to an answer after the run was suspended."""
+        self.steps.elicitation.leave()
+
     def _verdict(self) -> Stop:
         spent = self.steps.budget.exhausted()
         steps = self.log.run.step_records.values()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from agentnb.core.approvals import READ_ONLY
@@ -19,7 +20,7 @@ from agentnb.runtime import tool_errors
 from agentnb.runtime.approval import logged_permissions
 from agentnb.runtime.attempt import Attempt
 from agentnb.runtime.consent import since_refusal
-from agentnb.runtime.host import plain_tools
+from agentnb.runtime.nested_runs import start_nested
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.run_tools import RunTools
 from agentnb.runtime.step_failures import StepEndedBadly, StepFailure
@@ -44,9 +45,9 @@ class ToolSteps:
         of_mode = elicitation.approval_mode.gate(tools.get, elicitation.runs[1:])
         services = CallServices(
             elicitation,
-            plain_tools(None),
+            steps.call_sync,
             gates=(*gates, *(() if of_mode is None else (of_mode,))),
-            start_run=steps.nested.start,
+            start_run=partial(start_nested, steps.log),
             suspends=elicitation.suspends,
         )
         self._calls = steps.calls = ToolCalls(steps.log, tools, services)
