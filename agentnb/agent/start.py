@@ -40,6 +40,7 @@ from agentnb.runtime.budget import WithinBudget
 from agentnb.runtime.consent import with_mode_to_continue
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.gate_names import check_gates
 from agentnb.runtime.host import current_host
 from agentnb.runtime.launch import PendingRun, check_resumable
 from agentnb.runtime.lifecycle import Lifecycle
@@ -207,6 +208,7 @@ def resumed_run(agent: AgentSettings, run: Run, writer: Writer | None, options: 
     """Return a run about to be resumed; raises `SettingsError` if it has ended. ``writer``: its log, open at its end."""
     check_resumable(run, options)
     check_extensions(run, agent.extensions)
+    check_gates(run, agent.gates)
     answers = _checked_answers(run, options)
     given = board_of(agent, run) or TodoBoard(run.conversation_todos)
     parts = AgentParts(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from agentnb.agent.from_log import names_of_gates, names_of_tools
+from agentnb.agent.from_log import names_of_tools
 from agentnb.detect.run import Run
+from agentnb.runtime.gate_names import names_of_gates
 from agentnb.settings import KEY_VARIABLES
 
 

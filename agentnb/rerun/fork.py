@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from msgspec import structs
 
@@ -42,10 +42,9 @@ from agentnb.policies.named import PolicySet
 from agentnb.rerun.recorded_tools import recorded_tools
 from agentnb.rerun.variant import is_own, variant_of
 from agentnb.runtime.consent import mode_after
-from agentnb.runtime.foreground import Foreground
-from agentnb.runtime.host import current_host
-from agentnb.runtime.launch import PendingRun, new_run_id
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.launch import PendingRun, in_foreground, new_run_id
+from agentnb.runtime.live import LiveRun
+from agentnb.runtime.run_options import RunKeywords, RunOptions, options_of
 from agentnb.settings import known_secrets
 from agentnb.tools.todos.board import TodoBoard
 
@@ -66,7 +65,7 @@ async def fork(
     fallback: Iterable[Any] = (),
     gates: Iterable[Gate] = (),
     options: RunOptions | None = None,
-    allow_urls: Iterable[str] = (),
+    **keywords: Unpack[RunKeywords],
 ) -> Run:
     """Return a new run that has everything before round ``at_round`` as recorded, and is live from there.
 
@@ -76,7 +75,7 @@ async def fork(
     other call, and refuses it without one; or the functions to run. A run of another product can be forked too; its ``model``
     must be given. Of a run that does not give consent (`Run.gives_consent`) the fork has no answers, so that gates ask again,
     and its approval mode is at least ``ask`` where functions may run, unless the options have a mode or ``trust_log``.
-    ``allow_urls``: where its model may be, as for `recover`. `run.forked_from` says what it is a fork of, and
+    Keywords are options of the run, as for `Agent.run`. `run.forked_from` says what it is a fork of, and
     ``diff(run, fork)`` compares them.
 
     Raises `SettingsError` if there is no such round, or if a model or policy cannot be made from the log.
@@ -88,7 +87,7 @@ async def fork(
         tools=tools,
         fallback=fallback,
         gates=gates,
-        options=_allowing(options, allow_urls),
+        options=options_of(options, keywords, RunKeywords, "fork(run, at_round"),
         guidance=guidance,
         policy=policy,
         limits=limits,
@@ -112,13 +111,12 @@ def fork_sync(
     fallback: Iterable[Any] = (),
     gates: Iterable[Gate] = (),
     options: RunOptions | None = None,
-    allow_urls: Iterable[str] = (),
+    **keywords: Unpack[RunKeywords],
 ) -> Run:
     """Like `fork`, for scripts and for code that cannot await."""
-    foreground = Foreground()
-    options = replace(_allowing(options, allow_urls), foreground=foreground, can_ask=current_host.get().can_ask)
-    with foreground.own_interrupts():
-        pending = pending_of(
+
+    def start(options: RunOptions) -> LiveRun:
+        return pending_of(
             run,
             at_round,
             model=model,
@@ -131,13 +129,9 @@ def fork_sync(
             limits=limits,
             workflow_mode=workflow_mode,
             detect=detect,
-        )
-        return pending.start().wait_in_foreground()
+        ).start()
 
-
-def _allowing(options: RunOptions | None, urls: Iterable[str]) -> RunOptions:
-    options = options or RunOptions()
-    return replace(options, allow_urls=urls) if urls else options
+    return in_foreground(start, options_of(options, keywords, RunKeywords, "fork_sync(run, at_round"))
 
 
 def pending_of(

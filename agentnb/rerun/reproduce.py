@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import msgspec
 from msgspec import structs
 
-from agentnb.agent.from_log import missing_gates, names_of_gates
 from agentnb.agent.start import AgentParts
 from agentnb.core.events import CommandReceived, RoundFinished
 from agentnb.core.inbox import Inbox
@@ -26,8 +25,9 @@ from agentnb.rerun.fork import RECORDED, pending_of
 from agentnb.rerun.variant import is_own
 from agentnb.runtime.answerers import AnswerQuestion
 from agentnb.runtime.foreground import Foreground
+from agentnb.runtime.gate_names import missing_gates, names_of_gates
 from agentnb.runtime.launch import PendingRun
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.run_options import RunKeywords, RunOptions, options_of
 
 BY_OTHERS = ("cancelled", "interrupted", "running", "waiting_on_user")
 """Statuses of runs that did not end by themselves."""
@@ -43,6 +43,7 @@ async def reproduce(
     gates: Iterable[Gate] = (),
     detect: Detectors | None = None,
     options: RunOptions | None = None,
+    **keywords: Unpack[RunKeywords],
 ) -> Run:
     """Make a recorded run of agentnb again, with its replies and results; return the new run, the same but for ids and times.
 
@@ -50,9 +51,11 @@ async def reproduce(
     said is said again after the same round, and questions are answered as they were; with tools of your own only those of a
     run that gives consent (`Run.gives_consent`), unless the options have ``trust_log``. ``gates``: those of your own that the
     run had. ``detect``: its detectors of your own; without them, what they found is read from the log, as it always is of
-    detectors that ask a model. Raises `ReplayDiverged`, with the first message of a request that differs and a diff, or with
-    what else differs; `SettingsError` for a run that another product made, or that was ended from outside.
+    detectors that ask a model. Keywords are options of the run, as for `Agent.run`. Raises `ReplayDiverged`, with the first
+    message of a request that differs and a diff, or with what else differs; `SettingsError` for a run that another product
+    made, or that was ended from outside.
     """
+    options = options_of(options, keywords, RunKeywords, "reproduce(run")
     pending, model = _pending(run, tools, gates, detect, options)
     try:
         found = await pending.run_here()
@@ -68,11 +71,13 @@ def reproduce_sync(
     gates: Iterable[Gate] = (),
     detect: Detectors | None = None,
     options: RunOptions | None = None,
+    **keywords: Unpack[RunKeywords],
 ) -> Run:
     """Like `reproduce`, for scripts and for code that cannot await."""
     foreground = Foreground()
+    options = options_of(options, keywords, RunKeywords, "reproduce_sync(run")
     with foreground.own_interrupts():
-        pending, model = _pending(run, tools, gates, detect, replace(options or RunOptions(), foreground=foreground))
+        pending, model = _pending(run, tools, gates, detect, replace(options, foreground=foreground))
         try:
             found = pending.start().wait_in_foreground()
         except AgentnbError as error:

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
@@ -26,6 +27,7 @@ from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.consent import consent_to, mode_after, takes_log
 from agentnb.runtime.elicitation import Elicitation, current_call
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.host import Beginning, Host, completed, current_host, hosted, on_main_thread
 from agentnb.runtime.lifecycle import Lifecycle, Orchestrator, RunServices
 from agentnb.runtime.live import LiveRun
@@ -300,6 +302,17 @@ class PendingRun(Generic[PartsT]):
         if host.begun is not None:
             host.begun(live)
         return live
+
+
+def in_foreground(start: Callable[[RunOptions], LiveRun], options: RunOptions) -> Run:
+    """Start a run with these options and wait for it, while the calling thread runs its plain tools.
+
+    An interrupt ends the run, closes its log and raises KeyboardInterrupt.
+    """
+    foreground = Foreground()
+    can_ask = current_host.get().can_ask if options.can_ask is None else options.can_ask  # the caller gets no handle
+    with foreground.own_interrupts():
+        return start(replace(options, foreground=foreground, can_ask=can_ask)).wait_in_foreground()
 
 
 def _approval_mode(options: RunOptions, recovered: Run | None, consent: Consent) -> ApprovalMode:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from typing import Any, Unpack
 
 from agentnb.core.approvals import checked_answers
 from agentnb.core.events import SCHEMA, AnyEvent, RunStarted
@@ -19,10 +20,11 @@ from agentnb.policies.limits import LIMITS, OF_FILE, OnLimit
 from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.consent import with_mode_of
 from agentnb.runtime.elicitation import Elicitation
-from agentnb.runtime.launch import PendingRun, check_resumable
+from agentnb.runtime.gate_names import check_gates
+from agentnb.runtime.launch import PendingRun, check_resumable, in_foreground
 from agentnb.runtime.lifecycle import Lifecycle, Orchestrator
 from agentnb.runtime.live import LiveRun
-from agentnb.runtime.run_options import RunOptions, answerable
+from agentnb.runtime.run_options import RunKeywords, RunOptions, answerable, options_of
 from agentnb.settings import known_secrets
 from agentnb.tools.todos.board import Board
 
@@ -53,20 +55,26 @@ class Orchestration:
         for name in ("max_seconds", "budget"):
             LIMITS[name].check(getattr(self, name))
 
-    async def run(self, prompt: str, options: RunOptions | None = None) -> Run:
-        """Work on the prompt until the run ends, on the running event loop."""
-        return await self._pending(prompt, options or RunOptions()).run_here()
+    async def run(self, prompt: str, options: RunOptions | None = None, **keywords: Unpack[RunKeywords]) -> Run:
+        """Work on the prompt until the run ends, on the running event loop; keywords as for `Agent.run`."""
+        return await self._pending(prompt, options_of(options, keywords, RunKeywords, "orchestration.run(prompt")).run_here()
 
-    def start(self, prompt: str, options: RunOptions | None = None) -> LiveRun:
+    def start(self, prompt: str, options: RunOptions | None = None, **keywords: Unpack[RunKeywords]) -> LiveRun:
         """Start a run in the background and return a handle on it at once, which stops its nested runs too."""
-        return self._pending(prompt, answerable(options or RunOptions())).start()
+        options = options_of(options, keywords, RunKeywords, "orchestration.start(prompt")
+        return self._pending(prompt, answerable(options)).start()
+
+    def run_sync(self, prompt: str, options: RunOptions | None = None, **keywords: Unpack[RunKeywords]) -> Run:
+        """Like `run`, for scripts and for code that cannot await, even inside a running event loop."""
+        options = options_of(options, keywords, RunKeywords, "orchestration.run_sync(prompt")
+        return in_foreground(partial(self.start, prompt), options)
 
     async def resume_here(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> Run:
         """Resume an interrupted run on the running event loop, and return it when it has ended."""
         return await self._resumed(run, writer, options or RunOptions()).run_here()
 
     def check_same(self, run: Run) -> None:
-        """Raise `SettingsError` for a run of another workflow, whose steps would not be found in its log."""
+        """Raise `SettingsError` for a run of another workflow, whose steps would not be found in its log, or of other gates."""
         own, logged = [
             settings["workflow"].get("text") if isinstance(settings.get("workflow"), dict) else None
             for settings in (redact(plain_data(dict(self.settings)), known_secrets()), run.settings)
@@ -76,6 +84,7 @@ class Orchestration:
                 f"recover({run.id!r}) takes it from the log; wf.run(rerun_from=STEP, of=run) begins a new run with its outputs"
             )
             raise SettingsError(f"Run {run.id} is of another workflow, or of another version of it", hint)
+        check_gates(run, names=self.settings.get("gates") or ())
 
     def resume(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> LiveRun:
         """Resume an interrupted run where it was cut off, and append to its log with ``writer``.

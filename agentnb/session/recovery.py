@@ -6,12 +6,10 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import agent_of, check_gates, is_trusted, logged_model
-from agentnb.core.approvals import ApprovalWord
-from agentnb.core.log import Watcher
+from agentnb.agent.from_log import agent_of, is_trusted, logged_model
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
 from agentnb.guidance import GuidanceSet
@@ -19,12 +17,12 @@ from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
 from agentnb.policies.limits import OF_FILE
-from agentnb.runtime.answerers import AnswerQuestion, Approve
 from agentnb.runtime.budget import OWN
+from agentnb.runtime.gate_names import check_gates
 from agentnb.runtime.host import current_host
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.orchestration import Orchestration
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.run_options import ResumeKeywords, RunOptions, options_of
 from agentnb.session.places import default_store
 from agentnb.traces.store import Store
 from agentnb.workflow.tasks.actions import Action
@@ -41,23 +39,17 @@ async def recover(
     agents: Mapping[str, Agent] | None = None,
     actions: Mapping[str, Action] | None = None,
     store: Store | None = None,
-    watch: Watcher | None = None,
-    work_dir: str | Path | None = None,
-    approve: Approve | ApprovalWord | None = None,
-    answer: AnswerQuestion | None = None,
-    answers: Mapping[str, Any] | None = None,
-    suspend: bool = False,
-    trust_log: bool | None = None,
-    allow_urls: Iterable[str] = (),
+    options: RunOptions | None = None,
+    **keywords: Unpack[ResumeKeywords],
 ) -> Run:
     """Resume an interrupted or suspended run where it stands, append to its log, and return the whole run when it has ended.
 
     ``run``: a loaded run, its id, or the path of its log. ``tools`` and ``gates``: the functions it had; ``agents``: those that
     a workflow had from Python, by name; ``actions``: those that its tasks call; ``model``: its model, if that cannot be made
-    from its name. Or ``agent``: the agent to resume it with, whatever its log says, or the `Orchestration` that made a run of
-    another kind. ``store``: where its log is,
-    by default `.agentnb/runs`; ``work_dir``: where its tools work, by default the current folder. ``approve`` and ``answer``
-    decide and answer in your place, as for `Agent.run`, and a word as ``approve`` replaces the approval mode that it had;
+    from its name. Or ``agent``: the agent to resume it with, with the gates that it had, whatever its log says else, or the
+    `Orchestration` that made a run of another kind. ``store``: where its log is, by default `.agentnb/runs`; ``work_dir``:
+    where its tools work, by default the current folder. ``approve`` and ``answer`` decide and answer in your place, as for
+    `Agent.run`, and a word as ``approve`` replaces the approval mode that it had;
     ``answers``: those to the questions that its gates, steps and nested runs left open, by their ids in ``run.waiting``;
     ``suspend``: suspend it again where a question needs an answer. ``trust_log``: whether approvals, answers and settings count
     in a log that your agentnb did not write (`RunOptions`). ``allow_urls``: addresses that models named by its log may use,
@@ -67,8 +59,8 @@ async def recover(
     its log is from elsewhere and ``trust_log`` is not given, or if a tool, a gate, an agent or the model is missing.
     """
     _check_agent(agent)
-    people: Any = {"can_ask": current_host.get().can_ask, "approve": approve, "answer": answer, "answers": answers}
-    options = RunOptions(watch=watch, work_dir=work_dir, trust_log=trust_log, allow_urls=allow_urls, suspend=suspend, **people)
+    options = options_of(options, keywords, ResumeKeywords, "recover(run")
+    options = replace(options, can_ask=current_host.get().can_ask if options.can_ask is None else options.can_ask)
     again: Any = {"tools": tools, "gates": gates, "model": model, "agents": agents, "actions": actions}
     live = begin_recovery(run, options, agent=agent, store=store, **again)
     try:

@@ -10,6 +10,7 @@ from agentnb.core.json_schema import plain_data
 from agentnb.errors import SettingsError, near
 from agentnb.models.registry import check_destinations
 from agentnb.runtime.elicitation import Elicitation
+from agentnb.runtime.gate_names import name_of_gate
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.tools.function import as_tool
@@ -44,10 +45,12 @@ def task_orchestration(
         return TaskEngine(lifecycle, elicitation, TaskStart(file, table, values, models or {}))
 
     name = Path(file.source).stem if file.source else "tasks"
+    gates = [name_of_gate(gate) for gate in ((models or {}).get("agent_settings") or {}).get("gates") or ()]
     logged = {
         "workflow": {"text": file.text, "source": file.source},
         "inputs": plain_data(dict(inputs), "The inputs"),
         "variables": values,
+        **({"gates": gates} if gates else {}),
         **(settings or {}),
     }
     return Orchestration(make=make, name=name, settings=logged, **(file.limits if limits is None else limits))
