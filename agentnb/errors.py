@@ -38,12 +38,16 @@ A tool's errors are not exceptions: they are tool results that the model reads. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from agentnb.advice import PYTHON, Advised, AnyAdvice, Commands, advised, in_python, in_words, sentences
+
 T = TypeVar("T")
+MAX_PROBLEMS = 50
+"""Problems of a workflow that an error lists in its text; ``.problems`` holds all."""
 
 
 class AnyRun(Protocol):
@@ -61,24 +65,37 @@ class AnyRun(Protocol):
 class AgentnbError(Exception):
     """A problem that the person can fix.
 
-    ``what`` says what is wrong and where; ``hint`` is what to type next. ``run`` is the run it happened in, if any.
+    ``what`` says what is wrong and where; ``advice`` is what to do next, as values, and ``hint`` the same in words for Python.
+    ``run`` is the run it happened in, if any.
     """
 
     redact: ClassVar[Callable[[T], T]] = staticmethod(lambda texts: texts)
     """Masks the known keys in the texts of every new error; set by `core.redaction`, which is above this module."""
 
-    def __init__(self, what: str, hint: str = "", *, run: AnyRun | None = None) -> None:
-        what, hint = AgentnbError.redact((what, hint))
-        super().__init__(what, hint)
-        self.what = what
-        self.hint = hint
+    def __init__(self, what: str, advice: Advised = "", *, run: AnyRun | None = None) -> None:
+        self.replace(*AgentnbError.redact((what, advised(advice))))
         self.run = run
 
+    def replace(self, what: str, advice: tuple[AnyAdvice, ...]) -> None:
+        """Replace what is wrong and the advice."""
+        self.what = what
+        self.advice = advice
+        self.args = (what, advice)
+
+    @property
+    def hint(self) -> str:
+        """What to do next, in words for Python."""
+        return in_python(self.advice)
+
+    def worded(self, commands: Commands) -> str:
+        """Return what is wrong and what to do, in the words of a surface."""
+        return sentences(self.what, in_words(self.advice, commands))
+
     def __str__(self) -> str:
-        return sentences(self.what, self.hint)
+        return self.worded(PYTHON)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self.what, self.hint))
+        return (type(self), (self.what, self.advice))
 
 
 class SettingsError(AgentnbError, ValueError):
@@ -134,15 +151,18 @@ class AnyProblem(Protocol):
     def message(self) -> str:
         """What is wrong."""
 
-    @property
-    def hint(self) -> str:
-        """What to write instead."""
+    def worded(self, commands: Commands) -> str:
+        """Return the problem in the words of a surface."""
 
 
 class WorkflowProblems(SettingsError):
     """A workflow cannot run as it is written. ``problems`` holds all that was found, each with its file and line."""
 
     problems: tuple[AnyProblem, ...] = ()
+
+    def worded(self, commands: Commands) -> str:
+        """Return all problems in the words of a surface, a line each, but for those that are too many."""
+        return AgentnbError.redact(problem_lines(self.problems, commands)) if self.problems else super().worded(commands)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (*super().__reduce__(), {"problems": self.problems})
@@ -236,8 +256,10 @@ class ExpectationFailed(AgentnbError, AssertionError):
 
     failed: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
 
-    def __str__(self) -> str:
-        return f"{self.what}\n{self.hint}" if "\n" in self.what and self.hint else super().__str__()
+    def worded(self, commands: Commands) -> str:
+        """Return what does not hold, a line each, and what to do below it."""
+        hint = in_words(self.advice, commands)
+        return f"{self.what}\n{hint}" if "\n" in self.what and hint else sentences(self.what, hint)
 
     def _render_traceback_(self) -> list[str]:
         """Return what IPython shows: what does not hold. The line that expects it is in the cell above."""
@@ -252,11 +274,11 @@ class RunFailed(AgentnbError, RuntimeError):
     """A run ended with status ``failed``; ``.run`` keeps all it did."""
 
 
-def sentences(what: str, hint: str) -> str:
-    """Return what is wrong and what to do, on one line."""
-    if not hint:
-        return what
-    return f"{what} {hint}" if what.endswith((".", "?", "!")) else f"{what}. {hint}"
+def problem_lines(problems: Sequence[AnyProblem], commands: Commands) -> str:
+    """Return the first problems in the words of a surface, a line each, and how many more there are."""
+    lines = [problem.worded(commands) for problem in problems[:MAX_PROBLEMS]]
+    more = [f"... and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
+    return "\n".join(lines + more)
 
 
 LIKE = 0.6

@@ -39,6 +39,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import platformdirs
 
+from agentnb.advice import Install, Plain, SetKey
 from agentnb.errors import SettingsError, near
 
 KEY_VARIABLES = {
@@ -321,7 +322,8 @@ def base_url(provider: str) -> str | None:
     whole = f"http://{text}" if provider == "ollama" and "://" not in text else text
     if problem := url_problem(whole):
         raise SettingsError(
-            f"{variable} {problem}", "Set it to a URL such as http://localhost:8000/v1. A key is typed in: %agent key NAME"
+            f"{variable} {problem}",
+            (Plain("Set it to a URL such as http://localhost:8000/v1"), SetKey("NAME", lead="A key is typed in")),
         )
     url = _parsed(whole)
     if url is None or url.scheme not in ("http", "https") or not (url.hostname or provider == "ollama"):
@@ -344,7 +346,11 @@ def check_keyring() -> None:
     if _keyring() is None:
         raise SettingsError(
             "There is no way to the system's keyring: the package keyring is not installed, or does not load",
-            "Install it: %pip install 'agentnb[keyring]'. Or leave out --keyring: then this kernel keeps the key until it ends",
+            Install(
+                "agentnb[keyring]",
+                lead="Install it",
+                rest=". Or leave out --keyring: then this kernel keeps the key until it ends",
+            ),
         )
 
 
@@ -383,7 +389,7 @@ def _sound(variable: str, text: str, source: str) -> Key | None:
     if not text:
         return None
     if problem := _problem(text):
-        raise SettingsError(f"{variable} in {source} is not a key: {problem}", f"Give another: %agent key {variable}")
+        raise SettingsError(f"{variable} in {source} is not a key: {problem}", SetKey(variable, lead="Give another"))
     return Key(variable, text, source)
 
 

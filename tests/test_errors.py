@@ -10,8 +10,9 @@ import re
 import pytest
 
 from agentnb import errors
+from agentnb.advice import sentences
 from agentnb.detect.run import Run
-from agentnb.errors import near, sentences
+from agentnb.errors import near
 
 CLASSES = {name: value for name, value in vars(errors).items() if inspect.isclass(value) and issubclass(value, Exception)}
 

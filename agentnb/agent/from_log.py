@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Any
 
+from agentnb.advice import GiveTools, SetModel, WriteGuidance
 from agentnb.agent.agent import Agent
 from agentnb.agent.extension import check_extensions
 from agentnb.agent.output import Output
@@ -53,7 +54,7 @@ def agent_of(
     if model is None:
         if not can_be_made(run.model):
             what = f"Run {run.id} was with {run.model}, which was an object in Python"
-            raise SettingsError(what, "Give it again: -m VARIABLE, recover(run, model=...)")
+            raise SettingsError(what, SetModel(again=True, lead="Give it again"))
         model = logged_model(run)
     logged = run.settings
     found: dict[str, Any] = {
@@ -116,7 +117,7 @@ def _check_tools(run: Run, given: tuple[Any, ...]) -> None:
         had, them = had_told(run, "tool", missing)
         raise UnknownTool(
             f"{had}, which you did not pass",
-            f"Define {them}, then name {them}: -t {' '.join(missing)}, recover(run, tools=[{', '.join(missing)}])",
+            GiveTools(tuple(missing), resumes=True, lead=f"Define {them}, then name {them}"),
         )
 
 
@@ -137,5 +138,5 @@ def logged_guidance(run: Run) -> str | GuidanceSet:
         return GuidanceSet.as_logged(str(name), run.guidance)
     if name not in BUILT_IN:
         what = f"Run {run.id} had the guidance set {name}, which is not here"
-        raise SettingsError(what, f"Write it again: %%guidance {name}. In Python: recover(run, agent=Agent(...))")
+        raise SettingsError(what, WriteGuidance(name, resumes=True, lead="Write it again"))
     return str(name)

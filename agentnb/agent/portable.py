@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from agentnb.advice import Install
 from agentnb.agent.agent import Agent
 from agentnb.agent.settings import AgentSettings
 from agentnb.errors import SettingsError
@@ -93,7 +94,7 @@ def _cloudpickle() -> Any:
         import cloudpickle
     except ImportError as error:
         raise SettingsError(
-            "To send an agent to another process needs the package cloudpickle", "Install it: %pip install agentnb[scale]"
+            "To send an agent to another process needs the package cloudpickle", Install("agentnb[scale]", lead="Install it")
         ) from error
     return cloudpickle
 

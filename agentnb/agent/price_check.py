@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentnb.advice import CountAsFree, Plain
 from agentnb.agent.settings import AgentSettings
 from agentnb.errors import SettingsError
 from agentnb.models import prices
@@ -25,12 +26,14 @@ def check_has_price(model: Model, agent: AgentSettings, budget: Budget, whose: s
     is_stated = isinstance(model, RemoteModel) and model.is_price_of_file
     if _has_price(model) or (is_stated and not is_of_person):
         return
-    in_file = " or limits: {unpriced: true} of the agent in the file," if whose and not is_of_person else ""
+    in_file = ", with limits: {unpriced: true} of the agent in the file, or" if whose and not is_of_person else ""
     raise SettingsError(
         f"{f'{whose}: what' if whose else 'What'} {model.name} costs is not known, so a budget cannot be enforced"
         + (": only a file or log states its price" if is_stated else ""),
-        "State its price: -m NAME?price=3/15 (US dollars for a million tokens in and out, 0 for nothing); "
-        f"or let its calls count as nothing:{in_file} --unpriced, Agent(unpriced=True)",
+        (
+            Plain("State its price: provider:NAME?price=3/15 (US dollars for a million tokens in and out, 0 for nothing)"),
+            CountAsFree(lead=f"Or let its calls count as nothing{in_file}"),
+        ),
     )
 
 

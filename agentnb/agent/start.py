@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from agentnb.advice import AnswerRun
 from agentnb.agent.extension import check_extensions
 from agentnb.agent.loop import Loop
 from agentnb.agent.price_check import check_has_price
@@ -117,7 +118,7 @@ class AgentParts:
         if pending.budget.may_run_out():
             bundle = bundle.also_asking(WithinBudget(pending.budget))
         mode = pending.approval_mode
-        if not mode.needs_nothing and (gate := mode.gate(tools.get, pending.runs_around)) is not None:
+        if not mode.needs_nothing and (gate := mode.gate(tools.get)) is not None:
             bundle = bundle.also_gated(gate)
         calls = CallServices(
             services.elicitation,
@@ -150,7 +151,7 @@ class AgentParts:
                 return _path(os.getcwd())  # noqa: PTH109  # `Path.cwd` makes a new path each time
             return Path(chosen).expanduser().resolve()
         except FileNotFoundError as error:
-            raise SettingsError("The current folder is not there any more", "Change to one that is: %cd ~") from error
+            raise SettingsError("The current folder is not there any more", "Change to one that is") from error
 
     def started(self, pending: PendingRun[Any]) -> RunStarted:
         """Return the first event of a new run, already redacted: requests are built from it too."""
@@ -269,8 +270,8 @@ def _checked_answers(run: Run, options: RunOptions) -> dict[str, Any]:
     missing = [question for question in answerable_later(run) if question.id not in answers]
     if missing and not has_anybody:
         asked = missing[0]
-        hint = f"Answer it: await recover({run.id!r}, answers={{{asked.id!r}: ...}})"
-        raise SettingsError(f"Run {run.id} waits for your answer to: {asked.message}", hint)
+        advice = AnswerRun(run.id, asked.id, lead="Answer it")
+        raise SettingsError(f"Run {run.id} waits for your answer to: {asked.message}", advice)
     return answers
 
 
@@ -298,7 +299,7 @@ def history_of(before: Run) -> tuple[Message, ...]:
     Raises `SettingsError` if the run has not ended.
     """
     if before.is_suspended:
-        raise SettingsError(f"Run {before.id} waits for your answer", f"Give it: %agent answer {before.id} TEXT")
+        raise SettingsError(f"Run {before.id} waits for your answer", AnswerRun(before.id, lead="Give it"))
     if before.should_continue:
         raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you continue from it")
     messages = tuple(map(bounded, before.messages))  # older versions did not bound what they logged

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from agentnb.core.questions import (
     WaitingOnUser,
+    answer_form,
     answer_in_words,
     checked_answer,
     choice_in_words,
-    choices,
     expected,
-    has_other_forms,
 )
 from agentnb.display.judged_call import call_text, question_text
 from agentnb.display.question_labels import ASKS
@@ -40,8 +39,7 @@ def dialogue(question: WaitingOnUser) -> Dialogue:
     """Ask the question until an answer fits, and return it."""
     title = ASKS.get(question.kind, ASKS["elicitation"])
     head = f"\n{f'{visible_name(question.call_id)}: ' if question.call_id else ''}{title}\n{question_text(question)}\n"
-    fields = _fields(question.schema)
-    if fields:
+    if fields := answer_form(question.schema).fields:
         return (yield from _form(f"{head}{BY_FIELD}\n", question.schema, fields))
     page, rest = _page(call_text(question))
     words = f"{head}{page}{_listed(question)}"
@@ -116,17 +114,9 @@ def _field(words: str, name: str, field: dict[str, Any], whole: dict[str, Any] |
             words = f"{error}\n"
 
 
-def _fields(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the fields of a form that can be asked one by one; none if the answer has another form."""
-    fields = schema.get("properties")
-    if schema.get("type") != "object" or not isinstance(fields, dict):
-        return {}
-    return fields if all(isinstance(field, dict) and "$ref" not in field for field in fields.values()) else {}
-
-
 def _listed(question: WaitingOnUser) -> str:
     lines = [f"  {number} {choice_in_words(choice)}" for number, choice in enumerate(_numbered(question.schema), 1)]
-    if question.kind == "approval" and has_other_forms(question.schema):
+    if question.kind == "approval" and answer_form(question.schema).has_others:
         lines.append(OTHER_FORMS)
     return "".join(f"{line}\n" for line in lines)
 
@@ -135,8 +125,8 @@ def _name(schema: dict[str, Any]) -> str:
     return "Answer" if _numbered(schema) else f"Answer ({expected(schema)})"
 
 
-def _numbered(schema: dict[str, Any]) -> list[Any]:
+def _numbered(schema: dict[str, Any]) -> Sequence[Any]:
     """Return the choices that may be given by their numbers: none if it is yes or no, or if a choice reads as a number."""
-    found = choices(schema)
-    is_plain = all(not choice_in_words(one).isdecimal() for one in found)
-    return [] if found == [True, False] or not is_plain else found
+    choices = answer_form(schema).choices
+    is_plain = all(not choice_in_words(one).isdecimal() for one in choices)
+    return [] if choices == [True, False] or not is_plain else choices

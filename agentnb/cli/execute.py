@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.cli.command import Command, Outcome, argument, text_of
-from agentnb.cli.hints import in_a_shell
 from agentnb.cli.inputs import STDIN, find_gates, find_tools, read_prompt
 from agentnb.cli.kinds import refuse_plan
 from agentnb.cli.progress import Progress
+from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.streams import complain, tell
 from agentnb.cli.terminal_questions import is_at_terminal
 from agentnb.cli.workflow_options import (
@@ -55,7 +55,7 @@ def execute(given: Namespace) -> Outcome:
     settings["agent_settings"] = {**of_agents, **({"unpriced": True} if given.unpriced else {})}
     prompt = read_prompt(given.prompt)
     for warning in workflow.warnings:
-        tell(in_a_shell(str(warning)))
+        tell(warning.worded(SHELL))
     settings["model"] = chosen_model(workflow, given.model)
     check_keys(workflow.spec, settings["model"])
     store, note = default_store()

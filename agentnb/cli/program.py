@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 from agentnb.cli.command import BROKEN_PIPE, FAILED, INTERRUPTED, INVALID, Outcome
 from agentnb.cli.commands import COMMANDS
-from agentnb.cli.hints import in_a_shell
 from agentnb.cli.inputs import STDIN
+from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.streams import complain, forget_standard_output, tell, warnings_in_a_line, write_outcome
 from agentnb.cli.terminal_questions import ask, is_at_terminal
 from agentnb.errors import AgentnbError, SettingsError, WorkflowProblems, near
@@ -30,10 +30,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except WorkflowProblems as error:
-        tell(in_a_shell(str(error)))
+        tell(error.worded(SHELL))
         return INVALID
     except AgentnbError as error:
-        complain(str(error))
+        complain(error.worded(SHELL))
         return INVALID if isinstance(error, SettingsError) else FAILED
     except OSError as error:  # such as a full disk behind standard output, or a name that is too long
         complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Collection
 from typing import Any
 
+from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.streams import tell
 from agentnb.core import work_events as w
 from agentnb.core.events import AnyEvent, Delta, Event, RunStarted, ToolFinished, Warned
@@ -48,7 +49,7 @@ class Progress:
                 if isinstance(item, RunStarted):
                     self._line(f"run {item.run_id}")  # by its id it is resumed after a kill
                 else:
-                    self._line(f"warning: {clean(item.message)}")
+                    self._line(f"warning: {clean(item.worded(SHELL))}")
 
     def nested(self, beginning: Beginning) -> Watcher:
         """Return the watcher of a run that is nested in this one: its tool calls are shown."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from agentnb.cli.command import LOOSE, OUTPUT, Command, argument, count, file, text_of
-from agentnb.cli.hints import of_run_in_a_shell
+from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.stored_runs import chosen, holds_other_files, runs_named, source_of, store_in, written
 from agentnb.cli.streams import complain
 from agentnb.display.browser import problems_told
@@ -46,7 +45,7 @@ def runs(given: Namespace) -> str:
     lists = (family if given.nested else family[:1] for family in found)
     matching = (some for some in lists if any(matches(one, given.words) for one in some))
     lines = list(chain.from_iterable(islice(matching, given.most)))
-    for line in problems_told([Problem(name, "", NO_LOG) for name in left_out], MAX_PROBLEMS):
+    for line in problems_told([Problem(name, "", NO_LOG) for name in left_out], MAX_PROBLEMS, see_all=""):
         complain(line)
     count, folder = len(store.ids()), store.shown_folder
     told = list_told(lines, count=count, folder=folder, most=given.most, wanted=given.words)
@@ -61,7 +60,7 @@ def _runs_of_files(given: Namespace) -> str:
     """List the runs of a file, or of a folder of files, of any format, with their numbers."""
     problems: list[Problem] = []
     found = [*iter_traces(given.folder, strict=False, problems=problems)]
-    for told in problems_told(problems, MAX_PROBLEMS):
+    for told in problems_told(problems, MAX_PROBLEMS, see_all=""):
         complain(told)
     return files_text(found, str(given.folder), words=given.words, most=given.most, is_folder=path_of(given.folder).is_dir())
 
@@ -75,7 +74,7 @@ def show(given: Namespace) -> str:
             raise SettingsError(f"{given.run} holds {len(found):,} runs", f"Name one: agentnb show {given.run} --run 1")
         return files_text(found, given.run, most=len(found))
     html = given.html or (given.output is not None and given.output.suffix.lower() in (".html", ".htm"))
-    text = page_html(redacted(run)) if html else run_text(run, hint=partial(of_run_in_a_shell, run)) + "\n"
+    text = page_html(redacted(run)) if html else run_text(run, commands=SHELL) + "\n"
     return written(text.encode("utf-8", "replace"), given.output, "The run") if given.output else text
 
 

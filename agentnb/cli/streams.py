@@ -8,8 +8,9 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from agentnb.advice import AdvisedWarning
 from agentnb.cli.command import Outcome
-from agentnb.cli.hints import in_a_shell
+from agentnb.cli.shell_commands import SHELL
 from agentnb.core.redaction import redact
 from agentnb.display.labels import clean
 from agentnb.errors import StoreError
@@ -31,7 +32,7 @@ def write(text: str) -> None:
 
 def complain(text: str) -> None:
     """Write one line to standard error: what is wrong, or what the person should know."""
-    tell(f"agentnb: {' '.join(in_a_shell(text).split())}")
+    tell(f"agentnb: {' '.join(text.split())}")
 
 
 def tell(text: str, end: str = "\n") -> None:
@@ -65,10 +66,14 @@ def forget_standard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _worded(message: Warning | str) -> str:
+    return message.worded(SHELL) if isinstance(message, AdvisedWarning) else str(message)
+
+
 @contextmanager
 def warnings_in_a_line() -> Iterator[None]:
     """Write warnings to standard error like errors, without the line of code that gave them."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: complain(str(message))
+        warnings.showwarning = lambda message, *_, **__: complain(_worded(message))
         yield

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from agentnb.cli.command import DONE, INVALID, Command, Outcome
 from agentnb.cli.execute import read_file
-from agentnb.cli.hints import in_a_shell
 from agentnb.cli.inputs import find_tools
 from agentnb.cli.kinds import kind_of_text
+from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.workflow_options import FILE, INPUTS, STRICT, TOOLS
 from agentnb.core.redaction import redact
 from agentnb.display.labels import counted
@@ -41,7 +41,7 @@ def _shown(names: Sequence[str], most: int = 5) -> str:
 
 
 def _lines(found: Iterable[AnyProblem], last: str) -> str:
-    lines = [" ".join(in_a_shell(str(one)).split()) for one in found]
+    lines = [" ".join(one.worded(SHELL).split()) for one in found]
     return redact("\n".join([*lines, last])) + "\n"
 
 

@@ -9,18 +9,19 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 from typing import Any
 
+from agentnb.advice import in_words, sentences
 from agentnb.cli.command import DONE, FAILED, INTERRUPTED, LIMITED, WAITING, Outcome
 from agentnb.cli.progress import Progress
 from agentnb.cli.second_interrupt import second_interrupt_kills
+from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.streams import complain, write_outcome
 from agentnb.cli.stuck_function import GRACE_SECONDS, exit_after
 from agentnb.cli.terminal_questions import TerminalQuestions
-from agentnb.core.questions import WaitingOnUser, choice_in_words, choices
+from agentnb.core.questions import WaitingOnUser, answer_form, choice_in_words
 from agentnb.detect.run import Run
 from agentnb.display.judged_call import call_text, question_text
 from agentnb.display.labels import clean, first_line
 from agentnb.display.states import chip, why
-from agentnb.errors import sentences
 from agentnb.models.registry import check_model
 from agentnb.runtime.foreground import Foreground, RunInterrupted
 from agentnb.runtime.live import LiveRun
@@ -45,7 +46,7 @@ def chosen_model(workflow: Workflow, name: str | None) -> str | None:
         return name
     chosen, note = choose_model_of_workflow(workflow, None)
     if note:
-        complain(note)
+        complain(in_words(note, SHELL))
     return chosen
 
 
@@ -104,7 +105,7 @@ def _outcome_of(run: Run, again: Sequence[str] = ()) -> Outcome:
     see = f"All of it: agentnb show {run.id}"
     if run.status in ("cancelled", "running"):  # it still runs if its tool cannot be interrupted
         return Outcome("", INTERRUPTED, context, f"The run was stopped. {see}")
-    reason = why(run)
+    reason = why(run, SHELL)
     what = reason if run.status == "failed" and reason else ": ".join(filter(None, [chip(run), reason]))
     return Outcome("", CODES.get(run.status, FAILED), context, sentences(what, see))
 
@@ -114,7 +115,7 @@ def _how_to_answer(run: Run, again: Sequence[str]) -> tuple[str, str]:
     question = run.waiting[0]
     which = ["--question", question.id] if len(run.waiting) > 1 else []
     command = shlex.join(["agentnb", "answer", run.id, _example(question), *which, *again])
-    listed = ", ".join(map(choice_in_words, choices(question.schema)))
+    listed = ", ".join(map(choice_in_words, answer_form(question.schema).choices))
     text, call = clean(question_text(question)), call_text(question)
     asked = first_line(text, MAX_OF_A_QUESTION) + (f" ({first_line(clean(listed), 200)})" if listed else "")
     if call or len(text) > MAX_OF_A_QUESTION:
@@ -130,8 +131,8 @@ def _example(question: WaitingOnUser) -> str:
 
 
 def _value(schema: dict[str, Any]) -> Any:
-    if found := choices(schema):
-        return found[0]
+    if choices := answer_form(schema).choices:
+        return choices[0]
     if schema.get("type") == "object":
         fields = schema.get("properties", {})
         wanted = schema.get("required", fields)

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from agentnb.advice import PYTHON, AnyAdvice, Commands, in_python, pieces
 from agentnb.core import work_events as w
 from agentnb.core.compaction import Compacted, WhyCompacted
 from agentnb.core.display_data import Table
@@ -22,16 +23,17 @@ from agentnb.core.questions import Answerer, WaitingOnUser
 from agentnb.core.request import ToolSpec
 from agentnb.core.todos import Todo
 from agentnb.core.usage import NOTHING_USED, UNKNOWN, Usage
-from agentnb.errors import sentences
 
 Consent: TypeAlias = Literal["", "taken", "refused"]
 """The person's decision about the approvals and answers in a log from elsewhere: ``taken``, they count; ``refused``, they are
 void, and the person is asked again. Empty for a log that the person's agentnb wrote."""
-SCHEMA = 6
+Topic: TypeAlias = Literal["", "todos", "filled"]
+"""The subject of a warning that views treat in their own way: ``filled``, how gaps of a foreign trace were filled."""
+SCHEMA = 7
 """Version of the log's schema; a reader refuses newer logs and reads older ones.
 
 Each new kind of event makes a new version: 2 added questions, 3 compaction and recovery, 4 extra usage, 5 steps, plans,
-findings, other model calls, suspension, and what a run says of itself; 6 the tool calls of steps, grants.
+findings, other model calls, suspension, and what a run says of itself; 6 the tool calls of steps, grants; 7 advice as values.
 """
 
 
@@ -355,6 +357,15 @@ class Warned(Event, frozen=True, kw_only=True, tag="warned", gc=False):
     """A warning to the person; it stops nothing."""
 
     message: str
+    advice: tuple[AnyAdvice, ...] = ()
+    topic: Topic = ""
+
+    def __str__(self) -> str:
+        return self.worded(PYTHON)
+
+    def worded(self, commands: Commands) -> str:
+        """Return the warning and what to do, in the words of a surface."""
+        return "".join(pieces(self.message, self.advice, commands))
 
 
 class RunError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -362,11 +373,18 @@ class RunError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     type: str
     message: str
-    hint: str = ""
+    advice: tuple[AnyAdvice, ...] = ()
     traceback: str = ""
+    logged_hint: str = msgspec.field(default="", name="hint")
+    """The advice as a sentence, in logs up to schema 6; `older_logs` lifts it to values."""
+
+    @property
+    def hint(self) -> str:
+        """What to do next, in words for Python."""
+        return in_python(self.advice)
 
     def __str__(self) -> str:
-        return sentences(self.message, self.hint)
+        return "".join(pieces(self.message, self.advice, PYTHON))
 
 
 class ErrorRaised(Event, frozen=True, kw_only=True, tag="error_raised", gc=False):

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import msgspec
 from simpleeval import SimpleEval
 
+from agentnb.advice import Advised, WriteExpression
 from agentnb.core.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import ExpressionError, near
 
@@ -35,7 +36,7 @@ MAX_TEXT = 1_000_000
 MAX_COMPARED = 1_000_000
 """Maximum values within what is compared or written as JSON: data that steps put together may hold one list many times."""
 CONSTANTS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
-KNOWN = 'Write paths such as plan.steps[-1].name, len(x), comparisons, x in y, arithmetic, && || !, "texts", true, false, null'
+KNOWN = WriteExpression("plan.steps[-1].name")
 ONE_KIND = 'Compare values of one kind: "5" in quotes is a text, 5 a number'
 
 STRING = r""""(?:[^"\\\n]|\\["'\\nt])*"|'(?:[^'\\\n]|\\["'\\nt])*'"""
@@ -470,7 +471,7 @@ def _shown(value: Any, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def _refuse(expression: str, why: str, hint: str = "") -> NoReturn:
+def _refuse(expression: str, why: str, hint: Advised = "") -> NoReturn:
     error = ExpressionError(f"{_shown(expression)}: {_shown(why, 300)}", hint)
     error.why = _shown(why, 300)
     raise error

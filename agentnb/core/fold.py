@@ -352,7 +352,7 @@ def _run_recovered(run: RunState, event: e.RunRecovered) -> None:
 
 
 def _warned(run: RunState, event: e.Warned) -> None:
-    run._warnings.append(event.message)
+    run._warned.append(event)
 
 
 def _error_raised(run: RunState, event: e.ErrorRaised) -> None:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
+from agentnb.advice import (
+    AnyAdvice,
+    AskInstead,
+    ListRuns,
+    Plain,
+    SetKey,
+    ShowModels,
+    StartAgain,
+    TryAgain,
+)
 from agentnb.core.event import RoundStatus
-from agentnb.core.events import AnyEvent, RoundStarted, RunFinished
+from agentnb.core.events import AnyEvent, ErrorRaised, RoundStarted, RunFinished, Topic, Warned
 
 STATUS_BEFORE: Mapping[str, RoundStatus] = {
     "open_todos": "auto_continue_todos",
@@ -26,12 +37,55 @@ STATUS_AT_END: Mapping[str, RoundStatus] = {
     "loop_detected": "duplicate_loop_broken",
 }
 """Up to schema 4: the status of the last round, by the stop reason."""
+FILLED, TODOS_OPEN = "Filled in what the trace lacks.", " still open:\n"
+"""Up to schema 6: parts of warnings, by which their topic is known."""
 STATUSES_SINCE = 5
 """The schema from which events say these themselves."""
+ADVICE_SINCE = 7
+"""The schema from which errors and warnings carry advice as values."""
+HINTS: tuple[tuple[re.Pattern[str], Callable[[str, str, str], AnyAdvice]], ...] = (
+    (
+        re.compile(r"(.*?)(?: \(a cell|)( without) --continue\)?(.*)", re.DOTALL),
+        lambda lead, _, rest: StartAgain(lead=lead, rest=rest),
+    ),
+    (
+        re.compile(r"(.*?)(?: with|:|)( )(?:%%agent |)--continue(.*)", re.DOTALL),
+        lambda lead, _, rest: TryAgain(lead=lead, rest=rest),
+    ),
+    (
+        re.compile(r'(.*): ()--approve ask, approve="ask"(.*)', re.DOTALL),
+        lambda lead, _, rest: AskInstead(lead=lead, rest=rest),
+    ),
+    (re.compile(r"(.*?): %agent key ([\w-]+)(.*)", re.DOTALL), lambda lead, name, rest: SetKey(name, lead=lead, rest=rest)),
+    (re.compile(r"()%agent models (\S+)( .*)", re.DOTALL), lambda _, name, rest: ShowModels(name, rest=rest)),
+    (re.compile(r"()()%agent history( .*)", re.DOTALL), lambda _, __, rest: ListRuns(rest=rest)),
+)
+"""Sentences of logs up to schema 6, and the advice that each is: words before, a name, words after."""
 
 
-def brought_up(event: AnyEvent) -> AnyEvent:
-    """Return an event of a log of schema 4 or earlier as this version writes it."""
+def advice_of(hint: str) -> tuple[AnyAdvice, ...]:
+    """Return the advice that a sentence of a log up to schema 6 is."""
+    for sentence, make in HINTS:
+        if found := sentence.fullmatch(hint):
+            return (make(found[1], found[2], found[3]),)
+    return (Plain(hint),) if hint else ()
+
+
+def brought_up(event: AnyEvent, schema: int) -> AnyEvent:
+    """Return an event of a log of an earlier schema as this version writes it."""
+    if isinstance(event, ErrorRaised) and event.error.logged_hint:
+        advice = advice_of(event.error.logged_hint)
+        return replace(event, error=replace(event.error, advice=advice, logged_hint=""))
+    if isinstance(event, Warned) and (topic := _topic_of(event.message)):
+        return replace(event, topic=topic)
+    return _with_statuses(event) if schema < STATUSES_SINCE else event
+
+
+def _topic_of(warning: str) -> Topic:
+    return "filled" if warning.startswith(FILLED) else "todos" if TODOS_OPEN in warning else ""
+
+
+def _with_statuses(event: AnyEvent) -> AnyEvent:
     if isinstance(event, RoundStarted) and event.reason in STATUS_BEFORE:
         return replace(event, before=STATUS_BEFORE[event.reason])
     if isinstance(event, RunFinished) and event.stop_reason in STATUS_AT_END:

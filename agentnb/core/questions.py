@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -14,7 +15,7 @@ from agentnb.core.json_schema import UnusableSchema, cut, plain_data, schema_err
 from agentnb.core.messages import encodable
 from agentnb.core.nesting import is_too_deep
 from agentnb.core.whole_numbers import whole_numbers
-from agentnb.errors import SettingsError
+from agentnb.errors import SettingsError, near
 
 QuestionKind: TypeAlias = Literal["approval", "elicitation", "plan_review", "human_step"]
 """What the person is asked for: a permission, information, a review of a plan, or a step that they do themselves."""
@@ -37,6 +38,24 @@ _FORMS = {
     "array": "a JSON list",
     "null": "null",
 }
+
+
+AnswerKind: TypeAlias = Literal["text", "choice", "number", "address", "json"]
+"""Kinds of answers: free text, one of several choices, a number, an e-mail address or URL, anything else as JSON."""
+_ADDRESSES = ("uri", "email")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """The form of an answer, which decides how each surface asks for it."""
+
+    kind: AnswerKind
+    choices: Sequence[Any] = ()
+    """The answers to choose from; True and False for yes or no."""
+    has_others: bool = False
+    """Whether an answer may be something else than one of the choices."""
+    fields: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    """The schemas of the fields of an object, if each can be asked for alone."""
 
 
 class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -87,6 +106,11 @@ class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """When it was answered, declined or withdrawn, UTC; None while it is open, or if its process died."""
 
     @property
+    def has_answer(self) -> bool:
+        """Whether it was answered or declined."""
+        return self.outcome in ("answered", "declined")
+
+    @property
     def seconds(self) -> float | None:
         """Seconds from the question to its answer, refusal or withdrawal; None if unknown."""
         if self.asked_at is None or self.closed_at is None:
@@ -110,6 +134,17 @@ def by_call(questions: Iterable[AskedQuestion]) -> dict[str, list[AskedQuestion]
     for one in questions:
         found.setdefault(one.question.call_id, []).append(one)
     return found
+
+
+def new_question(
+    kind: QuestionKind, message: str, schema: dict[str, Any] | None, call_id: str, about: JudgedCall | None = None
+) -> WaitingOnUser:
+    """Return a question that has no id yet; raise `SettingsError` if it cannot be asked."""
+    if not isinstance(message, str) or not message.strip():
+        raise SettingsError(f"{message!r} is not a question", 'Write: context.ask("...")')
+    if kind not in KINDS:
+        raise SettingsError(f"{kind!r} is not a kind of question", near(str(kind), KINDS))
+    return WaitingOnUser(kind, encodable(message), checked_schema(schema), "", call_id, about)
 
 
 def checked_schema(schema: Any) -> dict[str, Any]:
@@ -139,27 +174,30 @@ def answer_in_words(schema: dict[str, Any], text: str) -> Any:
     for value in _readings(schema, text):
         if not _problem(schema, value):
             return whole_numbers(schema, value)
-    raise SettingsError(f"{_request(schema)} ({_problem(schema, _number_in(text) if takes_number(schema) else text)})")
+    value = _number_in(text) if answer_form(schema).kind == "number" else text
+    raise SettingsError(f"{_request(schema)} ({_problem(schema, value)})")
 
 
-def choices(schema: dict[str, Any]) -> list[Any]:
-    """Return the answers to choose from, if the schema lists them or asks for yes or no; otherwise none.
+def answer_form(schema: dict[str, Any]) -> AnswerForm:
+    """Return the form of the answers that fit a schema."""
+    kind, among = schema.get("type", "string"), [one for one in schema.get("anyOf") or () if isinstance(one, dict)]
+    listed = next((one["enum"] for one in (schema, *among) if isinstance(one.get("enum"), list)), None)
+    if listed is None and kind == "boolean":
+        listed = [True, False]
+    if listed:
+        return AnswerForm("choice", listed, "enum" not in schema and bool(among))
+    if kind in ("integer", "number"):
+        return AnswerForm("number")
+    if kind == "string":
+        return AnswerForm("address" if schema.get("format") in _ADDRESSES else "text")
+    return AnswerForm("json", fields=_fields(schema))
 
-    Other forms of an answer may be possible besides those that it lists.
-    """
-    listed = next((one for one in (schema, *_forms(schema)) if isinstance(one.get("enum"), list)), None)
-    if listed is not None:
-        return listed["enum"]  # type: ignore[no-any-return]  # a list, as was just checked
-    return [True, False] if schema.get("type") == "boolean" else []
 
-
-def has_other_forms(schema: dict[str, Any]) -> bool:
-    """Return whether an answer may be something else than one of the choices."""
-    return "enum" not in schema and bool(_forms(schema))
-
-
-def _forms(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    return [one for one in schema.get("anyOf") or () if isinstance(one, dict)]
+def _fields(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    fields = schema.get("properties")
+    if schema.get("type") != "object" or not isinstance(fields, dict):
+        return {}
+    return fields if all(isinstance(one, dict) and "$ref" not in one for one in fields.values()) else {}
 
 
 def choice_in_words(choice: Any) -> str:
@@ -171,7 +209,7 @@ def choice_in_words(choice: Any) -> str:
 
 def _readings(schema: dict[str, Any], text: str) -> Iterator[Any]:
     yield text
-    texts = [choice for choice in choices(schema) if isinstance(choice, str)]
+    texts = [choice for choice in answer_form(schema).choices if isinstance(choice, str)]
     yield from [choice for choice in texts if choice.casefold() == text.casefold()]
     if text.casefold() in YES | NO:
         yield text.casefold() in YES
@@ -181,11 +219,6 @@ def _readings(schema: dict[str, Any], text: str) -> Iterator[Any]:
         return
     if not is_too_deep(value):
         yield value
-
-
-def takes_number(schema: dict[str, Any]) -> bool:
-    """Return whether every answer is a number, whole or not."""
-    return schema.get("type") in ("integer", "number") and not choices(schema)
 
 
 def _number_in(text: str) -> Any:
@@ -205,20 +238,20 @@ def _problem(schema: dict[str, Any], value: Any) -> str:
         return str(unusable)
     if error is None:
         return ""
-    is_plain = bool(choices(schema)) or error.keyword in ("type", "enum")
+    is_plain = bool(answer_form(schema).choices) or error.keyword in ("type", "enum")
     return f"you entered {_shown(value)}" if not error.where and is_plain else error.sentence
 
 
 def _request(schema: dict[str, Any]) -> str:
     """Return what the person should do, as the beginning of a sentence."""
-    return f"Please {'choose' if choices(schema) else 'enter'} {expected(schema)}"
+    return f"Please {'choose' if answer_form(schema).choices else 'enter'} {expected(schema)}"
 
 
 def expected(schema: dict[str, Any]) -> str:
     """Return the form of an answer in words, such as ``a whole number`` or ``one of: red, blue``."""
-    if found := choices(schema):
-        listed = ", ".join(cut(choice_in_words(choice)) for choice in found[:MAX_CHOICES])
-        return f"one of: {listed}{', ...' if len(found) > MAX_CHOICES else ''}"
+    if choices := answer_form(schema).choices:
+        listed = ", ".join(cut(choice_in_words(choice)) for choice in choices[:MAX_CHOICES])
+        return f"one of: {listed}{', ...' if len(choices) > MAX_CHOICES else ''}"
     kinds = schema.get("type")
     forms = [_FORMS[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds or ()) if kind in _FORMS]
     names = ", ".join(schema.get("properties", {}))

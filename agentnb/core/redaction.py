@@ -100,8 +100,7 @@ def change_texts(value: T, change: Callable[[str], str]) -> T:
 
 def redact_error(error: AgentnbError) -> None:
     """Redact the error's texts in place, and drop its causes if one of them contains a key: tracebacks show them."""
-    error.what, error.hint = redact((error.what, error.hint))
-    error.args = (error.what, error.hint)
+    error.replace(*redact((error.what, error.advice)))
     try:
         told = [str(cause) for cause in _causes(error)]
         is_clean = redact(told) is told

@@ -298,7 +298,12 @@ class RunFacts(WorkFacts):
     @property
     def warnings(self) -> View[str]:
         """Warnings to the person, in order."""
-        return View(self._warnings)
+        return View([str(warned) for warned in self._warned])
+
+    @property
+    def warned(self) -> View[e.Warned]:
+        """Return the same as events, with their advice as values."""
+        return View(self._warned)
 
     @property
     def text(self) -> str:

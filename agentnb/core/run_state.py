@@ -79,7 +79,7 @@ class RunState:
         "_usage",
         "_views",
         "_waiting",
-        "_warnings",
+        "_warned",
         "_work",
     )
 
@@ -123,7 +123,7 @@ class RunState:
         self._stop_reason: str | None = None
         self._error: e.RunError | None = None
         self._limit: e.LimitReached | None = None
-        self._warnings: list[str] = []
+        self._warned: list[e.Warned] = []
         self._text = ""
         self._started_at: datetime | None = None
         self._ended_at: datetime | None = None

@@ -13,9 +13,10 @@ from typing import Any, cast
 
 import msgspec
 
+from agentnb.advice import Install
 from agentnb.core.event import Event
 from agentnb.core.events import KINDS, SCHEMA, AnyEvent, RunRecovered, RunStarted
-from agentnb.core.older_logs import STATUSES_SINCE, brought_up
+from agentnb.core.older_logs import brought_up
 from agentnb.core.redaction import FileRedactor
 from agentnb.core.work_events import OtherEvent
 from agentnb.errors import TraceError
@@ -163,7 +164,7 @@ def decode_lines(lines: Iterable[bytes], source: str) -> list[AnyEvent]:
             raise TraceError(f"{source}, line {number}: {error.what}") from error
         if isinstance(event, RunRecovered):
             schema = _checked_schema(event.schema, source)  # another version may have continued the log
-        events.append(brought_up(event) if schema < STATUSES_SINCE else event)
+        events.append(brought_up(event, schema) if schema < SCHEMA else event)
     if not events:
         raise TraceError(f"{source} holds no whole event", "The run was cut off before it began: nothing is lost")
     return events
@@ -191,6 +192,6 @@ def _checked_schema(schema: int, source: str) -> int:
     if schema > SCHEMA:
         raise TraceError(
             f"{source} was written by a newer agentnb (schema {schema}, this version reads up to {SCHEMA})",
-            "Upgrade with: pip install --upgrade agentnb",
+            Install("agentnb", upgrade=True, lead="Upgrade with"),
         )
     return schema

@@ -177,10 +177,12 @@ class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given", gc=False):
     grant_id: str
     tool: str
     reach: Literal["run", "session"] = "run"
-    """run: this run and the runs nested in it; session: all later runs of the session too."""
+    """run: the run in which it was given and the runs nested in that; session: all runs of the session."""
     by: str = "person"
     question_id: str = ""
     """Id of the question whose answer gave it, if one did."""
+    given_in: str = ""
+    """Id of the run around this one in which it was given; empty if that is this one, or for the session."""
 
 
 class GrantWithdrawn(Event, frozen=True, kw_only=True, tag="grant_withdrawn", gc=False):

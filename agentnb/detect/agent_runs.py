@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentnb.advice import Advised, AnyAdvice, ContinueRun, LoadRun, RerunSteps
 from agentnb.core.run import RunFacts
 from agentnb.errors import SettingsError
 
@@ -18,16 +19,21 @@ def check_of_agent(run: RunFacts, what: str) -> None:
     """Raise `SettingsError` for a run that works in steps; the hint names runs of its agents. ``what``: what needs rounds."""
     if not works_in_steps(run):
         return
-    nested = [f"{one.nested} ({path})" for path, one in run.step_records.items() if one.nested]
-    more = ", ..." if len(nested) > MAX_NAMED else ""
-    runs = f"Its steps' own runs have them, with load_trace or %agent load: {', '.join(nested[:MAX_NAMED])}{more}"
-    hint = runs if nested else "None of its steps was the run of an agent"
     kind = "workflow" if run.kind == "agent" else run.kind
-    raise SettingsError(f"Run {run.id} is a {kind}, which has steps and no rounds: {what}", hint)
+    raise SettingsError(f"Run {run.id} is a {kind}, which has steps and no rounds: {what}", _runs_of_agents(run))
 
 
-def how_to_continue(run: RunFacts) -> str:
-    """Return what to type about a run that has ended."""
-    if not works_in_steps(run):
-        return "Continue its conversation: %%agent --continue"
-    return "Begin a new one at one of its steps: %%workflow --rerun-from STEP, wf.run(rerun_from=STEP, of=run)"
+def _runs_of_agents(run: RunFacts) -> Advised:
+    nested = [(one.nested, path) for path, one in run.step_records.items() if one.nested]
+    if not nested:
+        return "None of its steps was the run of an agent"
+    (first, path), more = nested[0], "".join(f", {name} ({path})" for name, path in nested[1:MAX_NAMED])
+    rest = f" ({path}){more}{', ...' if len(nested) > MAX_NAMED else ''}"
+    return LoadRun(first, lead="Its steps' own runs have them", rest=rest)
+
+
+def how_to_continue(run: RunFacts, *, stored: str = "") -> AnyAdvice:
+    """Return the advice about a run that has ended. ``stored``: its id, if it has to be loaded first."""
+    if works_in_steps(run):
+        return RerunSteps(lead="Begin a new one at one of its steps")
+    return ContinueRun(stored, lead="Continue its conversation")

@@ -203,4 +203,4 @@ for _name, _better in FORMER_NAMES.items():
     setattr(Run, _name, _Refused(_name, f"it is called {_better} now"))
 for _name in OF_LIVE_RUNS:
     _handle = f"in Python keep the handle: live = agent.start(...); live.{_name}(...)"
-    setattr(Run, _name, _Refused(_name, f"in a notebook write %agent {_name}, {_handle}"))
+    setattr(Run, _name, _Refused(_name, _handle))

@@ -16,7 +16,7 @@ from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.question_labels import answer_told
 from agentnb.display.round_notes import round_notes
-from agentnb.display.states import as_left, shown_answer, told
+from agentnb.display.states import as_left, shown_answer, told_in_pieces
 from agentnb.display.step_list import has_steps, step_lines
 from agentnb.display.style import inlined
 from agentnb.display.todo_labels import todo_lines
@@ -65,7 +65,7 @@ def _answer(run: Run) -> Html:
 
 
 def _notes(run: Run) -> Iterable[Html]:
-    lines = _that_fit([first_line(note, 400) for note in told(run)], ROOM["notes"], newest=True)
+    lines = _that_fit([first_line(note, 400) for note in map("".join, told_in_pieces(run))], ROOM["notes"], newest=True)
     return [tag("div", "compact-note", line) for line in lines]
 
 

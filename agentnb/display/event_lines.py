@@ -149,7 +149,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     w.ToolsChanged: _tools_changed,
     w.FindingMade: _finding_made,
     w.GuidanceDrawn: lambda event: f"guidance {event.set} drawn, with a probability of {event.propensity:.3g}",
-    w.GrantGiven: lambda event: f"all calls of {event.tool} allowed",
+    w.GrantGiven: lambda event: "" if event.given_in else f"all calls of {event.tool} allowed",  # else the run around shows it
     w.GrantWithdrawn: lambda event: f"grant {event.grant_id} taken back",
     w.ContextShifted: _context_shifted,
     w.OtherEvent: _other,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from agentnb.advice import Command, pieces
 from agentnb.core.messages import Image
 from agentnb.core.rounds import CallRecord
 from agentnb.detect.run import Run
@@ -15,9 +16,10 @@ from agentnb.display.labels import counted, cut
 from agentnb.display.long_text import Way, long_html
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.notebook_commands import NOTEBOOK
 from agentnb.display.question import question_html
 from agentnb.display.results import is_pictured, pictures_html
-from agentnb.display.states import NextStep, next_step, notes, shown_answer, why
+from agentnb.display.states import next_step, notes_in_pieces, shown_answer, why_in_pieces
 from agentnb.display.step_list import has_steps
 from agentnb.display.todo_labels import todos_done
 from agentnb.display.todos import todo_list_html
@@ -26,7 +28,6 @@ from agentnb.display.transcript import MAX_OF_PICTURES, Transcript
 from agentnb.display.trouble import trouble_links
 from agentnb.display.workflow_card import steps_html, steps_title
 
-COMMAND = re.compile(r"(%%?agent [\w=.-][\w =.-]{0,70})(?=$|[,;.](?: |$))")
 MAX_FIGURES = 6
 """Pictures shown above the transcript: the last ones."""
 MAX_OF_AN_ANSWER = 100_000
@@ -43,13 +44,13 @@ def answer_html(text: str) -> Html:
 def result_html(run: Run) -> Html:
     """Return the answer; without one, why there is none, the last reply, and the questions that are open."""
     answer = shown_answer(run)
-    reason = with_commands(cut(why(run), MAX_OF_A_REASON), lead="bad" if run.status == "failed" else "warn")
+    reason = pieces_html(why_in_pieces(run), lead="bad" if run.status == "failed" else "warn")
     kind = "why why-bad" if run.status == "failed" else "why"
     boxes = [tag("div", kind, reason, _traceback(run))] if reason else []
     if not answer and run.status in ("limited", "stopped", "cancelled") and run.text.strip():
         last = markdown_html(run.text.strip(), MAX_OF_A_LAST_REPLY)
         boxes.append(tag("div", "why", tag("b", "warn", "Last reply:"), last))
-    boxes += [tag("div", "why", with_commands(cut(note, MAX_OF_A_REASON))) for note in notes(run)]
+    boxes += [tag("div", "why", pieces_html(note)) for note in notes_in_pieces(run)]
     asked = [question_html(one, live=False, over=not run.should_continue) for one in run.questions if one.outcome == "open"]
     open_questions = tag("div", "list", *asked) if asked else NOTHING
     return joined(answer_html(answer) if answer else NOTHING, *boxes, open_questions)
@@ -64,14 +65,20 @@ def _traceback(run: Run) -> Html:
     return tag("details", "tool-fold", title, told, data_fold="error:traceback")
 
 
-def with_commands(text: str, lead: str = "") -> Html:
-    """Mark up the commands in a text as code, each on one line; its first sentence in the tone ``lead``."""
-    first = _SENTENCE.fullmatch(text) if lead else None
-    if lead and text:
-        head, rest = (first.group(1), first.group(2)) if first else (text, "")
-        return joined(tag("b", lead, words(head)), with_commands(rest))
-    pieces = COMMAND.split(text)
-    return joined(*[tag("code", "command", piece) if place % 2 else words(piece) for place, piece in enumerate(pieces)])
+def pieces_html(pieces: Iterable[str], lead: str = "") -> Html:
+    """Mark up the commands among the pieces of a text as code; its first sentence in the tone ``lead``."""
+    marked: list[Html] = []
+    for piece in pieces:
+        if isinstance(piece, Command):
+            marked.append(tag("code", "command", piece))
+        elif lead and not marked:
+            text = cut(piece, MAX_OF_A_REASON)
+            first = _SENTENCE.fullmatch(text)
+            head, rest = (first.group(1), first.group(2)) if first else (text, "")
+            marked += [tag("b", lead, words(head)), words(rest)]
+        else:
+            marked.append(words(cut(piece, MAX_OF_A_REASON)))
+    return joined(*marked)
 
 
 def pictured_calls(run: Run) -> list[CallRecord]:
@@ -98,13 +105,8 @@ def foot_html(run: Run, totals: Totals, form: Form, shown: Transcript) -> Html:
     items = [*_folds(run, totals, form, shown)]
     step = next_step(run)
     if step is not None:
-        items.append(tag("span", "next-step", f"{step.label}: ", _command(step)))
+        items.append(tag("span", "next-step", pieces_html(pieces("", [step], NOTEBOOK))))
     return tag("div", "foot", Html(" ".join(items))) if items else NOTHING
-
-
-def _command(step: NextStep) -> Html:
-    pieces = COMMAND.split(step.command)
-    return joined(*[tag("code", "command", piece) if piece.startswith("%") else words(piece) for piece in pieces if piece])
 
 
 def _folds(run: Run, totals: Totals, form: Form, shown: Transcript) -> Iterator[Html]:

@@ -80,6 +80,14 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     for record in current.records if current is not None else ():
         if record.result is None:
             yield "runs next", f"{record.call.name} {arguments_as_json(record.call.arguments)}"
+    yield from _allowed(run)
+    nested = sum(isinstance(event, StepStarted) and bool(event.nested) for event in run.events)
+    if nested:
+        yield "nested runs", f"{counted(nested, 'log')} of nested runs too, if they are beside it"
+
+
+def _allowed(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield the answers and grants."""
     answered = [asked for asked in run.questions if asked.outcome == "answered"]
     granted = [asked for asked in answered if _is_always(asked)]
     others = [asked for asked in answered if not _is_always(asked)]
@@ -87,11 +95,12 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
         name, call = "always allowed" if _is_always(asked) else "answered", asked.question.about
         about = "" if call is None else f" ({call.tool} {call.arguments})"
         yield name, f"{choice_in_words(asked.answer)}, to: {asked.question.message}{about}"
+    shown = {asked.question.id for asked in granted}
+    for grant in run.grants:
+        if grant.question_id not in shown:
+            yield "always allowed", grant.tool
     if len(others) > MAX_ANSWERS:
         yield "answered", f"{len(others) - MAX_ANSWERS:,} more questions"
-    nested = sum(isinstance(event, StepStarted) and bool(event.nested) for event in run.events)
-    if nested:
-        yield "nested runs", f"{counted(nested, 'log')} of nested runs too, if they are beside it"
 
 
 def _is_always(asked: AskedQuestion) -> bool:

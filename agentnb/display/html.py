@@ -16,13 +16,13 @@ from agentnb.display.event_lines import AlsoHappened, without_steps
 from agentnb.display.expectations import expectations_html
 from agentnb.display.figures import asked
 from agentnb.display.finding_links import finding_marks, findings_html
-from agentnb.display.finished import figures_html, foot_html, pictured_calls, result_html, with_commands
+from agentnb.display.finished import figures_html, foot_html, pictured_calls, pieces_html, result_html
 from agentnb.display.form import Form, effects_of, no_nested_runs
 from agentnb.display.head import MAX_OF_A_PROMPT, chip_html, meta_html, prompt_html
-from agentnb.display.labels import counted, cut
+from agentnb.display.labels import counted
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.rounds import MAX_OF_A_TEXT, round_html, round_pieces
-from agentnb.display.states import as_left, is_foreign, told
+from agentnb.display.states import as_left, is_foreign, told_in_pieces
 from agentnb.display.step_list import has_steps
 from agentnb.display.style import inlined, kept
 from agentnb.display.text import ROUNDS_WHILE_RUNNING
@@ -136,7 +136,7 @@ def without_rounds(run: Run) -> Sequence[str]:
 
 def notes_html(run: Run, also: Sequence[str] = (), form: Form = _PLAIN) -> Html:
     """Return the notes to the person, why the run ended and what to type next; before them what ``also`` happened."""
-    return joined(_also(also, form), *[tag("div", "why", with_commands(cut(note, 2_000))) for note in told(run)])
+    return joined(_also(also, form), *[tag("div", "why", pieces_html(note)) for note in told_in_pieces(run)])
 
 
 def _also(lines: Sequence[str], form: Form) -> Html:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,10 +12,8 @@ from agentnb.core.questions import (
     MAX_CHOICES,
     AskedQuestion,
     WaitingOnUser,
+    answer_form,
     choice_in_words,
-    choices,
-    has_other_forms,
-    takes_number,
 )
 from agentnb.display.judged_call import call_text, question_text
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
@@ -48,7 +47,7 @@ def question_html(asked: AskedQuestion, *, live: bool, over: bool = False, whole
     body = tag("div", "question-text", words(question_text(question), MAX_OF_A_QUESTION))
     call = call_text(question)
     shown = _call(question, call, asked.round, live=live and not over, whole=whole)
-    answers = _answers(question, may_wait, call) if live and not over else [_listed(choices(question.schema), MAX_LISTED)]
+    answers = _answers(question, may_wait, call) if live and not over else [_listed(question, MAX_LISTED)]
     return tag("div", "question", head, body, *shown, *answers, role="group", aria_label="A question to you")
 
 
@@ -92,7 +91,7 @@ def _closed(asked: AskedQuestion, most: int | None) -> Html:
     question = asked.question
     head = tag("div", "quiet", _title(question, ASKED))
     body = tag("div", "question-asked", words(question_text(question), most))
-    listed = _listed(choices(question.schema), MAX_LISTED_OF_A_CLOSED_ONE)
+    listed = _listed(question, MAX_LISTED_OF_A_CLOSED_ONE)
     return tag("div", "question-closed", head, body, listed, _answer(asked, most), role="group", aria_label="A question to you")
 
 
@@ -106,27 +105,29 @@ def _title(question: WaitingOnUser, titles: dict[str, str]) -> str:
     return titles.get(question.kind, titles["elicitation"])
 
 
-def _listed(found: list[Any], most: int) -> Html:
-    if not found:
+def _listed(question: WaitingOnUser, most: int) -> Html:
+    choices = answer_form(question.schema).choices
+    if not choices:
         return NOTHING
-    return tag("div", "quiet", "To choose from: ", words(", ".join(map(choice_in_words, found)), most))
+    return tag("div", "quiet", "To choose from: ", words(", ".join(map(choice_in_words, choices)), most))
 
 
 def _answers(question: WaitingOnUser, may_wait: bool, call: str) -> list[Html]:
-    found = choices(question.schema)
-    if found and len(found) <= MAX_CHOICES:
+    form = answer_form(question.schema)
+    if form.choices and len(form.choices) <= MAX_CHOICES:
         note = _unread_note(call)
         buttons = [
             _button(question, choice, NOTHING if choice == DENY else note, first=not place)
-            for place, choice in enumerate(found)
+            for place, choice in enumerate(form.choices)
         ]
         if question.kind != "approval":  # where no answer is a denial, which has a button already
             buttons.append(_decline(question))
         if may_wait:
             buttons.append(_later(question))
         answers = tag("div", "buttons", *buttons)
-        return [answers, _form(question, _field(question))] if has_other_forms(question.schema) else [answers]
-    return [_form(question, _select(found) if found else _field(question)), tag("div", "buttons", _decline(question))]
+        return [answers, _form(question, _field(question))] if form.has_others else [answers]
+    field = _select(form.choices) if form.choices else _field(question)
+    return [_form(question, field), tag("div", "buttons", _decline(question))]
 
 
 def _form(question: WaitingOnUser, field: Html) -> Html:
@@ -135,17 +136,18 @@ def _form(question: WaitingOnUser, field: Html) -> Html:
     return tag("form", "say", field, send, error, data_do="answer", data_id=question.id)
 
 
-def _select(found: list[Any]) -> Html:
+def _select(choices: Sequence[Any]) -> Html:
     """Return a menu of many choices. Each is sent as JSON, so that it is read as exactly this choice, whatever its text."""
     label = "Your answer"
-    options = [tag("option", "", words(choice_in_words(one), MAX_OF_A_CHOICE), value=_json(one)) for one in found]
+    options = [tag("option", "", words(choice_in_words(one), MAX_OF_A_CHOICE), value=_json(one)) for one in choices]
     return tag("select", "field", tag("option", "", "Choose an answer", value=""), *options, name_="text", aria_label=label)
 
 
 def _field(question: WaitingOnUser) -> Html:
-    if takes_number(question.schema) and question.kind != "approval":
+    kind = answer_form(question.schema).kind
+    if kind == "number" and question.kind != "approval":
         return _number_field(question.schema)
-    label = "Your answer" if question.schema.get("type", "string") == "string" else "Your answer, as JSON"
+    label = "Your answer, as JSON" if kind == "json" else "Your answer"
     if question.kind == "approval":
         label = 'Or: deny: REASON, or as JSON: {"edit": ARGUMENTS}'
     return tag("textarea", "field", name_="text", rows="2", aria_label=label, placeholder=label)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentnb.core.questions import AskedQuestion, choice_in_words, choices
+from agentnb.core.questions import AskedQuestion, answer_form, choice_in_words
 from agentnb.detect.run import Run
 from agentnb.display.judged_call import call_text, question_text
 from agentnb.display.labels import clean, cut, first_line
@@ -81,5 +81,5 @@ def author(asked: AskedQuestion) -> str:
 
 
 def _choices(schema: dict[str, Any]) -> str:
-    listed = ", ".join(map(choice_in_words, choices(schema)))
+    listed = ", ".join(map(choice_in_words, answer_form(schema).choices))
     return clean(f" ({first_line(listed, 200)})") if listed else ""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from functools import cache
 
-from agentnb.display.finished import with_commands
+from agentnb.advice import Command
+from agentnb.display.finished import pieces_html
 from agentnb.display.head import MARKS, TONES
 from agentnb.display.markup import Html, tag
 from agentnb.display.states import STATES
 from agentnb.display.style import inline_style, inlined, rules
 
-RECOVER = "The kernel died. Restart it, define your tools, then run %agent recover"
-NOT_STORED = "The kernel died, and the run with it: it was in memory only. What this page knew of it is below"
+RECOVER = ("The kernel died. Restart it, define your tools, then run ", Command("%agent recover"))
+NOT_STORED = ("The kernel died, and the run with it: it was in memory only. What this page knew of it is below",)
 
 
 @cache
@@ -24,7 +25,7 @@ def remains_html(*, stored: bool) -> Html:
     mark = tag("span", "mark", MARKS[kind], aria_hidden="true")
     chip = tag("span", f"chip {kind}", mark, f" {STATES['interrupted']}")
     head = tag("div", "head", chip, " ", tag("span", "", data_slot="meta"))
-    note = tag("div", f"note {kind}", with_commands(RECOVER if stored else NOT_STORED))
+    note = tag("div", f"note {kind}", pieces_html(RECOVER if stored else NOT_STORED))
     rounds = tag("div", "rounds", tag("div", "", data_rounds=True), tag("div", "list", data_slot="totals"))
     did = tag("details", "", tag("summary", "summary", "Transcript"), rounds, open=True)
     graph = tag("div", "", data_slot="graph")

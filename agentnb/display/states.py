@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from msgspec.structs import replace
 
+from agentnb.advice import (
+    AnswerRun,
+    AnyAdvice,
+    AskInstead,
+    Commands,
+    ContinueRun,
+    RecoverRun,
+    RerunSteps,
+    StartAgain,
+    TryAgain,
+    pieces,
+)
+from agentnb.agent.from_log import names_of_tools
 from agentnb.core.events import CompactionStarted, LimitReached, RetryScheduled
 from agentnb.core.messages import ToolResult
+from agentnb.core.redaction import change_texts
 from agentnb.core.rounds import INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound
 from agentnb.core.todos import has_open
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.display.labels import clean, counted, dollars, first_line, short_id
-from agentnb.errors import sentences
+from agentnb.display.notebook_commands import NOTEBOOK, in_notebook
 from agentnb.policies.limits import LIMITS, SESSION_BUDGET
+from agentnb.runtime.gate_names import names_of_gates
 from agentnb.workflow.logged import step_to_rerun
 
 STATES = {
@@ -65,8 +78,8 @@ COUNTED = {"max_rounds": "round", "max_tool_calls": "tool call", "max_tokens": "
 """What some limits count."""
 FINAL_ERRORS = frozenset({"ScriptEnded"})
 """Errors after which a run that is continued fails again."""
-MAX_OF_TOOLS = 40
-"""Characters of the names of tools in a command."""
+SAYS_HOW_TO_CONTINUE = (TryAgain, StartAgain, AskInstead)
+"""Advice of an error that needs no other beside it."""
 MAX_NAMED = 3
 """Open steps whose names are shown; of more, the number is."""
 MAX_EXPLAINED = 300
@@ -205,10 +218,22 @@ def is_going_on(run: Run) -> bool:
     return run.should_continue and not run.is_suspended
 
 
-def why(run: Run) -> str:
+def why(run: Run, commands: Commands = NOTEBOOK) -> str:
     """Return why the run ended, in a sentence, as far as its state does not say it already."""
+    return "".join(why_in_pieces(run, commands))
+
+
+def why_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
+    """Return why the run ended, as `why`; each command is a piece of its own."""
+    if run.status == "failed" and run.error is not None:
+        return pieces(clean(run.error.message), change_texts(run.error.advice, clean), commands)
+    reason = _why(run)
+    return [reason] if reason else []
+
+
+def _why(run: Run) -> str:
     if run.status == "failed":
-        return clean(str(run.error)) if run.error else "No reason was logged."
+        return "No reason was logged."
     if run.status == "limited" and run.limit is not None:
         answered = "The agent then answered with its results so far." if shown_answer(run) else ""
         return " ".join(filter(None, [_who_else(run), answered]))
@@ -238,91 +263,103 @@ def _who_else(run: Run) -> str:
     return "Nested runs spent part of it." if shared else ""
 
 
-class NextStep(NamedTuple):
-    """What the person can type about a run that has ended or is suspended."""
-
-    label: str
-    command: str
-
-
-def next_step(run: Run) -> NextStep | None:
-    """Return what to type to continue the run; None if it completed, is in progress, or was recorded by another product."""
-    is_over = run.status in ("limited", "cancelled", "stopped") and not continue_command(run)
+def next_step(run: Run) -> AnyAdvice | None:
+    """Return how to continue the run; None if it completed, is in progress, or was recorded by another product."""
+    is_over = run.status in ("limited", "cancelled", "stopped") and continuation(run) is None
     return None if is_over or is_foreign(run) else _next_step(run)
 
 
-def _next_step(run: Run) -> NextStep | None:
+def _next_step(run: Run) -> AnyAdvice | None:
     if run.status == "limited" and run.limit is not None:
-        return NextStep("Continue", _more_of(run, run.limit))
+        return _with_more(run, run.limit)
     if run.status in ("cancelled", "stopped"):
-        first = f"{_open_again(run)}, then " if run.stop_reason == "blocked" else ""
-        return NextStep("Continue", f"{first}{continue_command(run)}")
+        step = continuation(run)
+        return replace(step, todo=_blocked(run)) if run.stop_reason == "blocked" and isinstance(step, ContinueRun) else step
     if run.status == "failed" and (run.rounds or step_to_rerun(run)):
         return _after_failure(run)
+    tools, gates = tuple(map(clean, names_of_tools(run))), tuple(map(clean, names_of_gates(run)))
     if run.status == "interrupted":
-        return NextStep("Recover", clean(f"%agent recover {short_id(run.id)}"))
+        return RecoverRun(clean(short_id(run.id)), tools, gates, lead="Recover")
     if run.is_suspended:
-        which = f"{run.waiting[0].id} " if len(run.waiting) > 1 else ""
-        return NextStep("Answer", clean(f"%agent answer {short_id(run.id)} {which}TEXT"))
+        which = clean(run.waiting[0].id) if len(run.waiting) > 1 else ""
+        return AnswerRun(clean(short_id(run.id)), which, tools, gates, lead="Answer")
     return None
 
 
-def continue_command(run: Run) -> str:
-    """Return the line of a cell that continues the run, with its tools; of a workflow, that begins at its unfinished step.
+def continuation(run: Run) -> ContinueRun | RerunSteps | None:
+    """Return how the run is continued, with its tools; of a workflow, at its unfinished step.
 
-    Empty if there is none: a task file, or a workflow that was stopped before its first step, is run again as a whole.
+    None if it cannot be: a task file, or a workflow that was stopped before its first step, is run again as a whole.
     """
     if works_in_steps(run):
         step = step_to_rerun(run)
-        return clean(f"%%workflow --rerun-from {step}") if step else ""
-    names = " ".join(run.own_tools)
-    return clean(f"%%agent --continue -t {names if len(names) <= MAX_OF_TOOLS else 'TOOLS'}") if names else "%%agent --continue"
+        return RerunSteps(clean(step), lead="Continue") if step else None
+    return ContinueRun(tools=tuple(map(clean, run.own_tools)), lead="Continue")
+
+
+def continue_command(run: Run) -> str:
+    """Return what a notebook's cell begins with that continues the run; empty if there is none."""
+    step = continuation(run)
+    return in_notebook([replace(step, lead="")]) if step is not None else ""
 
 
 def continue_hint(run: Run) -> str:
-    """Return how a run that was stopped is continued, or begun again if it cannot be."""
+    """Return how a run that was stopped is continued, or begun again if it cannot be, in the words of a notebook."""
     command = continue_command(run)
     return f"Continue with {command}" if command else "To begin it again, run its cell again"
 
 
-def _open_again(run: Run) -> str:
-    """Return the command that opens the blocked todo again: a todo stays blocked when the run is continued."""
+def _blocked(run: Run) -> str:
+    """Return the id of the blocked todo: it stays blocked when the run is continued."""
     blocked = [todo.id for todo in run.todos if todo.status == "blocked"]
-    return f"%agent todos open {blocked[0] if len(blocked) == 1 else 'ID'}"
+    return str(blocked[0]) if len(blocked) == 1 else "ID"
 
 
-def _after_failure(run: Run) -> NextStep | None:
+def _after_failure(run: Run) -> AnyAdvice | None:
     """Return what continues a failed run, unless its error says so itself, or it would only fail again."""
-    error = run.error
-    if error is not None and (error.type in FINAL_ERRORS or any(word in error.hint for word in ("--continue", "--approve"))):
+    error, step = run.error, continuation(run)
+    if step is None or (
+        error is not None and (error.type in FINAL_ERRORS or any(isinstance(one, SAYS_HOW_TO_CONTINUE) for one in error.advice))
+    ):
         return None
-    return NextStep("Then continue" if error is not None and error.hint else "Continue", continue_command(run))
+    return replace(step, lead="Then continue") if error is not None and error.advice else step
 
 
-def _more_of(run: Run, limit: LimitReached) -> str:
-    """Return what to type, with twice the limit that was reached; the count of calls per turn restarts by itself."""
-    more = f"{limit.value * 2:g}"
-    if limit.limit == "session_budget":
-        return f"%agent defaults session-budget={more}, then {continue_command(run)}"
-    known = LIMITS.get(limit.limit)
-    may_be_more = known is not None and known.name != MAX_TOOL_CALLS_PER_TURN and limit.value * 2 <= known.maximum
-    takes_it = limit.limit == "budget" or run.kind == "agent"  # other limits of a workflow are in its text
-    raised = f" {known.option} {more}" if known is not None and may_be_more and takes_it else ""
-    return f"{continue_command(run)}{raised}"
+def _with_more(run: Run, limit: LimitReached) -> AnyAdvice | None:
+    """Return what continues the run with twice the limit that was reached; the count of calls per turn restarts by itself."""
+    step, name, value = continuation(run), limit.limit, limit.value * 2
+    known = LIMITS.get(name)
+    may_be_more = known is not None and known.name != MAX_TOOL_CALLS_PER_TURN and value <= known.maximum
+    takes_it = name == "budget" or run.kind == "agent"  # other limits of a workflow are in its text
+    is_raised = name == SESSION_BUDGET.name or (may_be_more and takes_it)
+    return replace(step, limit=name, value=value) if step is not None and is_raised else step
 
 
-def ending(run: Run) -> str:
+def ending(run: Run, commands: Commands = NOTEBOOK) -> str:
     """Return why the run ended and what to type next, on one line; empty if it simply completed."""
-    step, reason = next_step(run), why(run)
-    what_next = f"{step.label}: {step.command}" if step else ""
-    return sentences(reason, what_next) if reason else what_next
+    return "".join(ending_in_pieces(run, commands))
 
 
-def notes(run: Run) -> list[str]:
+def ending_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
+    """Return what `ending` does; each command is a piece of its own."""
+    step, reason = next_step(run), why_in_pieces(run, commands)
+    if step is None:
+        return reason
+    words = pieces("".join(reason[-1:]), [step], commands)
+    return [*reason[:-1], *words]
+
+
+def notes(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
     """Return the warnings to the person, without those of open todos, which the list shows."""
-    return [clean(one) for one in run.warnings if not (run.todos and " still open:\n" in one)]
+    return ["".join(note) for note in notes_in_pieces(run, commands)]
 
 
-def told(run: Run) -> list[str]:
-    """Return the notes, and why the run ended and what to type next."""
-    return [note for note in (*notes(run), ending(run)) if note]
+def notes_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[list[str]]:
+    """Return what `notes` does; each command is a piece of its own."""
+    shown = [warned for warned in run.warned if not (run.todos and warned.topic == "todos")]
+    return [pieces(clean(warned.message), change_texts(warned.advice, clean), commands) for warned in shown]
+
+
+def told_in_pieces(run: Run) -> list[list[str]]:
+    """Return the notes, and why the run ended and what to type next; each command is a piece of its own."""
+    return [note for note in (*notes_in_pieces(run), ending_in_pieces(run)) if note]

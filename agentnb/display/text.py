@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+from agentnb.advice import AnswerRun, Commands, in_words
 from agentnb.core.inner_calls import with_inner
 from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.rounds import CallRecord, WorkflowRound
@@ -13,6 +14,7 @@ from agentnb.detect.run import Run
 from agentnb.display import call_labels, figures, labels, states, todo_labels
 from agentnb.display.event_lines import AlsoHappened, without_steps
 from agentnb.display.expectations import expectation_lines
+from agentnb.display.notebook_commands import NOTEBOOK
 from agentnb.display.question_labels import closed_question_lines, question_lines
 from agentnb.display.round_notes import round_notes
 from agentnb.display.step_list import has_steps
@@ -35,10 +37,10 @@ MAX_READ = 10_000
 """Characters of a text that are searched for its first words."""
 
 
-def run_text(run: Run, *, streaming: str = "", hint: Callable[[str], str] = str) -> str:
+def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) -> str:
     """Return the whole run: its state, its answer, then a few lines per round.
 
-    ``hint`` rewrites the lines that say what to type, which are for a notebook, for another place such as a shell.
+    ``commands``: the surface whose words say what to type.
     """
     lines = [head_line(run)]
     answer = labels.clean(labels.cut(states.shown_answer(run).strip(), MAX_OF_AN_ANSWER))
@@ -63,10 +65,10 @@ def run_text(run: Run, *, streaming: str = "", hint: Callable[[str], str] = str)
     lines += [f"  {line}" for line in todo_labels.todo_lines(run)]
     lines += question_lines(run)
     if run.waiting and states.is_going_on(run):
-        lines.append(hint("Answer it: %agent answer TEXT"))
-    lines += [f"Note: {hint(note)}" for note in states.notes(run)]
+        lines.append(in_words([AnswerRun(lead="Answer it")], commands))
+    lines += [f"Note: {note}" for note in states.notes(run, commands)]
     lines += expectation_lines(run)
-    if ending := hint(states.ending(run)):
+    if ending := states.ending(run, commands):
         lines.append(ending)
     return "\n".join(lines).rstrip()
 

@@ -10,6 +10,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+from agentnb.advice import Plain, WriteGuidance
 from agentnb.core.messages import encodable
 from agentnb.errors import SettingsError, near
 from agentnb.guidance.parts import PARTS, part_name, read_parts
@@ -131,6 +132,5 @@ def find_set(guidance: str | GuidanceSet, known: Mapping[str, GuidanceSet] | Non
         return built_in(guidance)
     raise SettingsError(
         f"There is no guidance set {guidance!r}",
-        f"{near(guidance, [*BUILT_IN, *(known or {})])} In a notebook %%guidance {guidance} writes one for cells; "
-        f"with -o {guidance} also for Agent(guidance={guidance}), which takes the object",
+        (Plain(near(guidance, [*BUILT_IN, *(known or {})])), WriteGuidance(guidance, lead="Write one")),
     )

@@ -11,6 +11,7 @@ from glob import glob, has_magic
 from pathlib import Path
 
 from agentnb import settings
+from agentnb.advice import AllowUrls, SetModel
 from agentnb.errors import SettingsError, UrlNotAllowed
 from agentnb.models import allowed_urls
 from agentnb.models.destination import Destination, destination_of, is_local
@@ -51,10 +52,9 @@ def check(wanted: Iterable[tuple[Provider, Options]]) -> None:
     if not destinations:
         return
     listed = "; and at ".join(destination.description for destination in destinations)
-    options = " ".join(f"--allow-url '{destination}'" for destination in destinations)
     error = UrlNotAllowed(
         f"A file or log names a model at {listed}. You have not allowed that",
-        f"If you trust the address: {options}, or in Python allow_urls={[*map(str, destinations)]}",
+        AllowUrls(tuple(map(str, destinations)), lead="If you trust the address"),
     )
     error.destinations = destinations
     raise error
@@ -73,7 +73,7 @@ def check_recorded(path: str, folder: str | None) -> None:
         return
     raise SettingsError(
         f"A file or log names the recorded runs in {path}, which are not in the folder of a workflow file that names them",
-        f"If you want them to be read, name the model yourself: -m recorded:PATH, model={f'recorded:{path}'!r}",
+        SetModel(f"recorded:{path}", lead="If you want them to be read, name the model yourself"),
     )
 
 

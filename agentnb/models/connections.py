@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
+from agentnb.advice import Install
 from agentnb.core.forks import after_fork
 from agentnb.core.redaction import redact
 from agentnb.errors import SettingsError
@@ -178,7 +179,7 @@ def _no_client(provider: str, error: Exception, told: str) -> SettingsError:
     if isinstance(error, ImportError):
         return SettingsError(
             f"{provider}: the proxy of the environment is one for SOCKS, and the package for that is not installed",
-            "Install it: %pip install socksio. Or look at the variables ALL_PROXY, HTTPS_PROXY and HTTP_PROXY",
+            Install("socksio", lead="Install it", rest=". Or look at the variables ALL_PROXY, HTTPS_PROXY and HTTP_PROXY"),
         )
     # The error's text is not repeated: the URL of a proxy may hold a password.
     what = "the environment names a proxy that cannot be used, or other settings that cannot be read"

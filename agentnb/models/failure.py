@@ -12,7 +12,9 @@ from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
+from agentnb.advice import Advised, AnyAdvice, Plain, SetKey, SetModel, ShowModels, ShowRequest, StartAgain, TryAgain, advised
 from agentnb.core.messages import encodable
+from agentnb.core.redaction import change_texts
 from agentnb.errors import (
     ContextOverflow,
     KeyRefused,
@@ -23,7 +25,6 @@ from agentnb.errors import (
     RequestRefused,
 )
 from agentnb.models.destination import is_local
-from agentnb.settings import KEY_VARIABLES
 
 NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]{0,300})?|[-+]?\.[0-9]{1,300}", re.ASCII)
 MAX_OF_A_MESSAGE = 500
@@ -73,20 +74,26 @@ TRANSIENT = frozenset({"rate limit", "timeout", "trouble"})
 """Meanings that allow a retry."""
 
 
-MEANINGS: dict[str, tuple[type[ModelError], str, str]] = {
-    "no credit": (RateLimited, "the account has no credit left", "Add some, or use another key: %agent key {key}"),
-    "wrong key": (KeyRefused, "refuses the key", "Type in another: %agent key {key}"),
-    "no key": (KeyRefused, "wants a key", "Add key=MY_KEY behind its name and ?, and type it in: %agent key MY_KEY"),
-    "forbidden": (KeyRefused, "this key may not use {model}", "See %agent models {who}, or type in another: %agent key {key}"),
-    "not found": (RequestRefused, "there is no {model}", "%agent models {who} lists what there is"),
+TRY_AGAIN = TryAgain(lead="Try again")
+TRY_LATER = TryAgain(lead="Try again in a while")
+MEANINGS: dict[str, tuple[type[ModelError], str, Advised]] = {
+    "no credit": (RateLimited, "the account has no credit left", SetKey("{key}", lead="Add some, or use another key")),
+    "wrong key": (KeyRefused, "refuses the key", SetKey("{key}", lead="Type in another")),
+    "no key": (KeyRefused, "wants a key", SetKey("MY_KEY", lead="Add key=MY_KEY behind its name and ?, and type it in")),
+    "forbidden": (
+        KeyRefused,
+        "this key may not use {model}",
+        (ShowModels("{who}", lead="See"), SetKey("{key}", lead="Or type in another")),
+    ),
+    "not found": (RequestRefused, "there is no {model}", ShowModels("{who}", rest=" lists what there is")),
     "overflow": (
         ContextOverflow,
         "the conversation is longer than {model} can take",
-        "Begin a new one (a cell without --continue), or let tools return less",
+        StartAgain(lead="Begin a new one", rest=", or let tools return less"),
     ),
-    "rate limit": (RateLimited, "too many requests", "Wait a while, then continue with %%agent --continue"),
-    "timeout": (ProviderTimedOut, "fails", "Try again in a while: %%agent --continue"),
-    "trouble": (ProviderTrouble, "fails", "Try again in a while: %%agent --continue"),
+    "rate limit": (RateLimited, "too many requests", TryAgain(lead="Wait a while, then try again")),
+    "timeout": (ProviderTimedOut, "fails", TRY_LATER),
+    "trouble": (ProviderTrouble, "fails", TRY_LATER),
     "redirect": (
         RequestRefused,
         "the server sends us elsewhere, and we do not follow with key and conversation",
@@ -95,24 +102,24 @@ MEANINGS: dict[str, tuple[type[ModelError], str, str]] = {
     "refused": (
         RequestRefused,
         "refuses the request",
-        "Look at what was asked for, %%agent --dry shows it, and at the options",
+        (Plain("Look at what was asked for, and at the options"), ShowRequest(rest=" shows what was asked for")),
     ),
 }
-"""Error class, message and hint by meaning."""
+"""Error class, message and advice by meaning."""
 
 
-HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
+BETTER_ADVICE: tuple[tuple[re.Pattern[str], Advised], ...] = (
     (
         re.compile(r"encrypted content is not supported", re.IGNORECASE),
         "This model does not think: add thinking=off behind its name and ?",
     ),
-    (re.compile(r"/v1/responses"), "Use -m openai-responses:{model}"),
+    (re.compile(r"/v1/responses"), SetModel("openai-responses:{model}", lead="Use")),
     (
         re.compile(r"does not support tools|tool use is not supported", re.IGNORECASE),
-        "Use a model that can call tools, or a cell without -t",
+        "Use a model that can call tools, or give no tools",
     ),
 )
-"""More specific hints for errors of status 400, by the provider's message."""
+"""More specific advice for errors of status 400, by the provider's message."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -179,23 +186,28 @@ def broken_connection(provider: str, error: BaseException, url: str | None = Non
         what, hint = f"{provider}: could not be reached ({words})", "Look at the network, or at url= if it names another server"
     elif kind.endswith("Timeout"):
         what = f"{provider}: nothing came for too long ({words})"
-        hint = "Try again: %%agent --continue. To wait longer add timeout=SECONDS behind the model's name and ?"
-        return Failure(ProviderTimedOut(what, hint), transient=True)
+        return Failure(ProviderTimedOut(what, wait_longer("timeout")), transient=True)
     else:
-        what, hint = f"{provider}: the connection broke ({words})", "Try again: %%agent --continue"
+        return Failure(ProviderTrouble(f"{provider}: the connection broke ({words})", TRY_AGAIN), transient=True)
     return Failure(ProviderTrouble(what, hint), transient=True)
+
+
+def wait_longer(option: str) -> tuple[AnyAdvice, ...]:
+    """Return the advice for a model that takes too long: to try again, or to raise the option that ended the wait."""
+    return (TRY_AGAIN, Plain(f"To wait longer add {option}=SECONDS behind the model's name and ?"))
 
 
 def _insecure(provider: str, words: str) -> Failure:
     """Return the failure of a TLS connection. Missing TLS and an untrusted certificate are not transient."""
-    what, transient = f"{provider}: no secure connection ({words})", False
+    what, transient, hint = f"{provider}: no secure connection ({words})", False, advised("")
     if CERTIFICATE.search(words):
         what = f"{provider}: the server's certificate is not trusted ({words})"
-        hint = "If you trust it, name its file in the variable SSL_CERT_FILE, before the kernel starts"
+        hint = advised("If you trust it, name its file in the variable SSL_CERT_FILE, before the kernel starts")
     elif PLAIN_HTTP.search(words):
-        hint = "The server seems to speak plain HTTP: write http:// instead of https:// in its URL"
+        hint = advised("The server seems to speak plain HTTP: write http:// instead of https:// in its URL")
     else:
-        hint, transient = "Look at the URL, is it http:// instead of https://? Or try again: %%agent --continue", True
+        hint = (Plain("Look at the URL, is it http:// instead of https://?"), TryAgain(lead="Or try again"))
+        transient = True
     return Failure(ProviderTrouble(what, hint), transient)
 
 
@@ -226,8 +238,7 @@ def _seconds_until(date: str, now: datetime) -> float | None:
 def _error(refusal: Refusal, status: int | None, meaning: str) -> ModelError:
     kind, what, hint = MEANINGS[meaning]
     told = ", ".join(readable(str(one)) for one in (status, refusal.name) if one and one != str(status))
-    own = refusal.key_name == KEY_VARIABLES.get(refusal.provider)
-    words = {"who": refusal.provider, "model": refusal.model, "key": refusal.provider if own else refusal.key_name or "NAME"}
+    words = {"who": refusal.provider, "model": refusal.model, "key": refusal.key_name or "NAME", "url": str(refusal.url)}
     code, message = f" ({told})" if told else "", readable(refusal.message)
     if meaning == "redirect":
         message = ""  # the page sent with a redirect holds nothing useful
@@ -238,13 +249,14 @@ def _error(refusal: Refusal, status: int | None, meaning: str) -> ModelError:
             )
             words["place"] = place
     if meaning == "not found" and refusal.url is not None:
-        what, hint = "there is no {model} at {url}", "See that the URL is right, and the name: %agent models {who}?url={url}"
+        what = "there is no {model} at {url}"
+        hint = ShowModels("{who}", "{url}", lead="See that the URL is right, and the name")
     wait = retry_after(refusal.headers)
     if meaning == "rate limit" and wait:
-        hint = f"It asks to wait {wait:,.0f} s. Then continue with %%agent --continue"
-    hint = next((better for pattern, better in HINTS if status == 400 and pattern.search(refusal.message)), hint)
-    words["url"] = str(refusal.url)
-    return kind(f"{refusal.provider}: {what.format(**words)}{code}" + (f": {message}" if message else ""), hint.format(**words))
+        hint = TryAgain(lead=f"It asks to wait {wait:,.0f} s. Then try again")
+    hint = next((better for pattern, better in BETTER_ADVICE if status == 400 and pattern.search(refusal.message)), hint)
+    advice = change_texts(advised(hint), lambda text: text.format(**words))
+    return kind(f"{refusal.provider}: {what.format(**words)}{code}" + (f": {message}" if message else ""), advice)
 
 
 def _meaning(refusal: Refusal, status: int | None) -> str:

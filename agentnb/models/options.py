@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from agentnb.advice import SetKey
 from agentnb.errors import SettingsError, UnknownModel
 from agentnb.models.prices import Price
 from agentnb.settings import is_surely_a_key, looks_like_a_key, url_problem
@@ -65,7 +66,7 @@ class Options:
         if self.key is not None and not VARIABLE.fullmatch(self.key):
             # The value may be a key: it is not repeated.
             raise SettingsError(
-                "key= wants the name of a variable, not a key", "Write key=MY_KEY, and set it: %agent key MY_KEY"
+                "key= wants the name of a variable, not a key", SetKey("MY_KEY", lead="Write key=MY_KEY, and set it")
             )
         if self.effort is not None and self.effort not in EFFORTS:
             raise SettingsError(f"effort={shown(self.effort)} is unknown", f"It is one of {', '.join(EFFORTS)}")
@@ -149,7 +150,8 @@ def check_url(url: str) -> None:
         raise SettingsError("url= is not a URL", "Write url=http://localhost:8000/v1") from None  # the cause repeats the text
     problem = url_problem(url)
     if "password" in problem:
-        raise SettingsError(f"The URL of a model {problem}", "Put it in a variable: url=...&key=MY_KEY, then %agent key MY_KEY")
+        advice = SetKey("MY_KEY", lead="Put it in a variable, url=...&key=MY_KEY, and set it")
+        raise SettingsError(f"The URL of a model {problem}", advice)
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or not url.isprintable() or " " in url:
         raise SettingsError(
             f"url={shown(url)} is not the URL of a server", "It begins with http://, as in url=http://localhost:8000/v1"

@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
 from agentnb import settings
+from agentnb.advice import Advised, Plain, SetKey, SetModel, ShowModels
 from agentnb.core.request import Request
-from agentnb.errors import MissingKey, SettingsError, UnknownModel, near
+from agentnb.errors import MissingKey, SettingsError, UnknownModel, nearest
 from agentnb.models import anthropic, chosen_destination, compatible, openai, openai_responses
 from agentnb.models.connections import Endpoint
 from agentnb.models.destination import FileModelName, is_local
@@ -54,7 +55,7 @@ def _simulated(persona: str, given: Given) -> Model:
 def _scripted(name: str, given: Given) -> Model:
     raise UnknownModel(
         f"scripted:{name} is not made from its name",
-        "Make the object in Python, put it in a variable of the notebook and give that: -m NAME",
+        SetModel(again=True, lead="Make the object in Python and give that"),
     )
 
 
@@ -107,7 +108,7 @@ def endpoint_of(provider: Provider, options: Options, *, by_person: bool = False
     if key is None and (options.key or (provider.needs_key and not is_local(url))):
         raise MissingKey(
             f"No key for {provider.name}: {key_name} is not set",
-            f"Enter it: %agent key {key_name if options.key else provider.name}",
+            SetKey(key_name, lead="Enter it"),
         )
     return Endpoint(provider.name, url, key, key_name, options.timeout, by_person)
 
@@ -258,7 +259,9 @@ def _taken_apart(model: str) -> tuple[str, str, Given]:
     called, _, query = model.partition("?")
     provider, colon, name = called.partition(":")
     if is_surely_a_key(called) or is_surely_a_key(name):
-        raise UnknownModel("That is a key, and no name of a model", "Delete it from the cell, and type it in: %agent key NAME")
+        raise UnknownModel(
+            "That is a key, and no name of a model", SetKey("NAME", lead="Delete it from the cell, and type it in")
+        )
     if provider not in PROVIDERS:
         raise UnknownModel(f"There is no model {called!r}", _how_to_name(called, provider))
     if not colon or not name:
@@ -276,25 +279,25 @@ def _url_of(query: str) -> str:
     return f"?url={url}" if PLAIN_URL.fullmatch(url) else ""
 
 
-def _how_to_name(called: str, provider: str) -> str:
+def _how_to_name(called: str, provider: str) -> Advised:
     if provider in ("http", "https"):
         return f"Write compatible:NAME?url={called}"
     if called[:1] in "\"'":
-        return "Write it without quotation marks; in a cell a variable can hold it: -m VARIABLE"
+        return "Write it without quotation marks, or give the variable that holds it"
     family = next((known for beginning, known in FAMILIES if called.lower().startswith(beginning)), "")
     if family and (":" not in called or family == "ollama"):  # whose names may have a tag
         return f"Name its provider: {family}:{called}"
-    like = near(called, [DEFAULT, *(f"{other}:" for other in PROVIDERS), *names()[1:]]) if ":" in called else ""
-    if like.startswith("Did you mean"):
+    if ":" in called and (like := nearest(called, [DEFAULT, *(f"{other}:" for other in PROVIDERS), *names()[1:]])):
         return like
-    return f"Write provider:NAME, such as anthropic:{called.rpartition(':')[2]}; %agent models shows the providers"
+    example = f"Write provider:NAME, such as anthropic:{called.rpartition(':')[2]}"
+    return (Plain(example), ShowModels(rest=" shows the providers"))
 
 
 def why_no_model(value: object, name: str = "") -> str:
     """Return what an object lacks to be a model, in sentences. ``name``: the variable that holds it."""
     if inspect.isclass(value) and callable(getattr(value, "stream", None)):
         made = f"{name or value.__name__}()"
-        return f"It is the class of a model. Make the model: {f'my_model = {made}, then -m my_model' if name else made}."
+        return f"It is the class of a model. Make the model: {f'my_model = {made}' if name else made}."
     lacks = [
         *([] if isinstance(getattr(value, "name", None), str) else ['the attribute name = "own:NAME"']),
         *([] if callable(getattr(value, "stream", None)) else ["the method async def stream(self, request)"]),

@@ -26,7 +26,7 @@ from agentnb.models.bounded_body import MAX_PIECE, TooMuch
 from agentnb.models.capabilities import Capabilities
 from agentnb.models.connections import Endpoint, client_of, limiter_of
 from agentnb.models.estimate import about, with_estimates
-from agentnb.models.failure import Failure, Refusal, broken_connection, failure, readable, words_of
+from agentnb.models.failure import Failure, Refusal, broken_connection, failure, readable, wait_longer, words_of
 from agentnb.models.idle_timeout import IdleTimeout, until_idle
 from agentnb.models.model import Reply, Retry, StreamItem, Unshown
 from agentnb.models.options import Options, named
@@ -274,8 +274,7 @@ def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: 
         found = Failure(BrokenReply(what, "Try another model; or is it another kind of server?"), transient=False)
     else:
         found = _failure_of(error, provider, endpoint, model)
-    what, hint = redact((found.error.what, found.error.hint))
-    return replace(found, error=type(found.error)(what, hint))
+    return replace(found, error=type(found.error)(*redact((found.error.what, found.error.advice))))
 
 
 def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: str) -> Failure:
@@ -312,8 +311,7 @@ def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model:
 
 def _idle_timeout(error: IdleTimeout, provider: Provider) -> Failure:
     what = f"{provider.name}: nothing of the reply came for {error.seconds:g} s, although the connection is open"
-    hint = "Try again: %%agent --continue. To wait longer add stall=SECONDS behind the model's name and ?"
-    return Failure(ProviderTimedOut(what, hint), transient=True)
+    return Failure(ProviderTimedOut(what, wait_longer("stall")), transient=True)
 
 
 def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> Failure | None:

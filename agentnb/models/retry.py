@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import monotonic
 
+from agentnb.advice import TryAgain
 from agentnb.core.events import ReplyDelta
 from agentnb.errors import RateLimited
 from agentnb.models.failure import Failure
@@ -122,7 +123,7 @@ def _held_up(limiter: CallLimiter, seconds: float, waited: float) -> RateLimited
     """Return the error of a call that the limiter held up for too long; it was never sent."""
     if not seconds:
         what = f"{limiter.name}: too many requests; after {waited:,.0f} s this call had not had its turn"
-        return RateLimited(what, "Start fewer at once, or wait a while, then continue with %%agent --continue")
+        return RateLimited(what, TryAgain(lead="Start fewer at once, or wait a while, then try again"))
     opens = datetime.now().astimezone() + timedelta(seconds=math.ceil(seconds))
     what = f"{limiter.name}: too many requests; it asked to wait, no call goes before {opens:%H:%M:%S} (in {seconds:,.0f} s)"
-    return RateLimited(what, "Then continue with %%agent --continue, or use another key")
+    return RateLimited(what, TryAgain(lead="Then try again", rest=", or use another key"))

@@ -9,6 +9,7 @@ from typing import Any
 from agentnb.agent.agent import Agent
 from agentnb.agent.extension import Extension
 from agentnb.detect.run import Run
+from agentnb.display.notebook_commands import in_notebook
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.names import find_gates, find_history, find_model, find_output, find_tools
 from agentnb.policies.named import find_policy, in_workflow_mode
@@ -39,7 +40,7 @@ def make_agent(
     ``before``: the run to continue, whose model is used unless another was chosen. Raises `SettingsError` for invalid options.
     """
     defaults = session.defaults
-    name, note = (chosen.model, "") if chosen.model else choose_model(defaults["model"], before)
+    name, note = (chosen.model, ()) if chosen.model else choose_model(defaults["model"], before)
     policy = find_policy(chosen.policy or defaults["policy"])
     settings = session.agent_settings() | dict(chosen.settings)
     settings["history"] = find_history(settings["history"], variables)
@@ -53,4 +54,4 @@ def make_agent(
         extensions=chosen.extensions,
         **settings,
     )
-    return agent, note
+    return agent, in_notebook(note)

@@ -18,6 +18,7 @@ from agentnb.core.redaction import redact
 from agentnb.display.blind import blind_html
 from agentnb.display.labels import counted
 from agentnb.display.markup import tag
+from agentnb.display.notebook_commands import error_in_notebook
 from agentnb.display.style import style_sheet
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.notebook.frontend import is_attended
@@ -179,7 +180,7 @@ class Labeller:
         try:
             actions.get(str(message.get("do")), lambda: None)()
         except AgentnbError as refused:
-            error = str(refused)
+            error = error_in_notebook(refused)
         except Exception as broken:  # from a message that our page did not send, or a run that cannot be drawn
             logging.getLogger("agentnb").exception("What was asked for in label failed")
             error = f"Failed: {type(broken).__name__}: {broken}"

@@ -11,6 +11,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic_arguments import parse_argstring
 
 from agentnb.core.redaction import redact_error
+from agentnb.display.notebook_commands import error_in_notebook
 from agentnb.errors import AgentnbError, SettingsError, nearest
 from agentnb.models.options import shown
 from agentnb.runtime.foreground import RunInterrupted
@@ -31,7 +32,7 @@ def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
             return magic(*args, **kwargs)
         except AgentnbError as error:
             redact_error(error)
-            raise _quiet(error, f"{type(error).__name__}: {error}") from None
+            raise _quiet(error, f"{type(error).__name__}: {error_in_notebook(error)}") from None
         except RunInterrupted as error:
             raise _quiet(error, f"KeyboardInterrupt: {CLOSED if error.closed else NOT_CLOSED}") from None
 

@@ -13,7 +13,9 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
+from agentnb.advice import advised
 from agentnb.detect.run import Run
+from agentnb.display.notebook_commands import NOTEBOOK, in_notebook
 from agentnb.errors import SettingsError
 from agentnb.models.allowed_urls import with_consent
 from agentnb.notebook.cell_runs import Answer, cell_runs
@@ -120,7 +122,7 @@ class WorkflowMagics(Magics):
         if options.dry:
             return workflow
         for warning in workflow.warnings:
-            print(warning)
+            print(warning.worded(NOTEBOOK))
         foreground = None if options.background else Foreground()
         earlier = self._earlier(options)
         run_options = RunOptions(
@@ -158,7 +160,7 @@ class WorkflowMagics(Magics):
         return replace(found, agents={name: agent for name, agent in agents.items() if name not in found.spec.agents})
 
     def _orchestration(self, workflow: Workflow, options: Namespace) -> tuple[Orchestration, str]:
-        name, note = unquoted(options.model), ""
+        name, note = unquoted(options.model), advised("")
         if not name:
             chosen, note = choose_model_of_workflow(workflow, self.session.defaults["model"])
             name = chosen or ""
@@ -182,7 +184,7 @@ class WorkflowMagics(Magics):
             "rerun_from": unquoted(options.rerun_from) or None,
             "of": self._earlier(options),
         }
-        return workflow.orchestration(**found), note
+        return workflow.orchestration(**found), in_notebook(note)
 
     def _earlier(self, options: Namespace) -> Run | None:
         """Return the run whose outputs ``--rerun-from`` takes; None without that option."""

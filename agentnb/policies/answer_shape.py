@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from agentnb.advice import TryAgain
 from agentnb.core.output import answer_of, read_output
 from agentnb.detect.so_far import RunSoFar
 from agentnb.guidance.prompts import prompt
@@ -55,8 +56,10 @@ class AnswerShape:
             INVALID_OUTPUT,
             "failed",
             problem=f"The answer does not fit the output: {'; '.join(problems)}",
-            hint="The answer is in run.text; continue with --continue, allow more retries: Output(T, retries=5), "
-            "or try another model",
+            hint=TryAgain(
+                lead="The answer is in run.text; try again",
+                rest=", allow more retries: Output(T, retries=5), or try another model",
+            ),
             loop=stop.loop,
         )
 

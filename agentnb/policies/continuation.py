@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agentnb.advice import TryAgain
 from agentnb.core.todos import all_open_are_blocked, has_open
 from agentnb.detect.so_far import RunSoFar
 from agentnb.guidance.guides import intervention, workflow_reminder
@@ -54,7 +55,7 @@ def stuck(run: RunSoFar) -> Stop | None:
         "error",
         "failed",
         problem="The model says that it is stuck",
-        hint="Read its last words in run.text, and continue with --continue",
+        hint=TryAgain(lead="Read its last words in run.text, and try again"),
     )
 
 

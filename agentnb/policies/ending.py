@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import TypeAlias
 
+from agentnb.advice import StartAgain, TryAgain
 from agentnb.core.messages import Text, Thinking
 from agentnb.core.rounds import BY_SCHEMA, WorkflowRound
 from agentnb.core.todos import has_open
@@ -76,7 +77,7 @@ def no_call_came(run: RunSoFar) -> Stop | None:
         "error",
         "failed",
         problem="The reply announced tool calls and held none",
-        hint="Continue with --continue, or try another model",
+        hint=TryAgain(lead="Try again", rest=", or try another model"),
     )
 
 
@@ -89,7 +90,7 @@ def no_room(run: RunSoFar) -> Stop | None:
         "reply_cut",
         "failed",
         problem="The context window of the model is full: the reply was cut off",
-        hint="Start again without --continue, or give it less to read; the part that came is in run.text",
+        hint=StartAgain(lead="Start again", rest=", or give it less to read; the part that came is in run.text"),
     )
 
 
@@ -109,7 +110,7 @@ def reply_cut(run: RunSoFar) -> Continue | Stop | None:
         "reply_cut",
         "failed",
         problem="max tokens reached: the reply was cut off",
-        hint="Raise the limit, -m NAME?max_tokens=N, or ask for less at once; the part that came is in run.text",
+        hint="Raise the limit, provider:NAME?max_tokens=N, or ask for less at once; the part that came is in run.text",
     )
 
 
@@ -124,7 +125,7 @@ def paused(run: RunSoFar) -> Continue | Stop | None:
         "error",
         "failed",
         problem=f"The provider paused the reply {MAX_PAUSES + 1} times in a row ({PAUSED})",
-        hint="Continue with --continue, or ask for less at once",
+        hint=TryAgain(lead="Try again", rest=", or ask for less at once"),
     )
 
 
@@ -147,7 +148,7 @@ def two_empty_answers(run: RunSoFar) -> Stop | None:
         "error",
         "failed",
         problem="The model gave two empty answers in a row",
-        hint="Continue with --continue, say more exactly what is to be done, or try another model",
+        hint=TryAgain(lead="Try again", rest=", say more exactly what is to be done, or try another model"),
     )
 
 

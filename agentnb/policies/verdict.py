@@ -9,7 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from agentnb.advice import Advised
 from agentnb.core.event import RoundStatus, Status
+from agentnb.core.events import Topic
 from agentnb.core.guidance import Guidance
 from agentnb.core.messages import encodable
 from agentnb.core.todos import has_open, listed, open_todos
@@ -55,12 +57,14 @@ class Stop(msgspec.Struct, frozen=True):
     limit: float | None = None
     """The value of the limit, if one was reached."""
     problem: str = ""
-    hint: str = ""
+    hint: Advised = ""
     """``problem`` says what went wrong and ``hint`` what to do, if the run failed."""
     loop: LoopFinding | None = None
     """The loop that ended the run, if one did."""
     warning: str = ""
     """A warning for the person, however the run ended."""
+    topic: Topic = ""
+    """The subject of the warning."""
     round_status: RoundStatus = ""
     """The status of the last round, if this reason to stop changes it."""
 
@@ -147,4 +151,4 @@ def _validated(stop: Stop, run: RunSoFar) -> Stop:
         return stop
     left = open_todos(run.todos)
     noun = "1 todo is" if len(left) == 1 else f"{len(left)} todos are"
-    return replace(stop, warning=f"{noun} still open:\n{listed(left, MAX_LISTED)}")
+    return replace(stop, warning=f"{noun} still open:\n{listed(left, MAX_LISTED)}", topic="todos")

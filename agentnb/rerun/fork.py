@@ -28,6 +28,7 @@ from agentnb.core.events import (
 )
 from agentnb.core.redaction import redact
 from agentnb.core.todos import TODO_TOOL
+from agentnb.core.work_events import GrantGiven
 from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.finding import Detectors
 from agentnb.detect.run import Run
@@ -181,7 +182,7 @@ def pending_of(
 
 
 def _without_consent(events: Sequence[AnyEvent], repeatable: Container[str]) -> list[AnyEvent]:
-    """Return the events without questions and answers, and without the permission of calls that would run now.
+    """Return the events without questions, answers and grants, and without the permission of calls that would run now.
 
     These are calls that were let through and have not begun, and calls of ``repeatable`` tools that have begun and not ended.
     """
@@ -191,7 +192,7 @@ def _without_consent(events: Sequence[AnyEvent], repeatable: Container[str]) -> 
     def is_kept(event: AnyEvent) -> bool:
         if isinstance(event, ToolAdmitted | ToolStarted):
             return event.call.id in over
-        return not isinstance(event, QuestionAsked | QuestionAnswered)
+        return not isinstance(event, QuestionAsked | QuestionAnswered | GrantGiven)
 
     return [structs.replace(event, seq=seq) for seq, event in enumerate(filter(is_kept, events))]
 

@@ -83,4 +83,4 @@ def _error(error: RunError) -> Exception:
     """Return the error that the model raised, of the class that it had if that is one of ours."""
     kind = getattr(errors, error.type, None)
     is_ours = isinstance(kind, type) and issubclass(kind, ModelError)
-    return kind(error.message, error.hint) if is_ours else ModelError(error.message, error.hint)  # type: ignore[misc]  # just looked
+    return kind(error.message, error.advice) if is_ours else ModelError(error.message, error.advice)  # type: ignore[misc]  # just looked

@@ -11,11 +11,13 @@ import msgspec
 from msgspec import structs
 
 from agentnb.agent.start import AgentParts
+from agentnb.core.approvals import APPROVE
 from agentnb.core.events import CommandReceived, RoundFinished
 from agentnb.core.inbox import Inbox
 from agentnb.core.questions import WaitingOnUser, by_call
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import Todo
+from agentnb.core.work_events import GrantGiven
 from agentnb.detect.finding import Detectors
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, ReplayDiverged, SettingsError
@@ -26,6 +28,7 @@ from agentnb.rerun.variant import is_own
 from agentnb.runtime.answerers import AnswerQuestion
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.gate_names import missing_gates, names_of_gates
+from agentnb.runtime.grants import is_copy
 from agentnb.runtime.launch import PendingRun
 from agentnb.runtime.run_options import RunKeywords, RunOptions, options_of
 
@@ -107,14 +110,19 @@ def _pending(
 
 
 def _answers_of(run: Run) -> AnswerQuestion | None:
-    """Return what answers each question of a call as it was answered in this run; None if it had no questions."""
+    """Return what answers each question of a call as it was answered in this run; None if it had no questions.
+
+    Calls that a grant from outside allowed, of a session or a run around it, are approved.
+    """
     left = {call_id: deque(asked) for call_id, asked in by_call(run.questions).items()}
+    granted = {event.tool for event in run.events if isinstance(event, GrantGiven) and is_copy(event)}
 
     def answer(question: WaitingOnUser) -> Any:
-        asked = left.get(question.call_id)
-        return asked.popleft().answer if asked else None
+        if asked := left.get(question.call_id):
+            return asked.popleft().answer
+        return APPROVE if question.about is not None and question.about.tool in granted else None
 
-    return answer if left else None
+    return answer if left or granted else None
 
 
 class _Says:
@@ -150,7 +158,7 @@ def _checked(run: Run, found: Run, model: RecordedModel) -> Run:
     had = missing_gates(run, names_of_gates(found))
     gates = f"Pass the gates that it had: reproduce(run, gates=[{', '.join(had)}])" if had else ""
     if model.diverged is not None:
-        raise ReplayDiverged(model.diverged.what, gates or model.diverged.hint, run=found)
+        raise ReplayDiverged(model.diverged.what, gates or model.diverged.advice, run=found)
     for (what, recorded), (_, now) in zip(_course(run), _course(found), strict=False):
         if recorded != now:
             raise ReplayDiverged(f"{what} was {recorded} and is {now} now", gates or COMPARE, run=found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agentnb.advice import TrustLog
 from agentnb.core.approvals import ASK, AUTO
 from agentnb.core.events import AnyEvent, Consent, RunRecovered
 from agentnb.detect.run import Run
@@ -22,8 +23,8 @@ def takes_log(run: Run, options: RunOptions) -> bool:
         return True
     if options.trust_log is None:
         what = f"The log of run {run.id} was not written by your agentnb, or was changed since: look at it before you resume it"
-        hint = "To take its answers as yours: trust_log=True, --trust-log. To be asked again: trust_log=False, --no-trust-log"
-        raise SettingsError(what, hint)
+        taken, refused = TrustLog(True, lead="To take its answers as yours"), TrustLog(False, lead="To be asked again")
+        raise SettingsError(what, (taken, refused))
     return options.trust_log
 
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
 
 from agentnb.core.approvals import waiting_for_approval
-from agentnb.core.events import RoundStarted, TodosChanged, ToolStarted, Warned
+from agentnb.core.events import TodosChanged, ToolAdmitted, ToolStarted, Warned
 from agentnb.core.messages import Text, ToolCall
 from agentnb.core.todos import TODO_TOOL, headed_or_none
 from agentnb.runtime import tool_errors
-from agentnb.runtime.approval import logged_permissions
 from agentnb.runtime.consent import since_refusal
-from agentnb.runtime.earlier_answers import asked_by_tools
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.question_book import asked_by_tools, since_start
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.tool_calls import EarlierCall, ToolCalls, runs_beside_others
 from agentnb.tools.tool import ToolOutcome
@@ -59,8 +57,9 @@ class Dispatch:
         judged and had not started are run, when the question that they waited for is answered. The others are judged, and
         all of them if the person let nothing count of a log from elsewhere.
         """
-        events = self._events_of_round()
+        events, book = since_start(self._log.run.events), self._elicitation.book
         logged = since_refusal(events)
+        book.recall(logged)
         started = {event.call.id: event for event in events if isinstance(event, ToolStarted)}
         is_own = len(logged) == len(events)
         asked = asked_by_tools(self._log.run, events)
@@ -68,11 +67,16 @@ class Dispatch:
         current = self._log.run.open_round
         self._calls.answer_inner(current.records if current is not None else (), tool_errors.interrupted)
         left: list[ToolCall] = []
-        judged = {call_id: EarlierCall(permission) for call_id, permission in logged_permissions(logged).items()}
+        # In early versions, calls were also admitted without a question.
+        admitted = {event.call.id for event in logged if isinstance(event, ToolAdmitted) and not event.reason}
+        judged: dict[str, EarlierCall] = {}
         for call in calls:
             # The todo list is restored from the log: a call without a logged change has had no effect.
             unchanged = call.name == TODO_TOOL and call.id not in changed
             if call.id not in started:
+                question = book.permission_of(call.id)
+                if question is not None or call.id in admitted:
+                    judged[call.id] = EarlierCall(question)
                 left.append(call)
                 continue
             self._calls.reopen(call, edited=started[call.id].edited)
@@ -81,7 +85,6 @@ class Dispatch:
             elif unchanged or (is_own and getattr(self._calls.tools.get(call.name), "repeatable", False)):
                 left.append(call)
                 judged[call.id] = EarlierCall(start=call)
-                self._elicitation.remember(call.id, asked.get(call.id, ()))
             else:
                 self._calls.answer(call, tool_errors.interrupted(call.name, asked.get(call.id, ())))
         await self._run_in_order(left, self._checking(check_stop), judged)
@@ -161,15 +164,6 @@ class Dispatch:
         finally:
             if tasks:
                 await _cancelled(tasks)
-
-    def _events_of_round(self) -> list[Any]:
-        """Return the events of the open round."""
-        events: list[Any] = []
-        for event in reversed(self._log.run.events):
-            if isinstance(event, RoundStarted):
-                break
-            events.append(event)
-        return events[::-1]
 
 
 async def _ended(tasks: list[asyncio.Task[None]]) -> None:

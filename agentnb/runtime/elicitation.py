@@ -4,36 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
-from functools import partial
 from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
 
-from agentnb.core.events import QuestionAnswered, QuestionAsked, Warned
+from agentnb.core.events import Warned
 from agentnb.core.forks import after_fork
 from agentnb.core.messages import encodable
-from agentnb.core.questions import (
-    KINDS,
-    Answer,
-    AskedQuestion,
-    JudgedCall,
-    QuestionKind,
-    WaitingOnUser,
-    checked_answer,
-    checked_schema,
-)
-from agentnb.detect.run import Run
-from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError, near
+from agentnb.core.questions import Answer, QuestionKind, WaitingOnUser, checked_answer, new_question
+from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError
 from agentnb.policies.gates.approval_mode import ApprovalMode
 from agentnb.runtime.answerers import Approve, LeftOpen, Program, value_of
 from agentnb.runtime.call_clock import CallClock
 from agentnb.runtime.clock import Clock
-from agentnb.runtime.earlier_answers import EarlierAnswers
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.logged_questions import LoggedQuestions
+from agentnb.runtime.grants import ReachingGrants, SessionGrants
+from agentnb.runtime.question_book import QuestionBook
 from agentnb.runtime.question_ids import QuestionIds
 from agentnb.runtime.threads import Work, is_running, running_loop, wait_until_over
 from agentnb.tools.tool import Inside
@@ -47,8 +36,8 @@ GRACE = 1.0
 """Seconds that a stop has to reach a nested run whose question was withdrawn."""
 
 
-class Elicitation(LoggedQuestions):
-    """The questions of one run, and the futures of their answers. Used on the run's event loop."""
+class Elicitation:
+    """The open questions of one run, and the futures of their answers. Used on the run's event loop."""
 
     def __init__(
         self,
@@ -60,12 +49,14 @@ class Elicitation(LoggedQuestions):
         approve: Approve | None = None,
         approval_mode: ApprovalMode | None = None,
         parent: CallElicitor | None = None,
+        grants: SessionGrants | None = None,
         suspends: bool = False,
     ) -> None:
         """``can_ask``: whether the caller holds a handle to answer the run's questions; ``clock``: the run's, held while a
         question is open; ``answer``: answers in the person's place; ``approve``: decides in their place whether a call may
         run; ``approval_mode``: how much needs their permission; ``parent``: the call of another run that awaits this run,
-        whose person is asked if this run has none; ``suspends``: whether the run is suspended where a question must wait.
+        whose person is asked if this run has none; ``grants``: those of the session; ``suspends``: whether the run is
+        suspended where a question must wait.
         """
         self.suspends = suspends
         self.approve: Approve | None = approve or (parent.elicitation.approve if parent is not None else None)
@@ -73,24 +64,19 @@ class Elicitation(LoggedQuestions):
         self.approval_mode = approval_mode or ApprovalMode()
         self.around = parent
         """The call of another run that awaits this run: what is not shown at calls of this run is shown there."""
-        super().__init__(log)
         self._can_ask = can_ask
         self._answer = answer
         self._parent = parent if not (can_ask or answer) and parent is not None and parent.elicitation.has_anybody else None
         prefix = "" if parent is None else parent.names or f"{log.id[-8:]}-"
-        self.ids: QuestionIds = QuestionIds(prefix, log.run.events, None if parent is None else parent.elicitation.ids)
-        self._earlier: dict[str, EarlierAnswers] = {}
-        """By the id of a call that is run again: what it asked in a process that died."""
+        ids = QuestionIds(prefix, log.run.events, None if parent is None else parent.elicitation.book.ids)
+        around = None if parent is None else parent.elicitation.grants
+        self.grants: ReachingGrants = ReachingGrants(log, around, grants)
+        self.book: QuestionBook = QuestionBook(log, ids)
         self._programs: set[asyncio.Task[None]] = set()
         self._clock = clock or Clock()
         self._open: dict[str, asyncio.Future[Answer]] = {}
         self._may_wait: set[str] = set()
         """Ids of the questions that may stay open when the run is suspended."""
-
-    @property
-    def runs(self) -> tuple[Run, ...]:
-        """The run, and those that it is nested in, from the innermost."""
-        return (self._log.run, *(() if self.around is None else self.around.elicitation.runs))
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -123,79 +109,34 @@ class Elicitation(LoggedQuestions):
         if not (self.has_anybody or program):
             raise NobodyToAsk(*NOBODY)
 
-    def open(self, question: WaitingOnUser, program: Program | None = None) -> str:
-        """Log a new open question under a new id, and return the id. ``program`` is asked before the person."""
-        return self.open_question(replace(question, id=self.ids.new()), program)
-
-    def open_question(self, question: WaitingOnUser, program: Program | None = None) -> str:
-        """Log the question, have it answered, and return its id."""
-        self.keep_open(question)
-        self._wait_for(question, program)
-        return question.id
-
-    def keep_open(self, question: WaitingOnUser) -> None:
-        """Log the question as open; whoever resumes the run answers it, unless it is awaited here."""
-        self.ids.note(question.id)
-        self._emit(QuestionAsked, question=question)
-
-    def _wait_for(self, question: WaitingOnUser, program: Program | None, *, is_answered: bool = False) -> None:
-        self._open[question.id] = asyncio.get_running_loop().create_future()
+    async def wait_for(self, question: WaitingOnUser, program: Program | None = None, *, may_wait: bool = False) -> Answer:
+        """Return the answer to a question that the log has as open. ``program`` is asked before the person."""
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._open[question.id] = future
         self._clock.hold()
+        if may_wait:
+            self._may_wait.add(question.id)
         program = program or self._answer
-        if (program is not None or self._parent is not None) and not is_answered:
+        if program is not None or self._parent is not None:
             task = asyncio.ensure_future(self._answer_from_elsewhere(program, question))
             self._programs.add(task)
             task.add_done_callback(self._programs.discard)
-            self._open[question.id].add_done_callback(lambda _: task.cancel())
-
-    def remember(self, call_id: str, asked: Iterable[AskedQuestion]) -> None:
-        """Keep what this call asked in a process that died: the same questions in the same order get the same answers."""
-        own = (one for one in asked if one.question.call_id == call_id and self.ids.is_own(one.question.id))
-        self._earlier[call_id] = EarlierAnswers(own)
-
-    def has_earlier(self, call_id: str) -> bool:
-        """Return whether answers of a process that died are left for this call."""
-        return bool(self._earlier.get(call_id))
-
-    def earlier(self, question: WaitingOnUser) -> Answer | None:
-        """Return the answer that its call was given to this question in a process that died."""
-        left = self._earlier.get(question.call_id)
-        asked = left.next(question) if left else None
-        return None if asked is None else Answer(asked.question.id, asked.answer, declined=asked.outcome == "declined")
-
-    def reopen(self, question: WaitingOnUser, program: Program | None = None) -> str:
-        """Open a question again that is logged as open, and return its id."""
-        given = self._given.pop(question.id, None)
-        self._wait_for(question, program, is_answered=given is not None)
-        if given is not None:
-            asyncio.get_running_loop().call_soon(self.take, given)
-        return question.id
-
-    def ask_again(self, question: WaitingOnUser, program: Program | None = None) -> str:
-        """Log a question as new that was open when its process died, and take the answer that was given since."""
-        given = self._given.pop(question.id)
-        again = replace(question, id=self.ids.new())
-        self._given[again.id] = given._replace(question_id=again.id)
-        self.keep_open(again)
-        return self.reopen(again, program)
-
-    async def answer(self, question_id: str) -> Answer:
-        """Wait for the answer to an open question and return it."""
-        answer = await self._open[question_id]
-        self.check()
+            future.add_done_callback(lambda _: task.cancel())
+        answer = await future
+        self.book.check()
         return answer
 
     def take(self, answer: Answer) -> None:
         """Log an answer and resolve its question; no-op if it comes too late or a second time."""
         future = self._open.get(answer.question_id)
-        if future is None and self.is_open(answer.question_id):
-            self._given[answer.question_id] = answer  # the run was resumed, and has not come to this question yet
+        if future is None and self.book.is_open(answer.question_id):
+            self.book.given[answer.question_id] = answer  # the run was resumed, and has not come to this question yet
         if future is None or future.done():
             return
         del self._open[answer.question_id]
         self._clock.release()
-        with suppress(StoreError):  # kept: `answer` raises it to the tool
-            self.log_answer(answer.question_id, answer=answer.value, declined=answer.declined, by=answer.by)
+        with suppress(StoreError):  # kept: `wait_for` raises it to the tool
+            self.book.answer(answer.question_id, answer=answer.value, declined=answer.declined, by=answer.by)
         future.set_result(answer)
 
     def leave_to_parent(self) -> None:
@@ -205,21 +146,12 @@ class Elicitation(LoggedQuestions):
             self.around.leave_to_parent()
 
     def withdraw(self, question_id: str) -> None:
-        """Withdraw an open question; no-op if it was answered."""
+        """Withdraw a question that is awaited here; no-op if it was answered."""
         future = self._open.pop(question_id, None)
         if future is not None:
             future.cancel()
             self._clock.release()
-            self._emit(QuestionAnswered, question_id=question_id, withdrawn=True)
-
-    def withdraw_logged(self, question_id: str) -> None:
-        """Withdraw a question that the log has as open and that nobody awaits in this process; no-op for others."""
-        if question_id not in self._open and self.is_open(question_id):
-            self._emit(QuestionAnswered, question_id=question_id, withdrawn=True)
-
-    def may_wait(self, question_id: str) -> None:
-        """Let this question stay open when nobody is here any more."""
-        self._may_wait.add(question_id)
+            self.book.withdraw(question_id)
 
     def leave(self) -> None:
         """Ask nobody any more. Open questions that may wait for somebody stay open; who asks another gets `NobodyToAsk`."""
@@ -233,7 +165,7 @@ class Elicitation(LoggedQuestions):
         elif (future := self._open.pop(question_id, None)) is not None and not future.done():
             future.set_exception(NobodyToAsk(*NOBODY))
             self._clock.release()
-            self.withdraw_logged(question_id)
+            self.book.withdraw(question_id)
 
     def leave_open(self, question_id: str) -> None:
         """Await the answer to an open question no longer: whoever does gets `LeftOpen`. No-op if it was answered."""
@@ -265,8 +197,8 @@ class Elicitation(LoggedQuestions):
             if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
                 raise
             words = encodable(f"{type(error).__name__}: {error}")
-            with suppress(StoreError):  # kept: `answer` raises it
-                self._emit(Warned, message=f"The function that answers for you failed, which counts as no answer ({words})")
+            with suppress(StoreError):  # kept: `wait_for` raises it
+                self.book.emit(Warned, message=f"The function that answers for you failed, which counts as no answer ({words})")
             answer = answer._replace(failed=True)
         self.take(answer)
 
@@ -296,8 +228,6 @@ class CallElicitor(CallClock):
     """Takes what the call prints; None if it is no call of a tool."""
     names: str = ""
     """Begins the ids of what the run asks that the call awaits; if empty, the id of that run does."""
-    about: JudgedCall | None = None
-    """The call whose permission it asks for, if a gate does."""
     worker: Work | None = None
     """The plain function of the call, if it runs in a worker thread."""
     _before: Token[CallElicitor | None]
@@ -329,7 +259,7 @@ class CallElicitor(CallClock):
         return await self._on_loop(self._ask(message, schema, kind))
 
     async def forward(self, question: WaitingOnUser, *, may_wait: bool) -> Answer:
-        """Ask the person this question of a run that the call awaits, on any event loop; ``may_wait`` as in `ask_before`."""
+        """Ask the person this question of a run that the call awaits, on any event loop; ``may_wait`` as in `ask_question`."""
         return await self._on_loop(self._forward(question, may_wait=may_wait))
 
     def printed(self, text: str) -> bool:
@@ -391,84 +321,57 @@ class CallElicitor(CallClock):
             question.close()
             raise asyncio.CancelledError("The run has ended") from None
 
-    async def ask_before(
-        self,
-        message: str,
-        schema: dict[str, Any],
-        program: Program | None,
-        asked_as: str = "",
-        kind: QuestionKind = "approval",
-        *,
-        may_wait: bool = True,
-    ) -> Any:
-        """Ask what may wait for days, such as whether the call may run, and await the answer.
+    async def ask_question(self, question: WaitingOnUser, program: Program | None = None, *, may_wait: bool = False) -> Any:
+        """Return the answer to a new question, or to the same one of an earlier process; raise `Declined` if there is none.
 
-        ``program`` is asked before the person; ``asked_as``: the id of the question if it was logged before the run was
-        suspended, or its process died; ``may_wait``: the question may stay open, then `LeftOpen` is raised.
+        ``program`` is asked before the person. ``may_wait``: where nobody answers, the question stays open, and `LeftOpen` is
+        raised; else `NobodyToAsk`.
         """
-        is_open, is_answered = self.elicitation.is_open(asked_as), self.elicitation.has_answer(asked_as)
-        if not (is_open or is_answered):
-            return await self._ask(message, schema, kind, program, may_wait=may_wait)
-        if not is_answered:
-            self.elicitation.check_anybody(program)
-        question = WaitingOnUser(kind, message, schema, asked_as, self._call_id, self.about)
-        again = self.elicitation.reopen if is_open else self.elicitation.ask_again
+        book = self.elicitation.book
         with self.stopped():
-            answer = await self._answer(partial(again, question, program), may_wait=may_wait)
-        return value_of(answer)
+            earlier = book.take(question)
+            if earlier is not None and earlier.has_answer:
+                declined = earlier.outcome == "declined"
+                return value_of(Answer(earlier.question.id, earlier.answer, declined=declined))
+            asked_as = "" if earlier is None else earlier.question.id
+            given = book.given.pop(asked_as, None)
+            new_id = asked_as if book.is_open(asked_as) else book.ids.new()
+            question = replace(question, id=new_id)
+            try:
+                if given is None:
+                    self.elicitation.check_anybody(program)
+            except NobodyToAsk:
+                if not may_wait:
+                    raise
+                book.keep(question)
+                raise LeftOpen from None
+            return value_of(await self._answer(question, program, given, may_wait=may_wait))
 
-    def leave_open(self, message: str, schema: dict[str, Any], asked_as: str = "", kind: QuestionKind = "approval") -> None:
-        """Log the question, such as whether the call may run, for an answer after the run was suspended."""
-        if not (asked_as and self.elicitation.is_open(asked_as)):
-            self.elicitation.open(WaitingOnUser(kind, encodable(message), schema, "", self._call_id, self.about))
-
-    async def _ask(
-        self,
-        message: str,
-        schema: dict[str, Any] | None,
-        kind: QuestionKind,
-        program: Program | None = None,
-        *,
-        may_wait: bool = False,
-    ) -> Any:
-        if not self.elicitation.has_earlier(self._call_id):
-            self.elicitation.check_anybody(program)
-        if not isinstance(message, str) or not message.strip():
-            raise SettingsError(f"{message!r} is not a question", 'Write: context.ask("...")')
-        if kind not in KINDS:
-            raise SettingsError(f"{kind!r} is not a kind of question", near(str(kind), KINDS))
-        with self.stopped():
-            plain = checked_schema(schema)
-            question = WaitingOnUser(kind, encodable(message), plain, "", self._call_id, self.about)
-            earlier = self.elicitation.earlier(question)
-            if earlier is not None:
-                return value_of(earlier)
-            self.elicitation.check_anybody(program)
-            opened = partial(self.elicitation.open, question, program)
-            answer = await self._answer(opened, may_wait=may_wait)
-        return value_of(answer)
+    async def _ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
+        return await self.ask_question(new_question(kind, message, schema, self._call_id))
 
     async def _forward(self, question: WaitingOnUser, *, may_wait: bool) -> Answer:
         self.elicitation.check_anybody()
         with self.stopped():
             here = replace(question, call_id=self._call_id)
-            again = self.elicitation.is_open(here.id)  # it was left open when both runs were suspended
-            opened = self.elicitation.reopen if again else self.elicitation.open_question
-            return await self._answer(partial(opened, here), may_wait=may_wait)
+            return await self._answer(here, None, self.elicitation.book.given.pop(here.id, None), may_wait=may_wait)
 
-    async def _answer(self, open_question: Callable[[], str], *, may_wait: bool = False) -> Answer:
-        """Open a question and wait for its answer. The question is withdrawn if that is cancelled."""
+    async def _answer(
+        self, question: WaitingOnUser, program: Program | None, given: Answer | None, *, may_wait: bool
+    ) -> Answer:
+        """Return the answer to a question: the one that was handed in, or the one of the person; withdraw it if cancelled."""
         if self._over:
             raise asyncio.CancelledError("The call has ended")
-        question_id = open_question()
-        if may_wait:
-            self.elicitation.may_wait(question_id)
-        self._open = (*self._open, question_id)
+        self.elicitation.book.keep(question)
+        if given is not None:
+            self.elicitation.book.answer(question.id, answer=given.value, declined=given.declined, by=given.by)
+            return given
+        self._open = (*self._open, question.id)
         try:
-            return await self.elicitation.answer(question_id)
+            return await self.elicitation.wait_for(question, program, may_wait=may_wait)
         finally:
-            self._open = tuple(one for one in self._open if one != question_id)
-            self.elicitation.withdraw(question_id)
+            self._open = tuple(one for one in self._open if one != question.id)
+            self.elicitation.withdraw(question.id)
 
 
 current_call: ContextVar[CallElicitor | None] = ContextVar("current_call", default=None)

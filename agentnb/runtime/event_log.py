@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from agentnb.advice import FreeDisk
 from agentnb.core.events import AnyEvent, Delta, Event, ReplyDelta, RunFinished, ToolFinished, ToolPrinted, ToolProgress, Totals
 from agentnb.core.log import RunStore, Watcher, Writer
 from agentnb.core.messages import Text
@@ -19,9 +20,9 @@ from agentnb.settings import SHORTEST_SECRET, known, secrets
 AnEvent = TypeVar("AnEvent", bound=Event)
 Logged = TypeVar("Logged", bound=AnyEvent)
 _now = datetime.now
-ROOM = "The run is still in memory; see that the disk has room and run the cell again"
+ROOM = FreeDisk()
 LEFT_ALONE = "The run is still in memory: keep it with save_trace(run, PATH), and see what else writes to its folder"
-"""Hints for a log that cannot be written: to a writer that failed, and to one that found another file in its place."""
+"""Advice for a log that cannot be written: to a writer that failed, and to one that found another file in its place."""
 
 
 class EventLog:

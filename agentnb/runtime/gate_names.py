@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from types import CodeType
 from typing import Any
 
+from agentnb.advice import GiveGates
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.gates import Gate
@@ -46,7 +47,7 @@ def check_gates(run: Run, gates: Iterable[Gate] = (), names: Iterable[str] = ())
         had, them = had_told(run, "gate", missing)
         raise SettingsError(
             f"{had}, which you did not pass",
-            f"Define {them}, then pass {them}: recover(run, gates=[{', '.join(names_of_gates(run))}])",
+            GiveGates(tuple(missing), tuple(names_of_gates(run)), lead=f"Define {them}, then pass {them}"),
         )
 
 

@@ -15,6 +15,7 @@ from agentnb.detect.run import Run
 from agentnb.models.connections import CallLimits, current_limits
 from agentnb.runtime.answerers import AnswerQuestion, Approve
 from agentnb.runtime.budget import Spending
+from agentnb.runtime.grants import SessionGrants
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.threads import LoopThread
@@ -60,6 +61,8 @@ class Host:
     call_sync: CallSync | None = None
     """Runs plain tools on the main thread."""
     budget: Spending | None = None
+    grants: SessionGrants | None = None
+    """The tools whose calls the person has allowed in all runs of the session."""
     thread: Callable[[], LoopThread] | None = None
     """Returns the event loop of runs in the background."""
     store: RunStore | None = None
@@ -74,12 +77,12 @@ class Host:
     def inside(self, watcher: Watcher | None, store: RunStore | None, call_sync: CallSync | None) -> Host:
         """Return the host of the runs nested in a run with this watcher, store and thread for plain tools.
 
-        They ask through the call that began them, and spend from the budget of the run.
+        They ask through the call that began them, spend from the budget of the run, and have the grants of the session.
         """
         nested: Watch | None = getattr(watcher, "nested", None)
         if not self and nested is None:
             return self if call_sync is None else Host(call_sync=call_sync)
-        return Host(watch=nested, call_sync=call_sync, store=store, limits=self.limits)
+        return Host(watch=nested, call_sync=call_sync, store=store, grants=self.grants, limits=self.limits)
 
 
 _EMPTY = Host()

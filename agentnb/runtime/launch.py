@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
+from agentnb.advice import RaiseSessionBudget
 from agentnb.core.approvals import AUTO
 from agentnb.core.events import SCHEMA, AnyEvent, Consent, RunRecovered
 from agentnb.core.inbox import Inbox, current_inbox
@@ -167,7 +168,7 @@ class PendingRun(Generic[PartsT]):
         self.parts.check(self)
         clock = self._clock()
         elicitation = self._elicitation(clock)
-        elicitation.give(self.parts.answers)
+        elicitation.book.give(self.parts.answers)
         services = RunServices(self.log, self.inbox, clock, self.budget, elicitation, self.options.foreground)
         lifecycle = Lifecycle(services, on_limit=self.parts.on_limit)
         first = self.first or (self.parts.started(self) if self.recovered is None else self._resumed(self.recovered))
@@ -178,19 +179,14 @@ class PendingRun(Generic[PartsT]):
         """Whether its log is kept, so that it may be suspended."""
         return self.open_log is not None
 
-    @property
-    def runs_around(self) -> tuple[Run, ...]:
-        """The runs that await this one, from the innermost: what the person allowed there for the whole run holds here too."""
-        return () if self._around is None else self._around.elicitation.runs
-
     def _check_left(self) -> None:
         """Raise `SettingsError` if nothing is left to spend; a recovered run ends at its own limit by itself."""
         spent = self.budget.exhausted()
         if spent is not None and not (self.recovered is not None and spent.name == OWN):
-            more = "budget=" if spent.name == OWN else f"%agent defaults session-budget={2 * (spent.limit or 1):g}"
+            is_own, more = spent.name == OWN, RaiseSessionBudget(2 * (spent.limit or 1), lead="Raise it")
             raise SettingsError(
                 f"Nothing is left of the {spent.name.replace('_', ' ')} of ${spent.limit:g}: ${spent.spent:.4f} were spent",
-                f"Raise it: {more}",
+                "Raise it: budget=" if is_own else more,
             )
 
     def _clock(self) -> Clock:
@@ -227,6 +223,7 @@ class PendingRun(Generic[PartsT]):
             approve=None if isinstance(self.options.approve, str) else self.options.approve,
             approval_mode=self.approval_mode,
             parent=self._around,
+            grants=current_host.get().grants,
             suspends=self.options.suspend and self.is_kept,
         )
 

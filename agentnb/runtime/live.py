@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 from weakref import WeakSet
 
+from agentnb.advice import Advised, AnswerRun
 from agentnb.core.approvals import waiting_for_approval
 from agentnb.core.forks import after_fork
 from agentnb.core.inbox import Inbox
@@ -146,8 +147,7 @@ class LiveRun:
 
     def _put(self, name: Any, text: str = "") -> None:
         if self.done:
-            hint = how_to_continue(self.run) if works_in_steps(self.run) else "Continue with %%agent --continue"
-            raise SettingsError(f"Run {self.run_id} has ended ({self.run.stop_reason})", hint)
+            raise SettingsError(f"Run {self.run_id} has ended ({self.run.stop_reason})", how_to_continue(self.run))
         self._inbox.put(name, text)
 
     def _question(self, question_id: str | None) -> WaitingOnUser:
@@ -156,9 +156,9 @@ class LiveRun:
         found = next((question for question in waiting if question_id in (None, question.id)), None)
         if found is None:
             which = "no question" if question_id is None else f"no question {question_id}"
-            hint = f"Open: {', '.join(question.id for question in waiting)}" if waiting else ""
+            hint: Advised = f"Open: {', '.join(question.id for question in waiting)}" if waiting else ""
             if self.run.is_suspended:
-                hint = "It is suspended: await recover(run, answers={ID: ANSWER}) resumes it"
+                hint = AnswerRun(self.run_id, lead="It is suspended", rest=" resumes it")
             raise SettingsError(f"Run {self.run_id} waits for an answer to {which}", hint)
         return found
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from agentnb.core import work_events as w
+from agentnb.core.approvals import answerable_later
 from agentnb.core.events import RunRecovered
 from agentnb.core.log import ReopeningStore, Writer
 from agentnb.core.usage import COST_DIGITS, NestedUsage
@@ -18,7 +19,6 @@ from agentnb.runtime.attempt import Attempt
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.elicitation import CallElicitor, Elicitation
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.nested_questions import resumed_with, share_questions
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.run_options import RunOptions
 
@@ -49,12 +49,14 @@ class NestedRuns:
         if elicitation.suspends:
             options = replace(options, suspend=True) if options else RunOptions(suspend=True)
         if not attempt.is_new and (before := self.logged(attempt.run_id)) is not None:
-            resumed = resumed_with(elicitation, self._log, before)
-            options = replace(options or resumed, suspend=resumed.suspend, answers=resumed.answers)
+            waiting = answerable_later(before)
+            suspends = elicitation.suspends or before.is_suspended or bool(waiting)
+            answers = elicitation.book.answers_for(waiting) or None
+            options = replace(options or RunOptions(), suspend=suspends, answers=answers)
         with self.asker(attempt):
             run = await self._run(attempt, runnable, prompt, options)
         if run.is_suspended or self._log.run.waiting:
-            share_questions(elicitation, self._log, run, attempt.place.path)
+            elicitation.book.share(run, attempt.place.path)
         if run.is_suspended:
             raise Suspended("nobody_here")
         return run
@@ -63,7 +65,7 @@ class NestedRuns:
         """Return what asks the person of the run; the time limit of the step stands still meanwhile."""
         asker = self._elicitation.asker(attempt.place.path)
         asker.limit = attempt.limit
-        asker.names = f"{self._elicitation.ids.prefix}{attempt.place.path}/"
+        asker.names = f"{self._elicitation.book.ids.prefix}{attempt.place.path}/"
         return asker
 
     def logged(self, run_id: str) -> Run | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from agentnb.advice import TryAgain
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
@@ -70,7 +71,7 @@ class ReplyLimit:
         most = MAX_REPLY * CHARACTERS_A_TOKEN
         if self._count >= most:
             what = f"{self._model.name}: the reply has no end: it was cut off after {self._count:,} characters"
-            raise BrokenReply(what, "Try again: %%agent --continue; or try another model", run=self._run)
+            raise BrokenReply(what, TryAgain(lead="Try again", rest="; or try another model"), run=self._run)
         left = self._tokens_left()
         if left is not None:
             most = min(most, (MARGIN * max(0.0, left) + self._spare) * CHARACTERS_A_TOKEN)

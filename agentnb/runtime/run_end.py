@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from agentnb.advice import advised
 from agentnb.core import events as e
 from agentnb.core.messages import encodable
+from agentnb.core.redaction import change_texts
 from agentnb.core.work_events import FindingMade
 from agentnb.detect.rules import SENTENCES, unknown_facts
 from agentnb.detect.run import Run
@@ -34,11 +36,11 @@ def log_stop(log: EventLog, verdict: Stop) -> None:
     if loop is not None and not any((one.rule, one.last) == (loop.rule, loop.last) for one in run.loops):
         log.emit(e.LoopDetected, **loop._asdict())
     if verdict.warning and verdict.warning not in run.warnings:
-        log.emit(e.Warned, message=verdict.warning)
+        log.emit(e.Warned, message=verdict.warning, topic=verdict.topic)
     if verdict.limit is not None and run.limit is None:
         log.emit(e.LimitReached, limit=verdict.stop_reason, value=verdict.limit)
     if verdict.problem and run.error is None:
-        error = e.RunError(verdict.stop_reason, verdict.problem, verdict.hint)
+        error = e.RunError(verdict.stop_reason, verdict.problem, advised(verdict.hint))
         log.emit(e.ErrorRaised, error=error, where=OF_THE_REPLY)
 
 
@@ -67,7 +69,7 @@ def run_error(error: BaseException) -> e.RunError:
     """Return the error as it is logged."""
     if isinstance(error, AgentnbError):
         traceback = traceback_of_own_code(error.__cause__) if isinstance(error, ModelError) and error.__cause__ else ""
-        return e.RunError(type(error).__name__, encodable(error.what), encodable(error.hint), traceback)
+        return e.RunError(type(error).__name__, encodable(error.what), change_texts(error.advice, encodable), traceback)
     return e.RunError(type(error).__name__, encodable(str(error)) or type(error).__name__)
 
 

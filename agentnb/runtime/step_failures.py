@@ -5,11 +5,11 @@ Never retried: what the person cancelled or interrupted, a budget that is used u
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from agentnb import errors
+from agentnb.advice import AnyAdvice, Plain, StartAgain, TryAgain, advised
 from agentnb.core.events import RunError
 from agentnb.core.json_schema import matches
 from agentnb.core.messages import encodable
@@ -32,20 +32,13 @@ FINAL = "final"
 """The word in a log for a failure that no other attempt could mend, or is to mend."""
 
 
-_OF_AGENTS = (
-    (re.compile(r"(?i)\bcontinue with (?:%%agent )?--continue"), "run the step again"),
-    (re.compile(r"(?i):? %%agent --continue| \(a cell without --continue\)| without --continue"), ""),
-)
-"""Parts of hints that are about a conversation, and what a step's say instead."""
-
-
 @dataclass(frozen=True, slots=True)
 class StepFailure:
     """Why an attempt at a step failed."""
 
     text: str
     words: frozenset[str] = frozenset()
-    hint: str = ""
+    advice: tuple[AnyAdvice, ...] = ()
     is_final: bool = False
     """Whether another attempt could not go better, or is not wanted."""
     step: str = ""
@@ -80,7 +73,7 @@ def of_run(run: Run) -> StepFailure:
     words = {reason, run.status, *(("timeout",) if reason == "max_seconds" else ()), *_words_of_logged(run.error)}
     told = run.error.message if run.error else f"its run ended as {run.status}: {reason}"
     is_final = reason in NEVER_RETRIED or (run.error is not None and _is_settings(run.error.type))
-    return StepFailure(encodable(told), frozenset(words), _hint_of_step(run.error.hint if run.error else ""), is_final)
+    return StepFailure(encodable(told), frozenset(words), _advice_for_step(run.error.advice if run.error else ()), is_final)
 
 
 def of_error(error: BaseException, timeout: float | None = None) -> StepFailure:
@@ -88,10 +81,11 @@ def of_error(error: BaseException, timeout: float | None = None) -> StepFailure:
     if isinstance(error, StepEndedBadly):
         return error.failure
     if timeout is not None:
-        return StepFailure(f"it did not end within {timeout:g} s", frozenset({"timeout"}), "Raise its timeout, or ask for less")
+        advice = advised("Raise its timeout, or ask for less")
+        return StepFailure(f"it did not end within {timeout:g} s", frozenset({"timeout"}), advice)
     text = encodable(error.what if isinstance(error, AgentnbError) else f"{type(error).__name__}: {error}")
-    hint = _hint_of_step(error.hint) if isinstance(error, AgentnbError) else ""
-    return StepFailure(text, frozenset({"failed", "error", *_words_of(type(error))}), hint, isinstance(error, SettingsError))
+    advice = _advice_for_step(error.advice) if isinstance(error, AgentnbError) else ()
+    return StepFailure(text, frozenset({"failed", "error", *_words_of(type(error))}), advice, isinstance(error, SettingsError))
 
 
 def failure_of_logged(text: str, words: tuple[str, ...]) -> StepFailure:
@@ -108,11 +102,9 @@ def error_for(word: str) -> AgentnbError:
     return kinds[0](f"A scripted failure: {word}")
 
 
-def _hint_of_step(hint: str) -> str:
-    """Return the hint of an agent's error for its step: no conversation of a workflow is continued."""
-    for words, instead in _OF_AGENTS:
-        hint = words.sub(instead, hint)
-    return hint[:1].upper() + hint[1:]
+def _advice_for_step(advice: Iterable[AnyAdvice]) -> tuple[AnyAdvice, ...]:
+    """Return the advice of an agent's error for its step: no conversation of a workflow is continued."""
+    return tuple([Plain(f"{one.lead}{one.rest}") if isinstance(one, TryAgain | StartAgain) else one for one in advice])
 
 
 def _words_of(kind: type[BaseException]) -> Iterable[str]:
@@ -134,4 +126,4 @@ class FailedStep(StepFailed):
 
     def __init__(self, path: str, failure: StepFailure) -> None:
         self.failure = failure if failure.step else replace(failure, step=path)
-        super().__init__(f"step {self.failure.step}: {failure.text}", failure.hint)
+        super().__init__(f"step {self.failure.step}: {failure.text}", failure.advice)

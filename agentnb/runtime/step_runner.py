@@ -213,7 +213,7 @@ class StepRunner:
             if not block or path.startswith(f"{block}/"):
                 for question in [one for one in self.log.run.waiting if one.call_id == path]:
                     self.elicitation.withdraw(question.id)
-                    self.elicitation.withdraw_logged(question.id)  # of an earlier process, or of a nested run
+                    self.elicitation.book.withdraw(question.id)  # of an earlier process, or of a nested run
                 self._finish(path, "cancelled", reason=reason)
 
     def cancel(self, path: str, **fields: Any) -> None:

@@ -161,4 +161,4 @@ class StepOrchestrator:
         try:
             yield Place(step)
         except FailedStep as error:
-            raise StepFailed(f"Step {step} failed: {error.failure.text}", error.failure.hint) from error
+            raise StepFailed(f"Step {step} failed: {error.failure.text}", error.failure.advice) from error

@@ -16,11 +16,12 @@ from agentnb.core.events import CallBlocked, ToolAdmitted, ToolFinished, ToolSta
 from agentnb.core.inner_calls import count_of, with_inner
 from agentnb.core.messages import ToolCall, encodable
 from agentnb.core.nesting import text_is_too_deep
+from agentnb.core.questions import WaitingOnUser
 from agentnb.core.rounds import CallRecord
 from agentnb.core.todos import TODO_TOOL
 from agentnb.policies.gates import Ask, Block, Gate, denied, judge
 from agentnb.runtime import tool_errors
-from agentnb.runtime.approval import Approval, Permission
+from agentnb.runtime.approval import Approval, approval_question
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.inside import InsideCalls, StartRun, cannot_start
@@ -68,7 +69,7 @@ class PlacedCall:
 class EarlierCall(NamedTuple):
     """What a process that died had logged of a call without a result."""
 
-    permission: Permission | None = None
+    question: WaitingOnUser | None = None
     """The question whether it may run, if that was asked."""
     start: ToolCall | None = None
     """The call as its tool had begun to run it, if it had."""
@@ -117,6 +118,7 @@ class ToolCalls:
         self._runner = ToolRunner(log, services.work_dir, services.call_sync, services.elicitation, self._inside)
         self._elicitation = services.elicitation
         self._approval = Approval(log.run, services.elicitation, services.call_sync)
+        self._grants = services.elicitation.grants if services.elicitation.approval_mode.asks else None
         self._suspends = services.suspends
         self.waits_for_person = False
         """Whether a call was left open because its question found nobody to answer."""
@@ -137,17 +139,19 @@ class ToolCalls:
         ``earlier``: what a process that died had logged of it.
         """
         if earlier is not None and earlier.is_judged:
-            permission = earlier.permission
+            question = earlier.question
         else:
             verdict = self._judge(call)
             if isinstance(verdict, Block):
                 self._block(call, verdict)
                 return None, False
-            permission = self._permission(call, tool, verdict, earlier)
+            question = None
+            if verdict is not None or earlier is not None:
+                question = self._question(call, tool, verdict)
         self._unanswered.add(call.id)
         start = None if earlier is None else earlier.start
-        if permission is not None:
-            return self._run_if_approved(call, tool, permission, start), True
+        if question is not None:
+            return self._run_if_approved(call, tool, question, start), True
         if start is None:
             # A tool gets the arguments as logged, redacted.
             place: dict[str, Any] = self._place_of(call) if self._placed else {}
@@ -262,21 +266,19 @@ class ToolCalls:
     def _judge(self, call: ToolCall) -> Ask | Block | None:
         if call.name == TODO_TOOL:
             self._todos.look()  # the gates need the current list
+        if self._grants is not None:
+            self._grants.update()
         return judge(self._gates, call, self._log.run)
 
-    def _permission(
-        self, call: ToolCall, tool: Tool | None, verdict: Ask | None, earlier: EarlierCall | None
-    ) -> Permission | None:
-        """Return the question that a gate asks about a call, if it asks, as it was asked before if it was; log a new one."""
-        asked = None if verdict is None or self._refusal(call, tool) else Permission.of(verdict, tool)
-        before = None if earlier is None else earlier.permission
-        if before is not None:
-            if asked is not None and before.is_same(asked, call):
-                return before
-            self._elicitation.withdraw_logged(before.asked_as)
-        if asked is not None:
-            self._log.emit(ToolAdmitted, call=call, reason=asked.rule, **self._place_of(call))
-        return asked
+    def _question(self, call: ToolCall, tool: Tool | None, verdict: Ask | None) -> WaitingOnUser | None:
+        """Return the question of a gate about a call, if one asks; log that the call waits, unless it was asked before."""
+        question = None if verdict is None or self._refusal(call, tool) else approval_question(verdict, call, tool)
+        book = self._elicitation.book
+        if question is None or book.expected(question) is None:
+            book.drop_permission(call.id)
+            if question is not None:
+                self._log.emit(ToolAdmitted, call=call, reason=_rule_of(question), **self._place_of(call))
+        return question
 
     def _refusal(self, call: ToolCall, tool: Tool | None) -> ToolOutcome | None:
         """Return the result of a call that cannot be run at all."""
@@ -286,15 +288,17 @@ class ToolCalls:
             return tool_errors.too_deep(call.name)
         return None
 
-    async def _run_if_approved(self, call: ToolCall, tool: Tool | None, permission: Permission, start: ToolCall | None) -> None:
+    async def _run_if_approved(
+        self, call: ToolCall, tool: Tool | None, question: WaitingOnUser, start: ToolCall | None
+    ) -> None:
         # A question from inside a tool cannot wait so long.
         suspends = self._suspends and self._caller_of(call).kind != "call"
-        decision = await self._approval.ask(call, permission, suspends=suspends)
+        decision = await self._approval.ask(call, question, suspends=suspends)
         if decision is None:
             self.waits_for_person = True
             return
         if not decision.approved:
-            self._block(call, denied(call, permission.rule, decision.reason))
+            self._block(call, denied(call, _rule_of(question), decision.reason))
             return
         edited = decision.arguments is not None
         allowed = replace(call, arguments=decision.arguments) if edited else call
@@ -340,6 +344,11 @@ class ToolCalls:
             return MODEL
         placed.outcome, placed.block = outcome, block
         return placed.caller
+
+
+def _rule_of(question: WaitingOnUser) -> str:
+    """Return the rule of the gate that asks about a call."""
+    return "" if question.about is None else question.about.rule
 
 
 def runs_beside_others(tool: Tool | None) -> bool:

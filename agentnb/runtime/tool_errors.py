@@ -19,7 +19,6 @@ from agentnb.core.nesting import MAX_DEPTH
 from agentnb.core.questions import AskedQuestion, choice_in_words
 from agentnb.core.rounds import LIMIT_REACHED, TIME_LIMIT
 from agentnb.errors import Declined, NotAnswered, ToolFailed
-from agentnb.tools.function import CORRECT_AND_CALL_AGAIN
 from agentnb.tools.tool import ToolOutcome, failure
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
@@ -31,19 +30,8 @@ _LIBRARIES = tuple({path + os.sep for path in sysconfig.get_paths().values() if 
 def raised(tool: str, error: BaseException) -> ToolOutcome:
     """Return the result for an exception raised by the tool."""
     words = encodable("".join(traceback.format_exception_only(error)).strip())
-    return failure(
-        "tool_error",
-        f"{words}\n{_advice(tool)}",
-    )
-
-
-def without_advice(text: str, tool: str) -> str:
-    """Return the error of a tool without what it advises a model to do: for calls that no model made."""
-    return text.removesuffix(_advice(tool)).removesuffix(CORRECT_AND_CALL_AGAIN).rstrip("\n")
-
-
-def _advice(tool: str) -> str:
-    return f"{tool} did not finish. Change the arguments if they are the cause, use another tool, or say what is wrong."
+    advice = f"{tool} did not finish. Change the arguments if they are the cause, use another tool, or say what is wrong."
+    return failure("tool_error", words, advice)
 
 
 def too_deep(tool: str) -> ToolOutcome:

@@ -75,7 +75,7 @@ class ToolRunner:
                     raise
                 outcome, traceback = tool_errors.raised(call.name, error), tool_errors.users_traceback(error)
         self._askers.pop(call.id, None)
-        self._elicitation.check()
+        self._elicitation.book.check()
         return ToolRun(outcome, perf_counter() - started - asker.waited, traceback)
 
 

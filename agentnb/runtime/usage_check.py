@@ -53,7 +53,7 @@ class UsageCheck:
         if has_budget and cost is None and not run.settings.get("unpriced"):
             self._warn_once(
                 f"{run.model} does not report what its calls cost, so the budget does not count all of them. Name a price "
-                "(-m NAME?price=3/15), let a model object report Usage(cost=...), or set max_tokens or max_rounds too."
+                "(provider:NAME?price=3/15), let a model object report Usage(cost=...), or set max_tokens or max_rounds too."
             )
 
     def _warn_once(self, message: str) -> None:

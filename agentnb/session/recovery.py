@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
+from agentnb.advice import ListRuns
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import agent_of, is_trusted, logged_model
 from agentnb.detect.run import Run
@@ -174,6 +175,6 @@ def place_of(run: Run | str | Path, store: Store | None = None) -> tuple[Store, 
     path = Path(run).expanduser()
     if store is None and (path.suffix == ".jsonl" or path.exists()):
         if not path.exists():  # else an id that begins like this would match
-            raise StoreError(f"There is no {path}", "%agent history lists the runs")
+            raise StoreError(f"There is no {path}", ListRuns(rest=" lists the runs"))
         return Store(path.parent), path.stem
     return store or default_store()[0], str(run)

@@ -21,6 +21,7 @@ from agentnb.models.registry import check_model
 from agentnb.policies import find_policy
 from agentnb.policies.limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
 from agentnb.runtime.budget import Budget
+from agentnb.runtime.grants import SessionGrants
 from agentnb.runtime.host import Host, current_host, hosted
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.orchestration import Orchestration
@@ -53,6 +54,8 @@ class Session:
         """The notebook of this kernel, if it is known."""
         self.budget = Budget(name=SESSION_BUDGET_LIMIT.name)
         """The budget that all its runs spend from."""
+        self.grants = SessionGrants()
+        """The tools whose calls the person has allowed in all its runs."""
         self.defaults: dict[str, str] = at_first()
         """Defaults for options that a cell does not give."""
         self.sets: dict[str, GuidanceSet] = {}
@@ -117,7 +120,13 @@ class Session:
 
         They spend from its budget and are among its live runs. Without a store of their own, their log is in memory only.
         """
-        return Host(begun=self.take, budget=self.budget, thread=lambda: self._thread("background"), notebook=self.notebook)
+        return Host(
+            begun=self.take,
+            budget=self.budget,
+            grants=self.grants,
+            thread=lambda: self._thread("background"),
+            notebook=self.notebook,
+        )
 
     def _hosting(self) -> AbstractContextManager[None]:
         """Let a run of the session start with its host; the runs nested in it keep their logs beside its own."""

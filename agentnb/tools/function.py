@@ -22,8 +22,6 @@ EFFECTS: tuple[Effect, ...] = ("read", "write", "execute", "network")
 WIRE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """Names of tools that all providers accept."""
 SHOWN_AT_ONCE = (str, int, float, dict, ToolOutcome, type(None))
-CORRECT_AND_CALL_AGAIN = "Correct these and call it again."
-"""What a model is advised whose arguments do not fit."""
 SETTINGS = ("name", "effects", "parallel_safe", "blocking", "timeout", "repeatable", "role")
 """What `tool` takes."""
 MARK = "__agentnb_tool__"
@@ -134,7 +132,8 @@ def _refused(name: str, found: list[str]) -> ToolOutcome:
     listed = "\n".join(f"- {problem}" for problem in found)
     return failure(
         "invalid_arguments",
-        f"The arguments do not fit {name}, which was not run:\n{listed}\n{CORRECT_AND_CALL_AGAIN}",
+        f"The arguments do not fit {name}, which was not run:\n{listed}",
+        "Correct these and call it again.",
     )
 
 

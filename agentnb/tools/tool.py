@@ -128,6 +128,8 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     value: Any = None
     error_code: str | None = None
     display: Table | None = None
+    problem: str = ""
+    """The error without the advice for a model that ``parts`` has."""
 
     @property
     def text(self) -> str:
@@ -142,9 +144,10 @@ class ToolOutcome(msgspec.Struct, frozen=True):
         return ToolResult(call_id, name, tuple(parts), not self.ok, self.error_code)
 
 
-def failure(error_code: str, text: str) -> ToolOutcome:
-    """Return an outcome that tells the model what went wrong and what to try."""
-    return ToolOutcome(False, (Text(text),), error_code=error_code)
+def failure(error_code: str, problem: str, advice: str = "") -> ToolOutcome:
+    """Return an outcome that tells the model what went wrong and, on a line of its own, what to try."""
+    text = f"{problem}\n{advice}" if advice else problem
+    return ToolOutcome(False, (Text(text),), error_code=error_code, problem=problem)
 
 
 class Tool(Protocol):

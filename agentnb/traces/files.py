@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, cast, overload
 
+from agentnb.advice import AdvisedWarning, ListProblems, LoadTraces
 from agentnb.detect.run import Run
 from agentnb.errors import StoreError, TraceError
 from agentnb.examples import find
@@ -51,7 +52,7 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -
     """
     path = _expanded(path)
     if path.is_dir():
-        raise TraceError(f"{path} is a folder", f"Load all runs in it with load_traces({str(path)!r})")
+        raise TraceError(f"{path} is a folder", LoadTraces(str(path), lead="Load all runs in it"))
     if follow:
         return FollowedRun(path)
     runs = [*_whole(path, strict, [])]
@@ -59,7 +60,7 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -
     outer = [run for run in runs if run.parent_id not in ids and (run.forked_from is None or run.forked_from.run_id not in ids)]
     if len(outer) != 1:
         what = f"{path} holds {len(outer):,} runs" if outer else f"{path} holds no run"
-        raise TraceError(what, f"Load all of them with load_traces({str(path)!r})" if outer else "")
+        raise TraceError(what, LoadTraces(str(path), lead="Load all of them") if outer else "")
     return outer[0]
 
 
@@ -237,9 +238,8 @@ def warn_of(problems: list[Problem]) -> None:
     for problem in problems[:MAX_WARNINGS]:
         warnings.warn(f"Left out: {problem}", stacklevel=3)
     if len(problems) > MAX_WARNINGS:
-        warnings.warn(
-            f"Left out: {len(problems) - MAX_WARNINGS:,} more. load_traces(...).problems lists all of them", stacklevel=3
-        )
+        more = f"Left out: {len(problems) - MAX_WARNINGS:,} more"
+        warnings.warn(AdvisedWarning(more, ListProblems(rest=" lists all of them")), stacklevel=3)
 
 
 def is_there(source: str | Path) -> bool:

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from agentnb.advice import StopRun
 from agentnb.core.events import RunStarted
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
@@ -97,7 +98,7 @@ def _save(run: Run, store: Store) -> None:
         if path.exists():
             with opened(path) as file:
                 if is_being_written(file):
-                    raise StoreError(f"Run {run.id} is running: it cannot be replaced", f"Stop it first: %agent stop {run.id}")
+                    raise StoreError(f"Run {run.id} is running: it cannot be replaced", StopRun(run.id, lead="Stop it first"))
         store.prepare()
         save_log(run, path)
     except StoreError:

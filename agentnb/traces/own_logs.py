@@ -19,6 +19,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from agentnb import settings
+from agentnb.advice import AdvisedWarning, TrustLog
 from agentnb.core.events import AnyEvent
 from agentnb.core.wire import MARK, decode_lines
 from agentnb.detect.run import Run
@@ -113,11 +114,9 @@ def _secret() -> bytes | None:
     try:
         return _read(path) or _create(path)
     except OSError as error:
-        warnings.warn(
-            f"agentnb cannot mark your run logs as yours: {path}: {error.strerror or error}. Runs work as ever; "
-            "a run that is resumed in another process needs your word: trust_log=True, --trust-log",
-            stacklevel=2,
-        )
+        what = f"agentnb cannot mark your run logs as yours: {path}: {error.strerror or error}. Runs work as ever"
+        advice = TrustLog(True, lead="A run that is resumed in another process needs your word")
+        warnings.warn(AdvisedWarning(what, advice), stacklevel=2)
         return None
 
 

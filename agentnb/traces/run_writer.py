@@ -232,7 +232,7 @@ class RunWriter:
             ended = {"status": status, "stop_reason": stop_reason, "last_round": last, "seconds": seconds}
             facts.append(Fact(e.RunFinished, ended, self._time(at)))
         if self._gaps:
-            facts.insert(0, Fact(e.Warned, {"message": f"{FILLED} {' '.join(self.filled)}"}, prompt.at))
+            facts.insert(0, Fact(e.Warned, {"message": f"{FILLED} {' '.join(self.filled)}", "topic": "filled"}, prompt.at))
         lines = [self._line(lambda: started)]
         for seq, fact in enumerate(facts, 1):
             about: dict[str, Any] = {"seq": seq, "at": fact.at, "run_id": started.run_id, "parent_id": self._parent_id}

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import BinaryIO, Literal, Protocol, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
+from agentnb.advice import Advised, ListRuns, Plain
 from agentnb.core.events import AnyEvent
 from agentnb.core.well_formed import check_events
 from agentnb.core.wire import TooDeep, decode_log
-from agentnb.detect.agent_runs import how_to_continue, works_in_steps
+from agentnb.detect.agent_runs import how_to_continue
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, TraceError, near
 from agentnb.traces.bounds import MAX_HELD_BYTES, MAX_STREAMED_BYTES, check_log
@@ -34,6 +35,9 @@ FOLDER = Path(".agentnb") / "runs"
 MAX_OPEN = 128
 """Runs of one event loop that may write at the same time; others wait. (Many processes may open only 256 files.)"""
 AnyFile = TypeVar("AnyFile")
+
+
+LIST_RUNS = ListRuns(rest=" lists the runs")
 
 
 class Readable(Protocol):
@@ -151,7 +155,7 @@ class Store:
     def _path(self, run_id: str) -> str:
         # Text, not a Path: joining paths took a tenth of the time of a short run.
         if not _ID.fullmatch(run_id):
-            raise StoreError(f"{run_id!r} is not the id of a run", "%agent history lists them")
+            raise StoreError(f"{run_id!r} is not the id of a run", LIST_RUNS)
         return f"{self._prefix}{run_id}.jsonl"
 
     def has(self, run_id: str) -> bool:
@@ -177,7 +181,7 @@ class Store:
             is_path = bool(Path(part).suffix) or len(Path(part).parts) > 1
             missing = f"There is no file {part}" if is_path else f"There is no run {part!r} in {self.shown_folder}"
             what = f"{len(found)} runs match {part!r}" if found else missing
-            raise StoreError(what, near(part, found or ids[::-1]) or "%agent history lists the runs")
+            raise StoreError(what, near(part, found or ids[::-1]) or LIST_RUNS)
         return found[0]
 
     def load(self, run_id: str) -> Run:
@@ -222,7 +226,7 @@ class Store:
         try:
             return _summary(path)
         except OSError as error:
-            raise StoreError(f"{path} cannot be read: {error.strerror or error}", "%agent history lists the runs") from error
+            raise StoreError(f"{path} cannot be read: {error.strerror or error}", LIST_RUNS) from error
 
     @property
     def shown_folder(self) -> str:
@@ -290,22 +294,21 @@ def _run_of(events: list[AnyEvent], source: str, fold: Fold[AnyRun]) -> AnyRun:
 
 def _resumable(run: Run) -> Run:
     if not run.should_continue:
-        again = f"Continue its conversation: %agent load {run.id}, then %%agent --continue"
-        hint = how_to_continue(run) if works_in_steps(run) else again
-        raise SettingsError(f"Run {run.id} has ended ({run.stop_reason}): there is nothing to recover", hint)
+        what = f"Run {run.id} has ended ({run.stop_reason}): there is nothing to recover"
+        raise SettingsError(what, how_to_continue(run, stored=run.id))
     return run
 
 
-def _where_logs_are(path: Path) -> str:
+def _where_logs_are(path: Path) -> Advised:
     """Return where there is a log instead of at this path, which may be the id of a run."""
     if _MADE_ID.fullmatch(path.name):
         return f"A run is named by its file: .agentnb/runs/{path.name}.jsonl"
-    return "%agent history lists the runs. Logs are in .agentnb/runs, beside the notebook, from its first run on"
+    return (LIST_RUNS, Plain("Logs are in .agentnb/runs, beside the notebook, from its first run on"))
 
 
 def unreadable(path: Path, error: OSError) -> StoreError:
     """Return the error that says why a file cannot be read, and where logs are if it is not there."""
-    hint = _where_logs_are(path) if isinstance(error, FileNotFoundError) else "%agent history lists the runs"
+    hint = _where_logs_are(path) if isinstance(error, FileNotFoundError) else LIST_RUNS
     return StoreError(f"{path} cannot be read: {error.strerror or error}", hint)
 
 

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from agentnb.advice import ReadLoosely
 from agentnb.core.events import Origin
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
@@ -319,7 +320,7 @@ class TraceFile:
 
     def wrong(self, message: str, position: str = "") -> TraceError:
         """Return the error that says what is wrong with the file, and where."""
-        return TraceError(str(Problem(self.name, position, message)), "What can be read of it: load_traces(..., strict=False)")
+        return TraceError(str(Problem(self.name, position, message)), ReadLoosely(lead="What can be read of it"))
 
     def problem(self, message: str, position: str = "", cause: Exception | None = None) -> None:
         """Raise `TraceError` if the file is read strictly; else note that this part was left out."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
+from agentnb.advice import Advised, GiveTools
 from agentnb.core.json_schema import checked_schema
 from agentnb.errors import SettingsError, near
 from agentnb.guidance import find_set
@@ -76,8 +77,8 @@ def _folder(source: str) -> str | None:
     return str(Path(source).parent) if source else None
 
 
-def _known_tools(tool: str, tools: Collection[str] | None) -> str:
-    return near(tool, tools or ()) or "Give the workflow its tools: -t NAME, tools=[f]"
+def _known_tools(tool: str, tools: Collection[str] | None) -> Advised:
+    return near(tool, tools or ()) or GiveTools(lead="Give the workflow its tools")
 
 
 def _checked(fields: Fields, key: str, check: Callable[[str], Any]) -> str | None:
@@ -88,7 +89,7 @@ def _checked(fields: Fields, key: str, check: Callable[[str], Any]) -> str | Non
             check(text)
     except SettingsError as error:
         node = fields.given(key)
-        fields.problems.add(node.line if node else fields.line, f"{fields.where}: {error.what}", error.hint)
+        fields.problems.add(node.line if node else fields.line, f"{fields.where}: {error.what}", error.advice)
         return None
     return text
 
@@ -107,7 +108,7 @@ def _structured_output(fields: Fields) -> dict[str, Any] | None:
     try:
         return checked_schema(schema, f"{fields.where}: structured_output", _SCHEMA)
     except SettingsError as error:
-        fields.problems.add(fields.line_of("structured_output"), error.what, error.hint)
+        fields.problems.add(fields.line_of("structured_output"), error.what, error.advice)
         return None
 
 
@@ -135,6 +136,6 @@ def _read_limit(fields: Fields, key: str, node: Node, limits: dict[str, Any]) ->
             raise SettingsError(f"{key} must be a number")
         LIMITS[key].check(value)
     except SettingsError as error:
-        fields.problems.add(node.line, f"{fields.where}: {error.what}", error.hint)
+        fields.problems.add(node.line, f"{fields.where}: {error.what}", error.advice)
     else:
         limits[key] = value

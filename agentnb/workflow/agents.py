@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from agentnb.advice import GiveTools
 from agentnb.agent.agent import Agent
 from agentnb.agent.price_check import check_has_price
 from agentnb.errors import MissingKey, SettingsError, UnknownTool, near
@@ -72,7 +73,7 @@ class WorkflowAgents:
         found = self.toolbox.get(name)
         if found is None:
             known = [one.spec.name for one in self.toolbox]
-            hint = near(name, known) or "Give the workflow its tools: -t NAME, tools=[f]"
+            hint = near(name, known) or GiveTools(lead="Give the workflow its tools")
             raise UnknownTool(f"There is no tool {name}", hint)
         return found
 

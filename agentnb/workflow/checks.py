@@ -6,6 +6,7 @@ from collections import ChainMap
 from collections.abc import Collection
 from functools import partial
 
+from agentnb.advice import GiveAgent, GiveTools
 from agentnb.errors import near
 from agentnb.workflow.flow_checks import FlowChecks
 from agentnb.workflow.places import Places
@@ -58,7 +59,7 @@ def _check_names(
     where = places.names.get(step.path, f"step {step.path}")
     if isinstance(step, AgentStep):
         if step.agent not in agents:
-            missing = f'Declare it (agents:), or give it in Python: agents={{"{step.agent}": Agent(...)}}'
+            missing = GiveAgent(step.agent, lead="Declare it (agents:), or give it")
             line, what = places.line(step.path, "name", step.line), f'{where}: agent "{step.agent}" not found in agents'
             problems.add(line, what, lambda: near(step.agent, agents) or missing)
         if isinstance(step.context, tuple):
@@ -69,7 +70,7 @@ def _check_names(
                     problems.add(places.line(step.path, "context", step.line), f"{where}: context: {what}", hint)
     elif isinstance(step, ToolStep) and tools is not None and step.tool not in tools:
         line, what = places.line(step.path, "name", step.line), f'{where}: there is no tool "{step.tool}"'
-        problems.add(line, what, lambda: near(step.tool, tools) or "Give the workflow its tools: -t NAME, tools=[f]")
+        problems.add(line, what, lambda: near(step.tool, tools) or GiveTools(lead="Give the workflow its tools"))
 
 
 def _not_seen(wanted: str, viewer: Located, tree: StepTree, seen: Collection[str]) -> tuple[str, Hint]:

@@ -40,6 +40,6 @@ def checked(run: Run) -> Run:
     """Return the run; raise `WorkflowError` with the records of what failed with it if it failed."""
     if run.status != "failed" or run.error is None:
         return run
-    error = WorkflowError(run.error.message, run.error.hint, run=run)
+    error = WorkflowError(run.error.message, run.error.advice, run=run)
     error.others = failed_together(run)[1:]
     raise error

@@ -23,7 +23,7 @@ def check_keys(spec: WorkflowSpec, model: str | None = None) -> None:
             try:
                 check_key(name)
             except MissingKey as error:
-                raise MissingKey(f"Agent {step.agent} of step {step.path}: {error.what}", error.hint) from error
+                raise MissingKey(f"Agent {step.agent} of step {step.path}: {error.what}", error.advice) from error
 
 
 def _certain_agents(steps: Sequence[Step]) -> Iterator[AgentStep]:

@@ -16,11 +16,11 @@ async def verdict_of(work: Awaitable[None], steps: StepRunner) -> Stop:
         await work
     except LoopLimitReached as error:
         steps.close_suspended()
-        return Stop("max_loop_iterations", "failed", problem=error.what, hint=error.hint)
+        return Stop("max_loop_iterations", "failed", problem=error.what, hint=error.advice)
     except StepFailed as error:
         steps.close_suspended()
         spent = steps.budget.exhausted()
         if spent is not None:
             return Stop(spent.name, "limited", limit=spent.limit)
-        return Stop("step_failed", "failed", problem=error.what, hint=error.hint)
+        return Stop("step_failed", "failed", problem=error.what, hint=error.advice)
     return Stop("completed")

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from agentnb.advice import PYTHON, Advised, AnyAdvice, Commands, advised, in_python, in_words, sentences
 from agentnb.core.key_shapes import mask_keys
-from agentnb.errors import WorkflowProblems, sentences
+from agentnb.core.redaction import change_texts
+from agentnb.errors import MAX_PROBLEMS, WorkflowProblems, problem_lines
 
-MAX_SHOWN = 50
-"""Problems that one error lists in its text; ``.problems`` holds all. Only so many get a hint that takes a search."""
-Hint: TypeAlias = str | Callable[[], str]
-"""What to write instead; a function if that takes a search among all names of a file."""
+Hint: TypeAlias = Advised | Callable[[], Advised]
+"""What to write instead; a function if that takes a search among all names of a file, which only so many problems get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +22,24 @@ class Problem:
     line: int
     """From 1; 0 for what was made in Python, and stands in no line."""
     message: str
-    hint: str = ""
+    advice: tuple[AnyAdvice, ...] = ()
     """What to write instead."""
     source: str = ""
     """The file; empty for a text without one, such as that of a cell."""
     code: str = ""
     """A fixed word for what can be looked for in a program, such as ``W_DEFERRED_CONDITION``."""
 
+    @property
+    def hint(self) -> str:
+        """What to write instead, in words for Python."""
+        return in_python(self.advice)
+
     def __str__(self) -> str:
-        told = sentences(f"{self.code} {self.message}" if self.code else self.message, self.hint)
+        return self.worded(PYTHON)
+
+    def worded(self, commands: Commands) -> str:
+        """Return the problem with its place, in the words of a surface."""
+        told = sentences(f"{self.code} {self.message}" if self.code else self.message, in_words(self.advice, commands))
         if not self.line:
             return f"{self.source}: {told}" if self.source else told
         return f"{self.source}:{self.line}: {told}" if self.source else f"line {self.line}: {told}"
@@ -64,16 +73,14 @@ class Problems:
         if (line, message) in self._noted:
             return
         self._noted.add((line, message))
-        if not isinstance(hint, str):
-            hint = hint() if len(noted) < MAX_SHOWN else ""
-        noted.append(Problem(line, mask_keys(message), mask_keys(hint), self.source, code))
+        if callable(hint):
+            hint = hint() if len(noted) < MAX_PROBLEMS else ""
+        noted.append(Problem(line, mask_keys(message), change_texts(advised(hint), mask_keys), self.source, code))
 
 
 def workflow_problems(found: Iterable[Problem]) -> WorkflowProblems:
     """Return the error that lists these problems, in the order of their lines."""
     problems = tuple(sorted(found, key=lambda problem: problem.line))
-    shown = [str(problem) for problem in problems[:MAX_SHOWN]]
-    more = [f"... and {len(problems) - MAX_SHOWN} more"] if len(problems) > MAX_SHOWN else []
-    error = WorkflowProblems("\n".join(shown + more))
+    error = WorkflowProblems(problem_lines(problems, PYTHON))
     error.problems = problems
     return error

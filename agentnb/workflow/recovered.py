@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agentnb.advice import GiveAgent, advised
 from agentnb.agent.agent import Agent
 from agentnb.agent.settings import MODEL_FROM, PERSON
 from agentnb.detect.run import Run
@@ -29,10 +30,8 @@ def check_agents_again(run: Run, given: Mapping[str, Agent]) -> tuple[str, ...]:
         for step in walk_all(declared.steps):
             if isinstance(step, AgentStep) and step.agent not in declared.agents and step.agent not in given:
                 what = f"Run {run.id} worked with the agent {step.agent}, which was an object in Python"
-                hint = (
-                    f'Give it again: recover(run, agents={{"{step.agent}": ...}}), or in a notebook the variable {step.agent}'
-                )
-                raise SettingsError(what, f"{near(step.agent, given) if given else ''} {hint}".strip())
+                advice = GiveAgent(step.agent, resumes=True, lead="Give it again")
+                raise SettingsError(what, (*advised(near(step.agent, given) if given else ""), advice))
     return tuple(given)
 
 

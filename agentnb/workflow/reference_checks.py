@@ -80,7 +80,7 @@ class ReferenceChecks:
         try:
             found = references(text)
         except ExpressionError as error:
-            self._problems.add(use.line_of(text.find("{{")), f"{where}: {error.what}", error.hint)
+            self._problems.add(use.line_of(text.find("{{")), f"{where}: {error.what}", error.advice)
             return
         if use.key == "condition" and text.strip() and not has_templates(text) and text.strip().lower() not in TRUTHS:
             self._problems.add(

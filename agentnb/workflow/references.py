@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NoReturn, TypeAlias
 
-from agentnb.core.expressions import KNOWN, STRING, names_in
+from agentnb.advice import Advised, WriteExpression
+from agentnb.core.expressions import STRING, names_in
+from agentnb.core.redaction import change_texts
 from agentnb.errors import ExpressionError, near
 
 ROOTS = ("$steps", "$prompt", "$inputs", "$item", "$index")
 """What a path may begin with: outputs of steps, the prompt and the inputs of the run, and in a map the item and its place."""
-ALLOWED = 'Write paths such as $steps.ID.output, len(x), comparisons, x in y, arithmetic, && || !, "texts", true, false, null'
+EXAMPLE = "$steps.ID.output"
 _ENDS = re.compile(rf"""((?:{STRING}|[^"'}}]|\}}(?!\}}))*)\}}\}}""")
 """The rest of a template: the expression and the braces that close it."""
 _NEXT = re.compile(rf"(?:{STRING}|[^\"'$])+")
@@ -142,8 +144,9 @@ def _check(template: Template) -> None:
     try:
         names = names_in(template.translated)
     except ExpressionError as error:
-        hint = ALLOWED if error.hint == KNOWN else template.restored(error.hint)
-        _refuse(template.expression, template.restored(error.why or error.what), hint)
+        advice = change_texts(error.advice, template.restored)
+        ours = tuple([WriteExpression(EXAMPLE) if isinstance(one, WriteExpression) else one for one in advice])
+        _refuse(template.expression, template.restored(error.why or error.what), ours)
     for name in names:
         if not _NAME.fullmatch(name):
             # `near` names the roots, of which `steps` for `$steps` is the usual mistake.
@@ -191,11 +194,11 @@ def _written(part: Part) -> str:
     return f"[{part}]" if isinstance(part, int) else f".{part}" if _FIELD.fullmatch(f".{part}") else f'["{part}"]'
 
 
-def _refuse(expression: str, why: str, hint: str = "") -> NoReturn:
+def _refuse(expression: str, why: str, hint: Advised = "") -> NoReturn:
     raise refused(expression, why, hint)
 
 
-def refused(expression: str, why: str, hint: str = "", kind: type[ExpressionError] = ExpressionError) -> ExpressionError:
+def refused(expression: str, why: str, hint: Advised = "", kind: type[ExpressionError] = ExpressionError) -> ExpressionError:
     """Return the error that quotes a template and says why it has no value."""
     written = " ".join(expression.split())
     error = kind(f"{{{{ {written[:200]}{'...' if len(written) > 200 else ''} }}}}: {why}", hint)

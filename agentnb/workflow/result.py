@@ -29,7 +29,7 @@ def log_result(output: tuple[str, ...], scope: Scope, log: EventLog) -> None:
         except NoOutput as error:
             missing.append(error.what)
         except SettingsError as error:
-            raise StepFailed(f"output: {error.what}", error.hint) from error
+            raise StepFailed(f"output: {error.what}", error.advice) from error
         else:
             return
     message = f"output: {'; '.join(missing)}. The result is what the step that ran last gave"

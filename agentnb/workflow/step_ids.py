@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from agentnb.errors import nearest
-from agentnb.workflow.problems import MAX_SHOWN, Problems
+from agentnb.errors import MAX_PROBLEMS, nearest
+from agentnb.workflow.problems import Problems
 from agentnb.workflow.spec import END
 from agentnb.workflow.yaml_source import ListNode, MappingNode, Node, ScalarNode
 
@@ -147,7 +147,7 @@ class _Names:
         if target == found or target in self._known:
             return target if target != found else ""
         self._unlike += 1
-        if self._unlike <= MAX_SHOWN and (like := nearest(target, self._known)):
+        if self._unlike <= MAX_PROBLEMS and (like := nearest(target, self._known)):
             what = f'{place.where}: there is no step "{target}", so that {found} is a step and not a goto'
             self._problems.warn(place.node.line, what, like)
         return ""

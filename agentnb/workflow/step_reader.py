@@ -269,7 +269,7 @@ class StepReader:
                 schema, f"{fields.where}: {key}", "Such as {type: object, properties: {name: {type: string}}}"
             )
         except SettingsError as error:
-            self._problems.add(fields.line_of(key), error.what, error.hint)
+            self._problems.add(fields.line_of(key), error.what, error.advice)
             return None
 
     def _map(self, fields: Fields, common: dict[str, Any]) -> Step | None:

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from agentnb.core.expressions import MAX_TEXT, check_size, evaluate
 from agentnb.core.nesting import MAX_DEPTH, is_too_deep
+from agentnb.core.redaction import change_texts
 from agentnb.errors import ExpressionError, near
 from agentnb.workflow.json_in_text import json_values
 from agentnb.workflow.references import ROOTS, Reference, Template, path_name, pieces, refused
@@ -128,10 +129,10 @@ def _value(template: Template, scope: Scope) -> Any:
         return evaluate(template.translated, _Paths(template, scope), _is_true)
     except _PathError as error:
         kind = NoOutput if isinstance(error, _NoEntry) else ExpressionError
-        raise refused(template.expression, error.what, error.hint, kind) from None
+        raise refused(template.expression, error.what, error.advice, kind) from None
     except ExpressionError as error:
-        why, hint = template.restored(error.why or error.what), template.restored(error.hint)
-        raise refused(template.expression, why, hint) from None
+        why, advice = template.restored(error.why or error.what), change_texts(error.advice, template.restored)
+        raise refused(template.expression, why, advice) from None
 
 
 def _is_true(value: Any) -> bool:

@@ -12,21 +12,19 @@ from agentnb.core.events import ToolStarted
 from agentnb.core.json_schema import plain_data
 from agentnb.core.messages import ToolCall
 from agentnb.core.rounds import DENIED
-from agentnb.core.work_events import StepStarted
 from agentnb.errors import SettingsError
 from agentnb.policies.gates import Block, Gate
-from agentnb.policies.gates.approval_mode import hint_of_denial
+from agentnb.policies.gates.approval_mode import advice_on_denial
 from agentnb.runtime import tool_errors
-from agentnb.runtime.approval import logged_permissions
 from agentnb.runtime.attempt import Attempt
 from agentnb.runtime.consent import since_refusal
 from agentnb.runtime.nested_runs import start_nested
+from agentnb.runtime.question_book import since_start
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.run_tools import RunTools
 from agentnb.runtime.step_failures import StepEndedBadly, StepFailure
 from agentnb.runtime.step_runner import StepRunner
 from agentnb.runtime.tool_calls import Caller, CallServices, EarlierCall, ToolCalls
-from agentnb.runtime.tool_errors import without_advice
 from agentnb.tools.tool import Tool, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
 
@@ -41,8 +39,9 @@ class ToolSteps:
         self._log = steps.log
         elicitation = steps.elicitation
         self._runs = steps.nested
+        self._book = elicitation.book
         tools = RunTools(steps.log, toolbox)
-        of_mode = elicitation.approval_mode.gate(tools.get, elicitation.runs[1:])
+        of_mode = elicitation.approval_mode.gate(tools.get)
         services = CallServices(
             elicitation,
             steps.call_sync,
@@ -59,6 +58,7 @@ class ToolSteps:
         be.
         """
         call = ToolCall(tool.spec.name, arguments, attempt.place.path)
+        self._book.drop(call.id)
         earlier = None if attempt.is_new else self._earlier(call.id)
         self._calls.open()
         try:
@@ -77,33 +77,25 @@ class ToolSteps:
         return _output(placed.outcome)
 
     def _earlier(self, step: str) -> EarlierCall:
-        """Return what a process that died had logged of the call of a step. The gates judge it again."""
-        events = since_refusal(self._events_of(step))
+        """Return the call of a step as a process that died had logged it. The gates judge it again."""
+        events = since_refusal(since_start(self._log.run.events, step))
+        self._book.recall(events, step)
         start = None
         if self._log.run.open_step_call(step) is not None:
             start = next((event.call for event in events if isinstance(event, ToolStarted) and event.step == step), None)
-        return EarlierCall(logged_permissions(events).get(step), start, is_judged=False)
-
-    def _events_of(self, step: str) -> list[Any]:
-        """Return the events since the last start of a step."""
-        events: list[Any] = []
-        for event in reversed(self._log.run.events):
-            if isinstance(event, StepStarted) and event.step == step:
-                break
-            events.append(event)
-        return events[::-1]
+        return EarlierCall(start=start, is_judged=False)
 
 
 def _blocked(tool: Tool, block: Block) -> StepFailure:
     name, code = tool.spec.name, block.result.error_code or DENIED
     verb = "allowed" if code == DENIED else "run"
-    hint = hint_of_denial(tool) if block.rule == READ_ONLY else ""
-    return StepFailure(f"{name} was not {verb}: {block.reason}", FAILED | {code}, hint, is_final=True)
+    advice = advice_on_denial(tool) if block.rule == READ_ONLY else ()
+    return StepFailure(f"{name} was not {verb}: {block.reason}", FAILED | {code}, advice, is_final=True)
 
 
 def _failed(tool: Tool, outcome: ToolOutcome) -> StepFailure:
     code = outcome.error_code or "tool_error"
-    return StepFailure(without_advice(outcome.text, tool.spec.name), FAILED | {code}, is_final=code == "cancelled")
+    return StepFailure(outcome.problem or outcome.text, FAILED | {code}, is_final=code == "cancelled")
 
 
 def _output(outcome: ToolOutcome) -> Any:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from agentnb.advice import ListRuns
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import is_trusted
 from agentnb.core.json_schema import plain_data
@@ -126,7 +127,7 @@ class Workflow:
         """
         logged = run.settings.get("workflow")
         if not isinstance(logged, dict) or not isinstance(logged.get("text"), str):
-            raise SettingsError(f"Run {run.id} did not run a workflow from YAML", "%agent history lists runs")
+            raise SettingsError(f"Run {run.id} did not run a workflow from YAML", ListRuns(rest=" lists runs"))
         text, source = logged["text"], str(logged.get("source") or "")
         if is_task_file(text):
             return cls.of_declared(read_task_file(text, source, inputs=run.settings.get("inputs") or ()), agents, tuple(tools))

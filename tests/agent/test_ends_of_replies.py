@@ -94,7 +94,7 @@ def test_a_reply_that_filled_the_context_window_is_not_gone_on_with(subtests: py
             model = ScriptedModel([cut("The answer is", stop_reason)])
             run = Agent(model, policy=policy).run_sync("go")
             assert (run.status, run.stop_reason, run.text) == ("failed", "reply_cut", "The answer is")
-            assert run.error is not None and "context window" in run.error.message and "without --continue" in run.error.hint
+            assert run.error is not None and "context window" in run.error.message and "without continue_from" in run.error.hint
             assert len(model.requests) == 1
 
 

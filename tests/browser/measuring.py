@@ -155,6 +155,7 @@ def working(page: Any) -> Iterator[Work]:
     work, browser = Work(), page.context.browser
     browser.start_tracing(page=page, categories=["toplevel"])
     yield work
+    page.evaluate("() => new Promise(done => setTimeout(done))")  # a task that has not ended has no length in the trace
     events = json.loads(browser.stop_tracing())["traceEvents"]
     main = {(one["pid"], one["tid"]) for one in events if one["args"].get("name") == "CrRendererMain"}
     tasks = [one["tdur"] for one in events if "RunTask" in one["name"] and "tdur" in one and (one["pid"], one["tid"]) in main]

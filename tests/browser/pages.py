@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import urllib.request
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -187,14 +185,8 @@ class Lab:
         with urllib.request.urlopen(f"{self.url}/api/sessions?token=t", timeout=30) as answer:
             sessions = json.load(answer)
         for session in [session for session in sessions if session["path"] in self._opened]:
-            # Half a second faster than to ask it to end itself. Nobody restarts it: what does so is told next.
-            with suppress(ProcessLookupError):
-                os.kill(int(self._process_of(session["kernel"]["id"]).read_text()), signal.SIGKILL)
             asked = urllib.request.Request(f"{self.url}/api/sessions/{session['id']}?token=t", method="DELETE")
             urllib.request.urlopen(asked, timeout=60).close()
-
-    def _process_of(self, kernel: str) -> Path:
-        return self.folder.parent / "jupyter_runtime_dir" / f"kernel-{kernel}.pid"
 
     def allow(self, what: str) -> None:
         """Let go on what waits for this in a kernel: see `story.Until`."""

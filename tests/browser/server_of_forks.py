@@ -21,11 +21,8 @@ start_afresh = local_provisioner.launch_kernel
 def launch(command: list[str], *, env: dict[str, str], **rest: Any) -> Any:
     """Fork a kernel. One with paths of its own has another ipykernel in them (see `kernels.py`): it is started afresh."""
     if env.get("PYTHONPATH") != os.environ.get("PYTHONPATH"):
-        kernel = start_afresh(command, env=env, **rest)
-    else:
-        kernel = forked_kernels.launch(command, env=env, imported=IMPORTED, **rest)
-    Path(command[command.index("-f") + 1]).with_suffix(".pid").write_text(str(kernel.pid))
-    return kernel
+        return start_afresh(command, env=env, **rest)
+    return forked_kernels.launch(command, env=env, imported=IMPORTED, **rest)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ def serving(module: str, home: Path, kernelspecs: Path) -> Iterator[tuple[str, P
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     options = ["--allow-root", "--no-browser", f"--port={port}", "--IdentityProvider.token=t", f"--ServerApp.root_dir={folder}"]
+    options.append("--KernelManager.shutdown_wait_time=0.02")  # seconds that a kernel has to end by itself
     command = [sys.executable, str(Path(__file__).with_name("server_of_forks.py")), module, *options, *OPTIONS[module]]
     with (home / "log").open("wb") as log:
         process = subprocess.Popen(command, env=_environment(home, kernelspecs), stdout=log, stderr=log)

@@ -29,13 +29,19 @@ def made(number):
 """
 TRACES = MADE + "found = Runs([*map(made, range(230))])\nfound"
 EXAMPLE = "%traces complex-fails"
+GREET_AGAIN = """() => new Promise(done => {
+    const {story} = document.querySelector('.agentnb-browser-replaced').agentnbBrowser;
+    story.model.on('msg:custom', message => message.kind === 'opened' && done());
+    story.greet();
+})"""
+"""As on a slow page, which greets until it is answered, and gets as many answers."""
 DIFF = "diff(made(0), made(1))"
 """Alike in two rounds, other words in three, and then another call."""
 
 
 def opened(lab: Any, *cells: str) -> Any:
     """The browser that the last cell shows."""
-    lab.open(lab.write("traces.ipynb", ["%load_ext agentnb", *cells]))
+    lab.share(["%load_ext agentnb", *cells])
     lab.run_all()
     return live_in(lab)
 
@@ -115,6 +121,16 @@ def test_failures_findings_and_words_are_gone_to(lab: Any) -> None:
     is_clean(lab)
 
 
+def test_a_second_answer_to_a_greeting_leaves_the_reader_in_place(lab: Any) -> None:
+    live = opened(lab, EXAMPLE)
+    live.locator("[data-run] .agentnb-finding").first.get_by_role("link", name="4").click()
+    until(live.locator("[data-at]"), "Round 4 of 7")
+    lab.page.evaluate(GREET_AGAIN)
+    live.get_by_role("button", name="Next round").click()
+    until(live.locator("[data-at]"), "Round 5 of 7")
+    is_clean(lab)
+
+
 def test_nothing_moves_when_runs_are_opened(lab: Any) -> None:
     live = opened(lab, TRACES)
     with watching(lab.page) as watched:
@@ -128,7 +144,9 @@ def test_nothing_moves_when_runs_are_opened(lab: Any) -> None:
 def test_what_is_saved_shows_list_and_opened_run_without_a_kernel_and_lives_again_with_one(
     lab: Lab, subtests: pytest.Subtests
 ) -> None:
-    live = opened(lab, TRACES)
+    lab.open(lab.write("traces.ipynb", ["%load_ext agentnb", TRACES]))
+    lab.run_all()
+    live = live_in(lab)
     live.locator("[data-place='4']").click()
     until(live.locator("[data-variable]"), "found[4]")
     lab.save()
@@ -175,7 +193,7 @@ def test_every_word_can_be_read_in_both_themes_and_widths(lab: Any, subtests: py
 
 
 def test_a_difference_leads_to_its_rounds_and_stands_side_by_side_where_there_is_room(lab: Any) -> None:
-    lab.open(lab.write("diff.ipynb", ["%load_ext agentnb", MADE + DIFF]))
+    lab.share(["%load_ext agentnb", MADE + DIFF])
     lab.run_all()
     shown = lab.page.locator(".agentnb-diff")
     shown.wait_for()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from measuring import Traffic, Work, busiest, model_ids, most_in_a_second, working
+from property_settings import size
 from waiting import wait_until
 
 pytestmark = pytest.mark.browser
@@ -226,9 +227,9 @@ def test_on_ipykernel_6_the_card_shows_the_run_and_says_how_to_interrupt(lab: An
 
 
 @pytest.mark.req("R0.11")
-def test_five_thousand_tokens_arrive_whole_in_few_messages_and_nothing_stutters(fresh_lab: Any) -> None:
+def test_thousands_of_tokens_arrive_whole_in_few_messages_and_nothing_stutters(fresh_lab: Any) -> None:
     lab = fresh_lab
-    text = " ".join(f"token{n}" + (".\n\n" if n % 40 == 39 else "") for n in range(5_000))
+    text = " ".join(f"token{n}" + (".\n\n" if n % 40 == 39 else "") for n in range(size(1_500, nightly=5_000)))
     traffic = Traffic(lab.page)
     model = "model = Slow([[text, ToolCall('nap', {'seconds': 600})]], pause=0.0006)"
     index = opened(lab, "tokens", f"text = {json.dumps(text)}\n{model}", GO)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from statistics import mean
 from typing import Any
 
 import pytest
 from contrast import COLOURS, faint
-from measuring import Traffic, Work, busiest, model_ids, watching, working
+from measuring import Work, busiest, watching, working
 from page_scripts import CURRENT, KERNEL
 from property_settings import size
 from test_card_in_lab import GO, card, chip, ended, opened, shared
 from waiting import wait_until
 
 pytestmark = pytest.mark.browser
-MANY = 300
+MANY = size(100, nightly=300)
 NAP = "ToolCall('nap', {'seconds': 600})"
 LONG = f"""
 import random
@@ -36,24 +35,6 @@ def stop(lab: Any, index: int) -> None:
 
 def rounds(lab: Any, index: int) -> Any:
     return card(lab, index).locator("[data-rounds]")
-
-
-def frames(traffic: Traffic, models: list[str]) -> list[Any]:
-    """The messages that hold what has changed, not all of it."""
-    told = [one for one in traffic.comm(models) if one.content["data"]["method"] == "custom"]
-    return [
-        one for one in told if one.content["data"]["content"].get("seq") and not one.content["data"]["content"].get("whole")
-    ]
-
-
-def bytes_of_frames(messages: list[Any], first: int, after: int) -> dict[int, float]:
-    """The mean size of the frames that came for these rounds, by how many rounds a frame shows: on a busy machine, more."""
-    sizes: dict[int, list[int]] = {}
-    for one in messages:
-        shown = {part["index"] for part in one.content["data"]["content"]["rounds"]}
-        if shown and first <= max(shown) < after:
-            sizes.setdefault(len(shown), []).append(one.size)
-    return {count: mean(found) for count, found in sizes.items() if len(found) > 2}
 
 
 def scrolling(lab: Any, index: int) -> Work:
@@ -93,9 +74,8 @@ def made(lab: Any, first: int, after: int) -> int:
     return int(marks[after] - marks[first])
 
 
-def test_a_run_of_three_hundred_rounds_stays_smooth_and_its_frames_small(fresh_lab: Any) -> None:
+def test_a_long_run_stays_smooth(fresh_lab: Any) -> None:
     lab = fresh_lab
-    traffic = Traffic(lab.page)
     index = opened(lab, "many", LONG, GO_ON)
     grown: list[float] = []
 
@@ -106,13 +86,9 @@ def test_a_run_of_three_hundred_rounds_stays_smooth_and_its_frames_small(fresh_l
             lab.start(index)
             chip(lab, index, "Running nap")
             wait_for_round(lab, MANY - 1)
-        grown.append(made(lab, MANY - 90, MANY - 10) / made(lab, 10, 90))
+        span = MANY // 4
+        grown.append(made(lab, MANY - 10 - span, MANY - 10) / made(lab, 10, 10 + span))
         wait_until(lambda: rounds(lab, index).locator(".agentnb-round").count() == MANY)
-        told = frames(traffic, model_ids(lab.outputs(index)))
-        assert len(told) > 60
-        early, late = bytes_of_frames(told, 10, MANY // 2), bytes_of_frames(told, MANY // 2, MANY - 10)
-        assert early.keys() & late.keys()
-        assert all(late[count] <= 1.2 * early[count] for count in early.keys() & late.keys())
         assert busiest(lambda: scrolling(lab, index), 100) <= 100
         stop(lab, index)
         return work
@@ -456,7 +432,7 @@ def nodes(lab: Any) -> int:
 
 def test_many_cards_leave_nothing_in_the_kernel_and_nothing_in_the_page(fresh_lab: Any) -> None:
     lab = fresh_lab
-    index = opened(lab, "leaks", LOOP, "go(30)")
+    index = opened(lab, "leaks", LOOP, "go(20)")
 
     def left() -> int:
         lab.wait_for_value("len(__import__('ipywidgets').widget._instances) <= 2 * 8", "True")
@@ -469,7 +445,7 @@ def test_many_cards_leave_nothing_in_the_kernel_and_nothing_in_the_page(fresh_la
     early = left()
     batches = size(1, nightly=3)
     for _ in range(batches):
-        lab.run(lab.write_last("go(90)"))
+        lab.run(lab.write_last("go(60)"))
     assert left() <= (1 + 0.1 * batches) * early
     assert [
         one for one in lab.complaints() if "processLuminoMessage" not in one

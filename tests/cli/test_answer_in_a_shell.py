@@ -10,7 +10,8 @@ import pytest
 from shell_calls import Call, Done, last_run, module, written
 
 from agentnb import Agent, RunOptions, Store
-from agentnb.cli.hints import in_a_shell
+from agentnb.advice import AnswerRun, ContinueRun, RecoverRun, RerunSteps, TryAgain, in_words
+from agentnb.cli.shell_commands import SHELL
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.session.recovery import _made_again
 from agentnb.traces.store import FOLDER
@@ -83,7 +84,7 @@ def test_an_answer_that_cannot_be_used_is_refused_and_the_run_still_waits(cli: C
     for argv, told in {
         (run.id, "perhaps", *tools): "Please choose one of: yes, no",
         (run.id, "yes", "--question", "q9", *tools): "has no question q9",
-        (run.id, "yes"): "There is no tool look. Give it: --tools MODULE:NAME",
+        (run.id, "yes"): "There is no tool look. Give the workflow its tools: --tools MODULE:NAME",
         (run.id,): "answer --help",
     }.items():
         with subtests.test(argv=argv):
@@ -128,15 +129,15 @@ def test_what_a_list_and_a_shown_run_advise_can_be_typed_in_a_shell(cli: Call, s
             shown = cli("show", run.id).out.splitlines()[-1]
             assert shown.endswith(last.format(id=run.id[-8:], question=run.waiting[0].id if run.waiting else "")), shown
             assert "%" not in cli("runs").out
-    for hint, words in {
-        "It stopped. Continue: %%agent --continue -t look --max-rounds 4": "It stopped.",
-        "It stopped. Then continue: %agent defaults session-budget=2, then %%agent --continue": "It stopped.",
-        "Answer it: %agent answer TEXT": "Answer it where it runs",
-        "Recover: %agent recover 1507efae80": "Recover: agentnb recover 1507efae80",
-        "Continue: %%workflow --rerun-from a --budget 2": "Run it again: agentnb exec FILE --budget 2",
+    for advice, words in {
+        ContinueRun(tools=("look",), lead="Continue"): "",
+        TryAgain(lead="Try again in a while"): "Try again in a while",
+        AnswerRun(lead="Answer it"): "Answer it where it runs",
+        RecoverRun("1507efae80", lead="Recover"): "Recover: agentnb recover 1507efae80",
+        RerunSteps("a", "budget", 2, lead="Continue"): "Run it again: agentnb exec FILE --budget 2",
     }.items():
-        with subtests.test(hint):
-            assert in_a_shell(hint) == words
+        with subtests.test(words):
+            assert in_words([advice], SHELL) == words
 
 
 GATED = """

@@ -46,7 +46,7 @@ def test_a_killed_run_is_resumed_from_any_event_and_ends_as_it_would_have(cli: C
             assert (done.code, done.out, done.context) == (0, "a done done\n", whole.context)
             assert (last_run().id, last_run().times_recovered) == (run_id, 1)
             again = cli("recover", run_id, *tools)
-            assert again.code == 2 and "there is nothing to recover. Begin a new one: agentnb exec FILE" in again.err
+            assert again.code == 2 and "there is nothing to recover. Run it again: agentnb exec FILE" in again.err
 
 
 def test_exit_codes_and_messages_are_those_of_exec(cli: Call, subtests: pytest.Subtests) -> None:
@@ -67,7 +67,7 @@ def test_exit_codes_and_messages_are_those_of_exec(cli: Call, subtests: pytest.S
     assert cli(*command_of(done)).code == 0
     cli("exec", written("three.yaml", THREE), *tools)
     done = cli("recover", cut_off(3))
-    assert done.code == 2 and "There is no tool work. Give it: --tools MODULE:NAME" in done.err
+    assert done.code == 2 and "There is no tool work. Give the workflow its tools: --tools MODULE:NAME" in done.err
     assert cli("recover", "nowhere").code == 1
 
 

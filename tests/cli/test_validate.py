@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from shell_calls import EXAMPLES, RUNS, Call, lines_of, module, written
 
-from agentnb.cli.hints import in_a_shell
+from agentnb.advice import in_words
+from agentnb.cli.shell_commands import SHELL
 from agentnb.runtime.event_log import ROOM
 
 WARNS = """agents: {judge: {instruction: Judge.}}
@@ -78,11 +79,8 @@ def test_hints_are_such_as_can_be_followed_in_a_shell(cli: Call) -> None:
     assert "Declare it under agents:" in done.out and "Python" not in done.out
     tasks = "stage: {main: {one: {action: tides:fetch}}}\n"
     done = cli("exec", written("w.yaml", tasks))
-    assert done.code == 2 and "Give it: --tools MODULE:tides_fetch" in done.err
+    assert done.code == 2 and "Give it as a tool: --tools MODULE:tides_fetch" in done.err
 
 
 def test_after_a_full_disk_nobody_is_told_of_a_cell() -> None:
-    assert (
-        in_a_shell(f"The run log could not be written. {ROOM}")
-        == "The run log could not be written. See that the disk has room"
-    )
+    assert in_words([ROOM], SHELL) == "See that the disk has room"

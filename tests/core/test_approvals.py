@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentnb.core.approvals import Decision, approval_schema, decision
-from agentnb.core.questions import answer_in_words, checked_answer, choices, has_other_forms
+from agentnb.core.questions import AnswerForm, answer_form, answer_in_words, checked_answer
 from agentnb.errors import SettingsError
 
 SCHEMA = approval_schema(("always",))
@@ -65,6 +65,5 @@ def test_what_is_unclear_is_no_answer(subtests: pytest.Subtests) -> None:
 
 
 def test_the_choices_are_buttons_and_other_forms_are_possible_besides() -> None:
-    assert choices(SCHEMA) == ["approve", "always", "deny"] and has_other_forms(SCHEMA)
-    assert not has_other_forms({"enum": ["red", "blue"]}) and not has_other_forms({"type": "boolean"})
-    assert choices({"anyOf": [{"type": "string"}, True]}) == []
+    assert answer_form(SCHEMA) == AnswerForm("choice", ["approve", "always", "deny"], has_others=True)
+    assert answer_form({"anyOf": [{"type": "string"}, True]}) == AnswerForm("text")

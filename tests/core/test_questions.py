@@ -14,7 +14,17 @@ from stories import Story
 from agentnb.core import events as e
 from agentnb.core.inbox import Command, Inbox
 from agentnb.core.messages import Text, ToolCall, ToolResult
-from agentnb.core.questions import KINDS, TEXT, Answer, WaitingOnUser, answer_in_words, checked_answer, checked_schema
+from agentnb.core.questions import (
+    KINDS,
+    TEXT,
+    Answer,
+    AnswerForm,
+    WaitingOnUser,
+    answer_form,
+    answer_in_words,
+    checked_answer,
+    checked_schema,
+)
 from agentnb.core.wire import decode, decode_lines, encode
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
@@ -203,6 +213,29 @@ def test_a_long_answer_is_not_repeated_as_a_whole() -> None:
 def test_a_schema_that_refers_elsewhere_fetches_nothing() -> None:
     with pytest.raises(SettingsError, match="refers to http://localhost:1/x, which is not in it"):
         checked_answer({"$ref": "http://localhost:1/x"}, "red")
+
+
+def test_each_schema_has_one_form_of_answer(subtests: pytest.Subtests) -> None:
+    fields = {"name": {"type": "string"}, "age": {"type": "integer"}}
+    forms: list[tuple[dict[str, Any], AnswerForm]] = [
+        ({}, AnswerForm("text")),
+        ({"type": "string", "minLength": 3}, AnswerForm("text")),
+        ({"type": "string", "format": "uri"}, AnswerForm("address")),
+        ({"type": "string", "format": "email"}, AnswerForm("address")),
+        ({"type": "string", "format": "date"}, AnswerForm("text")),
+        ({"enum": ["red", 3]}, AnswerForm("choice", ["red", 3])),
+        ({"type": "boolean"}, AnswerForm("choice", [True, False])),
+        ({"anyOf": [{"enum": ["red"]}, {"type": "object"}]}, AnswerForm("choice", ["red"], has_others=True)),
+        ({"type": "integer"}, AnswerForm("number")),
+        ({"type": "number", "enum": [1, 2]}, AnswerForm("choice", [1, 2])),
+        ({"type": ["integer", "null"]}, AnswerForm("json")),
+        ({"type": "array"}, AnswerForm("json")),
+        ({"type": "object", "properties": fields}, AnswerForm("json", fields=fields)),
+        ({"type": "object", "properties": {"name": {"$ref": "#/$defs/a"}}}, AnswerForm("json")),
+    ]
+    for schema, form in forms:
+        with subtests.test(str(schema)):
+            assert answer_form(schema) == form
 
 
 def test_typed_words_are_read_as_what_was_asked_for(subtests: pytest.Subtests) -> None:

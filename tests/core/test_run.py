@@ -9,6 +9,7 @@ import pytest
 from run_builder import START
 from stories import Story
 
+from agentnb.advice import advised
 from agentnb.agent.start import history_of
 from agentnb.core import events as e
 from agentnb.core.messages import Message, Text, ToolCall, user
@@ -212,7 +213,7 @@ def test_a_paused_run_waits_for_the_person_and_has_not_ended() -> None:
 
 
 def test_errors_limits_and_warnings_are_kept() -> None:
-    error = e.RunError("ModelError", "it broke", "try again")
+    error = e.RunError("ModelError", "it broke", advised("try again"))
     story = Story().add(e.Warned, message="mind").add(e.LimitReached, limit="max_rounds", value=3)
     run = folded(story.add(e.ErrorRaised, error=error, where="model").over("failed", "error"))
     assert (list(run.warnings), run.error, run.status) == (["mind"], error, "failed")

@@ -10,6 +10,7 @@ from run_builder import todo
 from stories import Story
 
 from agentnb import Store, load_trace, save_trace
+from agentnb.advice import advised
 from agentnb.core import events as e
 from agentnb.core.messages import ToolResult
 from agentnb.core.rounds import TodoViolation
@@ -140,7 +141,7 @@ def everything() -> Story:
     tale.listed(todo(2), by="outside").heard().add(e.Warned, message="mind").said("Well.", reason="said")
     tale.add(e.LoopDetected, rule="already_said", first=1, last=2, sentence="Again.")
     tale.add(e.LimitReached, limit="max_rounds", value=9)
-    tale.add(e.ErrorRaised, error=e.RunError("X", "y", "z"), where="model")
+    tale.add(e.ErrorRaised, error=e.RunError("X", "y", advised("z")), where="model")
     return tale.over("stopped", "loop_detected")
 
 

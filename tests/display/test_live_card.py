@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -132,6 +133,19 @@ def test_a_frame_holds_only_what_has_changed() -> None:
     told = [(one["index"], key) for frame in frames if frame for one in frame["rounds"] for key in one["html"]]
     assert told.count((0, "text")) == 1
     assert told.count((0, "call:0")) == 2  # running, then done
+
+
+def test_frames_do_not_grow_with_the_rounds_before_them() -> None:
+    card, sizes = LiveCard(), dict.fromkeys(range(61), 0)
+    for item in items_of(
+        *[[f"Now number {number + 10}.", ToolCall("add", {"a": number + 10})] for number in range(60)], "Done."
+    ):
+        card.take(item)
+        frame = card.frame()
+        if frame is not None and frame["rounds"]:
+            sizes[max(part["index"] for part in frame["rounds"])] += len(json.dumps(frame))
+    early, late = (sum(sizes[number] for number in numbers) for numbers in (range(10, 20), range(45, 55)))
+    assert late <= 1.1 * early
 
 
 @pytest.mark.req("R0.73")

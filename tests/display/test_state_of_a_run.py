@@ -9,6 +9,7 @@ import pytest
 from hostile import visible_text
 from run_builder import RunBuilder, answered, begun, called, todos_of
 
+from agentnb.advice import TryAgain, advised
 from agentnb.core import events as e
 from agentnb.core.messages import Message
 from agentnb.core.request import ToolSpec
@@ -16,7 +17,8 @@ from agentnb.detect.run import Run
 from agentnb.display.compact import compact_html
 from agentnb.display.head import MARKS, chip_html, meta_html, tone
 from agentnb.display.html import run_html
-from agentnb.display.states import NextStep, chip, ending, next_step, why
+from agentnb.display.notebook_commands import in_notebook
+from agentnb.display.states import chip, ending, next_step, why
 from agentnb.display.text import run_text
 from agentnb.display.todo_labels import MAX_TODOS, shown_todos
 from agentnb.display.totals import Totals
@@ -102,33 +104,38 @@ def test_what_the_person_opened_in_the_live_card_stays_in_sight() -> None:
     assert len(re.findall(r"<details[^>]* open", run_html(run, folds={"call:0:0": True}))) == 2
 
 
-NEXT: dict[str, tuple[e.Status, str, NextStep | None]] = {
-    "done": ("completed", "natural", None),
-    "stopped by the person": ("cancelled", "cancelled", NextStep("Continue", "%%agent --continue")),
-    "stopped by a policy": ("stopped", "loop_detected", NextStep("Continue", "%%agent --continue")),
-    "failed": ("failed", "error", NextStep("Continue", "%%agent --continue")),
+NEXT: dict[str, tuple[e.Status, str, str]] = {
+    "done": ("completed", "natural", ""),
+    "stopped by the person": ("cancelled", "cancelled", "Continue: %%agent --continue"),
+    "stopped by a policy": ("stopped", "loop_detected", "Continue: %%agent --continue"),
+    "failed": ("failed", "error", "Continue: %%agent --continue"),
 }
+
+
+def typed_next(run: Run) -> str:
+    """The next step as a notebook shows it; empty if there is none."""
+    step = next_step(run)
+    return "" if step is None else in_notebook([step])
 
 
 def test_every_end_but_a_good_one_says_what_to_type_next(subtests: pytest.Subtests) -> None:
     for name, (status, stop_reason, step) in NEXT.items():
         with subtests.test(name):
-            assert next_step(ended(RunBuilder().round("So far."), status, stop_reason)) == step
+            assert typed_next(ended(RunBuilder().round("So far."), status, stop_reason)) == step
     assert next_step(ended(RunBuilder(), "failed", "error")) is None  # there is nothing to continue
 
 
 def test_what_to_type_names_the_tools_again_and_opens_a_todo_that_would_stay_blocked() -> None:
     tools = (ToolSpec("total", ""), ToolSpec("survey", ""))
     one = ended(with_todos("completed", "blocked", tools=tools), "stopped", "blocked")
-    assert next_step(one) == NextStep("Continue", "%agent todos open 2, then %%agent --continue -t total survey")
+    assert typed_next(one) == "Continue: %agent todos open 2, then %%agent --continue -t total survey"
     two = ended(with_todos("blocked", "blocked"), "stopped", "blocked")
-    assert next_step(two) == NextStep("Continue", "%agent todos open ID, then %%agent --continue")
+    assert typed_next(two) == "Continue: %agent todos open ID, then %%agent --continue"
     long = tuple(ToolSpec(f"long_name_of_a_tool_{n}", "") for n in range(9))
     many = ended(RunBuilder(tools=long).round("So far."), "cancelled", "cancelled")
-    assert next_step(many) == NextStep("Continue", "%%agent --continue -t TOOLS")
+    assert typed_next(many) == "Continue: %%agent --continue -t TOOLS"
     for run in (one, two, many):
-        step = next_step(run)
-        assert step is not None and "<code" in run_html(run) and step.command in visible_text(run_html(run))
+        assert "<code" in run_html(run) and typed_next(run) in visible_text(run_html(run))
 
 
 def test_a_failed_run_says_in_sentences_what_to_type_unless_it_would_only_fail_again() -> None:
@@ -137,12 +144,14 @@ def test_a_failed_run_says_in_sentences_what_to_type_unless_it_would_only_fail_a
         built.add(e.ErrorRaised, error=error, where="model")
         return ending(ended(built, "failed", "error"))
 
-    unreachable = e.RunError("ProviderTrouble", "nothing answers", "Name another with url=URL")
+    unreachable = e.RunError("ProviderTrouble", "nothing answers", advised("Name another with url=URL"))
     assert after(unreachable) == "nothing answers. Name another with url=URL. Then continue: %%agent --continue"
     assert after(e.RunError("ModelError", "no GPU")) == "no GPU. Continue: %%agent --continue"
-    said = e.RunError("ProviderTrouble", "it fails", "Try again in a while: %%agent --continue")
+    said = e.RunError("ProviderTrouble", "it fails", (TryAgain(lead="Try again in a while"),))
     assert after(said) == "it fails. Try again in a while: %%agent --continue"
-    assert after(e.RunError("ScriptEnded", "The script ended", "Give it one more reply")).endswith("Give it one more reply")
+    assert after(e.RunError("ScriptEnded", "The script ended", advised("Give it one more reply"))).endswith(
+        "Give it one more reply"
+    )
 
 
 def test_a_run_that_a_loop_ended_says_what_it_repeated() -> None:

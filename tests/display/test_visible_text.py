@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from run_builder import RunBuilder
 
 from agentnb.core import events as e
+from agentnb.core import work_events as w
 from agentnb.core.approvals import approval_schema, judged_call
 from agentnb.core.messages import Message, ToolCall
 from agentnb.core.questions import WaitingOnUser
@@ -87,14 +88,18 @@ def test_question_about_a_log_lists_what_it_wants() -> None:
     for number in range(2, 16):
         first.add(e.QuestionAsked, question=replace(question, id=f"q{number}", message=f"May {number} run?"))
         first.add(e.QuestionAnswered, question_id=f"q{number}", answer="approve")
+    first.add(w.GrantGiven, grant_id="g1", tool="send").add(w.GrantGiven, grant_id="g2", tool="gone")
+    first.add(w.GrantWithdrawn, grant_id="g2")
     lines = describe_log(first.run).split("\n")
     assert "was not written by your agentnb" in lines[0]
     for line in (
         "  gates          careful",
         '  runs next      shell {"command":"ls⟨320 spaces⟩; rm"}',
         '  always allowed always, to: May shell run? (shell {"command":"rm"})',
+        "  always allowed send",
         "  answered       4 more questions",
         "  file           inner.yaml",
     ):
         assert line in lines, lines
+    assert not any("gone" in line for line in lines), "a grant that was taken back"
     assert sum(line.startswith("  gates") for line in lines) == 1, "a name of a model is no other line"

@@ -11,6 +11,7 @@ import pytest
 from own_folder import use_own_folder
 
 from agentnb import settings
+from agentnb.display.notebook_commands import error_in_notebook
 from agentnb.errors import MissingKey, SettingsError, UrlNotAllowed
 from agentnb.models import RemoteModel, allowed_urls
 from agentnb.models.allowed_urls import FILE, allow_urls, question, remember, with_consent
@@ -141,10 +142,11 @@ def test_several_models_are_refused_together_with_the_options_to_type() -> None:
         check_destinations([*map(FileModelName, names), f"compatible:m?url={FAR}", object(), None])
     assert str(caught.value) == (
         "A file or log names a model at https://a.example, without a key; and at https://far.example, with the key in "
-        "OPENAI_API_KEY. You have not allowed that. If you trust the address: --allow-url 'https://a.example' "
-        "--allow-url 'https://far.example&key=OPENAI_API_KEY', or in Python allow_urls=['https://a.example', "
-        "'https://far.example&key=OPENAI_API_KEY']"
+        "OPENAI_API_KEY. You have not allowed that. If you trust the address: "
+        "allow_urls=['https://a.example', 'https://far.example&key=OPENAI_API_KEY']"
     )
+    typed = "address: --allow-url 'https://a.example' --allow-url 'https://far.example&key=OPENAI_API_KEY'"
+    assert error_in_notebook(caught.value).endswith(typed)
     check_destinations([*names, FileModelName("anthropic:m?url=http://localhost:1")])
 
 

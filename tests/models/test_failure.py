@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
+from agentnb.display.notebook_commands import in_notebook
 from agentnb.errors import (
     AgentnbError,
     BrokenReply,
@@ -294,7 +295,7 @@ def test_a_conversation_that_is_too_long_is_known_by_the_words_of_each_server_an
         with subtests.test(status=status, message=message):
             found = said(status, message=message)
             assert isinstance(found.error, ContextOverflow) and not found.transient
-            assert "longer than m-1 can take" in found.error.what and "--continue" in found.error.hint
+            assert "longer than m-1 can take" in found.error.what and "--continue" in in_notebook(found.error.advice)
 
 
 def test_the_words_of_an_overflow_under_another_status_are_none(subtests: pytest.Subtests) -> None:
@@ -313,19 +314,24 @@ def test_a_message_says_who_what_and_what_to_type_on_one_line(subtests: pytest.S
             told = str(found.error)
             assert told.startswith(f"{provider}: ") and "some_error" in told and "It was refused." in told
             assert "\n" not in told and "{" not in told
-            assert any(word in found.error.hint for word in ("%agent", "url=", "cell", "options")), found.error.hint
+            typed = in_notebook(found.error.advice)
+            assert any(word in typed for word in ("%agent", "url=", "cell", "options")), typed
 
 
 def test_a_refused_key_is_told_with_the_command_that_gives_another() -> None:
-    assert said(401).error.hint == "Type in another: %agent key anthropic"
-    assert said(401, key_name="MY_KEY").error.hint == "Type in another: %agent key MY_KEY"
-    assert said(403, provider="compatible", key_name="MY_KEY").error.hint.endswith("%agent key MY_KEY")
+    assert in_notebook(said(401).error.advice) == "Type in another: %agent key anthropic"
+    assert in_notebook(said(401, key_name="MY_KEY").error.advice) == "Type in another: %agent key MY_KEY"
+    assert in_notebook(said(403, provider="compatible", key_name="MY_KEY").error.advice).endswith("%agent key MY_KEY")
     without = said(401, provider="compatible", key_name="").error
-    assert "wants a key" in without.what and "key=MY_KEY" in without.hint and "%agent key MY_KEY" in without.hint
+    typed = in_notebook(without.advice)
+    assert "wants a key" in without.what and "key=MY_KEY" in typed and "%agent key MY_KEY" in typed
 
 
 def test_an_unknown_model_is_told_with_the_command_that_lists_them() -> None:
-    assert "there is no m-1" in said(404).error.what and said(404).error.hint == "%agent models anthropic lists what there is"
+    assert (
+        "there is no m-1" in said(404).error.what
+        and in_notebook(said(404).error.advice) == "%agent models anthropic lists what there is"
+    )
 
 
 def test_the_status_is_told_once() -> None:
@@ -434,18 +440,20 @@ def test_where_a_provider_says_what_to_do_the_hint_says_it_in_our_words(subtests
     cases = [
         ("Encrypted content is not supported with this model.", "thinking=off"),
         ("Function tools with reasoning_effort are not supported, use /v1/responses", "-m openai-responses:m"),
-        ("registry.ollama.ai/library/gemma does not support tools", "without -t"),
+        ("registry.ollama.ai/library/gemma does not support tools", "give no tools"),
     ]
     for message, hint in cases:
         with subtests.test(message):
-            assert hint in failure(Refusal("openai", "m", 400, "invalid_request_error", message)).error.hint
+            assert hint in in_notebook(failure(Refusal("openai", "m", 400, "invalid_request_error", message)).error.advice)
 
 
 def test_what_is_not_found_at_another_url_may_be_the_url() -> None:
     error = failure(Refusal("compatible", "m", 404, "", "Not Found", url="http://10.0.0.1:8000")).error
     assert "there is no m at http://10.0.0.1:8000" in error.what
-    assert "the URL is right" in error.hint and "%agent models compatible?url=http://10.0.0.1:8000" in error.hint
-    assert "%agent models openai" in failure(Refusal("openai", "m", 404, "", "Not Found")).error.hint
+    assert "the URL is right" in in_notebook(
+        error.advice
+    ) and "%agent models compatible?url=http://10.0.0.1:8000" in in_notebook(error.advice)
+    assert "%agent models openai" in in_notebook(failure(Refusal("openai", "m", 404, "", "Not Found")).error.advice)
 
 
 def test_a_spent_budget_is_no_rate_limit_although_it_comes_with_the_same_status() -> None:

@@ -14,6 +14,7 @@ from quick_models import FORMATS, NEVER, ask, wait_until_hung_up
 
 from agentnb.core.events import TextDelta, ThinkingDelta
 from agentnb.core.messages import Thinking, ToolCall
+from agentnb.display.notebook_commands import in_notebook
 from agentnb.errors import ProviderTrouble
 from agentnb.models import Reply, Retry
 from agentnb.models.idle_timeout import IdleTimeout, is_of_the_reply, until_idle
@@ -44,7 +45,7 @@ def test_a_reply_that_stops_in_the_middle_of_its_words_is_given_up_and_what_came
             heard = "".join(item.text for item in told)
             assert heard and WORDS.startswith(heard) and heard != WORDS
             assert isinstance(error, ProviderTrouble) and error.what.startswith(f"{wire}: nothing ")
-            assert ("stall=SECONDS" if pings else "timeout=SECONDS") in error.hint and "--continue" in error.hint
+            assert ("stall=SECONDS" if pings else "timeout=SECONDS") in error.hint and "--continue" in in_notebook(error.advice)
 
 
 @pytest.mark.req("R2.40")

@@ -22,6 +22,7 @@ from agentnb.core.events import TextDelta
 from agentnb.core.messages import ToolCall
 from agentnb.core.rounds import CONTEXT_TOKENS
 from agentnb.core.usage import Usage
+from agentnb.display.notebook_commands import in_notebook
 from agentnb.errors import (
     BrokenReply,
     ContextOverflow,
@@ -238,7 +239,7 @@ def test_a_refused_key_is_told_without_it(subtests: pytest.Subtests) -> None:
             monkeypatch.setenv("MY_KEY", "sk-wrong-0123456789")
             with LoopbackServer(["Here."], key="sk-right-0123456789") as server:
                 told = ask(server, wire, key="MY_KEY")
-            assert isinstance(told[0], KeyRefused) and told[0].hint == "Type in another: %agent key MY_KEY"
+            assert isinstance(told[0], KeyRefused) and in_notebook(told[0].advice) == "Type in another: %agent key MY_KEY"
             assert "0123456789" not in str(told[0]) and len(server.requests) == 1
             monkeypatch.setenv("MY_KEY", "sk-right-0123456789")
             with LoopbackServer(["Here."], key="sk-right-0123456789") as server:

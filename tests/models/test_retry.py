@@ -17,6 +17,7 @@ from property_settings import examples
 
 from agentnb.core.events import TextDelta
 from agentnb.core.messages import Message, Text
+from agentnb.display.notebook_commands import error_in_notebook
 from agentnb.errors import ProviderTrouble, RateLimited, RequestRefused
 from agentnb.models import retry
 from agentnb.models.failure import Failure
@@ -355,7 +356,7 @@ def test_when_the_provider_asks_for_too_long_a_wait_who_comes_meanwhile_fails_at
     for one in run_at_once(clock, main()):
         assert one.after == 0 and one.retries == []
         assert "openai: too many requests; it asked to wait, no call goes before" in str(one.error)
-        assert "(in 1,740 s)" in str(one.error) and "%%agent --continue" in str(one.error)
+        assert "(in 1,740 s)" in str(one.error) and "%%agent --continue" in error_in_notebook(one.error)
 
 
 @pytest.mark.req("K0.12")

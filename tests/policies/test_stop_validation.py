@@ -29,6 +29,7 @@ def test_a_stop_with_open_todos_lists_them_in_its_warning() -> None:
     assert stopped(todos, Stop("natural")) == Stop(
         "natural",
         warning="2 todos are still open:\n2. [in-progress] Write story 2\n3. [blocked] Write story 3 (blocked: no key)",
+        topic="todos",
     )
     assert stopped(todos_of("not-started"), Stop("x")).warning == "1 todo is still open:\n1. [not-started] Write story 1"
 

@@ -15,6 +15,7 @@ from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Run, Store, ToolCall
 from agentnb.core.events import ModelReplied, RetryScheduled
+from agentnb.display.notebook_commands import in_notebook
 from agentnb.errors import ProviderTrouble
 from agentnb.models import RemoteModel, make_model
 from agentnb.models.retry import RetryPolicy
@@ -109,7 +110,7 @@ def test_what_came_of_each_attempt_is_in_the_log_and_the_run_can_be_gone_on_with
         assert (replies[-1].stop_reason, replies[-1].message.text, run.text) == ("broken_off", retry.heard, retry.heard)
         assert (run.status, run.stop_reason) == ("failed", "error") and run.rounds[0].results[0].text == "3"
         assert run.error is not None and run.error.type == "ProviderTimedOut" and run.error.message == retry.reason
-        assert "--continue" in run.error.hint
+        assert "--continue" in in_notebook(run.error.advice)
         assert_closed(run)
         assert_every_call_has_one_result(run)
         assert store.load(run.id) == run

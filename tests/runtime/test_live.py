@@ -150,7 +150,7 @@ def test_a_pause_and_a_resume_that_come_together_hold_nothing(gate: Gate) -> Non
 def test_a_command_to_a_run_that_has_ended_is_refused_clearly(command: str) -> None:
     live = Agent(ScriptedModel(["Done."])).start("go")
     live.result(LONG)
-    with pytest.raises(SettingsError, match=f"{live.run_id} has ended .natural.*--continue"):
+    with pytest.raises(SettingsError, match=f"{live.run_id} has ended .natural.*continue_from=run"):
         getattr(live, command)(*(["more"] if command == "say" else []))
 
 

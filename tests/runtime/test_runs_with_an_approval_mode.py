@@ -283,9 +283,10 @@ def test_always_to_a_gate_of_ones_own_grants_nothing(subtests: pytest.Subtests) 
     def write(path: str) -> str:
         return f"wrote {path}"
 
-    for words in ("May write run with a tiger, which bites?", "Really?", 'May write run with {"path":"a"}?'):
-        with subtests.test(words):
-            gate = partial(_asks_once, words)
+    mine = 'May write run with {"path":"a"}?'
+    for words, rule in (("May write run with a tiger, which bites?", "approval"), (mine, "approval"), ("Really?", "ask")):
+        with subtests.test(f"{words} {rule}"):
+            gate = partial(_asks_once, words, rule)
             made = Agent(
                 ScriptedModel([[ToolCall("write", {"path": "a"})], [ToolCall("write", {"path": "b"})], "Done."]),
                 tools=[write],
@@ -297,5 +298,5 @@ def test_always_to_a_gate_of_ones_own_grants_nothing(subtests: pytest.Subtests) 
             assert [grant.by for grant in run.grants] == ["program"]
 
 
-def _asks_once(words: str, call: ToolCall, run: Any) -> Ask | None:
-    return None if run.questions else Ask(words, approvals=("always",))
+def _asks_once(words: str, rule: str, call: ToolCall, run: Any) -> Ask | None:
+    return None if run.questions else Ask(words, rule, approvals=("always",))

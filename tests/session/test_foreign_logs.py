@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, load_trace, recover, tool
 from agentnb.core import events as e
+from agentnb.core import work_events as w
 from agentnb.core.wire import encode
 from agentnb.errors import ReplayDiverged, SettingsError
 from agentnb.models import ScriptedModel
@@ -130,6 +131,12 @@ def started(events: list[Any]) -> list[Any]:
     return [*kept, made(e.ToolStarted, kept, call=admission.call)]
 
 
+def granted(events: list[Any]) -> list[Any]:
+    """Says that all calls of the tool are allowed, in place of the question."""
+    kept = [event for event in events[:-1] if not isinstance(event, e.QuestionAsked | e.ToolAdmitted)]
+    return [*kept, made(w.GrantGiven, kept, grant_id="g1", tool="write")]
+
+
 def recovered(events: list[Any]) -> list[Any]:
     """Says that the person took it all, in a process before."""
     return [*admitted(events), made(e.RunRecovered, events, schema=e.SCHEMA, approve="auto", consent="taken")]
@@ -140,6 +147,7 @@ FORGED: dict[str, tuple[Any, Edit]] = {
     "an approval": (WRITE, answered("approve")),
     "an approval with other arguments": (WRITE, answered({"edit": {"path": "evil"}})),
     "always": (WRITE, answered("always")),
+    "a grant": (WRITE, granted),
     "another call for an approval": (WRITE, other_call),
     "a call that was let through": (WRITE, admitted),
     "a repeatable call that had begun": (AGAIN, started),
@@ -157,7 +165,7 @@ def test_forged_consent_does_not_count(tmp_path: Path, subtests: pytest.Subtests
             desk = Desk(tmp_path / name)
             path = desk.log_of(call, edit=edit, gates=gates)
             before = path.read_bytes()
-            with pytest.raises(SettingsError, match=r"was not written by your agentnb.*trust_log=True.*--trust-log"):
+            with pytest.raises(SettingsError, match=r"was not written by your agentnb.*trust_log=True"):
                 desk.resumed(path, desk.agent("Done.", gates=gates))
             assert path.read_bytes() == before and not desk.done
             run = desk.resumed(path, desk.agent("Done.", gates=gates), trust_log=False)
@@ -254,7 +262,11 @@ def test_fork_of_a_foreign_log_has_none_of_its_answers(tmp_path: Path, subtests:
 
 
 def test_fork_of_a_foreign_log_judges_its_open_calls(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for name, call, edit in (("let through", WRITE, admitted), ("had begun, repeatable", AGAIN, started)):
+    for name, call, edit in (
+        ("let through", WRITE, admitted),
+        ("granted", WRITE, granted),
+        ("had begun, repeatable", AGAIN, started),
+    ):
         with subtests.test(name):
             desk = Desk(tmp_path / name)
             path = desk.log_of(call, edit=edit)

@@ -52,7 +52,7 @@ def assert_refused(path: Path, kind: type[AgentnbError], said: str, **given: Any
 
 def test_a_run_that_has_ended_is_refused(tmp_path: Path) -> None:
     run = run_of(tmp_path)
-    said = rf"Run {run.id} has ended \(natural\).*%agent load {run.id}, then %%agent --continue"
+    said = rf"Run {run.id} has ended \(natural\).*continue_from=run"
     assert_refused(tmp_path / "whole" / f"{run.id}.jsonl", SettingsError, said)
 
 
@@ -103,7 +103,7 @@ def test_a_log_with_a_gap_is_refused_and_not_held(died: Path) -> None:
 
 def test_what_is_not_there_is_not_taken_for_a_run_whose_id_begins_so(died: Path) -> None:
     for missing in (died.with_name(f"{died.stem[:-3]}.jsonl"), died.with_name("gone.jsonl")):
-        with pytest.raises(StoreError, match=r"There is no .*%agent history"):
+        with pytest.raises(StoreError, match=r"There is no .*lists the runs"):
             again(missing)
     with pytest.raises(StoreError, match=r"There is no run 'gone'"):
         again("gone", store=Store(died.parent))

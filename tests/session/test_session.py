@@ -13,6 +13,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
+from agentnb.display.notebook_commands import error_in_notebook, in_notebook
 from agentnb.errors import SettingsError, StoreError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask
@@ -127,20 +128,22 @@ def test_defaults_are_checked(session: Session) -> None:
 
 def test_the_session_s_model_comes_before_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTNB_MODEL", "simulated:disciplined?delay=1")
-    assert choose_model("simulated:disciplined") == ("simulated:disciplined", "")
-    assert choose_model("") == ("simulated:disciplined?delay=1", "")
+    assert choose_model("simulated:disciplined") == ("simulated:disciplined", ())
+    assert choose_model("") == ("simulated:disciplined?delay=1", ())
 
 
 def test_with_nothing_set_the_simulated_model_answers_and_says_so() -> None:
-    model, note = choose_model(None)
+    model, advice = choose_model(None)
+    note = in_notebook(advice)
     assert model == "simulated:disciplined" and "not a language model" in note and "\n" not in note
 
 
 def test_with_a_key_a_model_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-hidden")
-    with pytest.raises(SettingsError, match="-m anthropic:NAME") as caught:
+    with pytest.raises(SettingsError) as caught:
         choose_model(None)
-    assert "hidden" not in str(caught.value)
+    told = error_in_notebook(caught.value)
+    assert "Name one: %%agent -m anthropic:NAME. " in told and "hidden" not in told
 
 
 def test_logs_lie_in_the_working_folder(tmp_path: Path) -> None:
@@ -158,13 +161,14 @@ def test_where_the_folder_cannot_be_written_they_lie_with_the_person_and_a_line_
 def test_a_conversation_goes_on_with_its_own_model_whatever_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-hidden")
     before = Agent("simulated:disciplined?seed=2").run_sync("Hi")
-    assert choose_model(None, before) == choose_model("simulated:chatty", before) == ("simulated:disciplined?seed=2", "")
+    assert choose_model(None, before) == choose_model("simulated:chatty", before) == ("simulated:disciplined?seed=2", ())
 
 
 def test_a_conversation_with_an_object_asks_for_it_instead_of_going_to_another_silently() -> None:
     before = Agent(ScriptedModel(["Ho"])).run_sync("Hi")
-    with pytest.raises(SettingsError, match="-m VARIABLE"):
+    with pytest.raises(SettingsError) as caught:
         choose_model(None, before)
+    assert "-m VARIABLE" in error_in_notebook(caught.value)
     assert choose_model("simulated:chatty", before)[0] == "simulated:chatty"
 
 

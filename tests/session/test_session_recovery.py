@@ -130,7 +130,7 @@ def test_a_run_that_goes_on_here_is_not_gone_on_with_a_second_time(session: Sess
     finally:
         let_go.set()
     live.result(30)
-    with pytest.raises(SettingsError, match=r"has ended.*%agent load .* then %%agent --continue"):
+    with pytest.raises(SettingsError, match=r"has ended.*continue_from=run"):
         session.recover(live.run_id, partial(again, replies=[]))
 
 

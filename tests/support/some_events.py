@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from agentnb.advice import Plain, SetKey, TryAgain
 from agentnb.core import events as e
 from agentnb.core import work_events as w
 from agentnb.core.compaction import Compacted
@@ -21,6 +22,10 @@ from agentnb.core.usage import Usage
 
 words = st.text(max_size=20)
 names = st.text("abcdefghij_-0123456789", min_size=1, max_size=12)
+advice = st.lists(
+    st.builds(Plain, words) | st.builds(SetKey, words, lead=words) | st.builds(TryAgain, rest=words), max_size=2
+).map(tuple)
+"""Some of the kinds of advice."""
 counts = st.integers(0, 2**53)
 seconds = st.floats(0, 1e6)
 maybe_seconds = st.none() | seconds
@@ -186,8 +191,8 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
     e.ExtraUsage: _of_kind(e.ExtraUsage, inside=seconds, usage=usages, nested_run=words, nested=usages),
     e.RunSuspended: _of_kind(e.RunSuspended, why=words),
     e.RunRecovered: _of_kind(e.RunRecovered, schema=st.just(e.SCHEMA)),
-    e.Warned: _of_kind(e.Warned, message=words),
-    e.ErrorRaised: _of_kind(e.ErrorRaised, error=st.builds(e.RunError, words, words, words), where=words),
+    e.Warned: _of_kind(e.Warned, message=words, advice=advice),
+    e.ErrorRaised: _of_kind(e.ErrorRaised, error=st.builds(e.RunError, words, words, advice), where=words),
     e.RunFinished: _of_kind(e.RunFinished, status=statuses, stop_reason=words, last_round=words, seconds=maybe_seconds),
     w.StepStarted: _of_kind(
         w.StepStarted, step=names, step_kind=words, title=words, parent=words, iteration=counts, inputs=json_values

@@ -11,8 +11,10 @@ import pytest
 from marked_logs import own_run
 
 from agentnb import Agent, Run, Store, Workflow, recover
+from agentnb.advice import StartAgain, TryAgain
 from agentnb.core.events import RunFinished
 from agentnb.display.html import run_html
+from agentnb.display.notebook_commands import in_notebook
 from agentnb.display.states import continue_command, next_step
 from agentnb.display.text import run_text
 from agentnb.errors import AgentnbError, BrokenReply, ProviderTrouble, RateLimited, SettingsError, WorkflowError
@@ -33,11 +35,11 @@ def workflow(*replies: Any) -> Workflow:
 
 def test_hints_of_an_agents_error_are_made_for_its_step(subtests: pytest.Subtests) -> None:
     errors: dict[AgentnbError, str] = {
-        ProviderTrouble("It fails", "Try again in a while: %%agent --continue"): "Try again in a while",
-        RateLimited("Too many", "Wait a while, then continue with %%agent --continue"): "Wait a while, then run the step again",
-        BrokenReply("No reply", "Continue with --continue, or try another model"): "Run the step again, or try another model",
+        ProviderTrouble("It fails", TryAgain(lead="Try again in a while")): "Try again in a while",
+        RateLimited("Too many", TryAgain(lead="Wait a while, then try again")): "Wait a while, then try again",
+        BrokenReply("No", TryAgain(lead="Try again", rest=", or try another model")): "Try again, or try another model",
         BrokenReply(
-            "Too long", "Start again without --continue, or give it less to read"
+            "Too long", StartAgain(lead="Start again", rest=", or give it less to read")
         ): "Start again, or give it less to read",
     }
     for error, hint in errors.items():
@@ -45,7 +47,7 @@ def test_hints_of_an_agents_error_are_made_for_its_step(subtests: pytest.Subtest
             workflow("Said.", error).run_sync(show=False)
         assert raised.value.hint == hint and raised.value.run is not None
         step = next_step(raised.value.run)
-        assert step is not None and step.command == "%%workflow --rerun-from b"
+        assert step is not None and in_notebook([step]).endswith("ontinue: %%workflow --rerun-from b")
 
 
 def with_end(run: Run, events: int, status: Any) -> Run:
@@ -87,4 +89,4 @@ def test_what_only_a_live_run_or_a_conversation_can_do_is_refused_with_what_to_d
             way()
         text = str(raised.value)
         assert told in text and "--continue" not in text
-        assert "%%workflow --rerun-from STEP" in text or f"{run.step_records['a'].nested} (a)" in text
+        assert "rerun_from=STEP" in text or f"{run.step_records['a'].nested}') (a)" in text

@@ -150,6 +150,7 @@ def test_an_answer_that_was_given_counts_wherever_the_process_dies_after_it(tmp_
     for folder in store.kept:
         with subtests.test(folder.name):
             later, here = Payments(tmp_path), Store(folder)
+            assert answered(here, nested=True) <= answered(here, nested=False), "logged first in the run around"
             open_ids = {one.id for one in here.load(run.id).waiting}
             left = {name: value for name, value in answers.items() if name in open_ids}
             resumed = later.resumed(run.id, here, answers=left, suspend=True)
@@ -175,6 +176,11 @@ def test_a_process_that_dies_while_an_agent_asks_leaves_a_run_that_goes_on_with_
                 goes_on = was_answered or answer is not None
                 assert (run.status, again.paid) == (("completed", [5]) if goes_on else ("waiting_on_user", []))
                 assert [one.message for one in run.waiting] == ([] if goes_on else ["May it pay?"])
+
+
+def answered(store: Store, *, nested: bool) -> set[str]:
+    runs = [run for run in map(store.load, store.ids()) if bool(run.parent_id) == nested]
+    return {one.question.id for run in runs for one in run.questions if one.outcome == "answered"}
 
 
 def outcomes(store: Store, *, nested: bool, outcome: str) -> list[bool]:

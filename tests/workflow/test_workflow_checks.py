@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from agentnb import Agent, Workflow
-from agentnb.errors import WorkflowProblems
+from agentnb.errors import MAX_PROBLEMS, WorkflowProblems
 from agentnb.models import ScriptedModel
-from agentnb.workflow.problems import MAX_SHOWN, Problem, Problems
+from agentnb.workflow.problems import Problem, Problems
 from agentnb.workflow.reading import read_workflow
 from agentnb.workflow.spec import AgentStep, GotoStep, WorkflowSpec
 from agentnb.workflow.yaml_source import plain, read_yaml
@@ -497,7 +497,7 @@ def test_files_made_to_be_slow_are_refused_in_words(subtests: pytest.Subtests) -
         searches: list[str] = []
         patch.setattr("agentnb.workflow.flow_checks.near", lambda name, known: searches.append(name) or "")
         gotos = "".join(f"  - {{id: s{n}, type: agent, name: writer, on_error: {{goto: q{n}}}}}\n" for n in range(60))
-        assert (len(found_in(AGENTS + gotos)), len(searches)) == (60, MAX_SHOWN)
+        assert (len(found_in(AGENTS + gotos)), len(searches)) == (60, MAX_PROBLEMS)
 
 
 @pytest.mark.req("K4.5", "K4.2")

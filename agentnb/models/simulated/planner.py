@@ -171,8 +171,8 @@ def _introduction(observation: Observation) -> str:
         "I follow a list: write one item a step, with the call in backticks and literal arguments, such as "
         '- Load the table with `load("data.csv")`. '
         f"Tools I was given: {tools}. "
-        "To use a language model, enter a key, such as %agent key anthropic, and name the model: %%agent -m anthropic:NAME. "
-        "A server on your own machine needs none: %%agent -m ollama:NAME."
+        "To use a language model, set the key of its provider and name the model: anthropic:NAME. "
+        "A server on your own machine needs no key: ollama:NAME."
     )
 
 

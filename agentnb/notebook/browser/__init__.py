@@ -13,6 +13,7 @@ from IPython.core.getipython import get_ipython
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display import browser as shown
+from agentnb.display.notebook_commands import error_in_notebook
 from agentnb.display.run_rows import RunRow, Wanted, choices, matching, row_of, with_words
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.notebook.browser.reading import read_runs
@@ -125,7 +126,7 @@ class Browser:
         try:
             action(message)
         except AgentnbError as refused:
-            error = str(refused)
+            error = error_in_notebook(refused)
         except Exception as broken:  # from a message that our page did not send, or a trace that cannot be drawn
             logging.getLogger("agentnb").exception("What was asked for in the trace browser failed")
             error = f"Failed: {type(broken).__name__}: {broken}"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentnb.display.finished import with_commands
+from agentnb.advice import LoadRun, pieces
+from agentnb.display.finished import pieces_html
 from agentnb.display.labels import short_id
-from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.notebook_commands import NOTEBOOK
 from agentnb.display.save import save_trace
 from agentnb.runtime.live import LiveRun
 
@@ -17,7 +19,8 @@ KEY = "page"
 
 def unsaved_html(run_id: str, *, stored: bool) -> Html:
     """Return the line below a finished run that is not in the notebook. ``stored``: its log is kept."""
-    load = with_commands(f" To keep it, run this in a new cell: %agent load {short_id(run_id)}") if stored else NOTHING
+    to_keep = LoadRun(short_id(run_id), lead="To keep it, run this in a new cell")
+    load = joined(" ", pieces_html(pieces("", [to_keep], NOTEBOOK))) if stored else NOTHING
     button = tag("button", "button", "Save as HTML", type="button", data_do=KEY, data_id=KEY)
     hint = tag("div", "hint-line", data_hint=True, role="alert")
     return tag("div", "note warn", UNSAVED, load, " ", button, " ", tag("span", "", data_fill=KEY), hint)

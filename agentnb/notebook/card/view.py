@@ -18,6 +18,7 @@ from agentnb.display.html import run_html, running_html
 from agentnb.display.live_card import ASKED, Frame, LiveCard
 from agentnb.display.markup import Html, tag
 from agentnb.display.nested import NestedRuns
+from agentnb.display.notebook_commands import error_in_notebook
 from agentnb.display.states import is_going_on
 from agentnb.display.text import run_text
 from agentnb.errors import AgentnbError
@@ -267,7 +268,7 @@ class CardView:
                 if answer is not None:
                     self._tell({"kind": "fill", "key": message.get("key"), "html": answer})
         except AgentnbError as refused:
-            error = str(refused)
+            error = error_in_notebook(refused)
         except Exception as broken:  # from a custom board, or a message that our card did not send
             # Only at level info: the card shows the error, and standard error would become the output of a cell.
             logging.getLogger("agentnb").info("What was clicked in the card of run %s failed", self._run.id, exc_info=True)

@@ -12,6 +12,7 @@ from agentnb import settings
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.labels import clean
+from agentnb.display.notebook_commands import NOTEBOOK
 from agentnb.display.states import continue_hint
 from agentnb.errors import SettingsError, near
 from agentnb.notebook.commands.answer import answer_command
@@ -59,15 +60,15 @@ def status(session: Session, shell: InteractiveShell, rest: str) -> None:
 def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[ID]: stop the newest run, or that one, and keep its results"""
     live = _running(session, rest)
-    told = len(live.run.warnings)
+    told = len(live.run.warned)
     ended = session.stop(live, PATIENCE)
     print(
         f"Run {live.run_id} is stopped. {continue_hint(live.run)}"
         if ended
         else f"Stopping run {live.run_id}. See %agent status"
     )
-    for note in live.run.warnings[told:]:  # a tool that could not be stopped at once
-        print(clean(note))
+    for note in live.run.warned[told:]:  # a tool that could not be stopped at once
+        print(clean(note.worded(NOTEBOOK)))
 
 
 def pause(session: Session, shell: InteractiveShell, rest: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb.core.approvals import answerable_later
-from agentnb.core.questions import WaitingOnUser, answer_in_words, choice_in_words, choices
+from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, choice_in_words
 from agentnb.display.judged_call import question_text
 from agentnb.display.labels import SHORT_ID, clean, first_line
 from agentnb.errors import SettingsError
@@ -55,7 +55,7 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
 def offered(session: Session) -> list[str]:
     """Return the choices of the open question, if it has any."""
     asked = [question for live in session.running()[::-1] for question in live.run.waiting[:1]]
-    return [choice_in_words(choice) for choice in choices(asked[0].schema)] if asked else []
+    return [choice_in_words(choice) for choice in answer_form(asked[0].schema).choices] if asked else []
 
 
 def _left_waiting(session: Session, part_of_id: str) -> str:

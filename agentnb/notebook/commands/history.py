@@ -12,6 +12,7 @@ from agentnb.display.compact import compact_html
 from agentnb.display.history import history_html, history_text, list_told, matches
 from agentnb.display.labels import first_line
 from agentnb.display.markup import Html, words
+from agentnb.display.notebook_commands import error_in_notebook
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.session.session import Session
 from agentnb.traces.summaries import RunSummary, families
@@ -116,4 +117,4 @@ def _opened(session: Session, run_id: str) -> Html:
     try:
         return compact_html(live.run if live is not None else session.store.load(run_id))
     except AgentnbError as error:
-        return words(str(error), 1_000)
+        return words(error_in_notebook(error), 1_000)

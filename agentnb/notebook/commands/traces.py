@@ -6,6 +6,9 @@ from glob import has_magic
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
+from agentnb.advice import ReadLoosely
 from agentnb.display.browser import problems_told, runs_told
 from agentnb.errors import SettingsError, TraceError, near
 from agentnb.examples import FILES
@@ -21,8 +24,6 @@ MAX_PROBLEMS = 5
 """Files left out that are named; of more, only the count is."""
 OPTIONS = ("--out", "--loose", "--import", "--existing")
 NAME = "runs"
-LOOSE = "load_traces(..., strict=False)"
-"""What a hint says in Python that this command has an option for."""
 WHAT_THEY_DO = {
     "new": "stores them under new ids",
     "skip": "keeps those that are there",
@@ -60,8 +61,8 @@ def _read(path: str, session: Session, shell: Any, *, loose: bool) -> Runs:
     try:
         return read_runs(path or session.store, shell, strict=bool(path) and not loose)
     except TraceError as error:
-        if LOOSE in error.hint:
-            raise TraceError(error.what, error.hint.replace(LOOSE, f"%traces {path} --loose")) from error
+        advice = [replace(one, path=path) if isinstance(one, ReadLoosely) else one for one in error.advice]
+        error.replace(error.what, tuple(advice))
         raise
 
 

@@ -21,6 +21,7 @@ from agentnb.display.history import run_list_html
 from agentnb.display.html import run_html, running_html
 from agentnb.display.labels import counted, short_id
 from agentnb.display.markup import tag
+from agentnb.display.notebook_commands import error_in_notebook
 from agentnb.display.states import is_going_on
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.notebook.agent_options import AgentOptions, make_agent
@@ -151,7 +152,7 @@ class Panel:
         try:
             action(message)
         except AgentnbError as refused:
-            self._tell(widget, str(refused))
+            self._tell(widget, error_in_notebook(refused))
         except Exception as broken:  # from an object of the person's own, or a message that our panel did not send
             logging.getLogger("agentnb").exception("What was asked for in the panel failed")
             self._tell(widget, f"Failed: {type(broken).__name__}: {broken}")

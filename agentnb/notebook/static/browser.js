@@ -91,10 +91,11 @@ class Story {
 
   open(message) {
     clearTimeout(this.greeting);
-    const isFirst = !this.opened;
+    const before = this.opened;
     this.opened = message;
-    this.views.forEach((view) => (isFirst ? view.all() : view.opened()));
-    if (!isFirst) this.keep();
+    if (before?.html === message.html) return; // answers a greeting that was sent twice: the reader stays in place
+    this.views.forEach((view) => (before ? view.opened() : view.all()));
+    if (before) this.keep();
   }
 
   /** Write the saved form with the run that is open now into the notebook: a kernel cannot after a page was loaded again. */

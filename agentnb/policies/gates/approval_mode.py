@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from agentnb.advice import AnyAdvice, AskInstead, Plain
 from agentnb.core.approvals import ASK, AUTO, MODES, NEVER, READ_ONLY, arguments_as_json
 from agentnb.core.grants import ALWAYS, ASKED_BY_MODE
 from agentnb.core.messages import ToolCall
-from agentnb.detect.run import Run
 from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError, near
+from agentnb.policies.gates.rules import PRESETS, RuleVerdict, declared_effects, verdict_of
 from agentnb.policies.gates.verdicts import Ask, Deny, Gate
 from agentnb.tools.tool import Tool
 
@@ -20,19 +21,16 @@ SETTING = "approve"
 MAX_SHOWN = 300
 """Characters of the arguments in the text of a question."""
 
+STRICTEST_FIRST: tuple[RuleVerdict, ...] = ("deny", "ask", "allow")
 FindTool: TypeAlias = Callable[[str], Tool | None]
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalMode:
-    """The mode of a run. A nested run has its own and that of each run around it, of which nothing is lost."""
+    """The mode of a run: its own word and those of the runs around it, each with its rules (`rules.PRESETS`)."""
 
-    asks: bool = False
-    """Before calls of tools that do more than read."""
-    never_asks: bool = False
-    """Whether a question of any gate is a denial."""
-    only_reads: bool = False
-    """Whether calls of tools that do more than read are denied."""
+    held: tuple[str, ...] = ()
+    """In the order of `MODES`, without ``auto``."""
 
     @classmethod
     def of(cls, words: str) -> ApprovalMode:
@@ -44,78 +42,81 @@ class ApprovalMode:
             if word not in MODES:
                 known = f"Modes are {', '.join(MODES)}"
                 raise SettingsError(f"There is no approval mode {word!r}", f"{near(str(word), MODES)} {known}".strip())
-        return cls(ASK in each, NEVER in each, READ_ONLY in each)
+        implied = {AUTO, ASK} if READ_ONLY in each else {AUTO}  # what it would ask about is denied
+        return cls(tuple([word for word in MODES if word in each and word not in implied]))
 
     @property
     def words(self) -> str:
         """The mode as a log has it: a word, or several joined with ``+``."""
-        if self.needs_nothing:
-            return AUTO
-        held = {ASK: self.asks and not self.only_reads, NEVER: self.never_asks, READ_ONLY: self.only_reads}
-        return "+".join(word for word, holds in held.items() if holds)
+        return "+".join(self.held) or AUTO
 
     @property
     def needs_nothing(self) -> bool:
-        """Whether it is that of a run that was given none: what no gate holds up, runs."""
-        return not (self.asks or self.never_asks or self.only_reads)
+        """True for the default mode, ``auto``."""
+        return not self.held
+
+    @property
+    def asks(self) -> bool:
+        """Whether its rules ask about some calls."""
+        return ASK in self.held
 
     def within(self, outer: ApprovalMode) -> ApprovalMode:
         """Return the mode of a run with this mode that is nested in a run with another: what either forbids is forbidden."""
-        if outer.needs_nothing:
-            return self
-        return ApprovalMode(self.asks or outer.asks, self.never_asks or outer.never_asks, self.only_reads or outer.only_reads)
+        return ApprovalMode.of("+".join([*self.held, *outer.held]) or AUTO)
 
-    def gate(self, find: FindTool, runs_around: Sequence[Run] = ()) -> Gate | None:
-        """Return the gate of a run with this mode, if it needs one.
+    def verdict(self, name: str, tool: Tool | None, *, is_asked: bool = False) -> RuleVerdict:
+        """Return the strictest verdict about a call of this tool. ``is_asked``: another gate asks about the call."""
+        verdicts = [verdict_of(PRESETS[word], name, tool, is_asked=is_asked) for word in self.held]
+        return next((verdict for verdict in STRICTEST_FIRST if verdict in verdicts), "allow")
 
-        ``find`` returns the tool of a name; ``runs_around``: the runs that this one is nested in, where "always" holds too.
-        """
-        return EffectsGate(find, self.only_reads, tuple(runs_around)) if self.asks or self.only_reads else None
+    def gate(self, find: FindTool) -> Gate | None:
+        """Return the gate of a run with this mode, if it needs one. ``find`` returns the tool of a name."""
+        return ModeGate(self, find) if any(word != NEVER for word in self.held) else None
 
 
 AUTO_MODE = ApprovalMode()
 """The mode of runs that were given none."""
 
 
-@dataclass(frozen=True, slots=True)
-class EffectsGate:
-    """Asks about each call of a tool that does more than read, or denies it.
+class AskByMode(Ask):
+    """The question of a mode: only its answer "always" is a grant, whatever the rule of another gate's question is called."""
 
-    A tool that does not say what it does is taken to do more. Those that agentnb adds to a run, such as the todo tool and
-    ``ask_person``, do nothing to the world, or read.
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModeGate:
+    """Judges each call by the rules of a mode.
+
+    A tool that does not say what it does is taken to do more than read. Those that agentnb adds to a run, such as the todo tool
+    and ``ask_person``, do nothing to the world, or read.
     """
 
+    mode: ApprovalMode
     find: FindTool
-    denies: bool
-    runs_around: tuple[Run, ...] = ()
 
     def __call__(self, call: ToolCall, run: RunSoFar) -> Ask | Deny | None:
         """Return the question, the denial, or None for a call that may run."""
         tool = self.find(call.name)
-        if tool is None or may_only_read(tool):  # the model is told that there is no such tool
+        if tool is None:  # the model is told that there is no such tool
             return None
-        if self.denies:
+        verdict = self.mode.verdict(call.name, tool)
+        if verdict == "deny":
             return Deny(f"this run only allows tools that read (approve={READ_ONLY}). {_about(tool)}", READ_ONLY)
-        if any(one.has_grant(call.name) for one in (run, *self.runs_around)):
+        if verdict == "allow" or run.has_grant(call.name):
             return None
-        return Ask(
+        return AskByMode(
             f'May {call.name} run with {shown(call.arguments)}?\n{_about(tool)} "{ALWAYS}" allows all its calls.',
             ASKED_BY_MODE,
             (ALWAYS,),
         )
 
 
-def may_only_read(tool: Tool) -> bool:
-    """Return whether a tool declares that it does nothing to the world but read it."""
-    effects = declared_effects(tool)
-    return effects is not None and set(effects) <= {"read"}
-
-
-def hint_of_denial(tool: Tool) -> str:
+def advice_on_denial(tool: Tool) -> tuple[AnyAdvice, ...]:
     """Return what a person can do about a tool that this mode denies: declare what it does, or be asked."""
-    asks = f'--approve {ASK}, approve="{ASK}"'
-    declare = 'If it only reads, say so: @tool(effects=["read"]). '
-    return f"{declare if declared_effects(tool) is None else ''}To be asked about it instead: {asks}"
+    ask = AskInstead(lead="To be asked about it instead")
+    declare = Plain('If it only reads, say so: @tool(effects=["read"])')
+    return (declare, ask) if declared_effects(tool) is None else (ask,)
 
 
 def shown(arguments: Any) -> str:
@@ -132,8 +133,3 @@ def _about(tool: Tool) -> str:
     if effects is None:
         return f"{tool.spec.name} does not declare what it does."
     return f"{tool.spec.name} may: {', '.join(sorted(effects))}."
-
-
-def declared_effects(tool: Tool) -> Iterable[str] | None:
-    """Return the effects that a tool declares; None if it declares none."""
-    return getattr(tool, "effects", None)  # anybody's class may be a tool

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from agentnb.advice import Install
 from agentnb.core.events import AnyEvent
 from agentnb.core.wire import encode
 from agentnb.detect.run import Run
@@ -43,7 +44,9 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow.parquet
     except ImportError as error:
         what = "A Parquet file cannot be written: that needs the package pyarrow"
-        raise StoreError(what, "pip install 'agentnb[scale]', or save the runs in another form") from error
+        raise StoreError(
+            what, Install("agentnb[scale]", lead="Install it", rest=", or save the runs in another form")
+        ) from error
     return pyarrow, pyarrow.parquet
 
 

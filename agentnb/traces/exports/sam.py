@@ -15,7 +15,7 @@ from agentnb.core import events as e
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.rounds import LOST
 from agentnb.detect.run import Run
-from agentnb.traces.filled import FILLED, NO_PROMPT
+from agentnb.traces.filled import NO_PROMPT
 
 NAME = "sam"
 TITLE = "SAM's export"
@@ -127,7 +127,7 @@ class _Messages:
         elif isinstance(event, e.ToolFinished | e.CallBlocked) and not event.parent_call:
             if event.result.error_code != LOST:
                 yield self._result(event.result, getattr(event, "seconds", None))
-        elif isinstance(event, e.Warned) and not event.message.startswith(FILLED):
+        elif isinstance(event, e.Warned) and event.topic != "filled":
             yield self._one("systemStatus", event.message)
 
     def _message(self, message: Message) -> Iterator[dict[str, Any]]:

@@ -20,7 +20,6 @@ from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.run import RunFacts
 from agentnb.detect.run import Run
 from agentnb.traces.exports.stored_messages import is_filled, without_filled
-from agentnb.traces.filled import FILLED
 
 Kind: TypeAlias = Literal["agent", "model", "tool", "plan"]
 AGENT = "agent"
@@ -180,7 +179,7 @@ class _Spans:
             self._noted(event)
 
     def _noted(self, event: e.AnyEvent) -> None:
-        if isinstance(event, e.Warned) and event.message.startswith(FILLED):
+        if isinstance(event, e.Warned) and event.topic == "filled":
             return
         if isinstance(event, w.PlanProposed):
             self._proposed(event)

@@ -9,6 +9,7 @@ from functools import cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from agentnb.advice import Install
 from agentnb.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def check_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401  # whether it is there is all that is asked
     except ImportError as error:
-        raise SettingsError("Plots need the package matplotlib", "Install it: %pip install 'matplotlib>=3.10'") from error
+        raise SettingsError("Plots need the package matplotlib", Install("matplotlib>=3.10", lead="Install it")) from error
 
 
 def new_figure(width: float, height: float, **settings: Any) -> Figure:

@@ -8,6 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentnb.advice import Install
 from agentnb.errors import NotAvailable
 from agentnb.traces.files import RunSource, SourceFile, files_of, folder_of, warn_of
 from agentnb.traces.folder_cache import stamp_of
@@ -50,7 +51,7 @@ def cache_of(source: RunSource, table: Table[Any], *, always: bool) -> TableCach
     """Return the cache of a folder or a store; None for other sources, and for a few files unless ``always``."""
     if find_spec("pyarrow") is None:
         if always:
-            raise NotAvailable("The cache of tables needs the package pyarrow", "pip install 'agentnb[scale]'")
+            raise NotAvailable("The cache of tables needs the package pyarrow", Install("agentnb[scale]", lead="Install it"))
         return None
     if not isinstance(source, Store | str | Path) or (folder := folder_of(source)) is None:
         return None

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentnb.advice import Install
 from agentnb.errors import NotAvailable, SettingsError, StoreError, near
 from agentnb.traces.files import warn_of
 from agentnb.traces.store import Store
@@ -33,7 +34,7 @@ def relation(name: str, source: Store | str | Path) -> duckdb.DuckDBPyRelation:
     if name not in TABLES:
         raise SettingsError(f"There is no table {name!r} for a relation", near(str(name), TABLES))
     if find_spec("duckdb") is None:
-        raise NotAvailable("Relations need the package duckdb", "pip install 'agentnb[scale]'")
+        raise NotAvailable("Relations need the package duckdb", Install("agentnb[scale]", lead="Install it"))
     table = TABLES[name]
     cache = cache_of(source, table, always=True)
     if cache is None:

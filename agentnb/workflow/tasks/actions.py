@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+from agentnb.advice import Advised, GiveTools
 from agentnb.detect.run import Run
 from agentnb.errors import near
 from agentnb.tools.tool import Tool
@@ -86,7 +87,7 @@ class ActionTable:
                 self._check_task(one, problems)
         for name in sorted(file.approval.allow | file.approval.block):
             if self.tools.get(name) is None:
-                problems.add(file.approval.line, f"approval: there is no tool {name}", self._hint(name))
+                problems.add(file.approval.line, f"approval: there is no tool {name}", self._advice(name))
 
     def _check_task(self, task: TaskStep, problems: Problems) -> None:
         named = [(task.action, task.line)]
@@ -96,8 +97,8 @@ class ActionTable:
             if name is None or name in self.actions or self.tool(name) is not None:
                 continue
             what = f"task {task.path}: there is no action {name}, and no tool {tool_name(name)}"
-            problems.add(line, what, self._hint(name))
+            problems.add(line, what, self._advice(name))
 
-    def _hint(self, name: str) -> str:
+    def _advice(self, name: str) -> Advised:
         known = [*self.actions, *(one.spec.name for one in self.tools)]
-        return near(name, known) if known else f"Give it as a tool: -t {tool_name(name)}, tools=[{tool_name(name)}]"
+        return near(name, known) if known else GiveTools((tool_name(name),), lead="Give it as a tool")

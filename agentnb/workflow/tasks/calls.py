@@ -44,7 +44,7 @@ class Calls:
         self._settings = settings
         self._handle = handle
         self._questions = StepQuestions(steps)
-        gates: tuple[Gate, ...] = (*gates_of(settings.get("agent_settings") or {}), FileRules(rules))
+        gates: tuple[Gate, ...] = (*gates_of(settings.get("agent_settings") or {}), FileRules(rules.rules))
         self._tools = ToolSteps(steps, table.tools, gates)
 
     async def act(self, action: str, given: Any, attempt: Attempt, execution: Execution | None = None) -> Any:

@@ -76,7 +76,7 @@ class TaskEngine(StepOrchestrator):
         try:
             return await verdict_of(self._take_tasks(), self.steps)
         except Aborted as error:
-            return Stop("error", "failed", problem=error.failure.text, hint=error.failure.hint)
+            return Stop("error", "failed", problem=error.failure.text, hint=error.failure.advice)
 
     # The way through the tasks
 
@@ -145,7 +145,7 @@ class TaskEngine(StepOrchestrator):
             try:
                 holds = goto.when is None or self.variables.holds(goto.when)
             except ExpressionError as error:
-                raise StepFailed(f"step {task.path}: goto: {error.what}", error.hint) from error
+                raise StepFailed(f"step {task.path}: goto: {error.what}", error.advice) from error
             if holds:
                 count = self._count_back(task, at, goto.task)
                 self.log.emit(w.BranchTaken, step=task.path, to=goto.task, reason=goto.when or "", count=count)
@@ -231,7 +231,7 @@ class TaskEngine(StepOrchestrator):
         except (FailedStep, ExpressionError) as trouble:
             if not execution.task.abort:  # else the first failure says more
                 why = trouble.failure.text if isinstance(trouble, FailedStep) else trouble.what
-                execution.handler_failure = StepFailed(f"step {path}: {why}", trouble.hint)
+                execution.handler_failure = StepFailed(f"step {path}: {why}", trouble.advice)
                 raise execution.handler_failure from trouble
 
     # Several at once

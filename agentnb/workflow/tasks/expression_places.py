@@ -46,7 +46,7 @@ class ExpressionPlaces:
                     begin = max(text.text.find(expression, begin), 0)
                     self._places.append(_Place(expression, text.line_of(begin), where, tuple(extra), sees_result))
             except ExpressionError as error:
-                self._problems.add(text.line, f"{where}: {error.what}", error.hint)
+                self._problems.add(text.line, f"{where}: {error.what}", error.advice)
 
     def check(self, declared: Collection[str], tasks: Iterable[TaskStep]) -> None:
         """Note what cannot be evaluated, and every name that no variable has."""
@@ -55,7 +55,7 @@ class ExpressionPlaces:
             try:
                 names = names_in(place.expression)
             except ExpressionError as error:
-                self._problems.add(place.line, f"{place.where}: {error.what}", error.hint)
+                self._problems.add(place.line, f"{place.where}: {error.what}", error.advice)
                 continue
             for name in () if place.sees_result else names:
                 if name not in known and name not in place.extra:

@@ -8,20 +8,20 @@ from agentnb.core.messages import ToolCall
 from agentnb.detect.so_far import RunSoFar
 from agentnb.policies.gates import Ask, Deny
 from agentnb.policies.gates.approval_mode import shown
-from agentnb.workflow.tasks.spec import ApprovalRules
+from agentnb.policies.gates.rules import Rule, verdict_of
 
 
 @dataclass(frozen=True, slots=True)
 class FileRules:
     """The gate of a task file's approval rules."""
 
-    rules: ApprovalRules
+    rules: tuple[Rule, ...]
 
     def __call__(self, call: ToolCall, run: RunSoFar) -> Ask | Deny | None:
         """Return the question about the call, the denial, or None for a call that may run."""
-        rule = self.rules.verdict(call.name)
-        if rule == "deny":
+        verdict = verdict_of(self.rules, call.name)
+        if verdict == "deny":
             return Deny("the approval rules of the task file do not allow it")
-        if rule == "ask":  # about each call: "always" is no answer
+        if verdict == "ask":  # about each call: "always" is no answer
             return Ask(f"May the task {call.id} call {call.name} with {shown(call.arguments)}?")
         return None

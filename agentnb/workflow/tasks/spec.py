@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from agentnb.policies.gates.rules import Rule
 from agentnb.workflow.problems import Problem
 from agentnb.workflow.spec import DEFAULT_LOOPS, StepSpec, written_as
 
@@ -118,11 +119,11 @@ class ApprovalRules:
     """Tools that may never be called."""
     line: int = field(default=0, metadata=written_as(None))
 
-    def verdict(self, tool: str) -> ApprovalMode:
-        """Return what the rules say of a tool: ``auto`` if it may be called, ``deny`` if not, ``ask`` if the person decides."""
-        if tool in self.block:
-            return "deny"
-        return "auto" if tool in self.allow else self.mode
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The list that says of each tool whether it may be called."""
+        named = [*(Rule("deny", name) for name in sorted(self.block)), *(Rule("allow", name) for name in sorted(self.allow))]
+        return (*named, Rule("allow" if self.mode == "auto" else self.mode))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

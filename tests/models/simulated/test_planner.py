@@ -227,7 +227,7 @@ def test_words_without_a_list_after_the_answer_get_the_introduction() -> None:
 
 def test_the_introduction_says_how_a_language_model_is_used() -> None:
     told = ask(MODEL, *after_the_answer(said="Who are you?"), tools=conversation(0)[1]).message.text
-    assert "%agent key anthropic" in told and "%%agent -m anthropic:NAME" in told and "%%agent -m ollama:NAME" in told
+    assert "set the key of its provider" in told and " anthropic:NAME" in told and " ollama:NAME" in told
 
 
 def test_a_step_of_an_earlier_run_whose_call_was_stopped_is_blocked_and_not_completed(subtests: pytest.Subtests) -> None:

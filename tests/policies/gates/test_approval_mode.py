@@ -21,13 +21,15 @@ from agentnb.core.rounds import DENIED
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.gates import ApprovalMode, Ask, Block, judge
+from agentnb.policies.gates.approval_mode import STRICTEST_FIRST, AskByMode
+from agentnb.policies.gates.rules import Rule, verdict_of
 from agentnb.tools.read_result import READ_TOOL, ResultReader
 from agentnb.tools.todos.board import TodoBoard
 from agentnb.tools.todos.tool import TodoTool
 from agentnb.tools.tool import ToolContext, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
 
-ALL_MODES = st.builds(ApprovalMode, st.booleans(), st.booleans(), st.booleans())
+ALL_MODES = st.lists(st.sampled_from(MODES), min_size=1).map("+".join).map(ApprovalMode.of)
 
 
 def nothing_said() -> None:
@@ -65,14 +67,14 @@ MORE = ("own", "nothing_said", "writes", "sends")
 NO_MORE = ("reads", "ask_person", "todo_operations", READ_TOOL, "no_such_tool")
 
 
-def judged(mode: str, name: str, run: Run | None = None, around: tuple[Run, ...] = (), **arguments: Any) -> Ask | Block | None:
-    gate = ApprovalMode.of(mode).gate(BOX.get, around)
+def judged(mode: str, name: str, run: Run | None = None, **arguments: Any) -> Ask | Block | None:
+    gate = ApprovalMode.of(mode).gate(BOX.get)
     return judge(() if gate is None else (gate,), ToolCall(name, arguments, "c1"), run or Run())
 
 
 def test_only_tools_that_do_more_than_read_are_held_up(subtests: pytest.Subtests) -> None:
     assert BOX.get("todo_operations") is not None
-    for mode, held in {"auto": None, "ask": Ask, "never": None, "read_only": Block}.items():
+    for mode, held in {"auto": None, "ask": AskByMode, "never": None, "read_only": Block}.items():
         with subtests.test(mode):
             assert [type(judged(mode, name)) for name in MORE] == [type(None) if held is None else held] * len(MORE)
             assert [judged(mode, name) for name in NO_MORE] == [None] * len(NO_MORE)
@@ -106,7 +108,7 @@ def asked(answer: Any, tool: str = "writes", rule: str = "ask", kind: Any = "app
 
 def test_grant_allows_its_tool_until_it_is_taken_back() -> None:
     builder = RunBuilder().add(w.GrantGiven, grant_id="g1", tool="writes")
-    assert judged("ask", "writes", builder.run) is None and judged("ask", "writes", around=(Run(), builder.run)) is None
+    assert judged("ask", "writes", builder.run) is None
     assert isinstance(judged("ask", "sends", builder.run), Ask) and isinstance(
         judged("read_only", "writes", builder.run), Block
     )
@@ -115,9 +117,9 @@ def test_grant_allows_its_tool_until_it_is_taken_back() -> None:
     assert isinstance(judged("ask", "writes", builder.run), Ask) and not builder.run.grants
 
 
-def test_always_allows_this_tool_in_this_run_and_in_those_nested_in_it_and_nothing_else(subtests: pytest.Subtests) -> None:
+def test_always_in_an_earlier_log_allows_this_tool_and_nothing_else(subtests: pytest.Subtests) -> None:
     always = asked("always")
-    assert judged("ask", "writes", always) is None and judged("ask", "writes", around=(Run(), always)) is None
+    assert judged("ask", "writes", always) is None
     assert isinstance(judged("ask", "sends", always), Ask)
     assert isinstance(judged("read_only", "writes", always), Block)
     for name, run in {
@@ -146,9 +148,21 @@ def test_what_either_mode_forbids_is_forbidden_in_a_nested_run_and_a_log_keeps_i
 ) -> None:
     both = one.within(other)
     assert both == other.within(one) and both.within(third) == one.within(other.within(third))
-    again = ApprovalMode.of(both.words)
-    assert (again.never_asks, again.only_reads) == (both.never_asks, both.only_reads)
-    assert again.asks or again.only_reads or not both.asks
-    for mode in (one, other, third):
-        for held in ("asks", "never_asks", "only_reads"):
-            assert getattr(mode.within(ApprovalMode()), held) == getattr(mode, held)
+    assert ApprovalMode.of(both.words) == both
+    for name in (*MORE, *NO_MORE):
+        for is_asked in (False, True):
+            verdicts = [mode.verdict(name, BOX.get(name), is_asked=is_asked) for mode in (one, other)]
+            assert both.verdict(name, BOX.get(name), is_asked=is_asked) == min(verdicts, key=STRICTEST_FIRST.index)
+
+
+def test_the_first_rule_that_fits_a_call_decides(subtests: pytest.Subtests) -> None:
+    rules = [Rule("deny", "send*"), Rule("allow", flag="reads"), Rule("ask", "writes"), Rule("deny", flag="asked")]
+    for name, is_asked, verdict in [
+        ("sends", False, "deny"),
+        ("reads", False, "allow"),
+        ("writes", False, "ask"),
+        ("own", False, "allow"),
+        ("reads", True, "deny"),
+    ]:
+        with subtests.test(f"{name}, {is_asked}"):
+            assert verdict_of(rules, name, BOX.get(name), is_asked=is_asked) == verdict

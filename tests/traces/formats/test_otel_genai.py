@@ -186,3 +186,8 @@ def test_span_without_an_id_is_around_no_other(tmp_path: Path) -> None:
     for spans, count in (([span], 1), ([span, other], 2)):
         path.write_text(json.dumps(spans))
         assert len(load_trace(path).rounds) == count
+    agent = {**other, "name": "invoke_agent", "attributes": {"gen_ai.operation.name": "invoke_agent"}}
+    within = {**span, "parent_id": "0x2"}
+    outside = {**span, "context": {"trace_id": "0x1", "span_id": "0x3"}}
+    path.write_text(json.dumps([agent, within, outside]))
+    assert sorted(len(run.rounds) for run in load_traces(path)) == [1, 1]

@@ -1,25 +1,31 @@
-"""What the person had answered a tool when its process died: served again to a repeatable tool, else told to the model."""
+"""The book of questions: answers of a process that died are served again to the same question, or told to the model."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from property_settings import examples
+from run_builder import opening
 from run_checks import assert_every_call_has_one_result, codes, results
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover, tool
+from agentnb.core import events as e
 from agentnb.core.approvals import judged_call
-from agentnb.core.questions import AskedQuestion, Outcome, WaitingOnUser
+from agentnb.core.events import Event
+from agentnb.core.questions import TEXT, Outcome, QuestionKind, WaitingOnUser
 from agentnb.errors import Declined
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask
-from agentnb.runtime.earlier_answers import EarlierAnswers
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.question_book import QuestionBook, since_start
+from agentnb.runtime.question_ids import QuestionIds
 from agentnb.tools.tool import ToolContext
 
 NUMBER = {"type": "integer"}
@@ -135,9 +141,29 @@ def test_a_tool_that_asked_nothing_is_told_as_before(tmp_path: Path) -> None:
     assert "\n" not in results(run)[0].text and "The person" not in results(run)[0].text
 
 
-def asked(text: str, outcome: Outcome, answer: int) -> AskedQuestion:
-    question = WaitingOnUser("elicitation", text, NUMBER, f"q{answer}")
-    return AskedQuestion(question=question, round=0, outcome=outcome, answer=answer if outcome == "answered" else None)
+def asked(question: WaitingOnUser, outcome: Outcome, answer: Any) -> list[tuple[type[Event], dict[str, Any]]]:
+    """The events of a question that an earlier process asked."""
+    events: list[tuple[type[Event], dict[str, Any]]] = [(e.QuestionAsked, {"question": question})]
+    if outcome != "open":
+        ends = {"answered": {"answer": answer}, "declined": {"declined": True}, "withdrawn": {"withdrawn": True}}
+        events.append((e.QuestionAnswered, {"question_id": question.id, **ends[outcome]}))
+    return events
+
+
+def book_of(events: Iterable[tuple[type[Event], dict[str, Any]]], **settings: Any) -> QuestionBook:
+    """The book of a run that is resumed after these events."""
+    log = EventLog("r-1")
+    log.append(opening())
+    log.emit(e.RoundStarted, index=0, reason="prompt")
+    for kind, fields in events:
+        log.emit(kind, **fields)
+    book = QuestionBook(log, QuestionIds("", log.run.events))
+    book.recall(since_start(log.run.events), **settings)
+    return book
+
+
+def question(text: str, number: int = 0, kind: QuestionKind = "elicitation", **fields: Any) -> WaitingOnUser:
+    return WaitingOnUser(kind, text, NUMBER, f"q{number}" if number else "", "c1", **fields)
 
 
 texts = st.sampled_from("abc")
@@ -147,26 +173,56 @@ outcomes: Any = st.sampled_from(["answered", "answered", "declined", "withdrawn"
 @examples(500)
 @given(before=st.lists(st.tuples(texts, outcomes), max_size=6), now=st.lists(texts, max_size=8))
 def test_an_answer_is_served_only_to_its_own_question_in_its_turn(before: list[tuple[str, Outcome]], now: list[str]) -> None:
-    logged = [asked(text, outcome, place) for place, (text, outcome) in enumerate(before)]
-    earlier = EarlierAnswers(logged)
-    served = [earlier.next(WaitingOnUser("elicitation", text, NUMBER, "")) for text in now]
-    given_now = [one for one in served if one is not None]
-    assert len({one.question.id for one in given_now}) == len(given_now)
+    book = book_of(
+        event for place, (text, outcome) in enumerate(before, 1) for event in asked(question(text, place), outcome, place)
+    )
+    taken = [book.take(question(text)) for text in now]
+    served = [one if one is not None and one.has_answer else None for one in taken]
+    ids = [one.question.id for one in served if one is not None]
+    assert len({*ids}) == len(ids)
     for one, text in zip(served, now, strict=True):
         assert one is None or (one.question.message == text and one.outcome != "withdrawn")
     if all(outcome != "withdrawn" for _, outcome in before):
         same = next((place for place, (text, (other, _)) in enumerate(zip(now, before, strict=False)) if text != other), 99)
-        expected = [logged[place] if place < min(same, len(logged)) else None for place in range(len(now))]
-        assert served == expected
+        expected = [f"q{place + 1}" if place < min(same, len(before)) else None for place in range(len(now))]
+        assert [one and one.question.id for one in served] == expected
 
 
-def test_calls_that_differ_anywhere_are_two_questions() -> None:
-    def question(path: str) -> WaitingOnUser:
-        about = judged_call(ToolCall("write", {"path": path}), "ask")
-        return WaitingOnUser("approval", "May write run with arguments of 411 characters?", NUMBER, "q1", "c1", about)
+def test_a_question_is_found_again_by_its_place_and_purpose(subtests: pytest.Subtests) -> None:
+    def write(
+        path: str, rule: str = "ask", effects: str | None = "write", text: str = "May it?", number: int = 0
+    ) -> WaitingOnUser:
+        about = judged_call(ToolCall("write", {"path": path}), rule, effects)
+        return question(text, number, "approval", about=about)
 
-    same, other = "a" * 400, "a" * 399 + "b"
-    for path, answer in ((same, 5), (other, None)):
-        earlier = EarlierAnswers([AskedQuestion(question=question(same), round=0, outcome="answered", answer=5)])
-        found = earlier.next(question(path))
-        assert (None if found is None else found.answer) == answer
+    long = "a" * 400
+    cases: dict[str, tuple[WaitingOnUser, WaitingOnUser, bool]] = {
+        "the same call in other words": (write(long, number=1), write(long, text="Allow it?"), True),
+        "a call that differs in its last letter": (write(long, number=1), write(long[1:] + "b"), False),
+        "for another rule": (write(long, number=1), write(long, rule="mine"), False),
+        "of a tool with other effects": (write(long, number=1), write(long, effects="network"), False),
+        "in a log without effects": (write(long, effects=None, number=1), write(long), True),
+        "a tool's question in other words": (question("a", 1), question("b"), False),
+        "a tool's question of another form": (question("a", 1), replace(question("a"), schema=TEXT), False),
+        "a tool's question at another call": (question("a", 1), replace(question("a"), call_id="c2"), False),
+        "a tool's question of another kind": (question("a", 1), question("a", kind="plan_review"), False),
+        "what a nested run asked": (replace(question("a"), id="step/q1"), question("a"), False),
+    }
+    for name, (before, now, is_same) in cases.items():
+        with subtests.test(name):
+            assert (book_of(asked(before, "answered", 5)).take(now) is not None) == is_same
+
+
+def test_a_step_that_is_resumed_finds_its_answer_in_whatever_words(subtests: pytest.Subtests) -> None:
+    for kind, is_same in (("human_step", True), ("elicitation", False)):
+        with subtests.test(kind):
+            book = book_of(asked(question("a", 1, "human_step"), "answered", 5), place="c1", by_kind=True)
+            assert (book.take(question("b", kind=kind)) is not None) == is_same
+
+
+def test_an_open_question_that_is_not_asked_again_is_withdrawn(subtests: pytest.Subtests) -> None:
+    for text, is_open in (("a", True), ("b", False)):
+        with subtests.test(text):
+            book = book_of(asked(question("a", 1), "open", None))
+            book.take(question(text))
+            assert book.is_open("q1") == is_open

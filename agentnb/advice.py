@@ -1,0 +1,376 @@
+"""What to do next, as values: errors, warnings and logs carry them, and each surface has one table of commands for them.
+
+An advice is a command between plain words: ``lead``, the command, ``rest``. A table maps each kind to the command in its
+surface: empty where the plain words suffice, None where the surface cannot follow the advice and leaves it out. The table for
+Python is here; those of notebooks and shells are `agentnb.display.notebook_commands` and `agentnb.cli.shell_commands`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+
+class Advice(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="do", kw_only=True, gc=False):
+    """What to do next: a command between plain words."""
+
+    lead: str = ""
+    """The words before the command."""
+    rest: str = ""
+    """The words after the command, with the sign or space before them."""
+
+
+class Plain(Advice, frozen=True, tag="plain"):
+    """Advice that is the same in every surface."""
+
+    text: str
+
+
+class TryAgain(Advice, frozen=True, tag="try_again"):
+    """Repeat what failed: continue the conversation, or run the step or file again."""
+
+
+class ContinueRun(Advice, frozen=True, tag="continue_run"):
+    """Continue the conversation of a run."""
+
+    run: str = ""
+    """Its id, if it has to be loaded first."""
+    tools: tuple[str, ...] = ()
+    limit: str = ""
+    """The limit to raise, by its name."""
+    value: float = 0.0
+    """The new value of that limit."""
+    todo: str = ""
+    """The blocked todo to open first; ``ID`` if there are several."""
+
+
+class StartAgain(Advice, frozen=True, tag="start_again"):
+    """Begin a new conversation."""
+
+
+class RerunSteps(Advice, frozen=True, tag="rerun_steps"):
+    """Begin a new run of a workflow at one of its steps."""
+
+    step: str = "STEP"
+    limit: str = ""
+    value: float = 0.0
+
+
+class RecoverRun(Advice, frozen=True, tag="recover_run"):
+    """Resume a run whose process died."""
+
+    run: str
+    tools: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+
+
+class AnswerRun(Advice, frozen=True, tag="answer_run"):
+    """Answer the question that a run waits for."""
+
+    run: str = ""
+    """Its id; empty for the run that waits here."""
+    question: str = ""
+    tools: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+
+
+class StopRun(Advice, frozen=True, tag="stop_run"):
+    """Stop a run that still works."""
+
+    run: str
+
+
+class LoadRun(Advice, frozen=True, tag="load_run"):
+    """Look at one stored run."""
+
+    run: str
+
+
+class ListRuns(Advice, frozen=True, tag="list_runs"):
+    """List the stored runs."""
+
+
+class LoadTraces(Advice, frozen=True, tag="load_traces"):
+    """Load the runs of a file or folder."""
+
+    path: str
+
+
+class ReadLoosely(Advice, frozen=True, tag="read_loosely"):
+    """Read what can be read of a damaged file."""
+
+    path: str = ""
+    """The file as the person named it, where that is known."""
+
+
+class ListProblems(Advice, frozen=True, tag="list_problems"):
+    """List all that was left out of what was loaded."""
+
+
+class SetKey(Advice, frozen=True, tag="set_key"):
+    """Set the API key of this variable."""
+
+    variable: str
+
+
+class SetModel(Advice, frozen=True, tag="set_model"):
+    """Name a model; ``again``: the model object that a recovered run had."""
+
+    name: str = "NAME"
+    again: bool = False
+
+
+class SetDefaultModel(Advice, frozen=True, tag="set_default_model"):
+    """Name a model once, for all runs."""
+
+    name: str
+
+
+class ShowModels(Advice, frozen=True, tag="show_models"):
+    """Show the models of a provider; of none: the providers."""
+
+    provider: str = ""
+    url: str = ""
+
+
+class ShowRequest(Advice, frozen=True, tag="show_request"):
+    """Show what would be sent to the model."""
+
+
+class GiveTools(Advice, frozen=True, tag="give_tools"):
+    """Define these tools and pass them; ``run``: they are of a run that is resumed."""
+
+    names: tuple[str, ...] = ("NAME",)
+    resumes: bool = False
+
+
+class GiveGates(Advice, frozen=True, tag="give_gates"):
+    """Define these gates and pass them to the run that is resumed: all that it had."""
+
+    missing: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+class GiveAgent(Advice, frozen=True, tag="give_agent"):
+    """Pass an agent that a workflow names; ``resumes``: to the run that is resumed."""
+
+    name: str
+    resumes: bool = False
+
+
+class WriteGuidance(Advice, frozen=True, tag="write_guidance"):
+    """Write the guidance set of this name; ``resumes``: of a run that is resumed."""
+
+    name: str
+    resumes: bool = False
+
+
+class AllowUrls(Advice, frozen=True, tag="allow_urls"):
+    """Allow calls to these destinations."""
+
+    urls: tuple[str, ...]
+
+
+class TrustLog(Advice, frozen=True, tag="trust_log"):
+    """Take the answers in a log as the person's own, or have them asked again."""
+
+    trust: bool
+
+
+class AskInstead(Advice, frozen=True, tag="ask_instead"):
+    """Have calls asked about that the approval mode denies."""
+
+
+class CountAsFree(Advice, frozen=True, tag="count_as_free"):
+    """Let the calls of a model without a price count as nothing."""
+
+
+class RaiseSessionBudget(Advice, frozen=True, tag="raise_session_budget"):
+    """Raise what the session may spend."""
+
+    budget: float
+
+
+class Install(Advice, frozen=True, tag="install"):
+    """Install a package."""
+
+    package: str
+    upgrade: bool = False
+
+
+class WriteExpression(Advice, frozen=True, tag="write_expression"):
+    """Write an expression of the form that is known, with paths such as this one."""
+
+    path: str
+
+
+class FreeDisk(Advice, frozen=True, tag="free_disk"):
+    """Make room on the disk, and run again: the run is still in memory."""
+
+
+AnyAdvice: TypeAlias = (
+    Plain
+    | TryAgain
+    | ContinueRun
+    | StartAgain
+    | RerunSteps
+    | RecoverRun
+    | AnswerRun
+    | StopRun
+    | LoadRun
+    | ListRuns
+    | LoadTraces
+    | ReadLoosely
+    | ListProblems
+    | SetKey
+    | SetModel
+    | SetDefaultModel
+    | ShowModels
+    | ShowRequest
+    | GiveTools
+    | GiveGates
+    | GiveAgent
+    | WriteGuidance
+    | AllowUrls
+    | TrustLog
+    | AskInstead
+    | CountAsFree
+    | RaiseSessionBudget
+    | Install
+    | WriteExpression
+    | FreeDisk
+)
+"""The closed family, as a log holds it."""
+Advised: TypeAlias = str | AnyAdvice | tuple[AnyAdvice, ...]
+"""Advice as it is given: a text is plain advice, and an empty one is none."""
+Commands: TypeAlias = Mapping[type[Any], Callable[[Any], str | tuple[str, ...] | Plain | None]]
+"""The table of a surface: the command of each kind of advice, empty or None as above; several, one after the other; or plain
+advice in its place."""
+THEN = ", then "
+
+
+class Command(str):
+    """What a person can type: a page marks it as code."""
+
+    __slots__ = ()
+
+
+def advised(advice: Advised) -> tuple[AnyAdvice, ...]:
+    """Return advice as a tuple of values."""
+    if isinstance(advice, str):
+        return (Plain(advice),) if advice else ()
+    return advice if isinstance(advice, tuple) else (advice,)
+
+
+def sentences(what: str, hint: str) -> str:
+    """Return what is wrong and what to do, on one line."""
+    if not hint:
+        return what
+    return f"{what} {hint}" if what.endswith((".", "?", "!")) else f"{what}. {hint}"
+
+
+def pieces(what: str, advice: Iterable[AnyAdvice], commands: Commands) -> list[str]:
+    """Return what is wrong and what to do in the words of a surface, on one line; each command is a piece of its own."""
+    line = [what] if what else []
+    for one in advice:
+        if words := _pieces(one, commands):
+            line[-1:] = [f"{last}{' ' if last.endswith(('.', '?', '!')) else '. '}" for last in line[-1:]]
+            line += words
+    return line
+
+
+def _pieces(advice: AnyAdvice, commands: Commands) -> list[str]:
+    """Return the words of one advice; empty if the surface leaves it out."""
+    command = advice if isinstance(advice, Plain) else commands[type(advice)](advice)
+    if isinstance(command, Plain):
+        return [command.text]
+    if command is None:
+        return []
+    typed = (command,) if isinstance(command, str) else command
+    then = [piece for each in typed if each for piece in (THEN, Command(each))][1:]
+    lead = f"{advice.lead}: " if advice.lead and then else advice.lead
+    return [piece for piece in (lead, *then, advice.rest) if piece]
+
+
+def in_words(advice: Iterable[AnyAdvice], commands: Commands) -> str:
+    """Return advice in the words of a surface, on one line."""
+    return "".join(pieces("", advice, commands))
+
+
+def in_python(advice: Iterable[AnyAdvice]) -> str:
+    """Return advice in the words of Python."""
+    return in_words(advice, PYTHON)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as the elements of a list in Python."""
+    return f"[{', '.join(names)}]"
+
+
+def _answer(advice: AnswerRun) -> str:
+    if not advice.run:
+        return "live.answer(TEXT)"
+    return f"await recover({advice.run!r}, answers={{{f'{advice.question!r}' if advice.question else 'ID'}: ...}})"
+
+
+PYTHON: Commands = {
+    TryAgain: lambda _: "agent.run(PROMPT, continue_from=run)",
+    ContinueRun: lambda _: "agent.run(PROMPT, continue_from=run)",
+    StartAgain: lambda _: "a run without continue_from",
+    RerunSteps: lambda one: f"wf.run(rerun_from={'STEP' if one.step == 'STEP' else repr(one.step)}, of=run)",
+    RecoverRun: lambda one: f"await recover({one.run!r})",
+    AnswerRun: _answer,
+    StopRun: lambda _: "live.stop()",
+    LoadRun: lambda one: f"Store(FOLDER).load({one.run!r})",
+    ListRuns: lambda _: "Store(FOLDER).ids()",
+    LoadTraces: lambda one: f"load_traces({one.path!r})",
+    ReadLoosely: lambda _: "load_traces(..., strict=False)",
+    ListProblems: lambda _: "load_traces(...).problems",
+    SetKey: lambda one: f"the environment variable {one.variable}",
+    SetModel: lambda one: "recover(run, model=...)" if one.again else f"model={one.name!r}",
+    SetDefaultModel: lambda one: f"the environment variable AGENTNB_MODEL={one.name}",
+    ShowModels: lambda one: f"{'the' if one.lead else 'The'} documentation of {one.provider or 'agentnb'}",
+    ShowRequest: lambda _: "agent.first_request(PROMPT)",
+    GiveTools: lambda one: f"recover(run, tools={listed(one.names)})" if one.resumes else f"tools={listed(one.names)}",
+    GiveGates: lambda one: f"recover(run, gates={listed(one.names)})",
+    GiveAgent: lambda one: (
+        f'recover(run, agents={{"{one.name}": ...}})' if one.resumes else f'agents={{"{one.name}": Agent(...)}}'
+    ),
+    WriteGuidance: lambda one: (
+        "recover(run, agent=Agent(...))" if one.resumes else f"GuidanceSet.from_markdown({one.name!r}, TEXT)"
+    ),
+    AllowUrls: lambda one: f"allow_urls={[*one.urls]}",
+    TrustLog: lambda one: f"trust_log={one.trust}",
+    AskInstead: lambda _: 'approve="ask"',
+    CountAsFree: lambda _: "Agent(unpriced=True)",
+    RaiseSessionBudget: lambda _: "session_budget=",
+    Install: lambda one: f"pip install {'--upgrade ' if one.upgrade else ''}{quoted(one.package)}",
+    WriteExpression: lambda one: (
+        f'Write paths such as {one.path}, len(x), comparisons, x in y, arithmetic, && || !, "texts", true, false, null'
+    ),
+    FreeDisk: lambda _: Plain("The run is still in memory; see that the disk has room and run it again"),
+}
+"""The commands of Python."""
+
+
+def quoted(package: str) -> str:
+    """Return the name of a package as a shell takes it."""
+    return package if package.isidentifier() else f"'{package}'"
+
+
+class AdvisedWarning(UserWarning):
+    """A warning of Python with advice as values, which a surface can word."""
+
+    def __init__(self, what: str, advice: Advised = "") -> None:
+        super().__init__(what, advice)
+        self.what = what
+        self.advice = advised(advice)
+
+    def worded(self, commands: Commands) -> str:
+        """Return the warning and what to do, in the words of a surface."""
+        return "".join(pieces(self.what, self.advice, commands))
+
+    def __str__(self) -> str:
+        return self.worded(PYTHON)

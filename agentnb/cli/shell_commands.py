@@ -1,0 +1,57 @@
+"""The commands of a shell, by kind of advice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentnb import advice as a
+
+
+def _needed(tools: Iterable[str] = (), gates: Iterable[str] = ()) -> str:
+    """Return the options that give a run that is resumed its tools and gates."""
+    options = [("--tools", name) for name in tools] + [("--gate", name) for name in gates]
+    return "".join(f" {option} MODULE:{name}" for option, name in options)
+
+
+def _answer(advice: a.AnswerRun) -> str | a.Plain:
+    if not advice.run:
+        return a.Plain("Answer it where it runs")
+    question = f" --question {advice.question}" if advice.question else ""
+    return f"agentnb answer {advice.run} TEXT{question}{_needed(advice.tools, advice.gates)}"
+
+
+def _exec_again(advice: a.RerunSteps) -> a.Plain:
+    budget = f" --budget {advice.value:g}" if advice.limit == "budget" else ""
+    return a.Plain(f"Run it again: agentnb exec FILE{budget}")
+
+
+SHELL: a.Commands = {
+    **a.PYTHON,
+    a.TryAgain: lambda _: "",
+    a.ContinueRun: lambda _: None,
+    a.StartAgain: lambda _: "",
+    a.RerunSteps: _exec_again,
+    a.RecoverRun: lambda one: f"agentnb recover {one.run}{_needed(one.tools, one.gates)}",
+    a.AnswerRun: _answer,
+    a.StopRun: lambda _: "",
+    a.LoadRun: lambda one: f"agentnb show {one.run}",
+    a.ListRuns: lambda _: "agentnb runs",
+    a.LoadTraces: lambda one: f"agentnb runs {one.path}",
+    a.ReadLoosely: lambda _: "--loose",
+    a.ListProblems: lambda _: None,
+    a.SetKey: lambda one: f"export {one.variable}=...",
+    a.SetModel: lambda one: a.Plain("Name another: -m MODEL") if one.again else f"-m {one.name}",
+    a.SetDefaultModel: lambda one: f"export AGENTNB_MODEL={one.name}",
+    a.ShowModels: lambda _: None,
+    a.ShowRequest: lambda _: None,
+    a.GiveTools: lambda one: f"--tools {','.join(f'MODULE:{name}' for name in one.names)}",
+    a.GiveGates: lambda one: _needed(gates=one.names).strip(),
+    a.GiveAgent: lambda _: a.Plain("Declare it under agents:"),
+    a.WriteGuidance: lambda _: None,
+    a.AllowUrls: lambda one: " ".join(f"--allow-url '{url}'" for url in one.urls),
+    a.TrustLog: lambda one: "--trust-log" if one.trust else "--no-trust-log",
+    a.AskInstead: lambda _: "--approve ask",
+    a.CountAsFree: lambda _: "--unpriced",
+    a.FreeDisk: lambda _: a.Plain("See that the disk has room"),
+}
+"""The commands of a shell."""
