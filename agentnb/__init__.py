@@ -17,20 +17,31 @@ if TYPE_CHECKING:
     from agentnb import errors as errors
     from agentnb import examples as examples
     from agentnb.agent.agent import Agent as Agent
+    from agentnb.agent.extension import Extension as Extension
     from agentnb.agent.output import Output as Output
+    from agentnb.agent.portable import from_portable as from_portable
+    from agentnb.agent.portable import portable as portable
     from agentnb.context.history import History as History
     from agentnb.core.guidance import Guidance as Guidance
     from agentnb.core.messages import ToolCall as ToolCall
     from agentnb.core.todos import Todo as Todo
+    from agentnb.detect.detector import Finding as Finding
     from agentnb.detect.run import Run as Run
     from agentnb.display.save import save_trace as save_trace
     from agentnb.guidance.sets import GuidanceSet as GuidanceSet
     from agentnb.notebook.browser import browse as browse
     from agentnb.notebook.labelling import label as label
     from agentnb.notebook.panel import panel as panel
+    from agentnb.policies.bundle import PolicyBundle as PolicyBundle
     from agentnb.policies.gates.duplicate import DuplicateGuard as DuplicateGuard
+    from agentnb.policies.gates.verdicts import Allow as Allow
+    from agentnb.policies.gates.verdicts import Ask as Ask
+    from agentnb.policies.gates.verdicts import Block as Block
+    from agentnb.policies.gates.verdicts import Deny as Deny
     from agentnb.policies.named import Matrix as Matrix
     from agentnb.policies.named import Minimal as Minimal
+    from agentnb.policies.verdict import Continue as Continue
+    from agentnb.policies.verdict import Stop as Stop
     from agentnb.rerun.diff import diff as diff
     from agentnb.rerun.expect import expect as expect
     from agentnb.rerun.fork import fork as fork
@@ -40,7 +51,9 @@ if TYPE_CHECKING:
     from agentnb.rerun.reproduce import reproduce_sync as reproduce_sync
     from agentnb.rerun.survey import survey as survey
     from agentnb.rerun.to_test import to_test as to_test
+    from agentnb.runtime.orchestration import Orchestration as Orchestration
     from agentnb.runtime.run_options import RunOptions as RunOptions
+    from agentnb.runtime.steps import StepOrchestrator as StepOrchestrator
     from agentnb.session.recovery import recover as recover
     from agentnb.tools.ask_person import ask_person as ask_person
     from agentnb.tools.function import tool as tool
@@ -60,15 +73,26 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "Agent": "agentnb.agent.agent",
+    "Allow": "agentnb.policies.gates.verdicts",
+    "Ask": "agentnb.policies.gates.verdicts",
+    "Block": "agentnb.policies.gates.verdicts",
+    "Continue": "agentnb.policies.verdict",
+    "Deny": "agentnb.policies.gates.verdicts",
     "DuplicateGuard": "agentnb.policies.gates.duplicate",
+    "Extension": "agentnb.agent.extension",
+    "Finding": "agentnb.detect.detector",
     "Guidance": "agentnb.core.guidance",
     "GuidanceSet": "agentnb.guidance.sets",
     "History": "agentnb.context.history",
     "Matrix": "agentnb.policies.named",
     "Minimal": "agentnb.policies.named",
+    "Orchestration": "agentnb.runtime.orchestration",
     "Output": "agentnb.agent.output",
+    "PolicyBundle": "agentnb.policies.bundle",
     "Run": "agentnb.detect.run",
     "RunOptions": "agentnb.runtime.run_options",
+    "StepOrchestrator": "agentnb.runtime.steps",
+    "Stop": "agentnb.policies.verdict",
     "Store": "agentnb.traces.store",
     "Todo": "agentnb.core.todos",
     "TodoBoard": "agentnb.tools.todos.board",
@@ -83,6 +107,7 @@ _NAMES = {
     "expect": "agentnb.rerun.expect",
     "fork": "agentnb.rerun.fork",
     "fork_sync": "agentnb.rerun.fork",
+    "from_portable": "agentnb.agent.portable",
     "import_traces": "agentnb.traces.importing",
     "iter_traces": "agentnb.traces.files",
     "label": "agentnb.notebook.labelling",
@@ -91,6 +116,7 @@ _NAMES = {
     "load_traces": "agentnb.traces.files",
     "panel": "agentnb.notebook.panel",
     "plots": "agentnb.traces",
+    "portable": "agentnb.agent.portable",
     "recover": "agentnb.session.recovery",
     "replay": "agentnb.rerun.replay",
     "reproduce": "agentnb.rerun.reproduce",

@@ -34,7 +34,7 @@ from agentnb.runtime.run_options import RunOptions
 from agentnb.session.session import Session
 from agentnb.testing import LoopbackServer
 from agentnb.workflow import workflow as workflow_module
-from agentnb.workflow.tasks.actions import ACTIONS, ActionCall
+from agentnb.workflow.tasks.actions import ActionCall
 
 HOST = "models.evil.example"
 SECRET = "not-a-key-of-any-provider-0123"
@@ -250,11 +250,10 @@ def task_file(place: Place, shell: InteractiveShell, urls: list[str]) -> Run:
         return str((await call.run("a", Agent(call.settings["model"]), "Go")).text)
 
     text = "stage:\n  one: {action: llm/own:work, input: {}}\n"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ACTIONS, "llm/own:work", work)
-        what = Workflow.from_yaml(text).orchestration(model="simulated:disciplined", settings={"model": place.name})
-        run = what.start("go", RunOptions(store=Store(RUNS), show=False)).result(60)
-        return asyncio.run(recover(shortened(run, "step_started"), allow_urls=urls))
+    actions, settings = {"llm/own:work": work}, {"model": place.name}
+    what = Workflow.from_yaml(text).orchestration(model="simulated:disciplined", settings=settings, actions=actions)
+    run = what.start("go", RunOptions(store=Store(RUNS), show=False)).result(60)
+    return asyncio.run(recover(shortened(run, "step_started"), actions=actions, allow_urls=urls))
 
 
 def answered_in_python(place: Place, shell: InteractiveShell, urls: list[str]) -> Run:

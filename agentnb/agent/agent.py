@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack
 
 from agentnb.agent.settings import AgentSettings
-from agentnb.agent.start import PendingRun
-from agentnb.core.approvals import ApprovalWord
+from agentnb.agent.start import pending_run, resumed_run
 from agentnb.core.events import AnyEvent, Delta
-from agentnb.core.log import RunStore, Watcher, Writer
+from agentnb.core.log import Writer
 from agentnb.core.messages import Message
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
-from agentnb.runtime.answerers import AnswerQuestion, Approve
-from agentnb.runtime.foreground import Foreground
-from agentnb.runtime.host import current_host
+from agentnb.runtime.launch import in_foreground
 from agentnb.runtime.live import LiveRun
-from agentnb.runtime.run_options import RunOptions, refuse_former_keywords
+from agentnb.runtime.run_options import AgentRunKeywords, ResumeKeywords, RunOptions, answerable, options_of
 from agentnb.tools.todos.board import Board
-
-_USUAL = RunOptions()
-"""The options of a run that is given none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,155 +54,72 @@ class Agent(AgentSettings):
             better = ": it is called bundle now" if name == "rules" else ""
             raise AttributeError(f"An Agent has no {name!r}{better}")
 
-    async def run(
-        self,
-        prompt: str | Message,
-        options: RunOptions | None = None,
-        *,
-        store: RunStore | None = None,
-        continue_from: Run | None = None,
-        watch: Watcher | None = None,
-        work_dir: str | Path | None = None,
-        tags: tuple[str, ...] | None = None,
-        parent_id: str | None = None,
-        approve: Approve | ApprovalWord | None = None,
-        answer: AnswerQuestion | None = None,
-        show: bool | None = None,
-        allow_urls: Iterable[str] | None = None,
-    ) -> Run:
+    async def run(self, prompt: str | Message, options: RunOptions | None = None, **keywords: Unpack[AgentRunKeywords]) -> Run:
         """Work on the prompt until the run ends, on the running event loop; plain tools run in threads.
 
-        ``store`` keeps the log (without a store, it is in memory only); ``continue_from`` continues a run's conversation;
-        ``watch`` is called with every event and delta (without it, a notebook with the extension shows a card and a terminal a
-        line about its progress, unless ``show`` is False); ``tags`` are words by which the run is found again.
-        ``approve`` is a word, ``auto``, ``ask``, ``never`` or ``read_only``, or a function: ``approve(call, run)`` decides
-        about calls that a gate asks about, and ``answer(question)`` answers what tools ask; both may be async (see
-        `RunOptions`). ``allow_urls``: addresses that models named by files and logs may use. A keyword that is given replaces
-        that option. If the first round fails, `ModelError` is raised; if a later one fails, the run is returned with status
-        ``failed`` and ``run.error``.
+        Keywords, each in place of the option of its name (`RunOptions`): ``store`` keeps the log (without a store, it is in
+        memory only); ``continue_from`` continues a run's conversation; ``watch`` is called with every event and delta (without
+        it, a notebook with the extension shows a card and a terminal a line about its progress, unless ``show`` is False);
+        ``tags`` are words by which the run is found again; ``work_dir``: the folder tools work in. ``approve`` is a word,
+        ``auto``, ``ask``, ``never`` or ``read_only``, or a function: ``approve(call, run)`` decides about calls that a gate
+        asks about, and ``answer(question)`` answers what tools ask; both may be async. ``suspend``: where nobody is here to
+        answer a gate, end as ``waiting_on_user``. ``allow_urls``: addresses that models named by files and logs may use;
+        ``context_type``, ``entity``, ``parent_id``: the task, its subject, the parent run. If the first round fails,
+        `ModelError` is raised; if a later one fails, the run is returned with status ``failed`` and ``run.error``.
         """
-        options = _with(
-            options,
-            store=store,
-            continue_from=continue_from,
-            watch=watch,
-            work_dir=work_dir,
-            tags=tags,
-            parent_id=parent_id,
-            approve=approve,
-            answer=answer,
-            show=show,
-            allow_urls=allow_urls,
-        )
-        return await PendingRun.of_prompt(self, prompt, options).run_here()
+        return await pending_run(self, prompt, options_of(options, keywords, AgentRunKeywords, "agent.run(prompt")).run_here()
 
-    def start(
-        self,
-        prompt: str | Message,
-        options: RunOptions | None = None,
-        *,
-        store: RunStore | None = None,
-        continue_from: Run | None = None,
-        watch: Watcher | None = None,
-        work_dir: str | Path | None = None,
-        tags: tuple[str, ...] | None = None,
-        approve: Approve | ApprovalWord | None = None,
-        show: bool | None = None,
-        allow_urls: Iterable[str] | None = None,
-        **former: Any,
-    ) -> LiveRun:
-        """Start a run in the background and return a handle on it at once.
+    def start(self, prompt: str | Message, options: RunOptions | None = None, **keywords: Unpack[AgentRunKeywords]) -> LiveRun:
+        """Start a run in the background and return a handle on it at once; keywords as for `run`.
 
         It runs on an event loop of its own, its plain tools in threads, and its questions wait for ``live.answer(...)``,
-        unless ``options`` give others. A keyword that is given replaces that option.
+        unless ``options`` give others.
         """
-        refuse_former_keywords(former, "agent.start(prompt")
-        options = _given(
-            options,
-            store=store,
-            continue_from=continue_from,
-            watch=watch,
-            work_dir=work_dir,
-            tags=tags,
-            approve=approve,
-            show=show,
-            allow_urls=allow_urls,
-        )
-        return PendingRun.of_prompt(self, prompt, options).start()
+        options = options_of(options, keywords, AgentRunKeywords, "agent.start(prompt")
+        return pending_run(self, prompt, answerable(options)).start()
 
     def resume(
         self,
         run: Run,
         writer: Writer | None = None,
         options: RunOptions | None = None,
-        *,
-        watch: Watcher | None = None,
-        work_dir: str | Path | None = None,
-        allow_urls: Iterable[str] | None = None,
-        **former: Any,
+        **keywords: Unpack[ResumeKeywords],
     ) -> LiveRun:
         """Resume an interrupted run where it was cut off, and append to its log with ``writer``.
 
         ``run``, folded from its log, keeps growing. Calls that have ended are not made again. `recover` does all this for a
         run in a store.
         """
-        refuse_former_keywords(former, "agent.resume(run, writer")
-        return PendingRun.of_recovered(
-            self, run, writer, _given(options, watch=watch, work_dir=work_dir, allow_urls=allow_urls)
-        ).start()
+        options = options_of(options, keywords, ResumeKeywords, "agent.resume(run, writer")
+        return resumed_run(self, run, writer, answerable(options)).start()
 
     async def resume_here(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> Run:
         """Like `resume`, on the running event loop, as a nested run is resumed; return the run when it has ended."""
-        return await PendingRun.of_recovered(self, run, writer, options or RunOptions()).run_here()
+        return await resumed_run(self, run, writer, options or RunOptions()).run_here()
 
-    def run_sync(
-        self,
-        prompt: str | Message,
-        *,
-        store: RunStore | None = None,
-        continue_from: Run | None = None,
-        watch: Watcher | None = None,
-        work_dir: str | Path | None = None,
-        tags: tuple[str, ...] = (),
-        approve: Approve | ApprovalWord | None = None,
-        answer: AnswerQuestion | None = None,
-        show: bool = True,
-        allow_urls: Iterable[str] = (),
-    ) -> Run:
+    def run_sync(self, prompt: str | Message, options: RunOptions | None = None, **keywords: Unpack[AgentRunKeywords]) -> Run:
         """Like `run`, for scripts and for code that cannot await, even inside a running event loop.
 
         The calling thread waits and meanwhile runs the plain tools. An interrupt ends the run, closes its log
         and raises KeyboardInterrupt.
         """
-        foreground = Foreground()
-        options = RunOptions(
-            store=store,
-            continue_from=continue_from,
-            watch=watch,
-            work_dir=work_dir,
-            tags=tags,
-            foreground=foreground,
-            can_ask=current_host.get().can_ask,  # the caller gets no handle
-            approve=approve,
-            answer=answer,
-            show=show,
-            allow_urls=allow_urls,
-        )
-        with foreground.own_interrupts():
-            return self.start(prompt, options).wait_in_foreground()
+        options = options_of(options, keywords, AgentRunKeywords, "agent.run_sync(prompt")
+        return in_foreground(partial(self.start, prompt), options)
 
     async def stream(
-        self,
-        prompt: str | Message,
-        *,
-        store: RunStore | None = None,
-        continue_from: Run | None = None,
-        allow_urls: Iterable[str] | None = None,
+        self, prompt: str | Message, options: RunOptions | None = None, **keywords: Unpack[AgentRunKeywords]
     ) -> AsyncIterator[AnyEvent | Delta]:
-        """Yield the events and deltas of a run as they come; leaving the loop early cancels the run."""
+        """Yield the events and deltas of a run as they come; leaving the loop early cancels the run. Keywords as for `run`."""
+        options = options_of(options, keywords, AgentRunKeywords, "agent.stream(prompt")
         items: asyncio.Queue[AnyEvent | Delta | None] = asyncio.Queue()
-        keywords: dict[str, Any] = {"store": store, "continue_from": continue_from, "allow_urls": allow_urls}
-        run = asyncio.ensure_future(self.run(prompt, watch=items.put_nowait, **keywords))
+        watch = options.watch
+
+        def note(item: AnyEvent | Delta) -> None:
+            items.put_nowait(item)
+            if watch is not None:
+                watch(item)
+
+        run = asyncio.ensure_future(self.run(prompt, replace(options, watch=note)))
         run.add_done_callback(lambda _: items.put_nowait(None))
         try:
             while (item := await items.get()) is not None:
@@ -223,17 +134,5 @@ class Agent(AgentSettings):
 
     def first_request(self, prompt: str | Message, *, continue_from: Run | None = None, board: Board | None = None) -> Request:
         """Return the request that a run would begin with. Sends nothing."""
-        return PendingRun.of_prompt(self, prompt, RunOptions(continue_from=continue_from, board=board)).first_request()
-
-
-def _with(options: RunOptions | None, **keywords: Any) -> RunOptions:
-    """Return the options with each keyword that is given in place of its option."""
-    given = {name: value for name, value in keywords.items() if value is not None}
-    options = options or _USUAL
-    return replace(options, **given) if given else options
-
-
-def _given(options: RunOptions | None, **keywords: Any) -> RunOptions:
-    """Return the options, as `_with` does, of a run whose caller gets a handle and can answer."""
-    options = _with(options, **keywords)
-    return replace(options, can_ask=True) if options.can_ask is None else options
+        pending = pending_run(self, prompt, RunOptions(continue_from=continue_from, board=board))
+        return pending.parts.first_request(pending)

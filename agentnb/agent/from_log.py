@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable
 from typing import Any
 
-from agentnb.advice import GiveGates, GiveTools, SetModel, WriteGuidance
+from agentnb.advice import GiveTools, SetModel, WriteGuidance
 from agentnb.agent.agent import Agent
 from agentnb.agent.extension import check_extensions
 from agentnb.agent.output import Output
-from agentnb.agent.settings import MODEL_FROM, PERSON, name_of_gate
+from agentnb.agent.settings import MODEL_FROM, PERSON
 from agentnb.context.history import as_sent_then
 from agentnb.core.events import RunRecovered, RunStarted
 from agentnb.core.todos import TODO_TOOL
@@ -23,6 +23,7 @@ from agentnb.policies.gates import Gate
 from agentnb.policies.limits import OF_FILE, Limits
 from agentnb.policies.named import NAMED, OWN_POLICY, PolicySet, policy_as_logged
 from agentnb.runtime.budget import OWN
+from agentnb.runtime.gate_names import check_gates, had_told
 from agentnb.tools.function import as_tool
 
 NO_POLICY_YET, NO_GUIDANCE_YET = {"name": "minimal"}, {"set": "off"}
@@ -104,27 +105,6 @@ def missing_tools(run: Run, names: Container[str]) -> list[str]:
     return [name for name in names_of_tools(run) if name not in names]
 
 
-def names_of_gates(run: Run) -> list[str]:
-    """Return the names of the gates that the run was given, in their order."""
-    logged = run.settings.get("gates")
-    return [str(name) for name in logged] if isinstance(logged, list | tuple) else []
-
-
-def missing_gates(run: Run, names: Iterable[str]) -> list[str]:
-    """Return the names of the run's gates that are not in ``names``; of a name that it had twice, both must be."""
-    missing = names_of_gates(run)
-    for name in names:
-        if name in missing:
-            missing.remove(name)
-    return missing
-
-
-def had_told(run: Run, noun: str, missing: Sequence[str]) -> tuple[str, str]:
-    """Return which of the run's tools or gates are missing, as the beginning of a sentence, and ``it`` or ``them``."""
-    is_one = len(missing) == 1
-    return f"Run {run.id} had the {noun}{'' if is_one else 's'} {', '.join(missing)}", "it" if is_one else "them"
-
-
 def has_guidance_texts(run: Run) -> bool:
     """Return whether the log holds the texts of the run's guidance set, as those of older versions do not."""
     first = run.events[0] if run.events else None
@@ -138,17 +118,6 @@ def _check_tools(run: Run, given: tuple[Any, ...]) -> None:
         raise UnknownTool(
             f"{had}, which you did not pass",
             GiveTools(tuple(missing), resumes=True, lead=f"Define {them}, then name {them}"),
-        )
-
-
-def check_gates(run: Run, given: tuple[Gate, ...]) -> None:
-    """Raise `SettingsError` if a gate of the run is missing."""
-    missing = missing_gates(run, map(name_of_gate, given))
-    if missing:
-        had, them = had_told(run, "gate", missing)
-        raise SettingsError(
-            f"{had}, which you did not pass",
-            GiveGates(tuple(missing), tuple(names_of_gates(run)), lead=f"Define {them}, then pass {them}"),
         )
 
 

@@ -105,6 +105,10 @@ class Loop:
         if self._log.run.open_round is not None:
             self._finish_round(status)
 
+    def suspend(self, why: str) -> None:
+        """Suspend the run when the calls that run have ended; no-op if no gate asks."""
+        self._dispatch.suspend(why)
+
     async def _first_verdict(self) -> Verdict:
         """Return the first verdict: the prompt, or what the dead process left open."""
         run = self._log.run

@@ -24,6 +24,7 @@ from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
 from agentnb.policies.limits import Limits, OnLimit
 from agentnb.policies.named import PolicySet, find_policy, rules_of, settings_of
+from agentnb.runtime.gate_names import name_of_gate
 from agentnb.tools.read_result import READ_TOOL
 from agentnb.tools.todos.board import Board, is_board
 from agentnb.tools.toolbox import Toolbox
@@ -170,8 +171,3 @@ class AgentSettings:
     def model_name(self) -> str:
         """``provider:model``."""
         return str(self.model) if isinstance(self.model, str) else self.model.name
-
-
-def name_of_gate(gate: Gate) -> str:
-    """Return the name of a gate, for the log."""
-    return str(getattr(gate, "__name__", type(gate).__name__))

@@ -1,8 +1,7 @@
-"""A run about to start: collects everything between the prompt and the running loop."""
+"""A run of an agent, about to start: collects everything between the prompt and the running loop."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from agentnb.context.repo_instructions import repo_instructions
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
 from agentnb.core.approvals import NEVER, answerable_later, checked_answers
 from agentnb.core.events import SCHEMA, AnyEvent, GuidanceGiven, RoundStarted, RunStarted
+from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.log import Writer
 from agentnb.core.messages import Message, Text, encodable, user
 from agentnb.core.nesting import bounded
@@ -36,18 +36,19 @@ from agentnb.errors import SettingsError
 from agentnb.guidance.prompts import prompt as prompt_file
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
+from agentnb.policies.limits import OnLimit
 from agentnb.runtime import tool_errors
-from agentnb.runtime.budget import OWN, WithinBudget
+from agentnb.runtime.budget import WithinBudget
 from agentnb.runtime.consent import with_mode_to_continue
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.host import current_host, plain_tools
-from agentnb.runtime.launch import Launch, check_resumable
+from agentnb.runtime.gate_names import check_gates
+from agentnb.runtime.host import current_host
+from agentnb.runtime.launch import PendingRun, check_resumable
 from agentnb.runtime.lifecycle import Lifecycle
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.nested_runs import start_nested
 from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.run_tools import RunTools
-from agentnb.runtime.threads import AwakeForInterrupts
 from agentnb.runtime.todo_sync import TodoSync, todos_at_first
 from agentnb.runtime.tool_calls import CallServices, ToolCalls
 from agentnb.settings import known_secrets
@@ -58,177 +59,98 @@ from agentnb.tools.toolbox import Toolbox
 
 
 @dataclass(slots=True, kw_only=True)
-class PendingRun:
-    """A run about to start, or to be resumed."""
+class AgentParts:
+    """The parts of a run that its agent gives."""
 
     agent: AgentSettings
-    launch: Launch
     prompt: Message
-    board: Board | None
+    own_board: Board | None
     """The todo list, if the agent keeps one."""
     carried_board: Board | None = None
     """The conversation's list, carried along if the agent keeps none."""
     answers: Mapping[str, Any] = field(default_factory=dict)
     """Answers to the questions that the run asked before it was suspended, by id."""
-    first: AnyEvent | None = None
-    """The event with which the run goes on, if it is neither a new one nor a resumed one: that of a fork."""
+    name: str = field(init=False)
+    budget: float | None = field(init=False)
+    limits_of_file: Iterable[str] = field(init=False)
+    max_seconds: float | None = field(init=False)
+    on_limit: OnLimit = field(init=False)
     toolbox: Toolbox = field(init=False)
     """All tools of the run, including the todo tool."""
+    _model: Model | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        agent, run = self.agent, self.launch.log.run
-        if agent.bundle.detectors:
-            run.detect_with(agent.bundle.detectors)
-        run.read_output_as(None if agent.output_form is None else agent.output_form.read)
-        self.toolbox = agent.toolbox if self.board is None else agent.toolbox.having(TodoTool(self.board))
+        agent, board = self.agent, self.own_board
+        self.name, self.budget, self.limits_of_file = agent.name, agent.budget, agent.limits.limits_of_file
+        self.max_seconds, self.on_limit = agent.max_seconds, agent.on_limit
+        self.toolbox = agent.toolbox if board is None else agent.toolbox.having(TodoTool(board))
 
-    @classmethod
-    def of_prompt(cls, agent: AgentSettings, prompt: str | Message, options: RunOptions) -> PendingRun:
-        """Prepare a new run; raises `SettingsError` for a prompt or options that cannot work."""
-        given, before = options.board, options.continue_from
-        if before is not None:
-            check_of_agent(before, "it has no conversation to continue")
-            options = with_mode_to_continue(options)
-        return cls(
-            agent=agent,
-            launch=Launch(options, **_paid_by(agent)),
-            prompt=as_prompt(prompt),
-            board=given if given is not None and agent.keeps_todos else board_of(agent, before),
-            carried_board=given if not agent.keeps_todos else None,
+    @property
+    def board(self) -> Board | None:
+        """The list that the run keeps or carries along."""
+        return self.carried_board if self.own_board is None else self.own_board
+
+    @property
+    def guidance(self) -> GuidanceTexts:
+        """The guidance set of the agent."""
+        return self.agent.guidance_texts
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a key may have to be read: from the system's keyring, which may be slow, and prompt the person."""
+        return isinstance(self.agent.model, str)
+
+    def prepare(self) -> None:
+        """Make the model."""
+        self._model = make_model(self.agent.model)
+
+    def check(self, pending: PendingRun[Any]) -> None:
+        """Raise `SettingsError` if a budget cannot be enforced because the model's price is unknown."""
+        if pending.budget.has_limit():
+            assert self._model is not None, "it is made first"
+            check_has_price(self._model, self.agent, pending.budget)
+
+    def orchestrator(self, pending: PendingRun[Any], lifecycle: Lifecycle, first: AnyEvent) -> Loop:
+        """Return the loop of the run."""
+        assert self._model is not None, "it is made first"
+        agent, log, recovered, services = self.agent, pending.log, pending.recovered, lifecycle.services
+        todos = TodoSync(self.own_board, log)
+        # A run keeps its own history setting to the end, whatever agent resumes it.
+        history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
+        toolbox = self.toolbox
+        if history.result_characters is not None and len(toolbox):
+            toolbox = toolbox.knowing(ResultReader(log.run.result_of, history.result_characters - ROOM_FOR_HEADING))
+        tools, bundle = RunTools(log, toolbox), agent.bundle
+        if pending.budget.may_run_out():
+            bundle = bundle.also_asking(WithinBudget(pending.budget))
+        mode = pending.approval_mode
+        if not mode.needs_nothing and (gate := mode.gate(tools.get)) is not None:
+            bundle = bundle.also_gated(gate)
+        calls = CallServices(
+            services.elicitation,
+            services.call_sync,
+            self._folder(pending.options),
+            bundle.direct_gates,
+            todos,
+            partial(start_nested, log),
+            suspends=pending.options.suspend and pending.is_kept,
         )
+        dispatch = Dispatch(log, ToolCalls(log, tools, calls), services.elicitation, can_suspend=pending.is_kept)
+        builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
+        return Loop(self._model, lifecycle, builder, dispatch, bundle, todos, history)
 
-    @classmethod
-    def of_recovered(cls, agent: AgentSettings, run: Run, writer: Writer | None, options: RunOptions) -> PendingRun:
-        """Prepare to resume a run; raises `SettingsError` if it has ended. ``writer``: its log, open at its end."""
-        check_resumable(run, options)
-        check_extensions(run, agent.extensions)
-        answers = _checked_answers(run, options)
-        given = board_of(agent, run) or TodoBoard(run.conversation_todos)
-        return cls(
-            agent=agent,
-            launch=Launch(options, **_paid_by(agent), recovered=run, writer=writer),
-            prompt=user(run.prompt),
-            board=given if agent.keeps_todos else None,
-            carried_board=None if agent.keeps_todos else given,
-            answers=answers,
-        )
-
-    @classmethod
-    def of_fork(cls, agent: AgentSettings, events: Sequence[AnyEvent], options: RunOptions) -> PendingRun:
-        """Prepare a run that begins as another did, with these events, and goes on by itself. They have its own id.
-
-        The answers in the events count: the caller leaves out those that do not.
-        """
-        *before, first = events
-        head = Run.from_events(before)
-        options = replace_option(options, store=options.store or current_host.get().store, trust_log=True)
-        board = board_of(agent, Run.from_events(events))
-        if not before:
-            launch = Launch(replace_option(options, run_id=first.run_id), **_paid_by(agent))
-        else:
-            launch = Launch(options, **_paid_by(agent), recovered=head)
-            if launch.log.store is not None:
-                launch.open_log = partial(_opened_with, launch.log)
-        return cls(agent=agent, launch=launch, prompt=user(head.prompt), board=board, first=first)
-
-    async def run_here(self) -> Run:
-        """Run to the end, on the running event loop; plain tools run in threads."""
-        # A key may be in the system's keyring, which may be slow, and prompt the person.
-        named = self.agent.model
-        model = await asyncio.to_thread(make_model, named) if isinstance(named, str) else named
-        with AwakeForInterrupts():
-            lifecycle, loop, first = self._assembled(model)
-            life = partial(lifecycle.run, loop, first, self.launch.open_log)
-            return await self.launch.here(life, self._kept_board, is_kept=self._is_kept)
-
-    def start(self) -> LiveRun:
-        """Start on an event loop in a thread and return a handle at once."""
-        launch = self.launch
-        launch.budget.detached = launch.options.foreground is None
-        lifecycle, loop, first = self._assembled(make_model(self.agent.model))
-        life = partial(lifecycle.run_abandonable, loop, first, launch.open_log)
-        return launch.in_background(life, self._kept_board, is_kept=self._is_kept)
-
-    def first_request(self) -> Request:
+    def first_request(self, pending: PendingRun[Any]) -> Request:
         """Return the request that would be sent first. Sends and stores nothing."""
-        log, started, bundle = EventLog(self.launch.log.id), self._started(self._folder()), self.agent.bundle
+        log, started, bundle = EventLog(pending.log.id), self.started(pending), self.agent.bundle
         log.append(started)
         log.emit(RoundStarted, index=0, reason="prompt", note=bundle.note(log.run))
         for guidance in filter(None, [guide(log.run) for guide in bundle.guides]):
             log.emit(GuidanceGiven, guidance=guidance)
         return RequestBuilder.of_run(started).request(log.run, ephemeral_text(log.run))
 
-    def _assembled(self, model: Model) -> tuple[Lifecycle, Loop, AnyEvent]:
-        """Assemble lifecycle, loop and first event. Raises `SettingsError` if the budget is spent or cannot be enforced."""
-        self._check_budget(model)
-        agent, launch = self.agent, self.launch
-        options, log, recovered, foreground = launch.options, launch.log, launch.recovered, launch.options.foreground
-        todos = TodoSync(self.board, log)
-        clock = launch.clock(agent.max_seconds)
-        elicitation = launch.elicitation(clock, can_ask=bool(options.can_ask))
-        elicitation.book.hand_in(self.answers)
-        # A run keeps its own history setting to the end, whatever agent resumes it.
-        history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
-        call_sync = plain_tools(None if foreground is None else foreground.call)
-        toolbox, folder = self.toolbox, self._folder()
-        if history.result_characters is not None and len(toolbox):
-            toolbox = toolbox.knowing(ResultReader(log.run.result_of, history.result_characters - ROOM_FOR_HEADING))
-        tools, bundle = RunTools(log, toolbox), agent.bundle
-        if launch.budget.may_run_out():
-            bundle = bundle.also_asking(WithinBudget(launch.budget))
-        mode = launch.approval_mode
-        if not mode.needs_nothing and (gate := mode.gate(tools.get)) is not None:
-            bundle = bundle.also_gated(gate)
-        services = CallServices(
-            elicitation,
-            call_sync,
-            folder,
-            bundle.direct_gates,
-            todos,
-            self._start_nested,
-            suspends=options.suspend and self._is_kept,
-        )
-        dispatch = Dispatch(log, ToolCalls(log, tools, services), elicitation, can_suspend=self._is_kept)
-        lifecycle = Lifecycle(
-            log,
-            launch.inbox,
-            clock=clock,
-            budget=launch.budget,
-            on_limit=agent.on_limit,
-            on_answer=elicitation.take,
-            end_tool=lambda: None if foreground is None else foreground.end_tool(),
-            on_suspend=dispatch.suspend,
-        )
-        first = self.first or (self._started(folder) if recovered is None else launch.resumed(recovered, agent.guidance_texts))
-        builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
-        return lifecycle, Loop(model, lifecycle, builder, dispatch, bundle, todos, history), first
-
-    @property
-    def _is_kept(self) -> bool:
-        """Whether its log is kept, so that it may be suspended."""
-        return self.launch.open_log is not None
-
-    @property
-    def _kept_board(self) -> Board | None:
-        """The list that the run keeps or carries along."""
-        return self.carried_board if self.board is None else self.board
-
-    async def _start_nested(self, agent: AgentSettings, prompt: str | Message) -> Run:
-        """Begin a run for a tool of this one, and wait for its end."""
-        if not isinstance(agent, AgentSettings):
-            raise SettingsError(f"{agent!r} is not an Agent", "Write: await context.start_run(Agent(...), PROMPT)")
-        return await PendingRun.of_prompt(agent, prompt, RunOptions(parent=self.launch.log)).run_here()
-
-    def _check_budget(self, model: Model) -> None:
-        """Raise `SettingsError` if a budget is exhausted, or cannot be enforced because the model's price is unknown."""
-        if not self.launch.budget.has_limit():
-            return
-        self.launch.check_left()
-        check_has_price(model, self.agent, self.launch.budget)
-
-    def _folder(self) -> Path:
+    def _folder(self, options: RunOptions) -> Path:
         """Return the tools' working folder: that of the options, else the agent's, else the current one."""
-        given = self.launch.options.work_dir
+        given = options.work_dir
         chosen = self.agent.work_dir if given is None else given
         try:
             if chosen is None:
@@ -237,9 +159,9 @@ class PendingRun:
         except FileNotFoundError as error:
             raise SettingsError("The current folder is not there any more", "Change to one that is") from error
 
-    def _started(self, folder: Path) -> RunStarted:
+    def started(self, pending: PendingRun[Any]) -> RunStarted:
         """Return the first event of a new run, already redacted: requests are built from it too."""
-        agent, options, log = self.agent, self.launch.options, self.launch.log
+        agent, options, log = self.agent, pending.options, pending.log
         before = options.continue_from
         started = RunStarted(
             seq=0,
@@ -250,9 +172,9 @@ class PendingRun:
             prompt=self.prompt,
             agent=encodable(agent.name),
             model=encodable(agent.model_name),
-            system=system_prompt(agent, self.toolbox, folder),
+            system=system_prompt(agent, self.toolbox, self._folder(options)),
             tools=self.toolbox.specs,
-            settings={**agent.settings, **self.launch.logged_mode},
+            settings={**agent.settings, **pending.logged_mode},
             guidance=agent.guidance_texts.texts,
             tags=tuple([encodable(one) for one in options.tags]),
             conversation=before.conversation if before is not None else "",
@@ -262,22 +184,75 @@ class PendingRun:
             continued_from=before.id if before is not None else None,
             history=history_of(before) if before is not None else (),
             compacted=before.compacted if before is not None else None,
-            todos=todos_at_first(self.board) if self.board is not None else (),
-            carried_todos=self._carried_todos(),
+            todos=todos_at_first(self.own_board) if self.own_board is not None else (),
+            carried_todos=self._carried_todos(before),
         )
         return redact(started, known_secrets())
 
-    def _carried_todos(self) -> tuple[Todo, ...]:
+    def _carried_todos(self, before: Run | None) -> tuple[Todo, ...]:
         """Return the conversation's list, to be carried along by a run that keeps none."""
         if self.carried_board is not None:
             return todos_at_first(self.carried_board)
-        before = self.launch.options.continue_from
-        return before.conversation_todos if before is not None and self.board is None else ()
+        return before.conversation_todos if before is not None and self.own_board is None else ()
 
 
-def _paid_by(agent: AgentSettings) -> dict[str, Any]:
-    """Return the name and the budget with which a run of the agent is launched."""
-    return {"name": agent.name, "budget": agent.budget, "is_budget_of_file": OWN in agent.limits.limits_of_file}
+def pending_run(agent: AgentSettings, prompt: str | Message, options: RunOptions) -> PendingRun[AgentParts]:
+    """Return a new run, about to start; raises `SettingsError` for a prompt or options that cannot work."""
+    given, before = options.board, options.continue_from
+    if before is not None:
+        check_of_agent(before, "it has no conversation to continue")
+        options = with_mode_to_continue(options)
+    parts = AgentParts(
+        agent=agent,
+        prompt=as_prompt(prompt),
+        own_board=given if given is not None and agent.keeps_todos else board_of(agent, before),
+        carried_board=given if not agent.keeps_todos else None,
+    )
+    return _pending(parts, options)
+
+
+def resumed_run(agent: AgentSettings, run: Run, writer: Writer | None, options: RunOptions) -> PendingRun[AgentParts]:
+    """Return a run about to be resumed; raises `SettingsError` if it has ended. ``writer``: its log, open at its end."""
+    check_resumable(run, options)
+    check_extensions(run, agent.extensions)
+    check_gates(run, agent.gates)
+    answers = _checked_answers(run, options)
+    given = board_of(agent, run) or TodoBoard(run.conversation_todos)
+    parts = AgentParts(
+        agent=agent,
+        prompt=user(run.prompt),
+        own_board=given if agent.keeps_todos else None,
+        carried_board=None if agent.keeps_todos else given,
+        answers=answers,
+    )
+    return _pending(parts, options, recovered=run, writer=writer)
+
+
+def forked_run(agent: AgentSettings, events: Sequence[AnyEvent], options: RunOptions) -> PendingRun[AgentParts]:
+    """Return a run that begins as another did, with these events, and goes on by itself. They have its own id.
+
+    The answers in the events count: the caller leaves out those that do not.
+    """
+    *before, first = events
+    head = Run.from_events(before)
+    options = replace_option(options, store=options.store or current_host.get().store, trust_log=True)
+    parts = AgentParts(agent=agent, prompt=user(head.prompt), own_board=board_of(agent, Run.from_events(events)))
+    if not before:
+        pending = _pending(parts, replace_option(options, run_id=first.run_id))
+    else:
+        pending = _pending(parts, options, recovered=head)
+        if pending.log.store is not None:
+            pending.open_log = partial(_opened_with, pending.log)
+    pending.first = first
+    return pending
+
+
+def _pending(parts: AgentParts, options: RunOptions, **resumed: Any) -> PendingRun[AgentParts]:
+    agent, pending = parts.agent, PendingRun(parts, options, **resumed)
+    if agent.bundle.detectors:
+        pending.log.run.detect_with(agent.bundle.detectors)
+    pending.log.run.read_output_as(None if agent.output_form is None else agent.output_form.read)
+    return pending
 
 
 @lru_cache(maxsize=16)

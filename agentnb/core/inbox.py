@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Literal, NamedTuple, TypeAlias
+from weakref import WeakSet
 
 from agentnb.core.questions import Answer
 
@@ -23,13 +25,19 @@ class Command(NamedTuple):
 class Inbox:
     """Commands on their way to the loop. Putting never blocks."""
 
-    def __init__(self) -> None:
+    def __init__(self, around: Inbox | None = None) -> None:
+        """``around``: that of the run that this one is nested in, whose pauses pause this one too."""
         self._commands: deque[Command] = deque()
         self._wake: Callable[[Command], None] | None = None
         self._early: list[Command] = []
         """Answers put before anybody listened: a run that is resumed may still wait for the person."""
         self._lock = threading.Lock()
         self.stop_requested = False
+        self._is_paused = False
+        self._nested: WeakSet[Inbox] | None = None
+        """Those of runs nested in this one, if there are any."""
+        if around is not None:
+            around._add(self)
 
     def on_put(self, wake: Callable[[Command], None]) -> None:
         """Call ``wake``, in the thread that puts, for each command put from now on."""
@@ -55,6 +63,10 @@ class Inbox:
                 self._early.append(command)
         if wake is not None:
             wake(command)
+        if name in ("pause", "resume"):
+            self._is_paused = name == "pause"
+            for nested in self._all_nested():
+                nested.put(name)
 
     @property
     def has_news(self) -> bool:
@@ -64,3 +76,19 @@ class Inbox:
     def take(self) -> Command | None:
         """Remove and return the oldest unread command, or None."""
         return self._commands.popleft() if self._commands else None
+
+    def _add(self, nested: Inbox) -> None:
+        with self._lock:
+            if self._nested is None:
+                self._nested = WeakSet()
+            self._nested.add(nested)
+        if self._is_paused:
+            nested.put("pause")
+
+    def _all_nested(self) -> list[Inbox]:
+        with self._lock:
+            return [*(self._nested or ())]
+
+
+current_inbox: ContextVar[Inbox | None] = ContextVar("current_inbox", default=None)
+"""The inbox of the run that this code runs in."""

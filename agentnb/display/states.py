@@ -16,7 +16,7 @@ from agentnb.advice import (
     TryAgain,
     pieces,
 )
-from agentnb.agent.from_log import names_of_gates, names_of_tools
+from agentnb.agent.from_log import names_of_tools
 from agentnb.core.events import CompactionStarted, LimitReached, RetryScheduled
 from agentnb.core.messages import ToolResult
 from agentnb.core.redaction import change_texts
@@ -27,6 +27,7 @@ from agentnb.detect.run import Run
 from agentnb.display.labels import clean, counted, dollars, first_line, short_id
 from agentnb.display.notebook_commands import NOTEBOOK, in_notebook
 from agentnb.policies.limits import LIMITS, SESSION_BUDGET
+from agentnb.runtime.gate_names import names_of_gates
 from agentnb.workflow.logged import step_to_rerun
 
 STATES = {

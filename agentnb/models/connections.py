@@ -1,17 +1,19 @@
 """Connections to providers: one client per event loop and endpoint, one limiter per account.
 
-This is the only state shared by the whole process. It has to be shared: a provider counts the calls of a key, whoever makes
-them, and a connection belongs to the event loop it was opened on.
+Clients are shared by the whole process, as a connection belongs to the event loop it was opened on; limiters by the runs of a
+host that has its own (`CallLimits`), else by the process too.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 from agentnb.advice import Install
 from agentnb.core.forks import after_fork
@@ -40,7 +42,6 @@ class Endpoint:
 
 
 _clients: dict[asyncio.AbstractEventLoop, dict[Endpoint, tuple[Any, AsyncIterator[None]]]] = {}
-_limiters: dict[tuple[Key | None, str, str | None], CallLimiter] = {}
 _of_the_parent: list[Any] = []
 _lock = Lock()
 
@@ -59,24 +60,46 @@ def _usual(account: Account) -> CallLimiter:
     return Limiter(name=account.provider)
 
 
-_make_limiter: Callable[[Account], CallLimiter] = _usual
+class CallLimits:
+    """The limiters of accounts: each account, a key at a provider, has one."""
+
+    def __init__(self, make: Callable[[Account], CallLimiter] | None = None) -> None:
+        """``make``: makes the limiter of an account; by default as agentnb makes them."""
+        self._make = make or _usual
+        self._limiters: dict[tuple[Key | None, str, str | None], CallLimiter] = {}
+        self._lock = Lock()
+        _all_limits.add(self)
+
+    def of(self, endpoint: Endpoint) -> CallLimiter:
+        """Return the limiter of this account. Providers that count the calls of a key together share it."""
+        account = endpoint.key, endpoint.key_name or endpoint.provider, endpoint.url
+        with self._lock:
+            if account not in self._limiters:
+                self._limiters[account] = self._make(Account(endpoint.provider, endpoint.key_name, endpoint.url))
+            return self._limiters[account]
+
+    def begin_anew(self, make: Callable[[Account], CallLimiter] | None = None) -> None:
+        """Forget all limiters, as after a fork; ``make``: makes them from now on, instead of what made them before."""
+        self._lock = Lock()  # a held lock of the parent process cannot be released here
+        self._make = make or self._make
+        self._limiters = {}
+
+
+_all_limits: WeakSet[CallLimits] = WeakSet()
+_of_process = CallLimits()
+current_limits: ContextVar[CallLimits] = ContextVar("current_limits", default=_of_process)
+"""The limiters of the calls that are made here: those of the process, as a provider counts the calls of a key whoever makes
+them, unless the host of the run has others."""
 
 
 def limit_calls_by(make: Callable[[Account], CallLimiter] | None) -> None:
-    """Make the limiter of each account with this function from now on, in this process; None: as agentnb makes them."""
-    global _make_limiter  # noqa: PLW0603  # as the limiters themselves, it belongs to the process
-    with _lock:
-        _make_limiter = make or _usual
-        _limiters.clear()
+    """Make the limiters of the process with this function from now on; None: as agentnb makes them."""
+    _of_process.begin_anew(make or _usual)
 
 
 def limiter_of(endpoint: Endpoint) -> CallLimiter:
-    """Return the limiter of this account, a key at a provider. Providers that count the calls of a key together share it."""
-    account = endpoint.key, endpoint.key_name or endpoint.provider, endpoint.url
-    with _lock:
-        if account not in _limiters:
-            _limiters[account] = _make_limiter(Account(endpoint.provider, endpoint.key_name, endpoint.url))
-        return _limiters[account]
+    """Return the limiter of this account, for the calls that are made here."""
+    return current_limits.get().of(endpoint)
 
 
 def _begin_anew() -> None:
@@ -85,7 +108,8 @@ def _begin_anew() -> None:
     _lock = Lock()
     _of_the_parent.append(dict(_clients))  # kept: collecting them would touch connections that the parent still uses
     _clients.clear()
-    _limiters.clear()
+    for limits in [*_all_limits]:
+        limits.begin_anew()
 
 
 after_fork(_begin_anew)

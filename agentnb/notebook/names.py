@@ -11,14 +11,14 @@ from importlib import import_module
 from typing import Any, get_origin
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import names_of_gates, names_of_tools
+from agentnb.agent.from_log import names_of_tools
 from agentnb.agent.output import Output
-from agentnb.agent.settings import name_of_gate
 from agentnb.context import history
 from agentnb.detect.run import Run
 from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool, near
 from agentnb.models.model import Model
 from agentnb.models.registry import is_model, why_no_model
+from agentnb.runtime.gate_names import name_of_gate, names_of_gates
 from agentnb.tools.function import as_tool
 from agentnb.workflow.given_inputs import EXAMPLE as INPUTS_EXAMPLE
 from agentnb.workflow.given_inputs import read_inputs

@@ -26,7 +26,7 @@ from agentnb.policies.ending import (
     reply_cut,
     two_empty_answers,
 )
-from agentnb.policies.gates import BatchGuard, DuplicateGuard
+from agentnb.policies.gates import BatchGuard, DuplicateGuard, OnCopy
 from agentnb.policies.interventions import OpenTodos, TodoNudges
 from agentnb.policies.loops import OnlyBlockedCalls, PlanningLoop, SaidTooOften
 from agentnb.policies.verdict import OnTextOnly, Policy
@@ -153,6 +153,8 @@ def rules_of(policy: PolicySet, words: GuidanceSet, repeatable: Iterable[str]) -
     if not isinstance(bundle, PolicyBundle):
         hint = "Return PolicyBundle(policies): from agentnb.policies import PolicyBundle"
         raise SettingsError(f"rules() of the policy {policy.name} returned {bundle!r}, which is not a PolicyBundle", hint)
+    if type(policy) not in NAMED.values():
+        return bundle._replace(gates=tuple(map(OnCopy, bundle.gates)))
     return bundle
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from msgspec import structs
 
@@ -13,7 +13,7 @@ from agentnb import settings
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import limits_of_file, logged_model
 from agentnb.agent.output import Output
-from agentnb.agent.start import PendingRun
+from agentnb.agent.start import AgentParts, forked_run
 from agentnb.context.history import as_sent_then
 from agentnb.core.events import (
     SCHEMA,
@@ -43,10 +43,9 @@ from agentnb.policies.named import PolicySet
 from agentnb.rerun.recorded_tools import recorded_tools
 from agentnb.rerun.variant import is_own, variant_of
 from agentnb.runtime.consent import mode_after
-from agentnb.runtime.foreground import Foreground
-from agentnb.runtime.host import current_host
-from agentnb.runtime.launch import new_run_id
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.launch import PendingRun, in_foreground, new_run_id
+from agentnb.runtime.live import LiveRun
+from agentnb.runtime.run_options import RunKeywords, RunOptions, options_of
 from agentnb.settings import known_secrets
 from agentnb.tools.todos.board import TodoBoard
 
@@ -67,7 +66,7 @@ async def fork(
     fallback: Iterable[Any] = (),
     gates: Iterable[Gate] = (),
     options: RunOptions | None = None,
-    allow_urls: Iterable[str] = (),
+    **keywords: Unpack[RunKeywords],
 ) -> Run:
     """Return a new run that has everything before round ``at_round`` as recorded, and is live from there.
 
@@ -77,7 +76,7 @@ async def fork(
     other call, and refuses it without one; or the functions to run. A run of another product can be forked too; its ``model``
     must be given. Of a run that does not give consent (`Run.gives_consent`) the fork has no answers, so that gates ask again,
     and its approval mode is at least ``ask`` where functions may run, unless the options have a mode or ``trust_log``.
-    ``allow_urls``: where its model may be, as for `recover`. `run.forked_from` says what it is a fork of, and
+    Keywords are options of the run, as for `Agent.run`. `run.forked_from` says what it is a fork of, and
     ``diff(run, fork)`` compares them.
 
     Raises `SettingsError` if there is no such round, or if a model or policy cannot be made from the log.
@@ -89,7 +88,7 @@ async def fork(
         tools=tools,
         fallback=fallback,
         gates=gates,
-        options=_allowing(options, allow_urls),
+        options=options_of(options, keywords, RunKeywords, "fork(run, at_round"),
         guidance=guidance,
         policy=policy,
         limits=limits,
@@ -113,13 +112,12 @@ def fork_sync(
     fallback: Iterable[Any] = (),
     gates: Iterable[Gate] = (),
     options: RunOptions | None = None,
-    allow_urls: Iterable[str] = (),
+    **keywords: Unpack[RunKeywords],
 ) -> Run:
     """Like `fork`, for scripts and for code that cannot await."""
-    foreground = Foreground()
-    options = replace(_allowing(options, allow_urls), foreground=foreground, can_ask=current_host.get().can_ask)
-    with foreground.own_interrupts():
-        pending = pending_of(
+
+    def start(options: RunOptions) -> LiveRun:
+        return pending_of(
             run,
             at_round,
             model=model,
@@ -132,13 +130,9 @@ def fork_sync(
             limits=limits,
             workflow_mode=workflow_mode,
             detect=detect,
-        )
-        return pending.start().wait_in_foreground()
+        ).start()
 
-
-def _allowing(options: RunOptions | None, urls: Iterable[str]) -> RunOptions:
-    options = options or RunOptions()
-    return replace(options, allow_urls=urls) if urls else options
+    return in_foreground(start, options_of(options, keywords, RunKeywords, "fork_sync(run, at_round"))
 
 
 def pending_of(
@@ -152,7 +146,7 @@ def pending_of(
     options: RunOptions | None = None,
     is_fork: bool = True,
     **changes: Any,
-) -> PendingRun:
+) -> PendingRun[AgentParts]:
     """Return the fork, about to start; ``changes`` as for `variant_of`. ``is_fork``: whether it says what it is a fork of."""
     options = options or RunOptions()
     fallback = tuple(fallback)
@@ -218,26 +212,28 @@ def _tools(run: Run, at_round: int, tools: Any, fallback: Iterable[Any]) -> list
     return [*tools]
 
 
-def _pending(agent: Agent, before: Sequence[AnyEvent], forked_from: ForkedFrom | None, options: RunOptions) -> PendingRun:
+def _pending(
+    agent: Agent, before: Sequence[AnyEvent], forked_from: ForkedFrom | None, options: RunOptions
+) -> PendingRun[AgentParts]:
     """Return a run that begins with these events of another one, under an id of its own, with this agent."""
     run_id = options.run_id or new_run_id()
     options = replace(options, run_id=None)
     first, *others = [structs.replace(event, seq=seq, run_id=run_id, parent_id=None) for seq, event in enumerate(before)]
-    pending = PendingRun.of_fork(agent, [first, *others], options)
+    pending = forked_run(agent, [first, *others], options)
     started = redact(_started(first, pending, forked_from), known_secrets())
-    return PendingRun.of_fork(agent, [started, *others], options)
+    return forked_run(agent, [started, *others], options)
 
 
-def _started(first: AnyEvent, pending: PendingRun, forked_from: ForkedFrom | None) -> RunStarted:
+def _started(first: AnyEvent, pending: PendingRun[AgentParts], forked_from: ForkedFrom | None) -> RunStarted:
     assert isinstance(first, RunStarted), "a run begins with it"
-    agent = pending.agent
+    agent = pending.parts.agent
     return structs.replace(
         first,
         at=first.at or datetime.now(UTC),
         schema=SCHEMA,
         model=agent.model_name,
-        tools=pending.toolbox.specs,
-        settings={**agent.settings, **pending.launch.logged_mode},
+        tools=pending.parts.toolbox.specs,
+        settings={**agent.settings, **pending.logged_mode},
         guidance=agent.guidance_texts.texts,
         origin=None,
         forked_from=forked_from,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import msgspec
 from msgspec import structs
 
-from agentnb.agent.from_log import missing_gates, names_of_gates
-from agentnb.agent.start import PendingRun
+from agentnb.agent.start import AgentParts
 from agentnb.core.approvals import APPROVE
 from agentnb.core.events import CommandReceived, RoundFinished
 from agentnb.core.inbox import Inbox
@@ -28,8 +27,10 @@ from agentnb.rerun.fork import RECORDED, pending_of
 from agentnb.rerun.variant import is_own
 from agentnb.runtime.answerers import AnswerQuestion
 from agentnb.runtime.foreground import Foreground
+from agentnb.runtime.gate_names import missing_gates, names_of_gates
 from agentnb.runtime.grants import is_copy
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.launch import PendingRun
+from agentnb.runtime.run_options import RunKeywords, RunOptions, options_of
 
 BY_OTHERS = ("cancelled", "interrupted", "running", "waiting_on_user")
 """Statuses of runs that did not end by themselves."""
@@ -45,6 +46,7 @@ async def reproduce(
     gates: Iterable[Gate] = (),
     detect: Detectors | None = None,
     options: RunOptions | None = None,
+    **keywords: Unpack[RunKeywords],
 ) -> Run:
     """Make a recorded run of agentnb again, with its replies and results; return the new run, the same but for ids and times.
 
@@ -52,9 +54,11 @@ async def reproduce(
     said is said again after the same round, and questions are answered as they were; with tools of your own only those of a
     run that gives consent (`Run.gives_consent`), unless the options have ``trust_log``. ``gates``: those of your own that the
     run had. ``detect``: its detectors of your own; without them, what they found is read from the log, as it always is of
-    detectors that ask a model. Raises `ReplayDiverged`, with the first message of a request that differs and a diff, or with
-    what else differs; `SettingsError` for a run that another product made, or that was ended from outside.
+    detectors that ask a model. Keywords are options of the run, as for `Agent.run`. Raises `ReplayDiverged`, with the first
+    message of a request that differs and a diff, or with what else differs; `SettingsError` for a run that another product
+    made, or that was ended from outside.
     """
+    options = options_of(options, keywords, RunKeywords, "reproduce(run")
     pending, model = _pending(run, tools, gates, detect, options)
     try:
         found = await pending.run_here()
@@ -70,11 +74,13 @@ def reproduce_sync(
     gates: Iterable[Gate] = (),
     detect: Detectors | None = None,
     options: RunOptions | None = None,
+    **keywords: Unpack[RunKeywords],
 ) -> Run:
     """Like `reproduce`, for scripts and for code that cannot await."""
     foreground = Foreground()
+    options = options_of(options, keywords, RunKeywords, "reproduce_sync(run")
     with foreground.own_interrupts():
-        pending, model = _pending(run, tools, gates, detect, replace(options or RunOptions(), foreground=foreground))
+        pending, model = _pending(run, tools, gates, detect, replace(options, foreground=foreground))
         try:
             found = pending.start().wait_in_foreground()
         except AgentnbError as error:
@@ -88,7 +94,7 @@ def _pending(
     gates: Iterable[Gate],
     detect: Detectors | None,
     options: RunOptions | None,
-) -> tuple[PendingRun, RecordedModel]:
+) -> tuple[PendingRun[AgentParts], RecordedModel]:
     if not is_own(run):
         raise SettingsError(f"Run {run.id} was made by another product", "Replay it, or fork it: fork(run, at_round)")
     if run.status in BY_OTHERS:
@@ -99,7 +105,7 @@ def _pending(
     counts = run.gives_consent or bool(options.trust_log) or tools == RECORDED  # recorded tools do nothing
     options = replace(options, watch=says, answer=options.answer or (_answers_of(run) if counts else None))
     pending = pending_of(run, 1, model=model, tools=tools, gates=gates, detect=detect, options=options, is_fork=False)
-    says.inbox = pending.launch.inbox
+    says.inbox = pending.inbox
     return pending, model
 
 
@@ -141,11 +147,11 @@ class _Says:
                 self.inbox.put("say", text)
 
 
-def _failed(run: Run, pending: PendingRun, model: RecordedModel, error: AgentnbError) -> Run:
+def _failed(run: Run, pending: PendingRun[AgentParts], model: RecordedModel, error: AgentnbError) -> Run:
     """Return the run of which this is the error, if the recorded one failed too."""
     if model.diverged is None and run.error is None:
         raise error
-    return pending.launch.log.run
+    return pending.log.run
 
 
 def _checked(run: Run, found: Run, model: RecordedModel) -> Run:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from typing import Any, Self, TypeVar
 
@@ -77,6 +77,21 @@ class Elicitation:
         self._open: dict[str, asyncio.Future[Answer]] = {}
         self._may_wait: set[str] = set()
         """Ids of the questions that may stay open when the run is suspended."""
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the clock of the run while it is paused, and those of the runs and calls that await it."""
+        around: concurrent.futures.Future[None] | None = None
+        if self.around is not None:
+            with suppress(NobodyToAsk, asyncio.CancelledError):  # the run around it has ended
+                around = self.around.hold()
+        self._clock.hold()
+        try:
+            yield
+        finally:
+            self._clock.release()
+            if around is not None:
+                around.cancel()
 
     def asker(self, call_id: str) -> CallElicitor:
         """Return the elicitor of this tool call."""
@@ -268,6 +283,14 @@ class CallElicitor(CallClock):
         if running_loop() is self._loop:
             raise SettingsError("ask_sync would hold up the event loop that brings the answer", "Write: await context.ask(...)")
         return wait_until_over(self._submit(self._ask(message, schema, kind)), lambda: self._over)
+
+    def hold(self) -> concurrent.futures.Future[None]:
+        """Let no time count for the call and its run until the future is cancelled: a run that it awaits is paused."""
+        return self._submit(self._held())
+
+    async def _held(self) -> None:
+        with self.stopped(), self.elicitation.held():
+            await asyncio.get_running_loop().create_future()
 
     def close(self) -> None:
         """Withdraw open questions and refuse new ones: the call has ended, even if its tool still runs."""

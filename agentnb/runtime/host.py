@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from agentnb.core.forks import after_fork
 from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
+from agentnb.models.connections import CallLimits, current_limits
 from agentnb.runtime.answerers import AnswerQuestion, Approve
 from agentnb.runtime.budget import Spending
 from agentnb.runtime.grants import SessionGrants
@@ -67,6 +68,8 @@ class Host:
     store: RunStore | None = None
     notebook: str = ""
     """The notebook that runs are started from."""
+    limits: CallLimits | None = None
+    """The limiters of their models' calls; by default those of the process."""
 
     def __bool__(self) -> bool:
         return self is not _EMPTY and self != _EMPTY
@@ -79,7 +82,7 @@ class Host:
         nested: Watch | None = getattr(watcher, "nested", None)
         if not self and nested is None:
             return self if call_sync is None else Host(call_sync=call_sync)
-        return Host(watch=nested, call_sync=call_sync, store=store, grants=self.grants)
+        return Host(watch=nested, call_sync=call_sync, store=store, grants=self.grants, limits=self.limits)
 
 
 _EMPTY = Host()
@@ -91,11 +94,14 @@ current_host: ContextVar[Host] = ContextVar("current_host", default=_EMPTY)
 def hosted(host: Host) -> Iterator[None]:
     """Let runs that start in this block have this host."""
     before = current_host.set(host)
+    limits_before = None if host.limits is None else current_limits.set(host.limits)
     try:
         yield
     finally:
         with suppress(ValueError):  # a run that was not awaited is closed from another context
             current_host.reset(before)
+            if limits_before is not None:
+                current_limits.reset(limits_before)
 
 
 def _leave_host() -> None:

@@ -19,12 +19,12 @@ from agentnb.tools.tool import ToolOutcome
 
 T = TypeVar("T")
 StartRun: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
-"""Begins a nested run of an agent with a prompt, and waits for its end."""
+"""Begins a nested run of an agent, workflow or orchestration with a prompt, and waits for its end."""
 CallInside: TypeAlias = Callable[[str, str, Any], Coroutine[Any, Any, ToolOutcome]]
 """Runs a call: the id of the call that makes it, the name of the tool and the arguments."""
 
 
-async def cannot_start(agent: Any, prompt: Any) -> Any:
+async def cannot_start(runnable: Any, prompt: Any) -> Any:
     """Refuse to begin a nested run."""
     raise SettingsError("This run cannot begin others", "Write: await agent.run(...)")
 
@@ -113,11 +113,11 @@ class InsideCalls:
 
         return wait_until_over(asyncio.run_coroutine_threadsafe(called(), self.loop), lambda: call_id not in self._running)
 
-    async def start_run(self, agent: Any, prompt: Any) -> Any:
+    async def start_run(self, runnable: Any, prompt: Any) -> Any:
         """Begin a nested run and wait for its end."""
 
         async def started() -> Any:
-            return await self._start_run(agent, prompt)
+            return await self._start_run(runnable, prompt)
 
         return await self._on_loop(started())
 

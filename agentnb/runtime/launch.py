@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from agentnb.advice import RaiseSessionBudget
 from agentnb.core.approvals import AUTO
-from agentnb.core.events import SCHEMA, Consent, RunRecovered
+from agentnb.core.events import SCHEMA, AnyEvent, Consent, RunRecovered
 from agentnb.core.guidance import GuidanceTexts
-from agentnb.core.inbox import Inbox
+from agentnb.core.inbox import Inbox, current_inbox
 from agentnb.core.log import Watcher, Writer
 from agentnb.detect.agent_runs import how_to_continue
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.gates.approval_mode import SETTING, ApprovalMode
+from agentnb.policies.limits import OnLimit
 from agentnb.runtime.approval import answering
 from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
 from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.consent import consent_to, mode_after, takes_log
 from agentnb.runtime.elicitation import Elicitation, current_call
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.host import Beginning, Host, completed, current_host, hosted, on_main_thread
+from agentnb.runtime.lifecycle import Lifecycle, Orchestrator, RunServices
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.terminal_line import progress_watcher
-from agentnb.runtime.threads import LoopThread
+from agentnb.runtime.threads import AwakeForInterrupts, LoopThread
 from agentnb.runtime.tool_threads import call_around, follow_threads
 from agentnb.tools.todos.board import Board
 
@@ -57,28 +62,72 @@ def check_resumable(run: Run, options: RunOptions) -> None:
         raise SettingsError(f"The questions of run {run.id} are asked again", "Resume it first, without answers")
 
 
-class Launch:
-    """A run about to start, or to be resumed: its options, log, inbox and budget."""
+class RunParts(Protocol):
+    """The parts of a run that its agent or orchestration gives."""
 
-    __slots__ = ("approval_mode", "budget", "consent", "inbox", "log", "name", "open_log", "options", "recovered")
+    @property
+    def name(self) -> str:
+        """Name of the agent."""
+
+    @property
+    def budget(self) -> float | None:
+        """Its own limit in US dollars."""
+
+    @property
+    def limits_of_file(self) -> Iterable[str]:
+        """Names of the limits that only a file sets."""
+
+    @property
+    def max_seconds(self) -> float | None:
+        """Its time limit."""
+
+    @property
+    def on_limit(self) -> OnLimit:
+        """The end of a run at a limit."""
+
+    @property
+    def guidance(self) -> GuidanceTexts | None:
+        """Its guidance set; None if it guides no model."""
+
+    @property
+    def answers(self) -> Mapping[str, Any]:
+        """Answers to the questions that the run asked before it was suspended, by id."""
+
+    @property
+    def board(self) -> Board | None:
+        """The todo list that the run keeps or carries along."""
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether `prepare` may take long."""
+
+    def prepare(self) -> None:
+        """Make what the run needs, such as its model."""
+
+    def check(self, pending: PendingRun[Any]) -> None:
+        """Raise `SettingsError` for what cannot work within the budget of the run."""
+
+    def started(self, pending: PendingRun[Any]) -> AnyEvent:
+        """Return the first event of a new run, already redacted."""
+
+    def orchestrator(self, pending: PendingRun[Any], lifecycle: Lifecycle, first: AnyEvent) -> Orchestrator:
+        """Return the orchestrator of the run."""
+
+
+PartsT = TypeVar("PartsT", bound=RunParts)
+
+
+class PendingRun(Generic[PartsT]):
+    """A run about to start, or to be resumed, of an agent or an orchestration: its parts, options, log, inbox and budget."""
 
     def __init__(
-        self,
-        options: RunOptions,
-        *,
-        name: str,
-        budget: float | None,
-        is_budget_of_file: bool = False,
-        recovered: Run | None = None,
-        writer: Writer | None = None,
+        self, parts: PartsT, options: RunOptions, *, recovered: Run | None = None, writer: Writer | None = None
     ) -> None:
-        """``name``: that of the agent; ``budget``: its own limit; ``is_budget_of_file``: only a file sets that; ``recovered``:
-        the interrupted run to resume, whose log ``writer`` has open at its end.
-        """
-        self.name = name
+        """``recovered``: the interrupted run to resume, whose log ``writer`` has open at its end."""
+        self.parts = parts
         self.options = completed(options, is_resumed=recovered is not None)
         self.recovered = recovered
-        around = call_around()
+        around = self._around = call_around()
         self.consent: Consent = ""
         """The person's decision about the log of a resumed run, as `RunRecovered` logs it."""
         if recovered is not None:
@@ -89,17 +138,53 @@ class Launch:
         if not self.approval_mode.needs_nothing:
             follow_threads()
         self.log = _log_of(self.options, recovered)
+        self.first: AnyEvent | None = None
+        """The event with which the run goes on, if it is neither a new one nor a resumed one: that of a fork."""
         self.open_log: Callable[[], Awaitable[Writer]] | None = None
         """Opens the log in its store; None if nothing keeps it."""
         if writer is not None:
             self.open_log = partial(_opened, writer)
         elif recovered is None and self.log.store is not None:
             self.open_log = self.log.open
-        self.inbox = Inbox()
-        self.budget = _budget_of(budget, self.options, self.log, recovered)
-        self.budget.is_of_file = is_budget_of_file
+        self.inbox = Inbox(current_inbox.get())
+        self.budget = _budget_of(parts.budget, self.options, self.log, recovered)
+        self.budget.is_of_file = OWN in parts.limits_of_file
 
-    def check_left(self) -> None:
+    async def run_here(self) -> Run:
+        """Run to the end, on the running event loop; plain tools run in threads."""
+        if self.parts.is_slow:
+            await asyncio.to_thread(self.parts.prepare)
+        else:
+            self.parts.prepare()
+        with AwakeForInterrupts():
+            lifecycle, orchestrator, first = self._assembled()
+            return await self._here(partial(lifecycle.run, orchestrator, first, self.open_log))
+
+    def start(self) -> LiveRun:
+        """Start on an event loop in a thread and return a handle at once."""
+        self.budget.detached = self.options.foreground is None
+        self.parts.prepare()
+        lifecycle, orchestrator, first = self._assembled()
+        return self._in_background(partial(lifecycle.run_abandonable, orchestrator, first, self.open_log))
+
+    def _assembled(self) -> tuple[Lifecycle, Orchestrator, AnyEvent]:
+        """Assemble lifecycle, orchestrator and first event. Raises `SettingsError` if the budget is spent or cannot work."""
+        self._check_left()
+        self.parts.check(self)
+        clock = self._clock()
+        elicitation = self._elicitation(clock)
+        elicitation.book.hand_in(self.parts.answers)
+        services = RunServices(self.log, self.inbox, clock, self.budget, elicitation, self.options.foreground)
+        lifecycle = Lifecycle(services, on_limit=self.parts.on_limit)
+        first = self.first or (self.parts.started(self) if self.recovered is None else self._resumed(self.recovered))
+        return lifecycle, self.parts.orchestrator(self, lifecycle, first), first
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its log is kept, so that it may be suspended."""
+        return self.open_log is not None
+
+    def _check_left(self) -> None:
         """Raise `SettingsError` if nothing is left to spend; a recovered run ends at its own limit by itself."""
         spent = self.budget.exhausted()
         if spent is not None and not (self.recovered is not None and spent.name == OWN):
@@ -109,9 +194,10 @@ class Launch:
                 "Raise it: budget=" if is_own else more,
             )
 
-    def clock(self, max_seconds: float | None) -> Clock:
+    def _clock(self) -> Clock:
         """Return the clock of the run, which counts on from the seconds that it took in processes that died."""
-        return Clock(max_seconds, before=0.0 if self.recovered is None else seconds_taken(self.recovered.events))
+        before = 0.0 if self.recovered is None else seconds_taken(self.recovered.events)
+        return Clock(self.parts.max_seconds, before=before)
 
     @property
     def logged_mode(self) -> dict[str, str]:
@@ -119,8 +205,8 @@ class Launch:
         words = self.approval_mode.words
         return {} if words == AUTO else {SETTING: words}
 
-    def resumed(self, run: Run, guidance: GuidanceTexts | None = None) -> RunRecovered:
-        """Return the event with which this process resumes the run; ``guidance``: the set of the agent that does."""
+    def _resumed(self, run: Run) -> RunRecovered:
+        """Return the event with which this process resumes the run."""
         words = self.approval_mode.words
         return RunRecovered(
             seq=len(run.events),
@@ -130,31 +216,31 @@ class Launch:
             schema=SCHEMA,
             approve="" if words == run.settings.get(SETTING, AUTO) else words,
             consent=self.consent,
-            guidance=None if guidance == run.given_guidance else guidance,
+            guidance=None if self.parts.guidance == run.given_guidance else self.parts.guidance,
         )
 
-    def elicitation(self, clock: Clock, *, can_ask: bool) -> Elicitation:
+    def _elicitation(self, clock: Clock) -> Elicitation:
         """Return the run's `Elicitation`."""
         return Elicitation(
             self.log,
-            can_ask=can_ask,
+            can_ask=bool(self.options.can_ask),
             clock=clock,
             answer=None if self.options.answer is None else answering(self.options.answer),
             approve=None if isinstance(self.options.approve, str) else self.options.approve,
             approval_mode=self.approval_mode,
-            parent=call_around(),
+            parent=self._around,
             grants=current_host.get().grants,
-            suspends=self.options.suspend and self.open_log is not None,
+            suspends=self.options.suspend and self.is_kept,
         )
 
-    async def here(self, life: Life, board: Board | None = None, *, is_kept: bool = False) -> Run:
+    async def _here(self, life: Life) -> Run:
         """Await the coroutine of the run on the running event loop; its host gets a handle on it."""
         host = current_host.get()
         if not host:
             self._show_in_terminal()
             return await life()
         inside, ended = self._watched(host, awaited=True), Future[Run]()
-        self._hand_over(host, ended, board, len(self.log.run.events), is_kept=is_kept)
+        self._hand_over(host, ended, len(self.log.run.events))
         try:
             with hosted(inside):
                 run = await life()
@@ -164,11 +250,8 @@ class Launch:
         ended.set_result(run)
         return run
 
-    def in_background(self, life: Life, board: Board | None = None, *, is_kept: bool = False) -> LiveRun:
-        """Start the coroutine of the run on an event loop in a thread, and return a handle at once, which its host gets too.
-
-        ``is_kept``: its log is kept, so that the person may suspend it.
-        """
+    def _in_background(self, life: Life) -> LiveRun:
+        """Start the coroutine of the run on an event loop in a thread, and return a handle at once, which its host gets too."""
         options, host, before = self.options, current_host.get(), len(self.log.run.events)
         inside = self._watched(host, awaited=False)
         shared = options.thread or (host.thread() if host.thread is not None and options.foreground is None else None)
@@ -181,7 +264,7 @@ class Launch:
         future = thread.submit(work)
         if shared is None:
             future.add_done_callback(lambda _: thread.close())
-        return self._hand_over(host, future, board, before, is_kept=is_kept)
+        return self._hand_over(host, future, before)
 
     def _watched(self, host: Host, *, awaited: bool) -> Host:
         """Have the host watch the run unless its options name a watcher; return the host of its nested runs."""
@@ -197,7 +280,7 @@ class Launch:
                     run_id=log.id,
                     parent_id=log.parent_id,
                     call_id=None if call is None else call.call_id,
-                    agent=self.name,
+                    agent=self.parts.name,
                     awaited=awaited,
                     blocks=awaited or options.foreground is not None,
                     stored=options.store is not None,
@@ -214,13 +297,25 @@ class Launch:
         if options.watch is None and options.show and log.parent_id is None and (line := progress_watcher(log.run, log.id)):
             log.watch(line)
 
-    def _hand_over(self, host: Host, ended: Future[Run], board: Board | None, before: int, *, is_kept: bool) -> LiveRun:
+    def _hand_over(self, host: Host, ended: Future[Run], before: int) -> LiveRun:
         """Return a handle on the run, which the host gets too. ``before``: how many events it had."""
         log = self.log
-        live = LiveRun(log.id, log.run, self.inbox, ended, board, self.options.foreground, before, is_kept=is_kept)
+        board, foreground = self.parts.board, self.options.foreground
+        live = LiveRun(log.id, log.run, self.inbox, ended, board, foreground, before, is_kept=self.is_kept)
         if host.begun is not None:
             host.begun(live)
         return live
+
+
+def in_foreground(start: Callable[[RunOptions], LiveRun], options: RunOptions) -> Run:
+    """Start a run with these options and wait for it, while the calling thread runs its plain tools.
+
+    An interrupt ends the run, closes its log and raises KeyboardInterrupt.
+    """
+    foreground = Foreground()
+    can_ask = current_host.get().can_ask if options.can_ask is None else options.can_ask  # the caller gets no handle
+    with foreground.own_interrupts():
+        return start(replace(options, foreground=foreground, can_ask=can_ask)).wait_in_foreground()
 
 
 def _approval_mode(options: RunOptions, recovered: Run | None, consent: Consent) -> ApprovalMode:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol
 
 from agentnb.core import events as e
-from agentnb.core.inbox import Command, Inbox
+from agentnb.core.inbox import Command, Inbox, current_inbox
 from agentnb.core.log import Writer
 from agentnb.core.messages import encodable
-from agentnb.core.questions import Answer
 from agentnb.core.redaction import redact_error
 from agentnb.core.rounds import FINAL_ANSWER
 from agentnb.detect.run import Run
@@ -22,9 +22,13 @@ from agentnb.policies.verdict import Stop
 from agentnb.runtime.budget import Budget, current_budget, nested_levels
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.dispatch import PATIENCE
+from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.foreground import Foreground
+from agentnb.runtime.host import plain_tools
 from agentnb.runtime.run_end import Suspended, check_within_limits, log_stop, run_error
 from agentnb.runtime.threads import is_running, running_loop
+from agentnb.tools.tool import CallSync
 
 
 class Orchestrator(Protocol):
@@ -45,33 +49,38 @@ class Orchestrator(Protocol):
     def close_open(self, status: e.RoundStatus) -> None:
         """Close whatever is open and answer every call. Does nothing the second time."""
 
+    def suspend(self, why: str) -> None:
+        """Leave open what waits for the person: the run is suspended when what runs has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunServices:
+    """The log, the time, the money and the person of one run."""
+
+    log: EventLog
+    inbox: Inbox
+    clock: Clock
+    budget: Budget
+    elicitation: Elicitation
+    foreground: Foreground | None = None
+    """Runs plain tools on the thread that waits for the run."""
+
+    @property
+    def call_sync(self) -> CallSync:
+        """Runs plain tools in the right thread."""
+        return plain_tools(None if self.foreground is None else self.foreground.call)
+
 
 class Lifecycle:
     """Takes one run from its first event to its last. Lives in one task of one event loop."""
 
-    def __init__(
-        self,
-        log: EventLog,
-        inbox: Inbox,
-        *,
-        clock: Clock | None = None,
-        budget: Budget | None = None,
-        on_limit: OnLimit = "stop",
-        on_answer: Callable[[Answer], None] = lambda answer: None,
-        end_tool: Callable[[], None] = lambda: None,
-        on_suspend: Callable[[str], None] = lambda why: None,
-    ) -> None:
-        """``on_answer``: takes the person's answers; ``end_tool``: ends a plain tool on the thread that waits for the run;
-        ``on_suspend``: called with the reason when the run is to be suspended.
-        """
-        self.log = log
-        self.clock = clock or Clock()
-        self.budget = budget or Budget()
-        self.inbox = inbox
+    def __init__(self, services: RunServices, *, on_limit: OnLimit = "stop") -> None:
+        self.services = services
+        self.log = services.log
+        self.clock = services.clock
+        self.budget = services.budget
+        self.inbox = services.inbox
         self._on_limit = on_limit
-        self._on_answer = on_answer
-        self._end_tool = end_tool
-        self._on_suspend = on_suspend
         self._orchestrator: Orchestrator | None = None
         self._task: asyncio.Task[Any] | None = None
         self._cancelled_before = 0
@@ -86,7 +95,7 @@ class Lifecycle:
         self._log_failure: StoreError | None = None  # kept where it could not be raised
         self._over = False
         self._started = perf_counter()
-        rounds = log.run.rounds
+        rounds = self.log.run.rounds
         self._seconds_before = sum(one.seconds or 0.0 for one in rounds) if rounds else self.clock.seconds
         """Seconds that the run took in earlier processes, which died."""
 
@@ -123,6 +132,7 @@ class Lifecycle:
         for event in self.log.run.events:
             self.log.tell(event)  # a watcher sees a recovered run, or a fork, from its beginning
         outer_budget, outer_levels = current_budget.set(self.budget), nested_levels.set(nested_levels.get() + 1)
+        outer_inbox = current_inbox.set(self.inbox)
         try:
             await self._run_closed(orchestrator, first, open_log)
         except AgentnbError as error:
@@ -140,6 +150,7 @@ class Lifecycle:
             with suppress(ValueError):  # a run that was not awaited is closed from another context
                 current_budget.reset(outer_budget)
                 nested_levels.reset(outer_levels)
+                current_inbox.reset(outer_inbox)
             self._leave()
         self._raise_limit()
         return self.log.run
@@ -200,11 +211,8 @@ class Lifecycle:
             self.check_stop()
             if not paused:
                 return
-            self.clock.hold()
-            try:
+            with self.services.elicitation.held():
                 await self._woken.wait()
-            finally:
-                self.clock.release()
 
     def check_stop(self) -> None:
         """Raise if the run is to stop: no other tool may follow one that swallowed its cancellation."""
@@ -247,11 +255,11 @@ class Lifecycle:
 
         def heed(command: Command) -> None:
             if command.answer is not None:
-                self._on_answer(command.answer)
+                self.services.elicitation.take(command.answer)
             elif command.name == "stop" and task is not None and not self._over:
                 self._cancel(task)
-            elif command.name == "suspend":
-                self._on_suspend(command.text)
+            elif command.name == "suspend" and self._orchestrator is not None:
+                self._orchestrator.suspend(command.text)
             self._woken.set()
 
         def wake(command: Command) -> None:
@@ -276,7 +284,8 @@ class Lifecycle:
         if not self._over and self._task is not None and not self.inbox.stop_requested:
             self._time_up = Stop("max_seconds", "limited", limit=self.clock.limit)
             self._cancel(self._task)
-            self._end_tool()
+            if self.services.foreground is not None:
+                self.services.foreground.end_tool()
 
     def _take_command(self) -> Command | None:
         command = self.inbox.take()

@@ -6,26 +6,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from agentnb.core.approvals import checked_answers
-from agentnb.core.events import SCHEMA, RunStarted
+from agentnb.core.events import SCHEMA, AnyEvent, RunStarted
+from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.json_schema import plain_data
 from agentnb.core.log import Writer
 from agentnb.core.messages import encodable, user
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
-from agentnb.policies.limits import LIMITS, OF_FILE
+from agentnb.policies.limits import LIMITS, OF_FILE, OnLimit
 from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.consent import with_mode_of
 from agentnb.runtime.elicitation import Elicitation
-from agentnb.runtime.launch import Launch, check_resumable
+from agentnb.runtime.gate_names import check_gates
+from agentnb.runtime.launch import PendingRun, check_resumable, in_foreground
 from agentnb.runtime.lifecycle import Lifecycle, Orchestrator
 from agentnb.runtime.live import LiveRun
-from agentnb.runtime.run_options import RunOptions
-from agentnb.runtime.threads import AwakeForInterrupts
+from agentnb.runtime.run_options import RunKeywords, RunOptions, answerable, options_of
 from agentnb.settings import known_secrets
+from agentnb.tools.todos.board import Board
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,20 +56,26 @@ class Orchestration:
         for name in ("max_seconds", "budget"):
             LIMITS[name].check(getattr(self, name))
 
-    async def run(self, prompt: str, options: RunOptions | None = None) -> Run:
-        """Work on the prompt until the run ends, on the running event loop."""
-        return await _Pending(self, prompt, options or RunOptions()).run_here()
+    async def run(self, prompt: str, options: RunOptions | None = None, **keywords: Unpack[RunKeywords]) -> Run:
+        """Work on the prompt until the run ends, on the running event loop; keywords as for `Agent.run`."""
+        return await self._pending(prompt, options_of(options, keywords, RunKeywords, "orchestration.run(prompt")).run_here()
 
-    def start(self, prompt: str, options: RunOptions | None = None) -> LiveRun:
+    def start(self, prompt: str, options: RunOptions | None = None, **keywords: Unpack[RunKeywords]) -> LiveRun:
         """Start a run in the background and return a handle on it at once, which stops its nested runs too."""
-        return _Pending(self, prompt, options or RunOptions()).start()
+        options = options_of(options, keywords, RunKeywords, "orchestration.start(prompt")
+        return self._pending(prompt, answerable(options)).start()
+
+    def run_sync(self, prompt: str, options: RunOptions | None = None, **keywords: Unpack[RunKeywords]) -> Run:
+        """Like `run`, for scripts and for code that cannot await, even inside a running event loop."""
+        options = options_of(options, keywords, RunKeywords, "orchestration.run_sync(prompt")
+        return in_foreground(partial(self.start, prompt), options)
 
     async def resume_here(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> Run:
         """Resume an interrupted run on the running event loop, and return it when it has ended."""
-        return await _Pending(self, run.prompt, options or RunOptions(), run, writer).run_here()
+        return await self._resumed(run, writer, options or RunOptions()).run_here()
 
     def check_same(self, run: Run) -> None:
-        """Raise `SettingsError` for a run of another workflow, whose steps would not be found in its log."""
+        """Raise `SettingsError` for a run of another workflow, whose steps would not be found in its log, or of other gates."""
         own, logged = [
             settings["workflow"].get("text") if isinstance(settings.get("workflow"), dict) else None
             for settings in (redact(plain_data(dict(self.settings)), known_secrets()), run.settings)
@@ -77,6 +85,7 @@ class Orchestration:
                 f"recover({run.id!r}) takes it from the log; wf.run(rerun_from=STEP, of=run) begins a new run with its outputs"
             )
             raise SettingsError(f"Run {run.id} is of another workflow, or of another version of it", hint)
+        check_gates(run, names=self.settings.get("gates") or ())
 
     def resume(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> LiveRun:
         """Resume an interrupted run where it was cut off, and append to its log with ``writer``.
@@ -86,65 +95,51 @@ class Orchestration:
         """
         if options is not None and options.answers and run.should_continue:
             options = replace(options, answers=checked_answers(run, options.answers))
-        return _Pending(self, run.prompt, options or RunOptions(), run, writer).start()
+        return self._resumed(run, writer, answerable(options or RunOptions())).start()
+
+    def _pending(self, prompt: str, options: RunOptions) -> PendingRun[_Parts]:
+        if self.begins_with is not None:
+            options = with_mode_of(self.begins_with, options)
+        return PendingRun(_Parts(self, prompt, options.answers), options)
+
+    def _resumed(self, run: Run, writer: Writer | None, options: RunOptions) -> PendingRun[_Parts]:
+        check_resumable(run, options)
+        self.check_same(run)
+        return PendingRun(_Parts(self, run.prompt, options.answers), options, recovered=run, writer=writer)
 
 
-class _Pending:
-    """A run of an orchestration, about to start or to be resumed."""
+class _Parts:
+    """The parts of a run that its orchestration gives."""
 
-    def __init__(
-        self,
-        what: Orchestration,
-        prompt: str,
-        options: RunOptions,
-        recovered: Run | None = None,
-        writer: Writer | None = None,
-    ) -> None:
-        if recovered is not None:
-            check_resumable(recovered, options)
-            what.check_same(recovered)
-        elif what.begins_with is not None:
-            options = with_mode_of(what.begins_with, options)
-        self._what = what
-        paid: dict[str, Any] = {"budget": what.budget, "is_budget_of_file": OWN in what.limits_of_file}
-        self._launch = Launch(options, name=what.name, **paid, recovered=recovered, writer=writer)
-        self._first = self._started(prompt) if recovered is None else self._launch.resumed(recovered)
-        self._launch.check_left()
-        if recovered is None and what.check is not None:
-            what.check(self._launch.budget)
+    is_slow = False
+    board: Board | None = None
+    on_limit: OnLimit = "stop"
+    guidance: GuidanceTexts | None = None
 
-    async def run_here(self) -> Run:
-        lifecycle, orchestrator = self._assembled(can_ask=bool(self._launch.options.can_ask))
-        with AwakeForInterrupts():
-            return await self._launch.here(partial(lifecycle.run, orchestrator, self._first, self._launch.open_log))
+    def __init__(self, orchestration: Orchestration, prompt: str, answers: Mapping[str, Any] | None) -> None:
+        self._orchestration = orchestration
+        self._prompt = prompt
+        self.name = orchestration.name
+        self.budget = orchestration.budget
+        self.max_seconds = orchestration.max_seconds
+        self.limits_of_file = orchestration.limits_of_file
+        self.answers = answers or {}
 
-    def start(self) -> LiveRun:
-        launch = self._launch
-        launch.budget.detached = launch.options.foreground is None
+    def prepare(self) -> None:
+        """Do nothing: steps make what they need."""
 
-        async def life() -> Run:
-            lifecycle, orchestrator = self._assembled(can_ask=launch.options.can_ask is not False)
-            return await lifecycle.run_abandonable(orchestrator, self._first, launch.open_log)
+    def check(self, pending: PendingRun[Any]) -> None:
+        """Raise `SettingsError` for what cannot work within the budget of a new run."""
+        if pending.recovered is None and self._orchestration.check is not None:
+            self._orchestration.check(pending.budget)
 
-        return launch.in_background(life)
+    def orchestrator(self, pending: PendingRun[Any], lifecycle: Lifecycle, first: AnyEvent) -> Orchestrator:
+        """Return the orchestrator of the run."""
+        return self._orchestration.make(lifecycle, lifecycle.services.elicitation)
 
-    def _assembled(self, *, can_ask: bool) -> tuple[Lifecycle, Orchestrator]:
-        launch = self._launch
-        clock = launch.clock(self._what.max_seconds)
-        elicitation = launch.elicitation(clock, can_ask=can_ask)
-        elicitation.book.hand_in(launch.options.answers or {})
-        lifecycle = Lifecycle(
-            launch.log,
-            launch.inbox,
-            clock=clock,
-            budget=launch.budget,
-            on_answer=elicitation.take,
-            on_suspend=lambda why: elicitation.leave(),
-        )
-        return lifecycle, self._what.make(lifecycle, elicitation)
-
-    def _started(self, prompt: str) -> RunStarted:
-        what, options, log = self._what, self._launch.options, self._launch.log
+    def started(self, pending: PendingRun[Any]) -> RunStarted:
+        """Return the first event of a new run, already redacted."""
+        what, options, log = self._orchestration, pending.options, pending.log
         limits: dict[str, Any] = {name: value for name in ("max_seconds", OWN) if (value := getattr(what, name)) is not None}
         if what.limits_of_file:
             limits[OF_FILE] = list(what.limits_of_file)
@@ -155,10 +150,10 @@ class _Pending:
             parent_id=log.parent_id,
             schema=SCHEMA,
             run_kind=what.run_kind,
-            prompt=user(encodable(prompt)),
+            prompt=user(encodable(self._prompt)),
             agent=encodable(what.name),
             model="",
-            settings={**plain_data(dict(what.settings)), **limits, **self._launch.logged_mode},
+            settings={**plain_data(dict(what.settings)), **limits, **pending.logged_mode},
             tags=tuple([encodable(one) for one in options.tags]),
             context_type=options.context_type,
             entity=options.entity,

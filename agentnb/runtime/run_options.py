@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+from agentnb.core.approvals import ApprovalWord
 from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
@@ -105,13 +106,69 @@ class RunOptions:
             raise SettingsError(f"tags={tags!r} must be strings", 'Write tags=("night", "v2")')
 
 
-def refuse_former_keywords(given: Iterable[str], door: str) -> None:
-    """Raise for keywords of earlier versions that are options of the run now; TypeError for what never was one.
+def answerable(options: RunOptions) -> RunOptions:
+    """Return the options of a run whose caller gets a handle, and so can answer its questions."""
+    return replace(options, can_ask=True) if options.can_ask is None else options
 
-    ``door``: the call to write instead, up to the options.
+
+class _Keywords(TypedDict, total=False):
+    """Keywords of all doors that start or resume a run. None is as if it were not given."""
+
+    watch: Watcher | None
+    show: bool | None
+    approve: Approve | ApprovalWord | None
+    answer: AnswerQuestion | None
+    suspend: bool | None
+    allow_urls: Iterable[str] | None
+
+
+class RunKeywords(_Keywords, total=False):
+    """Keywords of all doors that start a run: each replaces the option of its name (`RunOptions`)."""
+
+    store: RunStore | None
+    tags: tuple[str, ...] | None
+    context_type: str | None
+    entity: str | None
+    parent_id: str | None
+
+
+class AgentRunKeywords(RunKeywords, total=False):
+    """Keywords of the doors of an agent, which alone has a conversation and a folder."""
+
+    continue_from: Run | None
+    work_dir: str | Path | None
+
+
+class ResumeKeywords(_Keywords, total=False):
+    """Keywords of all doors that resume a run."""
+
+    work_dir: str | Path | None
+    answers: Mapping[str, Any] | None
+    trust_log: bool | None
+
+
+def options_of(options: RunOptions | None, keywords: Mapping[str, Any], known: type, door: str) -> RunOptions:
+    """Return the options with each keyword that is given in place of its option.
+
+    ``known``: the class of these keywords; ``door``: the call, up to its options. Raises `SettingsError` for an option that is
+    no keyword there, and TypeError for what is no option.
     """
-    for name in given:
-        option = {"purse": "budget"}.get(name, name)
-        if option not in {one.name for one in fields(RunOptions)}:
-            raise TypeError(f"{door} has no keyword {name!r}")
-        raise SettingsError(f"{name} is an option of the run now", f"Write {door}, RunOptions({option}=...))")
+    options = options or _USUAL
+    if not keywords:
+        return options
+    for name in keywords:
+        if name not in known.__annotations__:
+            _refuse(name, door)
+    given = {name: value for name, value in keywords.items() if value is not None}
+    return replace(options, **given) if given else options
+
+
+_USUAL = RunOptions()
+"""The options of a run that is given none."""
+
+
+def _refuse(name: str, door: str) -> None:
+    option = {"purse": "budget"}.get(name, name)
+    if option not in {one.name for one in fields(RunOptions)}:
+        raise TypeError(f"{door}) has no keyword {name!r}")
+    raise SettingsError(f"{name} is an option of the run now", f"Write {door}, RunOptions({option}=...))")

@@ -6,13 +6,11 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from agentnb.advice import ListRuns
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import agent_of, check_gates, is_trusted, logged_model
-from agentnb.core.approvals import ApprovalWord
-from agentnb.core.log import Watcher
+from agentnb.agent.from_log import agent_of, is_trusted, logged_model
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
 from agentnb.guidance import GuidanceSet
@@ -20,14 +18,15 @@ from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
 from agentnb.policies.limits import OF_FILE
-from agentnb.runtime.answerers import AnswerQuestion, Approve
 from agentnb.runtime.budget import OWN
+from agentnb.runtime.gate_names import check_gates
 from agentnb.runtime.host import current_host
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.orchestration import Orchestration
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.run_options import ResumeKeywords, RunOptions, options_of
 from agentnb.session.places import default_store
 from agentnb.traces.store import Store
+from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.workflow import Workflow
 
 
@@ -39,23 +38,19 @@ async def recover(
     model: str | Model | None = None,
     agent: Agent | Orchestration | None = None,
     agents: Mapping[str, Agent] | None = None,
+    actions: Mapping[str, Action] | None = None,
     store: Store | None = None,
-    watch: Watcher | None = None,
-    work_dir: str | Path | None = None,
-    approve: Approve | ApprovalWord | None = None,
-    answer: AnswerQuestion | None = None,
-    answers: Mapping[str, Any] | None = None,
-    suspend: bool = False,
-    trust_log: bool | None = None,
-    allow_urls: Iterable[str] = (),
+    options: RunOptions | None = None,
+    **keywords: Unpack[ResumeKeywords],
 ) -> Run:
     """Resume an interrupted or suspended run where it stands, append to its log, and return the whole run when it has ended.
 
     ``run``: a loaded run, its id, or the path of its log. ``tools`` and ``gates``: the functions it had; ``agents``: those that
-    a workflow had from Python, by name; ``model``: its model, if that cannot be made from its name. Or ``agent``: the agent to
-    resume it with, whatever its log says, or the `Orchestration` that made a run of another kind. ``store``: where its log is,
-    by default `.agentnb/runs`; ``work_dir``: where its tools work, by default the current folder. ``approve`` and ``answer``
-    decide and answer in your place, as for `Agent.run`, and a word as ``approve`` replaces the approval mode that it had;
+    a workflow had from Python, by name; ``actions``: those that its tasks call; ``model``: its model, if that cannot be made
+    from its name. Or ``agent``: the agent to resume it with, with the gates that it had, whatever its log says else, or the
+    `Orchestration` that made a run of another kind. ``store``: where its log is, by default `.agentnb/runs`; ``work_dir``:
+    where its tools work, by default the current folder. ``approve`` and ``answer`` decide and answer in your place, as for
+    `Agent.run`, and a word as ``approve`` replaces the approval mode that it had;
     ``answers``: those to the questions that its gates, steps and nested runs left open, by their ids in ``run.waiting``;
     ``suspend``: suspend it again where a question needs an answer. ``trust_log``: whether approvals, answers and settings count
     in a log that your agentnb did not write (`RunOptions`). ``allow_urls``: addresses that models named by its log may use,
@@ -65,10 +60,10 @@ async def recover(
     its log is from elsewhere and ``trust_log`` is not given, or if a tool, a gate, an agent or the model is missing.
     """
     _check_agent(agent)
-    can_ask = current_host.get().can_ask
-    people: Any = {"can_ask": can_ask, "approve": approve, "answer": answer, "answers": answers, "suspend": suspend}
-    options = RunOptions(watch=watch, work_dir=work_dir, trust_log=trust_log, allow_urls=allow_urls, **people)
-    live = begin_recovery(run, options, tools=tools, gates=gates, model=model, agent=agent, agents=agents, store=store)
+    options = options_of(options, keywords, ResumeKeywords, "recover(run")
+    options = replace(options, can_ask=current_host.get().can_ask if options.can_ask is None else options.can_ask)
+    again: Any = {"tools": tools, "gates": gates, "model": model, "agents": agents, "actions": actions}
+    live = begin_recovery(run, options, agent=agent, store=store, **again)
     try:
         return await live
     except asyncio.CancelledError:
@@ -85,6 +80,7 @@ def begin_recovery(
     model: str | Model | None = None,
     agent: Agent | Orchestration | None = None,
     agents: Mapping[str, Agent] | None = None,
+    actions: Mapping[str, Action] | None = None,
     store: Store | None = None,
 ) -> LiveRun:
     """Resume an interrupted or suspended run in the background, and return a handle on it at once; see `recover`.
@@ -94,7 +90,7 @@ def begin_recovery(
     place, run_id = place_of(run, store)
     writer, found = place.reopen(run_id)
     try:
-        chosen = agent or _made_again(found, tools=tools, gates=gates, model=model, agents=agents)
+        chosen = agent or _made_again(found, tools=tools, gates=gates, model=model, agents=agents, actions=actions)
         return chosen.resume(found, writer, replace(options, store=place))
     except BaseException:
         writer.close()
@@ -108,10 +104,11 @@ def _made_again(
     gates: Iterable[Gate],
     model: str | Model | None,
     agents: Mapping[str, Agent] | None = None,
+    actions: Mapping[str, Action] | None = None,
 ) -> Agent | Orchestration:
     """Return what made the run, from its log."""
     if is_workflow(run):
-        return workflow_again(run, tools=tools, gates=gates, model=model, agents=agents)
+        return workflow_again(run, tools=tools, gates=gates, model=model, agents=agents, actions=actions)
     return agent_of(run, tools=tools, gates=gates, model=model)
 
 
@@ -127,13 +124,14 @@ def workflow_again(
     gates: Iterable[Gate] = (),
     model: str | Model | None = None,
     agents: Mapping[str, Agent] | None = None,
+    actions: Mapping[str, Action] | None = None,
     guidance: GuidanceSet | None = None,
 ) -> Orchestration:
     """Return the workflow of a run with its model, budget and inputs from the log, to resume the run with.
 
-    ``tools``, ``gates`` and ``agents`` are those that it had from Python; ``model``: instead of its own; ``guidance``: the set
-    of its agents, if it was one of the person's own. Raises `SettingsError` if a gate is missing, or if its model was an object
-    in Python and none is given.
+    ``tools``, ``gates``, ``agents`` and ``actions`` are those that it had from Python; ``model``: instead of its own;
+    ``guidance``: the set of its agents, if it was one of the person's own. Raises `SettingsError` if a gate is missing, or if
+    its model was an object in Python and none is given.
     """
     guarded = tuple(gates)
     check_gates(run, guarded)
@@ -158,6 +156,7 @@ def workflow_again(
         inputs=run.settings.get("inputs"),
         **{name: run.settings[name] for name in (OWN, "max_seconds") if name in run.settings and name not in of_file},
         agent_settings={**of_agents, **({"gates": guarded} if guarded else {})},
+        actions=actions,
         checks_files=False,
     )
 

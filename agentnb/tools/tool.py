@@ -46,7 +46,7 @@ class Inside(Protocol):
     def call_sync(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool like `call`, and block the calling thread until the call has ended."""
 
-    async def start_run(self, agent: Any, prompt: Any) -> Any:
+    async def start_run(self, runnable: Any, prompt: Any) -> Any:
         """Begin a nested run and wait for its end."""
 
 
@@ -84,13 +84,13 @@ class ToolContext(msgspec.Struct, frozen=True):
         """
         return self._inside().call_sync(self.call_id, name, {} if arguments is None else arguments)
 
-    async def start_run(self, agent: Any, prompt: Any) -> Any:
-        """Begin a nested run of this agent, wait for its end and return it.
+    async def start_run(self, runnable: Any, prompt: Any) -> Any:
+        """Begin a nested run of this agent, workflow or orchestration, wait for its end and return it.
 
         Its log is kept where that of this run is. It spends from the budget of this run, asks this run's person, and is
-        stopped with this run. For async tools; plain ones write ``agent.run_sync(...)``.
+        paused and stopped with this run. For async tools; plain ones write ``agent.run_sync(...)``.
         """
-        return await self._inside().start_run(agent, prompt)
+        return await self._inside().start_run(runnable, prompt)
 
     def _inside(self) -> Inside:
         if self.inside is None:

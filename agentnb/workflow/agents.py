@@ -17,12 +17,12 @@ from agentnb.models.registry import make_model
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.step_failures import error_for
 from agentnb.tools.function import as_tool
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.replies_used import replies_used
 from agentnb.workflow.spec import AgentSpec, AgentStep, WorkflowSpec
-from agentnb.workflow.step_failures import error_for
 from agentnb.workflow.step_gates import gates_of
 from agentnb.workflow.templates import Scope, rendered_text
 

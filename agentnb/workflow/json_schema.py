@@ -6,11 +6,12 @@ import inspect
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
+from agentnb.core.step_retry import Retry
 from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.workflow.agent_reader import OF_WORKFLOWS, WRAPPER
 from agentnb.workflow.class_schema import DIALECT, TEXT, TEXTS, limits_schema, object_schema, properties_of
 from agentnb.workflow.reading import SETTINGS
-from agentnb.workflow.spec import KINDS, AgentSpec, Retry, WorkflowSpec, key_of
+from agentnb.workflow.spec import KINDS, AgentSpec, WorkflowSpec, key_of
 from agentnb.workflow.step_ids import BACK_TO, ID_PATTERN
 from agentnb.workflow.step_reader import step_keys
 

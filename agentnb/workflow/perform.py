@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentnb.core.json_schema import plain_data
 from agentnb.core.questions import TEXT
 from agentnb.detect.run import Run
-from agentnb.runtime.steps import Runnable
+from agentnb.runtime.attempt import Attempt
+from agentnb.runtime.nested_runs import Runnable
+from agentnb.runtime.step_failures import StepEndedBadly, of_run
+from agentnb.runtime.step_runner import StepRunner
 from agentnb.workflow import spec as s
 from agentnb.workflow.agents import WorkflowAgents
-from agentnb.workflow.engine import Attempt, Performers, WorkflowEngine
-from agentnb.workflow.nested import NestedRuns
+from agentnb.workflow.engine import StepWork
 from agentnb.workflow.prior_outputs import WITHOUT_PROMPT, with_prior_outputs
-from agentnb.workflow.step_failures import StepEndedBadly, of_run
 from agentnb.workflow.step_questions import StepQuestions
 from agentnb.workflow.templates import rendered, rendered_text
 from agentnb.workflow.tool_steps import ToolSteps
@@ -23,28 +24,27 @@ OpenWorkflow = Callable[[s.WorkflowStep, Mapping[str, Any], Run | None], Runnabl
 """Returns the workflow of another file with these inputs, ready to run; of a run that is resumed, the one in its log."""
 
 
-def performers(agents: WorkflowAgents, opened: OpenWorkflow) -> Performers:
-    """Return what makes the performers of a run."""
+def work_of_steps(agents: WorkflowAgents, opened: OpenWorkflow) -> Callable[[StepRunner], StepWork]:
+    """Return what makes the work of the steps of a run."""
 
-    def made(engine: WorkflowEngine) -> Mapping[str, Callable[[Any, Attempt], Coroutine[Any, Any, Any]]]:
-        if engine.log.run.events:  # the run is recovered
-            agents.continue_scripts(engine.log)
-        return _Performers(engine, agents, opened).by_kind
+    def work(steps: StepRunner) -> StepWork:
+        if steps.log.run.events:  # the run is recovered
+            agents.continue_scripts(steps.log)
+        return _StepHandlers(steps, agents, opened).by_kind
 
-    return made
+    return work
 
 
-class _Performers:
+class _StepHandlers:
     """Does the work of the steps of one run."""
 
-    def __init__(self, engine: WorkflowEngine, agents: WorkflowAgents, opened: OpenWorkflow) -> None:
-        self._engine = engine
+    def __init__(self, steps: StepRunner, agents: WorkflowAgents, opened: OpenWorkflow) -> None:
+        self._runs = steps.nested
         self._agents = agents
         self._opened = opened
-        self._runs = NestedRuns(engine)
-        self._questions = StepQuestions(engine, self._runs)
-        self._tools = ToolSteps(engine, self._runs, agents.toolbox, agents.gates)
-        self.by_kind: Mapping[str, Callable[[Any, Attempt], Coroutine[Any, Any, Any]]] = {
+        self._questions = StepQuestions(steps)
+        self._tools = ToolSteps(steps, agents.toolbox, agents.gates)
+        self.by_kind: StepWork = {
             "agent": self._agent,
             "tool": self._tool,
             "human": self._human,
@@ -65,7 +65,7 @@ class _Performers:
     async def _workflow(self, step: s.WorkflowStep, attempt: Attempt) -> Any:
         scope = attempt.place.scope
         prompt = scope.prompt if step.prompt is None else rendered_text(step.prompt, scope)
-        before = None if attempt.is_new else self._engine.nested_log(attempt.run_id)
+        before = None if attempt.is_new else self._runs.logged(attempt.run_id)
         what = self._opened(step, rendered(dict(step.inputs), scope), before)
         run = await self._nested(attempt, what, prompt)
         return run.text if run.output is None else run.output

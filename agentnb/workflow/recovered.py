@@ -7,12 +7,13 @@ from typing import Any
 
 from agentnb.advice import GiveAgent, advised
 from agentnb.agent.agent import Agent
-from agentnb.agent.settings import MODEL_FROM, PERSON, name_of_gate
+from agentnb.agent.settings import MODEL_FROM, PERSON
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
 from agentnb.guidance import GuidanceSet
 from agentnb.models.model import Model
 from agentnb.models.registry import person_chose_destination
+from agentnb.runtime.gate_names import name_of_gate
 from agentnb.workflow.agents import Replies
 from agentnb.workflow.declared_files import with_files
 from agentnb.workflow.logged import logged_workflow

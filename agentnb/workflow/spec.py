@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from agentnb.core.step_retry import ONCE, Retry
 from agentnb.workflow.problems import Problem
 
 Context: TypeAlias = "Literal['all', 'none'] | tuple[str, ...]"
@@ -39,22 +40,6 @@ def keys_of(kind: type) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
-    """When a step that failed is tried again."""
-
-    max_attempts: int = 0
-    """Tries after the first one."""
-    backoff: Literal["fixed", "exponential"] = "fixed"
-    """Whether every wait is as long as the first, or each is twice the one before."""
-    initial_delay_seconds: float = 1.0
-    max_delay_seconds: float | None = None
-    multiplier: float = 2.0
-    """By how much an exponential backoff grows."""
-    on: tuple[str, ...] = ()
-    """Words for the failures that are retried (`agentnb.workflow.step_failures`); without any, all that can be retried are."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OnError:
     """What happens when a step has failed and is not tried again. Exactly one of its fields is given; else the run fails."""
 
@@ -81,7 +66,7 @@ class StepSpec:
     """Whether the workflow ends after this step."""
     timeout: float | None = None
     """Seconds that one attempt may take."""
-    retry: Retry = Retry()
+    retry: Retry = ONCE
     on_error: OnError = OnError()
 
 

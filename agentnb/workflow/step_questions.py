@@ -6,33 +6,32 @@ from typing import Any
 
 from agentnb.core.questions import QuestionKind, new_question
 from agentnb.runtime.answerers import LeftOpen
+from agentnb.runtime.attempt import Attempt
 from agentnb.runtime.question_book import since_start
 from agentnb.runtime.run_end import Suspended
-from agentnb.workflow.engine import Attempt, WorkflowEngine
-from agentnb.workflow.nested import NestedRuns
+from agentnb.runtime.step_runner import StepRunner
 
 
 class StepQuestions:
     """Asks the person for the steps of one run."""
 
-    def __init__(self, engine: WorkflowEngine, runs: NestedRuns) -> None:
-        self._engine = engine
-        self._runs = runs
+    def __init__(self, steps: StepRunner) -> None:
+        self._steps = steps
 
     async def ask(self, attempt: Attempt, question: str, schema: dict[str, Any], kind: QuestionKind = "human_step") -> Any:
         """Return the answer, also one that the process that died had taken; raise `Declined` if there is none.
 
         Where nobody is here to answer, the run is suspended with the question open, if it can be; else raises `NobodyToAsk`.
         """
-        elicitation, path = self._engine.elicitation, attempt.place.path
+        elicitation, path = self._steps.elicitation, attempt.place.path
         book, new = elicitation.book, new_question(kind, question, schema, path)
         book.drop(path)
         if not attempt.is_new:
-            book.recall(since_start(self._engine.log.run.events, path), path, by_kind=True)
+            book.recall(since_start(self._steps.log.run.events, path), path, by_kind=True)
         earlier = book.expected(new)
         # A run that waited for this answer goes on waiting.
         waits = earlier is not None and (earlier.outcome == "open" or earlier.question.id in book.handed_in)
-        with self._runs.asker(attempt) as asker:
+        with self._steps.nested.asker(attempt) as asker:
             try:
                 return await asker.ask_question(new, may_wait=elicitation.suspends or waits)
             except LeftOpen:

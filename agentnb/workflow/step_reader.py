@@ -8,11 +8,11 @@ from typing import Any
 
 from agentnb.core.json_schema import checked_schema
 from agentnb.core.json_schema import is_pattern as is_regular_expression
+from agentnb.core.step_retry import KNOWN_WORDS, NEVER_RETRIED, Retry, is_pattern
 from agentnb.errors import SettingsError, near, nearest
 from agentnb.workflow.fields import Fields, hint_for_unknown
 from agentnb.workflow.places import Places
 from agentnb.workflow.problems import Problems
-from agentnb.workflow.retry_words import KNOWN_WORDS, NEVER_RETRIED, is_pattern
 from agentnb.workflow.spec import (
     AT_ONCE,
     KINDS,
@@ -24,7 +24,6 @@ from agentnb.workflow.spec import (
     MapStep,
     OnError,
     ParallelStep,
-    Retry,
     Step,
     ToolStep,
     WorkflowStep,

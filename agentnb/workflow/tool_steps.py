@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from agentnb.core.approvals import READ_ONLY
@@ -15,17 +16,17 @@ from agentnb.errors import SettingsError
 from agentnb.policies.gates import Block, Gate
 from agentnb.policies.gates.approval_mode import advice_on_denial
 from agentnb.runtime import tool_errors
+from agentnb.runtime.attempt import Attempt
 from agentnb.runtime.consent import since_refusal
-from agentnb.runtime.host import plain_tools
+from agentnb.runtime.nested_runs import start_nested
 from agentnb.runtime.question_book import since_start
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.run_tools import RunTools
+from agentnb.runtime.step_failures import StepEndedBadly, StepFailure
+from agentnb.runtime.step_runner import StepRunner
 from agentnb.runtime.tool_calls import Caller, CallServices, EarlierCall, ToolCalls
 from agentnb.tools.tool import Tool, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.engine import Attempt, WorkflowEngine
-from agentnb.workflow.nested import NestedRuns
-from agentnb.workflow.step_failures import StepEndedBadly, StepFailure
 
 FAILED = frozenset({"tool_error", "failed", "error"})
 """The words for any call that failed; the code of its error is one more."""
@@ -34,21 +35,21 @@ FAILED = frozenset({"tool_error", "failed", "error"})
 class ToolSteps:
     """Calls tools for the steps of one run. The call has the path of its step as its id."""
 
-    def __init__(self, engine: WorkflowEngine, runs: NestedRuns, toolbox: Toolbox, gates: Iterable[Gate] = ()) -> None:
-        self._log = engine.log
-        elicitation = engine.elicitation
-        self._runs = runs
+    def __init__(self, steps: StepRunner, toolbox: Toolbox, gates: Iterable[Gate] = ()) -> None:
+        self._log = steps.log
+        elicitation = steps.elicitation
+        self._runs = steps.nested
         self._book = elicitation.book
-        tools = RunTools(engine.log, toolbox)
+        tools = RunTools(steps.log, toolbox)
         of_mode = elicitation.approval_mode.gate(tools.get)
         services = CallServices(
             elicitation,
-            plain_tools(None),
+            steps.call_sync,
             gates=(*gates, *(() if of_mode is None else (of_mode,))),
-            start_run=runs.start,
+            start_run=partial(start_nested, steps.log),
             suspends=elicitation.suspends,
         )
-        self._calls = engine.calls = ToolCalls(engine.log, tools, services)
+        self._calls = steps.calls = ToolCalls(steps.log, tools, services)
 
     async def call(self, tool: Tool, arguments: dict[str, Any], attempt: Attempt) -> Any:
         """Return the output of the tool as plain data, else as the text that a model would read.

@@ -6,27 +6,23 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from agentnb.advice import ListRuns
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import is_trusted
-from agentnb.core.approvals import ApprovalWord
 from agentnb.core.json_schema import plain_data
-from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
 from agentnb.models.model import Model
 from agentnb.models.registry import check_destinations
-from agentnb.runtime.answerers import AnswerQuestion, Approve
+from agentnb.policies.gates import Gate
 from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.elicitation import Elicitation
-from agentnb.runtime.foreground import Foreground
-from agentnb.runtime.host import current_host
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.orchestration import Orchestration
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.run_options import RunKeywords, RunOptions, options_of
 from agentnb.tools.function import as_tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.agents import Replies, WorkflowAgents
@@ -34,13 +30,13 @@ from agentnb.workflow.checks import check_made_in_python
 from agentnb.workflow.declared_files import mark_typed, model_names, names_of_tool_steps, tool_names, without_folders
 from agentnb.workflow.declared_graph import Declared, declared_graph
 from agentnb.workflow.deferral import deferred
-from agentnb.workflow.engine import WorkflowEngine
+from agentnb.workflow.engine import WorkflowEngine, WorkflowStart
 from agentnb.workflow.failed_together import checked
 from agentnb.workflow.files import file_text, path_beside
 from agentnb.workflow.logged import keep_workflow, logged_files
 from agentnb.workflow.mermaid import mermaid
 from agentnb.workflow.node_states import node_states
-from agentnb.workflow.perform import performers
+from agentnb.workflow.perform import work_of_steps
 from agentnb.workflow.problems import Problem
 from agentnb.workflow.reading import read_workflow
 from agentnb.workflow.recovered import check_agents_again, needed_again
@@ -54,6 +50,29 @@ from agentnb.workflow.tasks.spec import TaskFile
 
 CELL = "cell"
 """The origin of a workflow that the person typed, in its log."""
+
+
+class WorkflowSettings(TypedDict, total=False):
+    """Keywords of `Workflow.orchestration`, and of all doors that start a workflow."""
+
+    agents: Mapping[str, Agent] | None
+    tools: Iterable[Any]
+    model: str | Model | None
+    replies: Replies | None
+    inputs: Mapping[str, Any] | None
+    rerun_from: str | None
+    of: Run | None
+    actions: Mapping[str, Action] | None
+    budget: float | None
+    max_seconds: float | None
+    agent_settings: Mapping[str, Any] | None
+    gates: Iterable[Gate]
+    settings: Mapping[str, Any] | None
+    checks_files: bool
+
+
+class WorkflowKeywords(RunKeywords, WorkflowSettings, total=False):
+    """Keywords of all doors that start a workflow: options of the run, and settings of the workflow."""
 
 
 @dataclass(frozen=True)
@@ -158,96 +177,41 @@ class Workflow:
         """What is probably not meant."""
         return self.spec.warnings
 
-    async def run(
-        self,
-        prompt: str = "",
-        options: RunOptions | None = None,
-        *,
-        agents: Mapping[str, Agent] | None = None,
-        tools: Iterable[Any] = (),
-        model: str | Model | None = None,
-        replies: Replies | None = None,
-        inputs: Mapping[str, Any] | None = None,
-        rerun_from: str | None = None,
-        of: Run | None = None,
-        actions: Mapping[str, Action] | None = None,
-        store: RunStore | None = None,
-        watch: Watcher | None = None,
-        approve: Approve | ApprovalWord | None = None,
-        answer: AnswerQuestion | None = None,
-        suspend: bool = False,
-        show: bool = True,
-        allow_urls: Iterable[str] | None = None,
-    ) -> Run:
+    async def run(self, prompt: str = "", options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
         """Run it to its end, on the running event loop; plain tools run in threads.
 
-        ``model``: of agents that name none; ``replies``: scripted replies by the path of a step or the name of an agent,
-        instead of models; ``inputs``: what its templates read as ``$inputs.name``, or the variables of a task file, whose
-        ``query`` is the prompt; ``actions``: what its tasks may call by name, besides tools. ``rerun_from`` and ``of``: begin
-        at the step with this id, with what the steps before it gave in that run. ``suspend``: where the person is asked and
-        nobody is here, end as ``waiting_on_user``, to be resumed with the answer (`recover`). The other keywords are as for
-        `Agent.run`. ``run.text`` is the result that ``output:`` names, else what the step that ran last gave. Raises
-        `WorkflowError` if it fails; ``error.run`` is the run, with what its steps gave until then.
+        Keywords are the settings of `orchestration`, and options of the run, as for `Agent.run`. ``model``: of agents that
+        name none; ``replies``: scripted replies by the path of a step or the name of an agent, instead of models; ``inputs``:
+        what its templates read as ``$inputs.name``, or the variables of a task file, whose ``query`` is the prompt;
+        ``actions``: what its tasks may call by name, besides tools. ``rerun_from`` and ``of``: begin at the step with this id,
+        with what the steps before it gave in that run. ``suspend``: where the person is asked and nobody is here, end as
+        ``waiting_on_user``, to be resumed with the answer (`recover`). ``run.text`` is the result that ``output:`` names, else
+        what the step that ran last gave. Raises `WorkflowError` if it fails; ``error.run`` is the run, with what its steps
+        gave until then.
         """
-        named: dict[str, Any] = {"store": store, "watch": watch, "approve": approve, "answer": answer, "allow_urls": allow_urls}
-        named = {name: value for name, value in named.items() if value is not None}
-        options = replace(options or RunOptions(show=show, suspend=suspend), **named)
-        what = self.orchestration(
-            agents=agents,
-            tools=tools,
-            model=model,
-            replies=replies,
-            inputs=inputs,
-            rerun_from=rerun_from,
-            of=of,
-            actions=actions,
-        )
-        return checked(await what.run(self.prompt_of(prompt, inputs), options))
+        what, prompt, options = self._prepared(prompt, options, keywords, "workflow.run(prompt")
+        return checked(await what.run(prompt, options))
 
-    def start(
-        self,
-        prompt: str = "",
-        options: RunOptions | None = None,
-        *,
-        approve: Approve | ApprovalWord | None = None,
-        allow_urls: Iterable[str] = (),
-        **settings: Any,
-    ) -> LiveRun:
-        """Start a run in the background and return a handle on it at once; ``settings`` are those of `orchestration`."""
-        prompt, options = self.prompt_of(prompt, settings.get("inputs")), options or RunOptions(can_ask=True)
-        options = options if approve is None else replace(options, approve=approve)
-        options = replace(options, allow_urls=allow_urls) if allow_urls else options
-        return self.orchestration(**settings).start(prompt, options)
+    def start(self, prompt: str = "", options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> LiveRun:
+        """Start a run in the background and return a handle on it at once; keywords as for `run`."""
+        what, prompt, options = self._prepared(prompt, options, keywords, "workflow.start(prompt")
+        return what.start(prompt, options)
 
-    def run_sync(
-        self,
-        prompt: str = "",
-        *,
-        store: RunStore | None = None,
-        watch: Watcher | None = None,
-        approve: Approve | ApprovalWord | None = None,
-        answer: AnswerQuestion | None = None,
-        show: bool = True,
-        allow_urls: Iterable[str] = (),
-        **settings: Any,
-    ) -> Run:
+    def run_sync(self, prompt: str = "", options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
         """Like `run`, for scripts and for code that cannot await, even inside a running event loop.
 
-        The calling thread waits and meanwhile runs the plain tools. ``settings`` are those of `orchestration`.
+        The calling thread waits and meanwhile runs the plain tools.
         """
-        foreground = Foreground()
-        options = RunOptions(
-            store=store,
-            watch=watch,
-            foreground=foreground,
-            can_ask=current_host.get().can_ask,
-            approve=approve,
-            answer=answer,
-            show=show,
-            allow_urls=allow_urls,
-        )
-        with foreground.own_interrupts():
-            return checked(self.start(prompt, options, **settings).wait_in_foreground())
+        what, prompt, options = self._prepared(prompt, options, keywords, "workflow.run_sync(prompt")
+        return checked(what.run_sync(prompt, options))
+
+    def _prepared(
+        self, prompt: str, options: RunOptions | None, keywords: Mapping[str, Any], door: str
+    ) -> tuple[Orchestration, str, RunOptions]:
+        settings = {name: value for name, value in keywords.items() if name in WorkflowSettings.__annotations__}
+        named = {name: value for name, value in keywords.items() if name not in settings}
+        options = options_of(options, named, RunKeywords, door)
+        return self.orchestration(**settings), self.prompt_of(prompt, settings.get("inputs")), options
 
     def orchestration(
         self,
@@ -263,35 +227,35 @@ class Workflow:
         budget: float | None = None,
         max_seconds: float | None = None,
         agent_settings: Mapping[str, Any] | None = None,
+        gates: Iterable[Gate] = (),
         settings: Mapping[str, Any] | None = None,
         checks_files: bool = True,
     ) -> Orchestration:
         """Return the runs of it with these settings: what can be started, nested in another run, limited and resumed.
 
         ``budget``, in US dollars, and ``max_seconds``: instead of those of the file; ``agent_settings``: of all agents that the
-        file declares, such as ``gates``; ``settings``: plain data for the log; ``checks_files``: check now what the files that
-        it runs need, as for a new run, rather than when their steps begin. Raises `SettingsError` for what cannot work.
+        file declares; ``gates``: more gates of these agents, and of the calls of steps; ``settings``: plain data for the log;
+        ``checks_files``: check now, not when their steps begin, the files that it runs. Raises `SettingsError`.
         """
         earlier, limits = earlier_events(self.declared, rerun_from, of), self._limits(budget, max_seconds)
         keep_workflow(self.declared)
-        models = {"model": model, "replies": replies, "agent_settings": agent_settings}
+        models: dict[str, Any] = {"model": model, "replies": replies, "agent_settings": _with_gates(agent_settings, gates)}
         all_tools = (*self.tools, *tools)
         if self.tasks is not None:
-            return task_orchestration(
-                self.tasks, inputs or {}, all_tools, actions, models=models, limits=limits, settings=settings
-            )
+            given = {"models": models, "limits": limits, "settings": settings}
+            return task_orchestration(self.tasks, inputs or {}, all_tools, actions, **given)
         known, values = {**(self.agents or {}), **(agents or {})}, self._inputs(inputs)
-        made = WorkflowAgents(self.spec, known, all_tools, model=model, replies=replies, settings=agent_settings)
+        made = WorkflowAgents(self.spec, known, all_tools, model=model, replies=replies, settings=models["agent_settings"])
         self._check_names(made, replies, known, model)
         opened = _NestedWorkflows(self.spec, known, all_tools, {**models, "actions": actions})
         check = self._price_check(made, opened.check(self._steps) if checks_files else [])
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> WorkflowEngine:
-            run = lifecycle.log.run
-            begins = rerun_of(run) if run.events else (rerun_from, earlier)
-            return WorkflowEngine(lifecycle, elicitation, self.spec, performers(made, opened), values, self._deferred, *begins)
+            begins = rerun_of(run) if (run := lifecycle.log.run).events else (rerun_from, earlier)
+            start = WorkflowStart(self.spec, work_of_steps(made, opened), values, self._deferred, *begins)
+            return WorkflowEngine(lifecycle, elicitation, start)
 
-        logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(model, agent_settings, replies)
+        logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models)
         logged |= settings or {}
         return Orchestration(make=make, name=self._name, settings=logged, check=check, begins_with=of, **limits)
 
@@ -433,6 +397,12 @@ class _NestedWorkflows:
                 found = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
             self._found[step.path] = found
         return found
+
+
+def _with_gates(agent_settings: Mapping[str, Any] | None, gates: Iterable[Gate]) -> Mapping[str, Any]:
+    """Return the settings of agents with more gates."""
+    settings, more = agent_settings or {}, tuple(gates)
+    return {**settings, "gates": (*(settings.get("gates") or ()), *more)} if more else settings
 
 
 def _path(text_or_path: str | Path) -> Path | None:

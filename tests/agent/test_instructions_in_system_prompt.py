@@ -8,7 +8,7 @@ import pytest
 from scripted_runs import add
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.start import PendingRun
+from agentnb.agent.start import pending_run
 from agentnb.core.messages import ToolCall
 from agentnb.guidance.prompts import prompt
 from agentnb.models.scripted import ScriptedModel
@@ -57,8 +57,8 @@ def test_they_are_those_of_the_folder_that_tools_work_in(repo: Path, tmp_path: P
     assert agent.first_request("go").system == f"Base.\n\n{SECTION}"
     of_the_agent = Agent(ScriptedModel([]), tools=[add], system="Base.", work_dir=tmp_path)
     assert "Of the current folder." in of_the_agent.first_request("go").system
-    of_the_options = PendingRun.of_prompt(of_the_agent, "go", RunOptions(work_dir=repo)).first_request()
-    assert of_the_options.system == f"Base.\n\n{SECTION}"
+    of_the_options = pending_run(of_the_agent, "go", RunOptions(work_dir=repo))
+    assert of_the_options.parts.first_request(of_the_options).system == f"Base.\n\n{SECTION}"
 
 
 @pytest.mark.req("R2.37", "KX.7")

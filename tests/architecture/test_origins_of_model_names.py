@@ -17,7 +17,7 @@ ALLOWED = {
         "logged_model: is_trusted",
     ],
     "agent/portable.py": ["_model_again: endpoint_of"],  # with the origin that the model had
-    "agent/start.py": ["PendingRun.start: make_model"],  # of the agent's, as `run_here` does
+    "agent/start.py": ["AgentParts.prepare: make_model"],  # of the agent's
     "models/registry.py": ["check_key: endpoint_of", "make_model: endpoint_of"],
     "notebook/agent_options.py": ["make_agent: Agent"],  # of what was typed, or of `choose_model`
     "notebook/commands/models.py": ["provider_models: endpoint_of"],  # of what was typed

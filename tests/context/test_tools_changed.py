@@ -11,7 +11,7 @@ from scripted_runs import bare
 from sent_requests import assert_made_again
 
 from agentnb import Store, ToolCall
-from agentnb.agent.start import PendingRun
+from agentnb.agent.start import AgentParts, pending_run
 from agentnb.context.request_builder import RequestBuilder
 from agentnb.context.request_history import sent_requests
 from agentnb.core.events import ModelReplied, RoundFinished, RunStarted
@@ -20,6 +20,7 @@ from agentnb.core.request import ToolSpec
 from agentnb.core.work_events import FindingMade, ToolsChanged
 from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.launch import PendingRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.tools.read_result import SPEC as READ_SPEC
 
@@ -76,11 +77,11 @@ def test_nothing_is_looked_at_in_a_round_of_a_run_whose_tools_stay(monkeypatch: 
 def changing(folder: Path) -> tuple[Run, ScriptedModel]:
     """A run one of whose tools changes the tools, and the model that it was with."""
     model = ScriptedModel([ToolCall("learn"), ToolCall("work"), "Done."])
-    pending: list[PendingRun] = []
+    pending: list[PendingRun[AgentParts]] = []
 
     async def learn() -> str:
         """Changes the tools."""
-        log = pending[0].launch.log
+        log = pending[0].log
         log.emit(ToolsChanged, tools=tuple(one for one in log.run.tools if one.name == "work"))
         return "learned"
 
@@ -88,7 +89,7 @@ def changing(folder: Path) -> tuple[Run, ScriptedModel]:
         """Works."""
         return "done"
 
-    pending.append(PendingRun.of_prompt(bare(model, [learn, work]), "go", RunOptions(store=Store(folder))))
+    pending.append(pending_run(bare(model, [learn, work]), "go", RunOptions(store=Store(folder))))
     return pending[0].start().result(30), model
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -28,6 +29,7 @@ from agentnb.errors import ModelError, SettingsError, StepFailed
 from agentnb.models import Reply
 from agentnb.models.model import StreamItem
 from agentnb.policies import Stop
+from agentnb.policies.gates import Ask
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.steps import StepOrchestrator
@@ -217,7 +219,7 @@ def test_a_step_that_fails_ends_the_run_and_says_which(tmp_path: Path, subtests:
     gone = bare(Steady("a", error=ModelError("It is gone")))
     cases = {
         "work": (side_by_side(worker("a"), worker("b"), broken), "Step join failed: ValueError: no glue", "join"),
-        "nested run": (side_by_side(gone, worker("b")), "step left: failed: error", "left"),
+        "nested run": (side_by_side(gone, worker("b")), "step left: It is gone", "left"),
         "no plain data": (
             side_by_side(worker("a"), worker("b"), lambda texts: object()),
             "Step join failed: That cannot",
@@ -282,7 +284,7 @@ def test_two_open_steps_with_one_id_are_refused() -> None:
             await asyncio.Event().wait()
 
     run = Orchestration(make=Twice).start("Go.").result(30)
-    assert run.error is not None and "Step one is open already" in run.error.message
+    assert run.error is not None and "Step one was begun already" in run.error.message
 
 
 def test_step_id_used_again_is_refused(tmp_path: Path) -> None:
@@ -300,7 +302,7 @@ def test_step_id_used_again_is_refused(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = Orchestration(make=Again).start("Go.", RunOptions(store=store)).result(30)
     assert (run.status, done) == ("failed", ["first"])
-    assert run.error is not None and "Step item was done already" in run.error.message
+    assert run.error is not None and "Step item was begun already" in run.error.message
 
 
 # Killed and recovered
@@ -378,7 +380,7 @@ def test_a_failed_step_has_failed_in_the_recovered_run_too(tmp_path: Path) -> No
     after = next(n for n, event in enumerate(whole.events) if isinstance(event, StepFinished))
     run = asyncio.run(recover(whole.id, agent=Orchestration(make=Tries), store=Store(store.kept[after])))
     assert (run.status, tried) == ("failed", ["here"])
-    assert run.error is not None and "Step try has failed: ValueError: no" in run.error.message
+    assert run.error is not None and "Step try failed: ValueError: no" in run.error.message
 
 
 def test_a_run_of_another_kind_is_not_recovered_as_an_agent(tmp_path: Path) -> None:
@@ -414,3 +416,42 @@ def test_an_end_that_is_no_verdict_is_refused_and_the_log_can_be_read(tmp_path: 
             run = asyncio.run(Orchestration(make=Odd).run("Go.", RunOptions(store=store)))
             assert run.error is not None and "not a verdict" in run.error.message
             assert store.load(run.id).status == "failed"
+
+
+def test_nested_question_suspends_the_run_and_its_answer_resumes_it(tmp_path: Path) -> None:
+    def asks(call: ToolCall, run: Any) -> Ask | None:
+        return Ask("May it?")
+
+    def pair() -> Orchestration:
+        return side_by_side(worker("a", noted, gates=[asks]), worker("b"))
+
+    store = Store(tmp_path)
+    run = asyncio.run(pair().run("Go.", RunOptions(store=store, suspend=True)))
+    assert (run.status, [question.message for question in run.waiting]) == ("waiting_on_user", ["May it?"])
+    assert run.step_records["right"].status == "completed"
+    run = asyncio.run(recover(run.id, agent=pair(), store=store, answers={run.waiting[0].id: True}))
+    assert (run.status, run.step_records["left"].status) == ("completed", "completed")
+    assert "noted" in nested(store, run)["left"].rounds[0].results[0].text
+
+
+def test_log_that_starts_a_step_twice_does_its_work_once(tmp_path: Path) -> None:
+    done: list[str] = []
+
+    class Once(StepOrchestrator):
+        async def orchestrate(self) -> None:
+            await self.do("one", self.note)
+            await self.do("two", noted)
+
+        async def note(self) -> str:
+            done.append("here")
+            return "kept"
+
+    store = Snapshots(tmp_path / "whole")
+    whole = Orchestration(make=Once).start("Go.", RunOptions(store=store)).result(30)
+    after = next(n for n, event in enumerate(whole.events) if isinstance(event, StepFinished))
+    log = store.kept[after] / f"{whole.id}.jsonl"
+    first, started, *others = [json.loads(line) for line in log.read_text().splitlines()]
+    lines = [first, started, started, *others]  # as earlier versions did for a step that a death had cut off
+    log.write_text("".join(json.dumps({**line, "seq": number}) + "\n" for number, line in enumerate(lines)))
+    run = asyncio.run(recover(whole.id, agent=Orchestration(make=Once), store=Store(store.kept[after]), trust_log=True))
+    assert (run.status, run.step_records["one"].output, done) == ("completed", "kept", ["here"])

@@ -16,12 +16,12 @@ from run_checks import assert_closed, assert_every_call_has_one_result, codes, r
 from waiting import wait_until
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, load_trace, recover, tool
-from agentnb.agent.from_log import missing_gates
 from agentnb.core import events as e
 from agentnb.core.rounds import DENIED
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask, Verdict
+from agentnb.runtime.gate_names import missing_gates
 from agentnb.runtime.live import LiveRun
 from agentnb.tools.tool import ToolContext
 

@@ -22,10 +22,12 @@ from agentnb.models.model import Model, Reply, StreamItem
 from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.policies import Policy, PolicyBundle
 from agentnb.policies.gates import Gate
+from agentnb.runtime.budget import Budget
+from agentnb.runtime.clock import Clock
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.lifecycle import Lifecycle
+from agentnb.runtime.lifecycle import Lifecycle, RunServices
 from agentnb.runtime.run_tools import RunTools
 from agentnb.runtime.tool_calls import CallServices, ToolCalls
 from agentnb.runtime.worker_calls import call_in_thread
@@ -166,8 +168,8 @@ async def loop_alone(
     """A run of the loop with these rules and no agent around it. ``with_tools`` gets the source of its tools."""
     log = EventLog("r-1", watchers=(watch,) if watch else ())
     toolbox = Toolbox(tools)
-    lifecycle = Lifecycle(log, inbox or Inbox())
     elicitation = Elicitation(log, can_ask=False)
+    lifecycle = Lifecycle(RunServices(log, inbox or Inbox(), Clock(), Budget(), elicitation))
     run_tools = RunTools(log, toolbox)
     with_tools(run_tools)
     calls = ToolCalls(log, run_tools, CallServices(elicitation, call_in_thread, gates=gates))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from marked_logs import marked
 
 from agentnb import Agent, GuidanceSet, History, Matrix, Minimal, Run, Store, TodoBoard, ToolCall, tool
-from agentnb.agent.start import PendingRun, board_of
+from agentnb.agent.start import board_of, pending_run
 from agentnb.core.events import ModelReplied, QuestionAsked
 from agentnb.core.inbox import CommandName, Inbox
 from agentnb.core.messages import Message, Text, Thinking, user
@@ -259,8 +259,8 @@ async def run_plan(plan: Plan, replies: tuple[Any, ...], store: Store, before: R
         heard += 1
 
     options = RunOptions(store=store, continue_from=before, watch=watch, board=board, can_ask=True)
-    pending = PendingRun.of_prompt(agent, user("Go, \ud83d go"), options)
-    pending.launch.inbox = inbox
+    pending = pending_run(agent, user("Go, \ud83d go"), options)
+    pending.inbox = inbox
     try:
         return await pending.run_here()
     except AgentnbError as error:

@@ -18,7 +18,7 @@ from agentnb.core.work_events import StepAttempted, StepFinished, StepStarted
 from agentnb.errors import SettingsError, WorkflowError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask
-from agentnb.workflow.side_by_side import SIBLING_FAILED
+from agentnb.runtime.side_by_side import SIBLING_FAILED
 
 TEXT = """
 workflow:

@@ -16,7 +16,7 @@ from agentnb.core.json_schema import is_pattern, matches
 from agentnb.core.work_events import StepStarted
 from agentnb.errors import WorkflowProblems
 from agentnb.models import ScriptedModel
-from agentnb.workflow.step_failures import StepFailure
+from agentnb.runtime.step_failures import StepFailure
 
 MANY = "max_loop_iterations: 300000\n"  # far more than take place within the time limit, and not endless if that is ignored
 SPINNING = {

@@ -7,8 +7,8 @@ from run_builder import RunBuilder
 
 from agentnb import errors
 from agentnb.core.events import ErrorRaised, RunError, RunFinished
-from agentnb.workflow.retry_words import KNOWN_WORDS
-from agentnb.workflow.step_failures import StepFailure, failure_of_logged, of_error, of_run
+from agentnb.core.step_retry import KNOWN_WORDS
+from agentnb.runtime.step_failures import StepFailure, failure_of_logged, of_error, of_run
 
 CLASSES = {
     "ProviderTimedOut": ("timeout", "provider"),

@@ -11,8 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import agent_of, had_told, has_guidance_texts, missing_gates, names_of_tools
-from agentnb.agent.settings import name_of_gate
+from agentnb.agent.from_log import agent_of, has_guidance_texts, names_of_tools
 from agentnb.detect.run import Run
 from agentnb.display.foreign_log import ANSWER_UNUSED, decide_trust
 from agentnb.display.labels import clean
@@ -37,6 +36,7 @@ from agentnb.notebook.names import (
     words_of,
 )
 from agentnb.runtime.foreground import Foreground
+from agentnb.runtime.gate_names import had_told, missing_gates, name_of_gate
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.recovery import is_workflow, workflow_again

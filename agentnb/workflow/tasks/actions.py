@@ -52,8 +52,6 @@ class ActionCall:
 
 Action: TypeAlias = Callable[[ActionCall], Awaitable[Any]]
 """Does the work of a task and returns its result as plain data."""
-ACTIONS: dict[str, Action] = {}
-"""The actions of agentnb by name, such as ``llm/core:plan``. Rooms above this one add theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,8 @@ class ActionTable:
     """The actions and tools of one run."""
 
     tools: Toolbox
-    actions: Mapping[str, Action] = field(default_factory=lambda: ACTIONS)
+    actions: Mapping[str, Action] = field(default_factory=dict)
+    """By name, such as ``llm/core:plan``."""
 
     def action(self, name: str) -> Action | None:
         """Return the action of this name; None if it is a tool."""

@@ -8,14 +8,14 @@ from typing import Any
 
 from agentnb.core.json_schema import plain_data
 from agentnb.core.questions import TEXT
+from agentnb.core.step_retry import Retry
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, UnknownTool, near
 from agentnb.policies.gates import Gate
-from agentnb.runtime.steps import Runnable
-from agentnb.workflow.engine import Attempt, Place, WorkflowEngine
-from agentnb.workflow.nested import NestedRuns
-from agentnb.workflow.spec import Retry
-from agentnb.workflow.step_failures import FailedStep, StepEndedBadly, of_run
+from agentnb.runtime.attempt import Attempt, Place
+from agentnb.runtime.nested_runs import Runnable
+from agentnb.runtime.step_failures import FailedStep
+from agentnb.runtime.step_runner import StepRunner
 from agentnb.workflow.step_gates import gates_of
 from agentnb.workflow.step_questions import StepQuestions
 from agentnb.workflow.tasks.actions import ActionCall, ActionTable, ToolAnswer
@@ -33,20 +33,19 @@ class Calls:
 
     def __init__(
         self,
-        engine: WorkflowEngine,
+        steps: StepRunner,
         table: ActionTable,
         rules: ApprovalRules,
         settings: Mapping[str, Any],
         handle: Handle,
     ) -> None:
-        self._engine = engine
+        self._steps = steps
         self._table = table
         self._settings = settings
         self._handle = handle
-        self._runs = NestedRuns(engine)
-        self._questions = StepQuestions(engine, self._runs)
+        self._questions = StepQuestions(steps)
         gates: tuple[Gate, ...] = (*gates_of(settings.get("agent_settings") or {}), FileRules(rules.rules))
-        self._tools = ToolSteps(engine, self._runs, table.tools, gates)
+        self._tools = ToolSteps(steps, table.tools, gates)
 
     async def act(self, action: str, given: Any, attempt: Attempt, execution: Execution | None = None) -> Any:
         """Return the result of an action with this input. ``execution``: of the task whose action it is, not its handler."""
@@ -74,36 +73,18 @@ class Calls:
 
     async def _call_tool(self, around: Place, key: str, name: str, arguments: dict[str, Any], retries: int = 0) -> ToolAnswer:
         step, place = _step(around, key, Retry(max_attempts=retries, initial_delay_seconds=0))
-        found: list[Any] = []
         work = partial(self._call, name, arguments)
         try:
-            await self._engine.attempts(step, place, work, agent=self._table.label(name), inputs=arguments, done=found.append)
+            return ToolAnswer(await self._steps.attempts(step, place, work, agent=self._table.label(name), inputs=arguments))
         except FailedStep as error:
             return ToolAnswer(None, error.failure.text)
-        return ToolAnswer(found[0])
 
-    async def _run(self, around: Place, key: str, what: Runnable, prompt: str) -> Run:
+    async def _run(self, around: Place, key: str, runnable: Runnable, prompt: str) -> Run:
         step, place = _step(around, key)
-        found: list[Run] = []
-
-        async def work(attempt: Attempt) -> str:
-            run = await self._runs.run(attempt, what, prompt)
-            found.append(run)
-            if run.status != "completed":
-                raise StepEndedBadly(of_run(run))
-            return run.text
-
-        name = str(getattr(what, "name", ""))
-        try:
-            await self._engine.attempts(step, place, work, agent=name, inputs={"prompt": prompt}, nests=True)
-        except FailedStep:
-            if not found and not self._engine.log.run.step_records[place.path].nested:
-                raise
-        return found[-1] if found else self._engine.loaded(self._engine.log.run.step_records[place.path])
+        return await self._steps.nested_run(step, place, runnable, prompt)
 
     async def _ask(self, around: Place, key: str, message: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
         step, place = _step(around, key)
-        found: list[dict[str, Any]] = []
 
         async def work(attempt: Attempt) -> dict[str, Any]:
             try:
@@ -112,8 +93,8 @@ class Calls:
                 return {"action": "decline", "content": None}
             return {"action": "accept", "content": answer}
 
-        await self._engine.attempts(step, place, work, agent="person", inputs={"message": message}, done=found.append)
-        return found[0]
+        answer: dict[str, Any] = await self._steps.attempts(step, place, work, agent="person", inputs={"message": message})
+        return answer
 
     async def _failed(self, execution: Execution | None, name: str, error: str) -> bool:
         if execution is None:
@@ -126,4 +107,4 @@ class Calls:
 
 def _step(around: Place, key: str, retry: Retry | None = None) -> tuple[CallStep, Place]:
     path = f"{around.path}/{key}"
-    return CallStep(id=key, path=path, retry=retry or Retry()), Place(path, around.path, around.scope)
+    return CallStep(id=key, path=path, retry=retry or Retry()), Place(path, around.path)

@@ -1,4 +1,4 @@
-"""Runs the tasks of a task file on the engine of workflows: one after the other, in the background, or many at once.
+"""Runs the tasks of a task file: one after the other, in the background, or many at once.
 
 The order within a task is: ``dependsOn``, ``when``, the action, ``post``, ``goto``. What was decided is in the log, so that a
 recovered run takes the same way: a task that was skipped, a goto that was taken or not, and what ``post`` has set.
@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from agentnb.core import work_events as w
 from agentnb.errors import ExpressionError, StepFailed
 from agentnb.policies.verdict import Stop
+from agentnb.runtime.attempt import Attempt, Place
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.run_end import Suspended
-from agentnb.workflow.engine import Attempt, Place, Work, WorkflowEngine
-from agentnb.workflow.side_by_side import Running
-from agentnb.workflow.spec import AT_ONCE, END, WorkflowSpec
-from agentnb.workflow.step_failures import FailedStep, StepEndedBadly, StepFailure
+from agentnb.runtime.side_by_side import Running
+from agentnb.runtime.step_failures import FailedStep, StepEndedBadly, StepFailure
+from agentnb.runtime.step_runner import Work
+from agentnb.runtime.steps import StepOrchestrator
+from agentnb.workflow.loops import LoopCounters
+from agentnb.workflow.outcome import verdict_of
+from agentnb.workflow.spec import AT_ONCE, END
 from agentnb.workflow.tasks.actions import ActionTable
 from agentnb.workflow.tasks.calls import Calls
 from agentnb.workflow.tasks.execution import Aborted, Execution
@@ -29,35 +34,39 @@ from agentnb.workflow.tasks.variables import Variables, parsed
 from agentnb.workflow.tasks.waiting import has_ended, result_of, wait_for
 
 
-class TaskEngine(WorkflowEngine):
+@dataclass(frozen=True, slots=True)
+class TaskStart:
+    """The tasks of a run, and the values that it begins with."""
+
+    file: TaskFile
+    table: ActionTable
+    values: Mapping[str, Any]
+    """Of the variables."""
+    settings: Mapping[str, Any]
+    """What actions are told about models."""
+
+
+class TaskEngine(StepOrchestrator):
     """Runs one task file."""
 
     where = "task file"
 
-    def __init__(
-        self,
-        lifecycle: Lifecycle,
-        elicitation: Elicitation,
-        file: TaskFile,
-        table: ActionTable,
-        values: Mapping[str, Any],
-        settings: Mapping[str, Any],
-    ) -> None:
-        """``values``: of the variables, as the run begins; ``settings``: what actions are told about models."""
-        loops = WorkflowSpec(steps=(), max_loop_iterations=file.max_loop_iterations)
-        super().__init__(lifecycle, elicitation, loops, lambda engine: {}, {}, {})
-        self.variables = Variables(file, values)
+    def __init__(self, lifecycle: Lifecycle, elicitation: Elicitation, start: TaskStart) -> None:
+        super().__init__(lifecycle, elicitation)
+        file = start.file
+        self.steps.on_end = self._note_end
+        self.steps.cancelled_before = asyncio.CancelledError
+        self.variables = Variables(file, start.values)
         self._file = file
+        self._loops = LoopCounters(file.max_loop_iterations)
         self._targets = {**{name: span.start for name, span in file.blocks.items()}}
         self._targets |= {task.id: place for place, task in enumerate(file.tasks)}
         self._targets.setdefault(END, len(file.tasks))
-        self._calls = Calls(self, table, file.approval, settings, self.handle)
-        self._label = table.label
+        self._calls = Calls(self.steps, start.table, file.approval, start.settings, self.handle)
+        self._label = start.table.label
         self._background: dict[str, Running] = {}
         """The tasks in the background that nothing has awaited, by name."""
         self._awaited: list[Running] = []
-        self._sets: dict[str, dict[str, Any]] = {}
-        """By path, what the ``post`` of a task gave that is about to finish."""
         self._ended_at: dict[str, int] = {}
         """By path, the number of the event with which a task ended last."""
 
@@ -65,31 +74,31 @@ class TaskEngine(WorkflowEngine):
         """Do the tasks; return how the run ends."""
         self.variables.ask(self.log.run.prompt)
         try:
-            return await super().orchestrate()
+            return await verdict_of(self._take_tasks(), self.steps)
         except Aborted as error:
             return Stop("error", "failed", problem=error.failure.text, hint=error.failure.advice)
 
     # The way through the tasks
 
-    async def _top_level(self) -> None:
+    async def _take_tasks(self) -> None:
         tasks, place = self._file.tasks, 0
         try:
             while place < len(tasks):
                 target = await self._next(tasks[place], place)
                 place = place + 1 if target is None else target
-            await wait_for(self._background.values(), "all", self._side_by_side)
+            await wait_for(self._background.values(), "all", self.steps.side_by_side)
         except Suspended:  # what the others do would be lost
             await asyncio.gather(*self._background.values(), return_exceptions=True)
             raise
         finally:
-            await self._side_by_side.cancel([*self._background.values(), *self._awaited], "")
+            await self.steps.side_by_side.cancel([*self._background.values(), *self._awaited], "")
 
     async def _next(self, task: TaskStep, at: int) -> int | None:
         """Do a task, or begin it in the background; return the place to continue at, if not the next."""
         for name in task.depends_on:
             await self._wait_until_ended(name)
         await self._wait_until_ended(task.id)  # a goto may come to one that is still running
-        place = Place(task.path, task.path.rpartition("/")[0], self._scope)
+        place = Place(task.path, task.path.rpartition("/")[0])
         execution = Execution(task, place)
         if not self._holds(execution):
             return None
@@ -112,9 +121,9 @@ class TaskEngine(WorkflowEngine):
     def _holds(self, execution: Execution) -> bool:
         """Return whether a task is done; log it if it is skipped."""
         path, when = execution.place.path, execution.task.when
-        if when is None or self._recorded.is_next(w.StepStarted, path):
+        if when is None or self.steps.journal.is_next(w.StepStarted, path):
             return True
-        if self._recorded.take(w.StepSkipped, path) is not None:
+        if self.steps.journal.take(w.StepSkipped, path) is not None:
             return False
         try:
             holds = self.variables.holds(when, execution.extra)
@@ -122,14 +131,14 @@ class TaskEngine(WorkflowEngine):
             execution.problem = error  # it begins, and fails with that
             return True
         if not holds:
-            self.record(w.StepSkipped, path, reason=when)
+            self.steps.record(w.StepSkipped, path, reason=when)
         return holds
 
     def _goto(self, task: TaskStep, at: int) -> int | None:
         """Return the place of the goto that is taken; log also that none was, which a recovered run could find otherwise."""
         if not task.goto:
             return None
-        if (logged := self._recorded.take(w.BranchTaken, task.path)) is not None:
+        if (logged := self.steps.journal.take(w.BranchTaken, task.path)) is not None:
             self._count_back(task, at, logged.to)
             return self._targets[logged.to]
         for goto in task.goto:
@@ -159,11 +168,8 @@ class TaskEngine(WorkflowEngine):
                 given = self.variables.filled(dict(task.input), execution.extra)
             except ExpressionError as error:
                 execution.problem = error
-        found: list[Any] = []
         try:
-            await self.attempts(
-                task, place, self._work(execution, given), agent=self._agent(task), inputs=given, done=found.append
-            )
+            result = await self.steps.attempts(task, place, self._work(execution, given), agent=self._agent(task), inputs=given)
         except FailedStep as error:
             execution.has_failed = True
             await self.handle(execution, task.id, error.failure.text)
@@ -176,10 +182,10 @@ class TaskEngine(WorkflowEngine):
             self._awaited_by(task)
             return None
         except asyncio.CancelledError:
-            self._finish_cancelled(place.path)  # also between two attempts
+            self.steps.cancel(place.path)  # also between two attempts
             raise
         self._awaited_by(task)
-        return found[0]
+        return result
 
     def _work(self, execution: Execution, given: Any) -> Work:
         async def work(attempt: Attempt) -> Any:
@@ -188,7 +194,7 @@ class TaskEngine(WorkflowEngine):
                     await self._await(execution.task)
                 raise execution.problem
             result = parsed(await self._result(execution, given, attempt))
-            self._sets[execution.place.path] = self.variables.after(execution.task.post, result)
+            attempt.sets = self.variables.after(execution.task.post, result)
             if execution.aborts_with:
                 raise StepEndedBadly(StepFailure(execution.aborts_with, is_final=True))
             return result
@@ -216,12 +222,12 @@ class TaskEngine(WorkflowEngine):
             return
         execution.is_handled = True
         path = f"{execution.place.path}.onError"
-        place = Place(path, execution.place.parent, execution.place.scope)
+        place = Place(path, execution.place.parent)
         extra = {**execution.extra, "step": {"name": failed}, "error": error}
         try:
             given = self.variables.filled(dict(handler.input), extra)
             work = partial(self._calls.act, handler.action, given)
-            await self.attempts(handler, place, work, agent=self._label(handler.action), inputs=given)
+            await self.steps.attempts(handler, place, work, agent=self._label(handler.action), inputs=given)
         except (FailedStep, ExpressionError) as trouble:
             if not execution.task.abort:  # else the first failure says more
                 why = trouble.failure.text if isinstance(trouble, FailedStep) else trouble.what
@@ -239,11 +245,11 @@ class TaskEngine(WorkflowEngine):
 
         running: dict[str, Running] = {}
         for index, item in enumerate(self._items(task)):
-            place = Place(f"{path}/{index}", path, attempt.place.scope)
+            place = Place(f"{path}/{index}", path)
             execution = Execution(task.task, place, {task.item_name: item})
             if self._holds(execution):
                 running[place.path] = asyncio.ensure_future(in_turn(execution))
-        await wait_for(running.values(), task.wait.mode, self._side_by_side)
+        await wait_for(running.values(), task.wait.mode, self.steps.side_by_side)
         return self._merged(running, task.wait)
 
     def _items(self, task: EmitStep) -> list[Any]:
@@ -256,7 +262,7 @@ class TaskEngine(WorkflowEngine):
     async def _await(self, task: AwaitStep) -> Any:
         names = task.wait.on or tuple(self._background)
         running = {self._path_of(name): self._background[name] for name in names if name in self._background}
-        await wait_for(running.values(), task.wait.mode, self._side_by_side)
+        await wait_for(running.values(), task.wait.mode, self.steps.side_by_side)
         return self._merged(running, task.wait)
 
     def _awaited_by(self, task: TaskStep) -> None:
@@ -282,23 +288,10 @@ class TaskEngine(WorkflowEngine):
             return result_of(running[by_age[-1]]) if by_age else None
         return [result_of(running[path]) for path in ended if running[path].exception() is None]
 
-    # What the log is told, and what it tells
-
-    def _finish(self, step: str, status: Any, **fields: Any) -> None:
-        if step not in self._started:
-            return
-        sets = self._sets.pop(step, None)
-        super()._finish(step, status, sets=sets, **fields)
-        self._ended_at[step] = len(self.log.run.events) - 1
-        self.variables.set(sets or {})
-
-    async def _as_finished(self, step: Any, event: w.StepFinished, done: Any) -> Any:
+    def _note_end(self, event: w.StepFinished) -> None:
+        """Take from the end of a task, new or logged, what it sets; its handler is over too."""
         self._ended_at[event.step] = event.seq
         self.variables.set(event.sets)
-        if event.status == "cancelled":  # by another one that ended first, or failed
-            self._started.pop(event.step, None)
-            raise asyncio.CancelledError
         if event.status == "completed":
             handler = f"{event.step}.onError"
-            self._iterations[handler] = self._iterations.get(handler, 0) + self._recorded.pass_over_step(handler, event.seq)
-        return await super()._as_finished(step, event, done)
+            self.steps.count_begun(handler, self.steps.journal.pass_over_step(handler, event.seq))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentnb.workflow.engine import Place
-from agentnb.workflow.step_failures import StepFailure
+from agentnb.runtime.attempt import Place
+from agentnb.runtime.step_failures import StepFailure
 from agentnb.workflow.tasks.spec import TaskStep
 
 

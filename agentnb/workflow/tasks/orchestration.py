@@ -10,12 +10,13 @@ from agentnb.core.json_schema import plain_data
 from agentnb.errors import SettingsError, near
 from agentnb.models.registry import check_destinations
 from agentnb.runtime.elicitation import Elicitation
+from agentnb.runtime.gate_names import name_of_gate
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.tools.function import as_tool
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.tasks.actions import ACTIONS, Action, ActionTable
-from agentnb.workflow.tasks.engine import TaskEngine
+from agentnb.workflow.tasks.actions import Action, ActionTable
+from agentnb.workflow.tasks.engine import TaskEngine, TaskStart
 from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskFile
 
 
@@ -31,23 +32,25 @@ def task_orchestration(
 ) -> Orchestration:
     """Return the runs of a task file with these inputs: what can be started, nested in another run, limited and resumed.
 
-    ``actions``: besides those of agentnb, or instead of them; ``models``: what actions are told about models;
+    ``actions``: what its tasks call by name, besides tools; ``models``: what actions are told about models;
     ``limits``: of the run, instead of those of the file; ``settings``: plain data for the log. Raises `SettingsError` for an
     input that the file does not name, and `WorkflowProblems` for actions that are neither in the table nor a tool.
     """
     values = _values(file, inputs)
-    table = ActionTable(Toolbox([as_tool(one) for one in tools]), {**ACTIONS, **(actions or {})})
+    table = ActionTable(Toolbox([as_tool(one) for one in tools]), actions or {})
     table.check(file)
     check_destinations([(models or {}).get("model")])
 
     def make(lifecycle: Lifecycle, elicitation: Elicitation) -> TaskEngine:
-        return TaskEngine(lifecycle, elicitation, file, table, values, models or {})
+        return TaskEngine(lifecycle, elicitation, TaskStart(file, table, values, models or {}))
 
     name = Path(file.source).stem if file.source else "tasks"
+    gates = [name_of_gate(gate) for gate in ((models or {}).get("agent_settings") or {}).get("gates") or ()]
     logged = {
         "workflow": {"text": file.text, "source": file.source},
         "inputs": plain_data(dict(inputs), "The inputs"),
         "variables": values,
+        **({"gates": gates} if gates else {}),
         **(settings or {}),
     }
     return Orchestration(make=make, name=name, settings=logged, **(file.limits if limits is None else limits))

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any, Literal, cast
 
+from agentnb.core.step_retry import Retry
 from agentnb.workflow.fields import Fields
 from agentnb.workflow.problems import Problems
-from agentnb.workflow.spec import Retry
 from agentnb.workflow.tasks.expression_places import ExpressionPlaces
 from agentnb.workflow.tasks.spec import Await, AwaitStep, EmitStep, Goto, OnErrorStep, TaskStep
 from agentnb.workflow.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, plain

@@ -470,3 +470,18 @@ def test_the_example_of_the_documentation_runs() -> None:
     workflow = Workflow.from_yaml(text, tools=[tides_fetch, tides_report])
     run = on_virtual_time(lambda: workflow.run("How deep?", inputs={"stations": ["brest", "vigo"]}, show=False))
     assert (run.text, lengths) == ("table of brest and table of vigo", [2, 2])
+
+
+def test_two_runs_of_one_file_have_tables_of_their_own() -> None:
+    async def left(call: ActionCall) -> str:
+        return "left"
+
+    async def right(call: ActionCall) -> str:
+        return "right"
+
+    async def both() -> list[str]:
+        workflow = Workflow.from_yaml("stage:\n  one: {action: own:work}\n")
+        tables = ({"own:work": left}, {"own:work": right})
+        return [run.text for run in await asyncio.gather(*[workflow.run(actions=one, show=False) for one in tables])]
+
+    assert asyncio.run(both()) == ["left", "right"]

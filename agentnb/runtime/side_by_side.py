@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 
 from agentnb.runtime.dispatch import PATIENCE
 from agentnb.runtime.run_end import Suspended
+from agentnb.runtime.step_failures import FailedStep
 from agentnb.runtime.threads import running_loop, time_limit
-from agentnb.workflow.step_failures import FailedStep
 
 Running = asyncio.Task[Any]
 SIBLING_FAILED = "a step beside it failed"

@@ -1,4 +1,4 @@
-"""The words for failures that ``retry: {on: [...]}`` knows.
+"""When a step that failed is tried again, and the words for failures that ``retry: {on: [...]}`` knows.
 
 | word | failures |
 |---|---|
@@ -12,6 +12,9 @@
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
 
 ERRORS = ("timeout", "rate_limit", "provider", "broken_reply", "context_overflow", "refused")
 STOP_REASONS = (
@@ -38,3 +41,29 @@ NEVER_RETRIED = ("cancelled", "interrupted", "budget", "session_budget")
 def is_pattern(word: str) -> bool:
     """Return whether a word of ``on`` is a pattern of the error's text: ``/regex/``."""
     return len(word) > 2 and word.startswith("/") and word.endswith("/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """When a step that failed is tried again."""
+
+    max_attempts: int = 0
+    """Tries after the first one."""
+    backoff: Literal["fixed", "exponential"] = "fixed"
+    """Whether every wait is as long as the first, or each is twice the one before."""
+    initial_delay_seconds: float = 1.0
+    max_delay_seconds: float | None = None
+    multiplier: float = 2.0
+    """By how much an exponential backoff grows."""
+    on: tuple[str, ...] = ()
+    """Words for the failures that are retried (`agentnb.runtime.step_failures`); without any, all that can be retried are."""
+
+    def wait_before(self, attempt: int) -> float:
+        """Return the seconds to wait after the attempt with this number, from 1."""
+        factor = self.multiplier ** (attempt - 1) if self.backoff == "exponential" else 1.0
+        wait = self.initial_delay_seconds * factor
+        return wait if self.max_delay_seconds is None else min(wait, self.max_delay_seconds)
+
+
+ONCE = Retry()
+"""No further try."""

@@ -1,7 +1,7 @@
-"""What the log of a recovered workflow already says of the course of its run.
+"""The journal of a recovered run in steps: the events that its log has already.
 
-The engine takes the same way again, and wherever the log has the event already, takes it from there: so a step that has
-finished is not run again, and a failed attempt is not waited for again.
+The run takes the same way again, and takes each event that the log has from there: so a step that has finished is not run
+again, and a failed attempt is not waited for again.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ StepEvent = TypeVar("StepEvent", w.StepStarted, w.StepAttempted, w.StepSkipped, 
 KINDS = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished, w.BranchTaken)
 
 
-class RecordedSteps:
-    """The logged events of each step that the engine has not come to yet."""
+class StepJournal:
+    """The logged events of each step that the run has not come to yet."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._left: dict[str, deque[Any]] = {}
@@ -39,6 +39,18 @@ class RecordedSteps:
         if not left:
             del self._left[step]
         return event
+
+    def take_start(self, step: str) -> w.StepStarted | None:
+        """Return the next start of the step, and count it as come to, with what earlier versions logged before it.
+
+        They logged a second start of a step that a death had cut off, and a start after a skip for want of money.
+        """
+        while self.take(w.StepSkipped, step) is not None:
+            pass
+        started = self.take(w.StepStarted, step)
+        while started is not None and (again := self.take(w.StepStarted, step)) is not None:
+            started = again
+        return started
 
     def is_next(self, kind: type[Event], step: str) -> bool:
         """Return whether the next event of the step is of this kind."""

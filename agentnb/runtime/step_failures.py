@@ -1,4 +1,4 @@
-"""Why a step failed, in the words of `agentnb.workflow.retry_words`, and whether it is tried again.
+"""Why a step failed, in the words of `agentnb.core.step_retry`, and whether it is tried again.
 
 Never retried: what the person cancelled or interrupted, a budget that is used up, and settings that cannot work.
 """
@@ -13,9 +13,9 @@ from agentnb.advice import AnyAdvice, Plain, StartAgain, TryAgain, advised
 from agentnb.core.events import RunError
 from agentnb.core.json_schema import matches
 from agentnb.core.messages import encodable
+from agentnb.core.step_retry import NEVER_RETRIED, is_pattern
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StepFailed
-from agentnb.workflow.retry_words import NEVER_RETRIED, is_pattern
 
 WORDS_OF_ERRORS: dict[str, tuple[type[AgentnbError], ...]] = {
     "timeout": (errors.ProviderTimedOut,),

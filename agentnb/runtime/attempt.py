@@ -1,0 +1,34 @@
+"""One attempt at a step, and the place of the step in its run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+
+class Place(NamedTuple):
+    """The place of a step in its run."""
+
+    path: str
+    """The step's id, after those of the blocks around it."""
+    parent: str = ""
+    """The path of the block around it."""
+    scope: Any = None
+    """The values that its templates may read, in a workflow."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt at a step."""
+
+    place: Place
+    limit: asyncio.Timeout | None = None
+    """Its time limit, if it has one, which stands still while the person is asked."""
+    run_id: str = ""
+    """Id of the nested run that does the work, if one does."""
+    is_new: bool = True
+    """Whether no process has begun it."""
+    sets: Mapping[str, Any] | None = None
+    """The variables that its work has set, which are logged with its end."""

@@ -1,0 +1,63 @@
+"""Names of gates, by which a run that is resumed finds that none of them is missing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from types import CodeType
+from typing import Any
+
+from agentnb.advice import GiveGates
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+from agentnb.policies.gates import Gate
+
+LAMBDA = "<lambda>"
+"""The name of every lambda, also in logs of earlier versions, which had no other."""
+
+
+def name_of_gate(gate: Gate) -> str:
+    """Return the name of a gate, for the log: that of the function or class; of a lambda, also the digest of its code."""
+    name = str(getattr(gate, "__name__", type(gate).__name__))
+    return f"{LAMBDA}-{_digest(gate.__code__)}" if name == LAMBDA and hasattr(gate, "__code__") else name
+
+
+def names_of_gates(run: Run) -> list[str]:
+    """Return the names of the gates that the run was given, in their order."""
+    logged = run.settings.get("gates")
+    return [str(name) for name in logged] if isinstance(logged, list | tuple) else []
+
+
+def missing_gates(run: Run, names: Iterable[str]) -> list[str]:
+    """Return the names of the run's gates that are not in ``names``; of a name that it had twice, both must be."""
+    missing = names_of_gates(run)
+    for name in names:
+        former = LAMBDA if name.startswith(LAMBDA) else name
+        if name in missing:
+            missing.remove(name)
+        elif former in missing:
+            missing.remove(former)
+    return missing
+
+
+def check_gates(run: Run, gates: Iterable[Gate] = (), names: Iterable[str] = ()) -> None:
+    """Raise `SettingsError` if a gate of the run is missing. ``names``: of gates that are here too."""
+    missing = missing_gates(run, [*map(name_of_gate, gates), *names])
+    if missing:
+        had, them = had_told(run, "gate", missing)
+        raise SettingsError(
+            f"{had}, which you did not pass",
+            GiveGates(tuple(missing), tuple(names_of_gates(run)), lead=f"Define {them}, then pass {them}"),
+        )
+
+
+def had_told(run: Run, noun: str, missing: Sequence[str]) -> tuple[str, str]:
+    """Return which of the run's tools or gates are missing, as the beginning of a sentence, and ``it`` or ``them``."""
+    is_one = len(missing) == 1
+    return f"Run {run.id} had the {noun}{'' if is_one else 's'} {', '.join(missing)}", "it" if is_one else "them"
+
+
+def _digest(code: CodeType) -> str:
+    """Return six hex digits of a function's instructions, names and constants."""
+    parts: list[Any] = [_digest(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+    return hashlib.sha256(repr((code.co_code, code.co_names, parts)).encode()).hexdigest()[:6]

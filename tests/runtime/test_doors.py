@@ -1,0 +1,212 @@
+"""Every door that starts a run takes the same options, and every door that resumes one checks its gates."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from own_orchestrator import side_by_side
+from scripted_runs import bare
+
+from agentnb import (
+    Agent,
+    Matrix,
+    Run,
+    RunOptions,
+    Store,
+    ToolCall,
+    Workflow,
+    fork,
+    fork_sync,
+    recover,
+    reproduce,
+    reproduce_sync,
+)
+from agentnb.detect.so_far import RunSoFar
+from agentnb.errors import SettingsError
+from agentnb.models import ScriptedModel
+from agentnb.policies import PolicyBundle
+from agentnb.policies.gates import Allow, Ask, Deny, Gate, Verdict
+from agentnb.runtime.run_options import AgentRunKeywords, ResumeKeywords, RunKeywords
+from agentnb.tools.tool import ToolContext
+
+
+async def noted(text: str = "") -> str:
+    """Note."""
+    return f"noted {text}"
+
+
+async def asks(context: ToolContext) -> str:
+    """Ask the person."""
+    return str(await context.ask("Which?"))
+
+
+def agent(*lines: Any, **settings: Any) -> Agent:
+    return bare(ScriptedModel([*lines]), [noted, asks], **settings)
+
+
+def careful(call: ToolCall, run: RunSoFar) -> Verdict:
+    return Ask("May it?")
+
+
+def asking() -> Agent:
+    return agent(ToolCall("asks"), "Done.", gates=[careful])
+
+
+async def last_of_stream(prompt: str, **keywords: Any) -> Run:
+    items = [item async for item in asking().stream(prompt, **keywords)]
+    run: Run = keywords["store"].load(items[-1].run_id)  # type: ignore[union-attr]
+    return run
+
+
+def steps() -> Workflow:
+    return Workflow.from_yaml("workflow: [{type: tool, name: asks}]\n", tools=[asks])
+
+
+def pair() -> Any:
+    return side_by_side(asking(), agent("Right."))
+
+
+DOORS: dict[str, Callable[..., Any]] = {
+    "agent.run": lambda **more: asyncio.run(asking().run("Go", **more)),
+    "agent.start": lambda **more: asking().start("Go", **more).result(30),
+    "agent.run_sync": lambda **more: asking().run_sync("Go", **more),
+    "agent.stream": lambda **more: asyncio.run(last_of_stream("Go", **more)),
+    "workflow.run": lambda **more: asyncio.run(steps().run("Go", gates=[careful], **more)),
+    "workflow.start": lambda **more: steps().start("Go", gates=[careful], **more).result(30),
+    "workflow.run_sync": lambda **more: steps().run_sync("Go", gates=[careful], **more),
+    "orchestration.run": lambda **more: asyncio.run(pair().run("Go", **more)),
+    "orchestration.start": lambda **more: pair().start("Go", **more).result(30),
+    "orchestration.run_sync": lambda **more: pair().run_sync("Go", **more),
+}
+
+
+def test_every_door_takes_the_same_options(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, door in DOORS.items():
+        with subtests.test(name):
+            store, items, judged = Store(tmp_path / name), list[Any](), list[str]()
+            run = door(
+                store=store,
+                watch=items.append,
+                answer=lambda question: "this one",
+                approve=lambda call, run, judged=judged: judged.append(call.name) is None,
+                tags=("night",),
+                context_type="task",
+                entity="thing",
+                parent_id="20260101-000000-000aaaaaaaa",
+                suspend=True,
+                show=False,
+                allow_urls=(),
+            )
+            assert (run.status, run.tags, judged) == ("completed", ("night",), ["asks"]), run.error
+            assert (run.context_type, run.entity, run.parent_id) == ("task", "thing", "20260101-000000-000aaaaaaaa")
+            assert store.load(run.id) == run and type(items[-1]).__name__ == "RunFinished"
+            assert [one.answer for one in run.questions][-1] == "this one"
+
+
+def test_doors_to_recorded_runs_take_them_too(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    recorded = agent("Done.").run_sync("Go")
+    doors: dict[str, Callable[..., Run]] = {
+        "fork": lambda **more: asyncio.run(fork(recorded, 1, model=ScriptedModel(["Other."]), **more)),
+        "fork_sync": lambda **more: fork_sync(recorded, 1, model=ScriptedModel(["Other."]), **more),
+        "reproduce": lambda **more: asyncio.run(reproduce(recorded, **more)),
+        "reproduce_sync": lambda **more: reproduce_sync(recorded, **more),
+    }
+    for name, door in doors.items():
+        with subtests.test(name):
+            store, items = Store(tmp_path / name), list[Any]()
+            run = door(store=store, watch=items.append, show=False)
+            assert store.load(run.id).status == "completed" and type(items[-1]).__name__ == "RunFinished"
+
+
+def test_keywords_are_options_and_others_are_refused_by_name(subtests: pytest.Subtests) -> None:
+    options = {one.name for one in fields(RunOptions)}
+    assert {*AgentRunKeywords.__annotations__, *ResumeKeywords.__annotations__} < options
+    assert {*RunKeywords.__annotations__} < {*AgentRunKeywords.__annotations__}
+    for name, door in DOORS.items():
+        with subtests.test(name), pytest.raises(SettingsError, match="thread is an option of the run now"):
+            door(thread=None, store=None)
+        with subtests.test(f"{name} unknown"), pytest.raises(TypeError, match="has no keyword 'colour'"):
+            door(colour="red", store=None)
+
+
+def test_workflow_takes_gates_of_its_own_at_every_door(subtests: pytest.Subtests) -> None:
+    def never(call: ToolCall, run: RunSoFar) -> Verdict:
+        return Deny("not now")
+
+    workflow = Workflow.from_yaml("workflow: [{type: tool, name: noted, on_error: {continue: refused}}]\n", tools=[noted])
+    doors: dict[str, Callable[..., Any]] = {
+        "run": lambda **more: asyncio.run(workflow.run("Go", **more)),
+        "start": lambda **more: workflow.start("Go", **more).result(30),
+        "run_sync": lambda **more: workflow.run_sync("Go", **more),
+    }
+    for name, door in doors.items():
+        for given in ({"gates": [never]}, {"agent_settings": {"gates": [never]}}):
+            with subtests.test(f"{name} {[*given]}"):
+                assert door(show=False, **given).text == "refused"
+
+
+# Gates
+
+
+class Own:
+    """A policy of one's own, whose gate changes the call that it judges."""
+
+    name = "own"
+
+    def rules(self, words: Any, *limits: Any, repeatable: Any = ()) -> PolicyBundle:
+        def edits(call: ToolCall, run: RunSoFar) -> Verdict:
+            call.arguments["text"] = "changed"  # type: ignore[index, call-overload]
+            return None
+
+        bundle = Matrix().rules(words, *limits, repeatable=repeatable)
+        return bundle._replace(gates=(edits, *bundle.gates))
+
+
+def test_gate_of_an_own_policy_changes_no_call_in_place() -> None:
+    model = ScriptedModel([ToolCall("noted", {"text": "mine"}), "Done."])
+    run = bare(model, [noted], policy=Own()).run_sync("Go")
+    assert run.rounds[0].records[0].call.arguments == {"text": "mine"}
+    assert run.rounds[0].results[0].text == "noted mine"
+    assert "changed" not in str(model.requests[1].messages)
+
+
+def test_two_lambdas_are_two_gates(tmp_path: Path) -> None:
+    def made(gate: Gate) -> Agent:
+        return agent(ToolCall("noted"), "Done.", gates=[gate])
+
+    store = Store(tmp_path)
+    careful: Gate = lambda call, run: Ask("May it?")  # noqa: E731
+    careless: Gate = lambda call, run: Allow()  # noqa: E731
+    run = made(careful).run_sync("Go", store=store, suspend=True)
+    assert run.status == "waiting_on_user"
+    answers = {run.waiting[0].id: True}
+    with pytest.raises(SettingsError, match="had the gate <lambda>"):
+        asyncio.run(recover(run.id, agent=made(careless), store=store, answers=answers))
+    again = asyncio.run(recover(run.id, agent=made(lambda call, run: Ask("May it?")), store=store, answers=answers))
+    assert again.status == "completed"
+
+
+def test_resuming_with_an_agent_or_an_orchestration_needs_the_gates(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    def of_agent(*gates: Gate) -> Any:
+        return agent(ToolCall("noted"), "Done.", gates=gates)
+
+    def of_workflow(*gates: Gate) -> Any:
+        workflow = Workflow.from_yaml("workflow: [{type: tool, name: noted}]\n", tools=[noted])
+        return workflow.orchestration(gates=gates)
+
+    def of_tasks(*gates: Gate) -> Any:
+        return Workflow.from_yaml("stage:\n  one: {action: noted}\n", tools=[noted]).orchestration(gates=gates)
+
+    for name, make in {"agent": of_agent, "orchestration": of_workflow, "task file": of_tasks}.items():
+        with subtests.test(name):
+            store = Store(tmp_path / name)
+            run = make(careful).run_sync("Go", store=store, suspend=True)
+            answers = {run.waiting[0].id: True}
+            with pytest.raises(SettingsError, match="had the gate careful"):
+                asyncio.run(recover(run.id, agent=make(), store=store, answers=answers))
+            assert asyncio.run(recover(run.id, agent=make(careful), store=store, answers=answers)).status == "completed"
