@@ -273,11 +273,16 @@ def sentences(what: str, hint: str) -> str:
 
 def pieces(what: str, advice: Iterable[AnyAdvice], commands: Commands) -> list[str]:
     """Return what is wrong and what to do in the words of a surface, on one line; each command is a piece of its own."""
-    line = [what] if what else []
+    return with_advice([what] if what else [], advice, commands)
+
+
+def with_advice(line: list[str], advice: Iterable[AnyAdvice], commands: Commands) -> list[str]:
+    """Return the pieces of a line with those of advice after them."""
     for one in advice:
         if words := _pieces(one, commands):
-            line[-1:] = [f"{last}{' ' if last.endswith(('.', '?', '!')) else '. '}" for last in line[-1:]]
-            line += words
+            last, sign = "".join(line[-1:]), " " if line and line[-1].endswith((".", "?", "!")) else ". "
+            before = [] if not line else [Command(last), sign] if isinstance(line[-1], Command) else [f"{last}{sign}"]
+            line = [*line[:-1], *before, *words]
     return line
 
 

@@ -15,6 +15,7 @@ from agentnb.advice import (
     StartAgain,
     TryAgain,
     pieces,
+    with_advice,
 )
 from agentnb.agent.from_log import names_of_tools
 from agentnb.core.events import CompactionStarted, LimitReached, RetryScheduled
@@ -343,10 +344,7 @@ def ending(run: Run, commands: Commands = NOTEBOOK) -> str:
 def ending_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
     """Return what `ending` does; each command is a piece of its own."""
     step, reason = next_step(run), why_in_pieces(run, commands)
-    if step is None:
-        return reason
-    words = pieces("".join(reason[-1:]), [step], commands)
-    return [*reason[:-1], *words]
+    return reason if step is None else with_advice(reason, [step], commands)
 
 
 def notes(run: Run, commands: Commands = NOTEBOOK) -> list[str]:

@@ -102,7 +102,7 @@ def _pickled(read: ReadFiles) -> bytes:
 def _unreachable(why: str) -> SettingsError:
     return SettingsError(
         f"A detector cannot be sent to worker processes: {why}",
-        "Write it into a module (in a notebook: %%writefile my_detectors.py), at the top and not within a function, and import "
+        "Write it into a module, at the top and not within a function, and import "
         "it from there; or pip install cloudpickle; or leave out processes=",
     )
 

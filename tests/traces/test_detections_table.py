@@ -162,7 +162,7 @@ def test_a_detector_that_cannot_be_sent_to_a_worker_is_refused_with_what_to_do(
     def refused(wrong: Any) -> None:
         with pytest.raises(SettingsError, match="cannot be sent to worker processes") as caught:
             tables.detections(folder, wrong, processes=2)
-        assert "%%writefile my_detectors.py" in str(caught.value) and "leave out processes=" in str(caught.value)
+        assert "Write it into a module" in str(caught.value) and "leave out processes=" in str(caught.value)
 
     lock = Lock()
     refused(detect.detector(lambda run: lock.locked()))  # cannot travel at all

@@ -20,6 +20,7 @@ from agentnb.core.events import RoundFinished, Warned
 from agentnb.core.messages import Message
 from agentnb.core.usage import Usage
 from agentnb.core.wire import encode
+from agentnb.display.notebook_commands import error_in_notebook
 from agentnb.errors import StoreError, TraceError
 from agentnb.models import Reply, ScriptedModel
 from agentnb.tools.tool import ToolContext
@@ -113,8 +114,9 @@ def test_a_run_there_is_not_is_said_with_what_there_is(tmp_path: Path, part: str
 
 
 def test_an_empty_store_points_to_the_list(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"There is no run 'x' in .*%agent history lists the runs"):
+    with pytest.raises(StoreError, match=r"There is no run 'x' in ") as caught:
         Store(tmp_path / "none").load("x")
+    assert error_in_notebook(caught.value).endswith("%agent history lists the runs")
 
 
 BAD_IDS = ["../x", "..", ".", "", "a/b", "a\\b", "/etc/passwd", "a b", "a\n", "x" * 101, "ä", "a.b", "*", "\x00"]

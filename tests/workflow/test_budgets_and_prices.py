@@ -104,7 +104,7 @@ def test_no_file_loosens_a_budget_of_the_person(tmp_path: Path, subtests: pytest
         try:
             workflow.orchestration(budget=budget, **settings).start("Go", options).stop()
         except SettingsError as error:
-            assert "--unpriced" in error.hint
+            assert "unpriced=True" in error.hint
             assert "costs is not known, so a budget cannot be enforced" in error.what
             return False
         return True

@@ -551,4 +551,4 @@ def test_what_is_wrong_with_steps_made_in_python_is_told_without_a_line_and_befo
 def test_an_agent_that_is_nowhere_may_be_declared_or_given_in_python() -> None:
     with pytest.raises(WorkflowProblems) as caught:
         Workflow.from_yaml("workflow:\n  - {type: agent, name: judge}\n")
-    assert 'Declare it (agents:), or give it in Python: agents={"judge": Agent(...)}' in str(caught.value)
+    assert 'Declare it (agents:), or give it: agents={"judge": Agent(...)}' in str(caught.value)

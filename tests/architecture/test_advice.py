@@ -1,0 +1,174 @@
+"""Sentences are for people: no code decides by one, and below the session none names a command."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from parsed import PACKAGE, trees
+
+READS_OTHERS = ("traces/formats/", "models/", "core/older_logs.py")
+"""Rooms and files that read texts of other products, or our own logs of earlier schemas."""
+READ = {
+    "detect/blocks/signatures.py": "results of tools",
+    "rerun/to_test.py": "an expression",
+    "runtime/approval.py": "reasons of a denial, of which a model reads some as they are",
+    "traces/exports/openinference.py": "the prompt that stands in for one that a trace lacks",
+    "traces/exports/sam.py": "likewise",
+    "traces/exports/stored_messages.py": "likewise",
+}
+"""Files that compare longer texts, and which."""
+METHODS = (
+    "startswith",
+    "endswith",
+    "removeprefix",
+    "removesuffix",
+    "partition",
+    "rpartition",
+    "split",
+    "find",
+    "index",
+    "count",
+)
+PATTERNS = ("compile", "match", "fullmatch", "search", "sub", "split", "findall", "finditer")
+COMMAND = re.compile(
+    r"(?<![%\w])%%?(?:agent|workflow|guidance|traces|pip|cd|writefile|load_ext)\b"
+    r"|\bagentnb (?:exec|runs|show|recover|answer|table|validate)\b"
+)
+"""A magic, or a command of a shell."""
+ROOMS_BELOW_SESSION = (
+    "core",
+    "models",
+    "tools",
+    "runtime",
+    "agent",
+    "workflow",
+    "traces",
+    "detect",
+    "policies",
+    "context",
+    "guidance",
+    "rerun",
+    "testing",
+    "settings.py",
+    "errors.py",
+    "advice.py",
+)
+
+
+def literals(node: ast.AST) -> Iterator[str]:
+    """The texts within an expression."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str):
+            yield each.value
+
+
+def is_sentence(text: str) -> bool:
+    return len(text.split()) >= 3
+
+
+def is_sentence_of_a_pattern(pattern: str) -> bool:
+    """Whether three words follow each other in a pattern, such as ``Did you mean``."""
+    return (
+        re.search(r"[A-Za-z]{2,} [A-Za-z]{2,} [A-Za-z]{2,}", re.sub(r"\\[a-zA-Z]|\(\?[a-zA-Z<>=!:]+", " ", pattern)) is not None
+    )
+
+
+def constants(tree: ast.Module) -> dict[str, str]:
+    """The texts that a module gives a name."""
+    return {
+        target.id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def imported(tree: ast.Module, known: dict[str, dict[str, str]]) -> dict[str, str]:
+    """The texts among what a module imports, by the names that they have there."""
+    return {
+        alias.asname or alias.name: known[node.module][alias.name]
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module in known
+        for alias in node.names
+        if alias.name in known[node.module]
+    }
+
+
+def compared(tree: ast.Module, named: dict[str, str]) -> Iterator[tuple[int, str]]:
+    """The line and text of each literal of three words or more that code compares with."""
+
+    def texts(node: ast.AST) -> Iterator[str]:
+        yield from literals(node)
+        yield from (named[each.id] for each in ast.walk(node) if isinstance(each, ast.Name) and each.id in named)
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = (node.left, *node.comparators)
+            yield from ((node.lineno, text) for side in sides for text in texts(side) if is_sentence(text))
+        elif isinstance(node, ast.MatchValue):
+            yield from ((node.lineno, text) for text in texts(node) if is_sentence(text))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            is_pattern = isinstance(node.func.value, ast.Name) and node.func.value.id == "re" and node.func.attr in PATTERNS
+            if is_pattern:
+                yield from ((node.lineno, text) for text in texts(node.args[0]) if is_sentence_of_a_pattern(text))
+            elif node.func.attr in METHODS:
+                yield from ((node.lineno, text) for text in texts(node.args[0]) if is_sentence(text))
+
+
+def sentences_compared() -> Iterator[str]:
+    """The place and text of each comparison with a sentence, but for files that read texts of others."""
+    known = {module_of(file): constants(tree) for file, tree in trees().items()}
+    for file, tree in trees().items():
+        path = file.relative_to(PACKAGE).as_posix()
+        if not path.startswith(READS_OTHERS):
+            named = {**known[module_of(file)], **imported(tree, known)}
+            yield from (f"{path}:{line}: {text}" for line, text in compared(tree, named))
+
+
+def module_of(file: Path) -> str:
+    """The name under which a file is imported."""
+    return ".".join(("agentnb", *file.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def test_no_code_decides_by_a_sentence() -> None:
+    found = set(sentences_compared())
+    assert {place for place in found if place.partition(":")[0] not in READ} == set()
+
+
+def test_below_the_session_no_text_names_a_command() -> None:
+    assert {
+        f"{path}:{node.lineno}: {node.value[:80]}"
+        for file, tree in trees().items()
+        if (path := file.relative_to(PACKAGE).as_posix()).startswith(ROOMS_BELOW_SESSION) and path != "core/older_logs.py"
+        for node in texts_to_show(tree)
+        if COMMAND.search(node.value)
+    } == set()
+
+
+def texts_to_show(tree: ast.Module) -> Iterator[ast.Constant]:
+    """The texts of a module, without docstrings."""
+    docstrings = {
+        id(statement.value)
+        for statement in ast.walk(tree)
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node
+
+
+def test_a_comparison_with_a_sentence_is_found() -> None:
+    tree = ast.parse(
+        'SAID = "It is suspended: answer it"\n'
+        'a = error.hint == "Run the cell again"\n'
+        'b = "still open since then" in text\n'
+        "c = hint.startswith(SAID)\n"
+        'd = re.compile(r"(?i)Did you mean (.*)")\n'
+        'e = kind == "error"\n'
+        'f = re.compile(r"(?P<a>x) \\\\w+ \\\\d+")\n'
+    )
+    assert [line for line, _ in compared(tree, constants(tree))] == [2, 3, 4, 5]

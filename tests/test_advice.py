@@ -1,0 +1,124 @@
+"""Advice: values that each surface words by one table."""
+
+from __future__ import annotations
+
+import pickle
+from typing import get_args
+
+import msgspec
+import pytest
+
+from agentnb.advice import (
+    PYTHON,
+    AnyAdvice,
+    AskInstead,
+    Command,
+    ContinueRun,
+    ListRuns,
+    Plain,
+    SetKey,
+    ShowModels,
+    StartAgain,
+    TryAgain,
+    in_python,
+    in_words,
+    pieces,
+)
+from agentnb.cli.shell_commands import SHELL
+from agentnb.core.events import ErrorRaised, Warned
+from agentnb.core.wire import decode_lines
+from agentnb.display.notebook_commands import NOTEBOOK, in_notebook
+from agentnb.errors import SettingsError
+
+KINDS = [kind for kind in get_args(AnyAdvice) if kind is not Plain]
+START = b'{"kind":"run_started","seq":0,"at":"2026-01-01T00:00:00Z","run_id":"r","schema":%d,"run_kind":"agent",'
+START += b'"model":"m","system":"","tools":[],"prompt":{"role":"user","parts":[]}}\n'
+
+
+def logged(schema: int, line: bytes) -> object:
+    """The event of a line in a log of this schema."""
+    head = b'{"kind":"%b","seq":1,"at":"2026-01-01T00:00:00Z","run_id":"r",'
+    kind, _, rest = line.partition(b" ")
+    return decode_lines([START % schema, head % kind + rest + b"}\n"], "run.jsonl")[1]
+
+
+def test_each_surface_has_a_command_for_each_kind(subtests: pytest.Subtests) -> None:
+    for name, commands in {"python": PYTHON, "notebook": NOTEBOOK, "shell": SHELL}.items():
+        with subtests.test(name):
+            assert {kind for kind in KINDS if kind not in commands} == set()
+
+
+def test_one_advice_reads_differently_in_each_surface(subtests: pytest.Subtests) -> None:
+    cases = {
+        TryAgain(lead="Try again", rest=", or wait"): (
+            "Try again: agent.run(PROMPT, continue_from=run), or wait",
+            "Try again: %%agent --continue, or wait",
+            "Try again, or wait",
+        ),
+        ListRuns(rest=" lists them"): (
+            "Store(FOLDER).ids() lists them",
+            "%agent history lists them",
+            "agentnb runs lists them",
+        ),
+        SetKey("OPENAI_API_KEY", lead="Enter it"): (
+            "Enter it: the environment variable OPENAI_API_KEY",
+            "Enter it: %agent key openai",
+            "Enter it: export OPENAI_API_KEY=...",
+        ),
+        ContinueRun("r", ("a", "b"), lead="Continue"): (
+            "Continue: agent.run(PROMPT, continue_from=run)",
+            "Continue: %agent load r, then %%agent --continue -t a b",
+            "",
+        ),
+    }
+    for advice, words in cases.items():
+        with subtests.test(words[0]):
+            assert (in_python([advice]), in_notebook([advice]), in_words([advice], SHELL)) == words
+
+
+def test_commands_are_pieces_of_their_own() -> None:
+    line = pieces("It broke", [ContinueRun("r", lead="Continue"), Plain("Or wait")], NOTEBOOK)
+    assert [piece for piece in line if isinstance(piece, Command)] == ["%agent load r", "%%agent --continue"]
+    assert "".join(line) == "It broke. Continue: %agent load r, then %%agent --continue. Or wait"
+
+
+def test_an_error_keeps_its_advice_in_another_process() -> None:
+    error = SettingsError("No key", SetKey("MY_KEY", lead="Enter it"))
+    again = pickle.loads(pickle.dumps(error))
+    assert again.advice == error.advice and str(again) == "No key. Enter it: the environment variable MY_KEY"
+
+
+def test_advice_survives_its_line_in_a_log() -> None:
+    event = Warned(1, None, "r", message="x", advice=(SetKey("A", lead="b"), Plain("c")))
+    assert msgspec.json.decode(msgspec.json.encode(event), type=Warned) == event
+
+
+def test_hints_of_older_logs_become_advice(subtests: pytest.Subtests) -> None:
+    hints: dict[str, AnyAdvice] = {
+        "Try again: %%agent --continue. Wait": TryAgain(lead="Try again", rest=". Wait"),
+        "Continue with --continue, or ask": TryAgain(lead="Continue", rest=", or ask"),
+        "Begin a new one (a cell without --continue), or wait": StartAgain(lead="Begin a new one", rest=", or wait"),
+        "Start again without --continue, or wait": StartAgain(lead="Start again", rest=", or wait"),
+        'Be asked: --approve ask, approve="ask"': AskInstead(lead="Be asked"),
+        "Type in another: %agent key MY_KEY": SetKey("MY_KEY", lead="Type in another"),
+        "%agent models openai lists what there is": ShowModels("openai", rest=" lists what there is"),
+        "%agent history lists the runs": ListRuns(rest=" lists the runs"),
+        "Give it one more reply": Plain("Give it one more reply"),
+    }
+    for hint, advice in hints.items():
+        with subtests.test(hint):
+            error = msgspec.json.encode({"type": "X", "message": "y", "hint": hint})
+            event = logged(6, b'error_raised "where":"model","error":' + error)
+            assert isinstance(event, ErrorRaised) and event.error.advice == (advice,)
+            assert msgspec.json.encode(event.error).find(b"hint") < 0
+
+
+def test_warnings_of_older_logs_get_their_topic(subtests: pytest.Subtests) -> None:
+    for message, topic in {
+        "1 todo is still open:\\n1. x": "todos",
+        "Filled in what the trace lacks. A": "filled",
+        "z": "",
+    }.items():
+        with subtests.test(topic):
+            event = logged(6, b'warned "message":"%b"' % message.encode())
+            assert isinstance(event, Warned) and event.topic == topic
