@@ -14,13 +14,13 @@ from waiting import PATIENCE
 from agentnb import Agent, History, Run, Store, ToolCall, recover, tables
 from agentnb.core.events import RetryScheduled
 from agentnb.core.messages import Message, Text
+from agentnb.core.timeline import TOO_LONG
 from agentnb.core.usage import Usage
 from agentnb.display.history import history_html, history_text, matches, run_list_html
 from agentnb.errors import ContextOverflow
 from agentnb.models import Reply, ScriptedModel
 from agentnb.models.capabilities import Capabilities
 from agentnb.models.model import Retry
-from agentnb.traces.tables.model_calls import TOO_LONG
 
 SHORT = History(compact_above=8, keep_recent=3)
 

@@ -19,6 +19,7 @@ from agentnb.core import work_events as w
 from agentnb.core.fold import apply
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.run import RunFacts
+from agentnb.core.timeline import ModelCall, Part, Tool, timeline
 from agentnb.detect.run import Run
 from agentnb.traces.exports.stored_messages import is_filled, without_filled
 
@@ -31,15 +32,18 @@ ONLY_END, UNKNOWN_TIMES, ONLY_DURATION, ONLY_START = "only the end", "unknown", 
 """What is known of the times of a span, if that is not both."""
 _MICROSECOND = 1_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SHOWN = (
-    e.RunStarted,
-    e.RoundStarted,
-    e.ModelReplied,
-    e.ToolStarted,
-    e.ToolFinished,
-    e.RoundFinished,
-    e.RunFinished,
-    w.ModelCalled,
+_SHOWN = frozenset(
+    {
+        e.RunStarted,
+        e.RoundStarted,
+        e.ModelReplied,
+        e.ToolStarted,
+        e.ToolFinished,
+        e.CallBlocked,
+        e.RoundFinished,
+        e.RunFinished,
+        w.ModelCalled,
+    }
 )
 """Events that spans hold themselves; of a round the number and the status."""
 _OF_A_CALL = (e.GuidanceGiven, e.RetryScheduled, e.CompactionStarted, e.ContextCompacted)
@@ -144,9 +148,15 @@ class _Spans:
         """The conversation so far, without what was filled in."""
         self._length, self._taken, self._since = 0, 0, 0
         self._round: e.RoundStarted | None = None
-        self._open: dict[str, tuple[ToolCall, str]] = {}
-        """Calls that have begun, with the keys of their spans."""
-        self._calls: dict[str, ToolCall] = {}
+        self._ended: dict[int, list[Part]] = {}
+        """The parts of the run by the number of the event that ended them."""
+        self._keys: dict[str, str] = {}
+        """The keys of the spans of calls that have begun, by the ids of the calls."""
+        for part in timeline(run, ModelCall, Tool):
+            if part.ended is not None:
+                self._ended.setdefault(part.ended.seq, []).append(part)
+            if isinstance(part, Tool) and part.begun is not None and part.call is not None:
+                self._keys[part.call.id] = f"tool-{part.begun.seq}"
         self._waiting: list[SpanEvent] = []
         self._planners: list[Span] = []
         self._plan = AGENT
@@ -164,19 +174,14 @@ class _Spans:
     def _take(self, event: e.AnyEvent) -> None:
         if isinstance(event, e.RoundStarted):
             self._round = event
-        elif isinstance(event, e.ModelReplied):
-            self._replied(event)
-        elif isinstance(event, e.ToolStarted):
-            self._open[event.call.id] = event.call, f"tool-{event.seq}"
-        elif isinstance(event, e.ToolFinished):
-            self._finished(event)
-        elif isinstance(event, e.CallBlocked):
-            self._blocked(event)
-        elif isinstance(event, e.RoundFinished):
-            self._round_finished(event)
-        elif isinstance(event, w.ModelCalled):
-            self._model_called(event)
-        if not isinstance(event, (*_SHOWN, e.CallBlocked)):
+        for part in self._ended.get(event.seq, ()):
+            if isinstance(part, ModelCall):
+                self._called(part)
+            elif isinstance(part, Tool):
+                self._ran(part)
+        if isinstance(event, e.RoundFinished):
+            self._note_status(event)
+        if type(event) not in _SHOWN:
             self._noted(event)
 
     def _noted(self, event: e.AnyEvent) -> None:
@@ -201,9 +206,14 @@ class _Spans:
 
     # Model calls
 
+    def _called(self, part: ModelCall) -> None:
+        if isinstance(part.ended, e.ModelReplied):
+            self._replied(part.ended)
+        elif isinstance(part.ended, w.ModelCalled):
+            self._model_called(part.ended)
+
     def _replied(self, event: e.ModelReplied) -> None:
         index = self._round.index if self._round is not None else 0
-        self._calls = {call.id: call for call in event.message.calls}
         self._read_conversation()
         start, end, times = self._span_times(event.seq, event.seconds, event.at)
         span = Span("model", f"round-{index}", AGENT, self._run.model, start, end, times, event.seq, reply=event)
@@ -231,7 +241,7 @@ class _Spans:
             self._length += len(msgspec.json.encode(message))
         self._taken = len(messages)
 
-    def _round_finished(self, event: e.RoundFinished) -> None:
+    def _note_status(self, event: e.RoundFinished) -> None:
         """Note how a round ended; one without a reply was a model call that failed."""
         if self._round is None:
             return
@@ -276,11 +286,15 @@ class _Spans:
 
     # Tool calls
 
-    def _finished(self, event: e.ToolFinished) -> None:
-        made = self._calls.get(event.result.call_id)  # one that was stopped before it began has a result too
-        call, key = self._open.pop(event.result.call_id, (made, f"tool-{event.seq}"))
-        if call is None or is_filled(event.result):
-            return
+    def _ran(self, part: Tool) -> None:
+        event, call = part.ended, part.call
+        if isinstance(event, e.CallBlocked):
+            self._blocked(event)
+        elif isinstance(event, e.ToolFinished) and call is not None and not is_filled(event.result):
+            begun = event if part.begun is None else part.begun  # one that was stopped before it began has a result too
+            self._finished(event, call, f"tool-{begun.seq}")
+
+    def _finished(self, event: e.ToolFinished, call: ToolCall, key: str) -> None:
         start, end, times = self._span_times(event.seq, event.seconds, event.at)
         parent = self._key_of(event.parent_call)
         span = Span("tool", key, parent, call.name, start, end, times, event.seq, call=call)
@@ -305,7 +319,7 @@ class _Spans:
             span.error = e.RunError(result.error_code or "tool_error", result.text)
 
     def _key_of(self, call_id: str) -> str:
-        return self._open[call_id][1] if call_id in self._open else AGENT
+        return self._keys.get(call_id, AGENT)
 
     # Times
 

@@ -1,9 +1,10 @@
-"""When each part of a run took place: the fold over its events that the timeline draws. It draws nothing itself."""
+"""When each part of a run took place: its timeline in seconds, which the plot draws. It draws nothing itself."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import dropwhile
 from typing import NamedTuple
 
 from agentnb.core import events as e
@@ -11,24 +12,13 @@ from agentnb.core import work_events as w
 from agentnb.core.inner_calls import with_inner
 from agentnb.core.messages import ToolResult
 from agentnb.core.rounds import NOT_RUN, CallRecord
+from agentnb.core.timeline import Attempt, Compaction, ModelCall, Part, Pause, Round, Tool, Wait, timeline
 from agentnb.detect.run import Run
 
 MODEL, RETRY, COMPACTION, SIDE_CALL, QUESTION, PAUSE = "model", "wait to retry", "compaction", "side calls", "you", "paused"
 """The lanes besides those of the tools."""
 OK, FAILED, SKIPPED, OPEN = "ok", "failed", "not run", "no result"
 """How a call ended."""
-
-
-_AFTER_A_WAIT = (
-    e.RetryScheduled,
-    e.ModelReplied,
-    e.CompactionStarted,
-    e.ContextCompacted,
-    e.RoundFinished,
-    e.RunRecovered,
-    e.RunFinished,
-)
-"""Events of which each shows that the wait for another attempt is over."""
 
 
 class Span(NamedTuple):
@@ -69,56 +59,106 @@ def has_times(run: Run) -> bool:
 
 
 class _Clock:
-    """The fold of a run whose times are known."""
+    """Puts the timeline of a run whose times are known on the clock, in seconds since its first event."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._zero = min(event.at for event in run.events if event.at is not None)
-        self._last = 0.0
-        self._model: float | None = None
-        """When the open call of the model began."""
-        self._compaction: float | None = None
-        self._paused: float | None = None
-        self._model_inferred = False
-        self._calls: dict[str, tuple[str, float, bool]] = {}
-        """The open calls: tool, start, and whether the start is inferred."""
-        self._rounds: list[tuple[int, float, float]] = []
+        self._now: list[float] = []
+        """The time of each event; of an event without one, the latest before it."""
+        self._latest: list[float] = []
+        """The latest time up to each event."""
+        last = 0.0
+        for event in run.events:
+            self._now.append(last if event.at is None else self._seconds(event.at))
+            last = max(last, self._now[-1])
+            self._latest.append(last)
+        self._last = last
+        self._after_waits: dict[int, float | None] = {}
+        """By the number of a retry, when its attempt began; None if its wait was cut short, and no attempt was made."""
         self._found: list[Span] = []
-        self._marks: list[tuple[str, float]] = []
-        self._gaps: list[tuple[float, float]] = []
+        self._rounds: list[tuple[int, float, float]] = []
         self._inferred = False
-        self._retry: Span | None = None
-        """The wait whose end is not known yet: a stop may have cut it short."""
 
     def spans(self) -> Spans:
-        for event in self._run.events:
-            self._take(event)
-            self._last = max(self._last, self._seconds(event.at))
-        self._close()
+        for part in timeline(self._run):
+            self._take(part)
         self._found += self._questions()
-        marks = self._marks + [(lane, self._end_of(last)) for lane, last in _repetitions(self._run)]
+        marks = self._messages() + [(lane, self._end_of(last)) for lane, last in _repetitions(self._run)]
         whole = Spans(self._found, self._rounds, marks, True, [], self._inferred)
-        return _without_gaps(whole, self._gaps)
+        events = enumerate(self._run.events)
+        gaps = [(self._latest[seq - 1], self._now[seq]) for seq, event in events if isinstance(event, e.RunRecovered)]
+        return _without_gaps(whole, gaps)
 
-    def _seconds(self, at: datetime | None) -> float:
-        return self._last if at is None else max(0.0, (at - self._zero).total_seconds())
+    def _seconds(self, at: datetime) -> float:
+        return max(0.0, (at - self._zero).total_seconds())
 
-    def _take(self, event: e.AnyEvent) -> None:
-        now = self._seconds(event.at)
-        if self._retry is not None and isinstance(event, _AFTER_A_WAIT):
-            self._end_wait(now, replied=isinstance(event, e.ModelReplied))
-        if isinstance(event, e.RoundStarted):
-            self._model, self._model_inferred = now, event.at is None
-            self._rounds.append((event.index + 1, now, now))
-        elif isinstance(event, e.ModelReplied):
-            self._add(MODEL, self._start(self._model, event.seconds, now, inferred=self._model_inferred), now)
-            self._model = None
-        elif isinstance(event, e.ToolStarted | e.ToolFinished | e.CallBlocked):
-            self._take_call(event, now)
-        elif isinstance(event, e.RetryScheduled | e.CompactionStarted | e.ContextCompacted):
-            self._take_preparation(event, now)
+    def _at(self, event: e.AnyEvent | None) -> float:
+        return self._last if event is None else self._now[event.seq]
+
+    def _take(self, part: Part) -> None:
+        begun, ended = part.begun, part.ended
+        if isinstance(part, Wait):
+            self._add_wait(part)
+        elif isinstance(part, Attempt):
+            self._add_attempt(part)
+        elif isinstance(part, Tool):
+            self._add_tool(part)
+        elif isinstance(part, Compaction) and isinstance(ended, e.ContextCompacted):
+            start = self._at(ended) - (ended.seconds or 0.0) if begun is None else self._at(begun)
+            self._add(COMPACTION, start, self._at(ended), FAILED if ended.problem else OK)
+        elif isinstance(part, ModelCall) and isinstance(ended, w.ModelCalled):
+            now = self._at(ended)
+            self._add(SIDE_CALL, now - (ended.seconds or 0.0), now, FAILED if ended.error else OK)
+        elif isinstance(part, Compaction | Pause):
+            lane = PAUSE if isinstance(part, Pause) else COMPACTION
+            self._add(lane, self._at(begun), self._at(ended), OK if ended is not None else OPEN)
+        elif isinstance(part, Round) and isinstance(begun, e.RoundStarted):
+            start = self._at(begun)
+            has_end = ended is not None and ended.at is not None
+            end = self._latest[ended.seq] if ended is not None and has_end else max(start, self._last)
+            self._rounds.append((begun.index + 1, start, end))
+
+    def _add_wait(self, wait: Wait) -> None:
+        """Add the wait until it was over, or was cut short; then no other attempt was made, unless a reply came."""
+        retry = wait.begun
+        assert isinstance(retry, e.RetryScheduled), "a wait begins with one"
+        start = self._at(retry)
+        planned = start + retry.seconds
+        end = min(planned, max(self._at(wait.ended), start))
+        self._found.append(Span(RETRY, start, end))
+        if end < planned:
+            self._after_waits.setdefault(retry.seq, end if isinstance(wait.ended, e.ModelReplied) else None)
         else:
-            self._take_other(event, now)
+            self._after_waits.setdefault(retry.seq, planned)
+
+    def _add_attempt(self, attempt: Attempt) -> None:
+        begun, ended = attempt.begun, attempt.ended
+        start = None if begun is None else self._after_waits.get(begun.seq, self._at(begun))
+        now = self._at(ended)
+        if isinstance(ended, e.ModelReplied):
+            is_inferred = isinstance(begun, e.RoundStarted) and begun.at is None
+            self._add(MODEL, self._start(start, ended.seconds, now, inferred=is_inferred), now)
+        elif isinstance(ended, e.RetryScheduled):
+            if start is None:
+                self._after_waits[ended.seq] = None
+            else:
+                self._add(MODEL, start, now, FAILED)
+        elif start is not None:
+            self._add(MODEL, start, max(now, start), OPEN)
+
+    def _add_tool(self, tool: Tool) -> None:
+        begun, ended = tool.begun, tool.ended
+        now = self._at(ended)
+        if isinstance(ended, e.CallBlocked):
+            self._add(ended.call.name, now, now, SKIPPED, is_tool=True)
+        elif isinstance(ended, e.ToolFinished):
+            name = ended.result.name if begun is None or tool.call is None else tool.call.name
+            start = now if begun is None else self._at(begun)
+            start = self._start(start, ended.seconds, now, inferred=begun is None or begun.at is None)
+            self._add(name, start, now, _outcome(ended.result), is_tool=True)
+        elif tool.call is not None:
+            self._add(tool.call.name, self._at(begun), now, OPEN, is_tool=True)
 
     def _start(self, start: float | None, seconds: float | None, now: float, *, inferred: bool) -> float:
         """Return when a part began that ends now: as recorded, else by its seconds, else where the part before it ended."""
@@ -127,77 +167,14 @@ class _Clock:
         self._inferred |= inferred
         return start
 
-    def _end_wait(self, now: float, *, replied: bool = False) -> None:
-        """End the open wait: when it was over, or now if it was cut short; then no other attempt was made."""
-        wait, self._retry = self._retry, None
-        if wait is not None:
-            end = min(wait.end, max(now, wait.start))
-            self._found.append(wait._replace(end=end))
-            if self._model is not None and end < wait.end:
-                self._model = end if replied else None
-
-    def _take_call(self, event: e.ToolStarted | e.ToolFinished | e.CallBlocked, now: float) -> None:
-        if isinstance(event, e.ToolStarted):
-            self._calls[event.call.id] = (event.call.name, now, event.at is None)
-        elif isinstance(event, e.CallBlocked):
-            self._add(event.call.name, now, now, SKIPPED, is_tool=True)
-        else:
-            name, start, inferred = self._calls.pop(event.result.call_id, (event.result.name, now, True))
-            start = self._start(start, event.seconds, now, inferred=inferred)
-            self._add(name, start, now, _outcome(event.result), is_tool=True)
-
-    def _take_preparation(self, event: e.RetryScheduled | e.CompactionStarted | e.ContextCompacted, now: float) -> None:
-        if isinstance(event, e.CompactionStarted):
-            self._compaction, self._model = now, None
-        elif isinstance(event, e.ContextCompacted):
-            start = now - (event.seconds or 0.0) if self._compaction is None else self._compaction
-            self._add(COMPACTION, start, now, FAILED if event.problem else OK)
-            self._compaction, self._model = None, now
-        else:
-            if self._model is not None and event.attempt > 0:
-                self._add(MODEL, self._model, now, FAILED)
-            self._retry = Span(RETRY, now, now + event.seconds)
-            if self._model is not None:
-                self._model = now + event.seconds
-
-    def _take_other(self, event: e.AnyEvent, now: float) -> None:
-        if isinstance(event, w.ModelCalled):
-            self._add(SIDE_CALL, now - (event.seconds or 0.0), now, FAILED if event.error else OK)
-        elif isinstance(event, e.RunRecovered):
-            self._gaps.append((self._last, now))
-        elif isinstance(event, e.RoundFinished) and self._rounds:
-            number, start, _ = self._rounds[-1]
-            self._close_model(now)
-            self._rounds[-1] = (number, start, max(now, self._last))
-        elif isinstance(event, e.CommandReceived):
-            if event.command == "say" and self._rounds:
-                self._marks.append(("message from you", now))
-            elif event.command == "pause" and self._paused is None:
-                self._paused = now
-            elif self._paused is not None and event.command != "say":
-                self._add(PAUSE, self._paused, now)
-                self._paused = None
-
     def _add(self, lane: str, start: float, end: float, outcome: str = OK, *, is_tool: bool = False) -> None:
         self._found.append(Span(lane, max(0.0, min(start, end)), end, outcome, is_tool))
 
-    def _close_model(self, now: float) -> None:
-        if self._model is not None:
-            self._add(MODEL, self._model, max(now, self._model), OPEN)
-            self._model = None
-
-    def _close(self) -> None:
-        """End what is still open where the log ends."""
-        self._end_wait(self._last)
-        if self._run.rounds and self._run.rounds[-1].ended_at is None and self._rounds:
-            self._close_model(self._last)
-            number, start, _ = self._rounds[-1]
-            self._rounds[-1] = (number, start, max(start, self._last))
-        for name, start, _ in self._calls.values():
-            self._add(name, start, self._last, OPEN, is_tool=True)
-        for lane, begun in ((COMPACTION, self._compaction), (PAUSE, self._paused)):
-            if begun is not None:
-                self._add(lane, begun, self._last, OPEN)
+    def _messages(self) -> list[tuple[str, float]]:
+        """Return the marks of what the person said since the first round."""
+        events = dropwhile(lambda event: not isinstance(event, e.RoundStarted), self._run.events)
+        commands = [event for event in events if isinstance(event, e.CommandReceived)]
+        return [("message from you", self._at(event)) for event in commands if event.command == "say"]
 
     def _questions(self) -> Iterator[Span]:
         for asked in self._run.questions:

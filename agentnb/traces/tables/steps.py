@@ -10,6 +10,7 @@ from agentnb.core import work_events as w
 from agentnb.core.fold import folded
 from agentnb.core.run import RunFacts
 from agentnb.core.step_outputs import as_text
+from agentnb.core.timeline import Step, first_seq, timeline
 from agentnb.traces.files import RunSource
 from agentnb.traces.tables.columns import SECONDS, TIME, UTC, Column
 from agentnb.traces.tables.folders import frame_of
@@ -140,19 +141,10 @@ def _output(ended: Any) -> str | None:
 
 def _rows(run: RunFacts) -> Iterator[Row]:
     """Yield the attempts in the order of their starts."""
-    found: list[Row] = []
-    places: dict[str, int] = {}
-    for event in run.events if run.step_records else ():
-        if isinstance(event, w.StepStarted):
-            places[event.step] = len(found)
-            found.append(Row(run.id, event, None))
-        elif isinstance(event, w.StepFinished | w.StepAttempted | w.StepSkipped):
-            place = places.pop(event.step, None)
-            if place is None:
-                found.append(Row(run.id, None, event))
-            else:
-                found[place] = found[place]._replace(ended=event)
-    yield from found
+    for part in sorted(timeline(run, Step), key=first_seq) if run.step_records else ():
+        started = part.begun if isinstance(part.begun, w.StepStarted) else None
+        ended = part.ended if isinstance(part.ended, w.StepFinished | w.StepAttempted | w.StepSkipped) else None
+        yield Row(run.id, started, ended)
 
 
 TABLE = Table("steps", COLUMNS, _rows, folded)

@@ -1,0 +1,119 @@
+"""The timeline of a run: its parts with the events at their ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from run_builder import RunBuilder
+from stories import Story
+
+from agentnb.core import events as e
+from agentnb.core import work_events as w
+from agentnb.core.compaction import Compacted
+from agentnb.core.messages import Message, Text, ToolCall, ToolResult
+from agentnb.core.timeline import TOO_LONG, Attempt, Compaction, ModelCall, Part, Pause, Round, Step, Tool, Wait, timeline
+from agentnb.core.usage import Usage
+
+ONE, TWO = ToolCall("look", {}, "1"), ToolCall("look", {}, "2")
+REPLY = Message("assistant", (Text("Done."),))
+
+
+def seqs(parts: list[Part]) -> list[tuple[int | None, int | None]]:
+    """The numbers of the events at the ends of each part."""
+    return [(part.begun and part.begun.seq, part.ended and part.ended.seq) for part in parts]
+
+
+def retry(run: RunBuilder, attempt: int = 1) -> RunBuilder:
+    return run.add(e.RetryScheduled, attempt=attempt, seconds=2.0, reason="busy")
+
+
+def begun() -> RunBuilder:
+    return RunBuilder("Go").add(e.RoundStarted, index=0, reason="prompt")
+
+
+def replied(run: RunBuilder) -> RunBuilder:
+    return run.add(e.ModelReplied, message=REPLY).add(e.RoundFinished, index=0, status="success")
+
+
+def refused() -> RunBuilder:
+    """A call that is refused as too long after a retry, the summary that is retried too, and the call sent again."""
+    run = retry(retry(begun()).add(e.CompactionStarted, why="overflow", messages=2))
+    return replied(run.add(e.ContextCompacted, why="overflow", compacted=Compacted("S", 1, 1), usage=Usage(3, 1)))
+
+
+def called(run: RunBuilder) -> list[tuple[str, int, str]]:
+    return [(call.operation, len(call.retries), call.problem) for call in timeline(run.run, ModelCall)]  # type: ignore[attr-defined]
+
+
+def test_a_model_call_is_one_part_with_its_attempts_and_waits() -> None:
+    run = replied(retry(retry(begun()), 2))
+    assert seqs(timeline(run.run, ModelCall)) == [(1, 4)] and called(run) == [("chat", 2, "")]
+    assert seqs(timeline(run.run, Attempt)) == [(1, 2), (2, 3), (3, 4)]
+    assert seqs(timeline(run.run, Wait)) == [(2, 3), (3, 4)]
+    assert seqs(timeline(run.run, Round)) == [(1, 5)]
+
+
+def test_a_wait_before_the_first_attempt_is_no_attempt() -> None:
+    run = replied(retry(begun(), 0))
+    assert seqs(timeline(run.run, Attempt)) == [(2, 3)] and seqs(timeline(run.run, Wait)) == [(2, 3)]
+
+
+def test_a_refused_call_its_summary_and_the_next_are_three_calls() -> None:
+    run = refused()
+    assert called(run) == [("chat", 1, TOO_LONG), ("compaction", 1, ""), ("chat", 0, "")]
+    assert seqs(timeline(run.run, ModelCall)) == [(1, 3), (3, 5), (5, 6)]
+    assert seqs(timeline(run.run, Compaction)) == [(3, 5)]
+    assert seqs(timeline(run.run, Attempt)) == [(1, 2), (5, 6)]
+
+
+def test_a_summary_without_a_model_is_no_model_call() -> None:
+    run = begun().add(e.CompactionStarted, why="share", messages=2)
+    replied(run.add(e.ContextCompacted, why="share", compacted=Compacted("S", 1, 1)))
+    assert called(run) == [("chat", 0, "")] and seqs(timeline(run.run, Compaction)) == [(2, 3)]
+
+
+def test_a_call_besides_the_rounds_has_only_its_end() -> None:
+    run = RunBuilder("Go").add(w.ModelCalled, operation="planner").add(e.RoundStarted, index=0, reason="prompt")
+    replied(run).add(w.ModelCalled, operation="judge", error="busy")
+    calls = timeline(run.run, ModelCall)
+    assert called(run) == [("planner", 0, ""), ("chat", 0, ""), ("judge", 0, "busy")]
+    assert seqs(calls) == [(None, 1), (2, 3), (None, 5)]
+    assert [call.round for call in calls] == [None, 0, 0]  # type: ignore[attr-defined]
+
+
+def test_tool_calls_steps_and_pauses_keep_both_their_ends() -> None:
+    run = RunBuilder("Go", run_kind="workflow").add(w.StepStarted, step="a")
+    result = ToolResult("1", "look", (Text("x"),))
+    run.add(e.ToolStarted, call=ONE, step="a").add(e.CommandReceived, command="pause")
+    run.add(e.ToolFinished, result=result, step="a").add(e.CommandReceived, command="resume")
+    run.add(e.CallBlocked, call=TWO, result=ToolResult("2", "look"), rule="own", step="a")
+    run.add(w.StepAttempted, step="a", attempt=1).add(w.StepStarted, step="a", attempt=2).add(w.StepFinished, step="a")
+    run.add(w.StepSkipped, step="b")
+    assert seqs(timeline(run.run, Tool)) == [(2, 4), (None, 6)]
+    assert [part.call for part in timeline(run.run, Tool)] == [ONE, TWO]  # type: ignore[attr-defined]
+    assert seqs(timeline(run.run, Step)) == [(1, 7), (8, 9), (None, 10)]
+    assert seqs(timeline(run.run, Pause)) == [(3, 5)]
+
+
+def test_what_a_log_leaves_open_has_no_end(subtests: pytest.Subtests) -> None:
+    cases: dict[str, tuple[type[Part], Callable[[], RunBuilder]]] = {
+        "round": (Round, begun),
+        "call": (ModelCall, begun),
+        "attempt": (Attempt, begun),
+        "wait": (Wait, lambda: retry(begun())),
+        "compaction": (Compaction, lambda: begun().add(e.CompactionStarted, why="share", messages=2)),
+        "step": (Step, lambda: RunBuilder("Go").add(w.StepStarted, step="a")),
+        "pause": (Pause, lambda: RunBuilder("Go").add(e.CommandReceived, command="pause")),
+        "tool": (Tool, lambda: begun().add(e.ModelReplied, message=Message("assistant", (ONE,))).add(e.ToolStarted, call=ONE)),
+    }
+    for name, (kind, made) in cases.items():
+        with subtests.test(name):
+            assert [part.ended for part in timeline(made().run, kind)] == [None]
+
+
+def test_all_kinds_together_are_those_asked_for_one_by_one() -> None:
+    for run in (refused().run, Story().begun().replied(ONE).ran(ONE).ended().over().run):
+        kinds = (Round, ModelCall, Attempt, Wait, Compaction, Tool, Step, Pause)
+        alone = [part for kind in kinds for part in timeline(run, kind)]
+        assert sorted(map(repr, timeline(run))) == sorted(map(repr, alone))
