@@ -113,7 +113,7 @@ def _of_unknown_kind(line: bytes) -> OtherEvent | None:
 
 
 def decode_log(data: bytes, source: str) -> list[AnyEvent]:
-    """Return what `decode_lines` returns for the lines of a whole log; several times as fast for one of this version."""
+    """Return what `decode_lines` returns for the lines of a whole log; several times as fast for one that one version wrote."""
     try:
         events = _decoder.decode_lines(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -121,7 +121,9 @@ def decode_log(data: bytes, source: str) -> list[AnyEvent]:
     lines = len([*map(len, io.BytesIO(data))])  # twice as fast as counting line ends; blank lines hold no event
     if len(events) != lines or not _is_plain(events):
         return decode_lines(io.BytesIO(data), source)
-    return FileRedactor(data[: data.find(b"\n")]).redact(events, data, is_log=True)
+    schema = _schema_of(events[0])
+    events = FileRedactor(data[: data.find(b"\n")]).redact(events, data, is_log=True)
+    return [brought_up(event, schema) for event in events] if schema < SCHEMA else events
 
 
 def decode_new(lines: list[bytes]) -> list[AnyEvent]:
@@ -137,9 +139,13 @@ def decode_new(lines: list[bytes]) -> list[AnyEvent]:
 
 
 def _is_plain(events: list[AnyEvent]) -> bool:
-    """Return whether these events are a log that this version began, which no other may have continued."""
-    first = events[0] if events else None
-    return type(first) is RunStarted and first.schema == SCHEMA and not _SPECIAL & {*map(type, events)}
+    """Return whether these events are a log of a known version, which no other may have continued."""
+    return bool(events) and _schema_of(events[0]) <= SCHEMA and not _SPECIAL & {*map(type, events)}
+
+
+def _schema_of(first: AnyEvent) -> int:
+    """Return the schema of a log by its first event; one above all that are known if another event comes first."""
+    return first.schema if type(first) is RunStarted else SCHEMA + 1
 
 
 def decode_lines(lines: Iterable[bytes], source: str) -> list[AnyEvent]:
