@@ -45,12 +45,12 @@ OF_A_PERSON = {
         "findings",
         "loops",
     ),
-    *("started_at", "ended_at", "seconds", "times_recovered", "is_suspended", "from_events"),
+    *("started_at", "ended_at", "seconds", "times_recovered", "is_suspended", "from_events", "warned"),
 }
 
 
-def test_what_only_a_live_run_can_do_names_the_command_and_the_handle() -> None:
-    with pytest.raises(AttributeError, match=r"A Run has no 'stop': in a notebook write %agent stop, in Python keep"):
+def test_a_method_of_live_runs_names_their_handle() -> None:
+    with pytest.raises(AttributeError, match=r"A Run has no 'stop': in Python keep the handle"):
         RunBuilder("Go").round("Done.").run.stop
 
 

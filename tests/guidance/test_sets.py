@@ -123,7 +123,7 @@ def test_a_set_is_found_by_its_name_and_handed_back_as_it_is() -> None:
 
 
 def test_a_name_that_there_is_not_is_refused_with_those_most_like_it_and_how_to_write_one() -> None:
-    with pytest.raises(SettingsError, match=r"'matrx'.*Did you mean matrix\?.*%%guidance matrx"):
+    with pytest.raises(SettingsError, match=r"'matrx'.*Did you mean matrix\?.*GuidanceSet\.from_markdown"):
         find_set("matrx")
     with pytest.raises(SettingsError, match="Did you mean brief"):
         find_set("breif", {"brief": GuidanceSet("brief", {})})

@@ -111,7 +111,7 @@ def test_a_session_with_nothing_left_begins_no_run_and_says_what_to_type(tmp_pat
     session.set_default("session-budget", "$0.25")
     run = session.start(Agent(ScriptedModel([paid("one")]), guidance="off"), "go").result(30)
     assert run.status == "completed"
-    with pytest.raises(SettingsError, match=r"Nothing is left of the session budget of \$0.25.*session-budget="):
+    with pytest.raises(SettingsError, match=r"Nothing is left of the session budget of \$0.25.*session_budget="):
         session.start(Agent(ScriptedModel([paid("two")])), "go")
     session.set_default("session-budget", "")
     assert session.start(Agent(ScriptedModel(["three"])), "go").result(30).text == "three"

@@ -205,6 +205,6 @@ def test_matplotlib_is_loaded_by_the_first_plot_only_and_pyplot_never(tmp_path: 
     command = [sys.executable, "-W", "error", "-c", WITHOUT, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
-    error = "Plots need the package matplotlib. Install it: %pip install 'matplotlib>=3.10'"
+    error = "Plots need the package matplotlib. Install it: pip install 'matplotlib>=3.10'"
     assert json.loads(done.stdout) == [[], ["SettingsError", error], False]
     assert "<svg" in path.read_text(encoding="utf-8")
