@@ -61,7 +61,7 @@ def test_one_advice_reads_differently_in_each_surface(subtests: pytest.Subtests)
             "agentnb runs lists them",
         ),
         SetKey("OPENAI_API_KEY", lead="Enter it"): (
-            "Enter it: the environment variable OPENAI_API_KEY",
+            'Enter it: os.environ["OPENAI_API_KEY"] = ...',
             "Enter it: %agent key openai",
             "Enter it: export OPENAI_API_KEY=...",
         ),
@@ -85,7 +85,7 @@ def test_commands_are_pieces_of_their_own() -> None:
 def test_an_error_keeps_its_advice_in_another_process() -> None:
     error = SettingsError("No key", SetKey("MY_KEY", lead="Enter it"))
     again = pickle.loads(pickle.dumps(error))
-    assert again.advice == error.advice and str(again) == "No key. Enter it: the environment variable MY_KEY"
+    assert again.advice == error.advice and str(again) == 'No key. Enter it: os.environ["MY_KEY"] = ...'
 
 
 def test_advice_survives_its_line_in_a_log() -> None:

@@ -161,7 +161,7 @@ def test_a_keyring_that_fails_has_no_key(locked: None) -> None:
 def test_without_the_package_there_is_no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
     assert settings.find_key("anthropic") is None
-    with pytest.raises(SettingsError, match=r"package keyring is not installed.*%pip install"):
+    with pytest.raises(SettingsError, match=r"package keyring is not installed.*pip install"):
         settings.keep_key("anthropic", SECRET, in_keyring=True)
     assert settings.find_key("anthropic") is None
     assert settings.forget_key("anthropic") == ()

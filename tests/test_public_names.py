@@ -22,7 +22,7 @@ NAMES = {
     "Deny": "agentnb.policies.gates.verdicts",
     "DuplicateGuard": "agentnb.policies.gates.duplicate",
     "Extension": "agentnb.agent.extension",
-    "Finding": "agentnb.detect.detector",
+    "Finding": "agentnb.detect.finding",
     "Guidance": "agentnb.core.guidance",
     "GuidanceSet": "agentnb.guidance.sets",
     "History": "agentnb.context.history",

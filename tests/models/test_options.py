@@ -142,7 +142,7 @@ REFUSALS = [
     ("url=http://localhost/v1%23a", "nothing can stand behind ? or #"),
     (
         "key=my_key",
-        "key= wants the name of a variable, not a key. Write key=MY_KEY, and set it: the environment variable MY_KEY",
+        'key= wants the name of a variable, not a key. Write key=MY_KEY, and set it: os.environ["MY_KEY"] = ...',
     ),
 ]
 
@@ -178,7 +178,7 @@ def test_no_error_repeats_what_may_be_a_key(subtests: pytest.Subtests) -> None:
 
 def test_a_url_with_a_password_is_refused_with_the_other_way() -> None:
     told = refusal("url=https://me:secret@example.org/v1")
-    assert "must not hold a password" in told and "variable MY_KEY" in told and "secret" not in told
+    assert "must not hold a password" in told and 'os.environ["MY_KEY"]' in told and "secret" not in told
     assert "must not hold a password" in refusal("url=https://me@example.org/v1")
 
 

@@ -30,7 +30,7 @@ def test_what_was_meant_as_a_model_is_told_what_it_lacks(subtests: pytest.Subtes
         name = "own:echo"
 
     for value, told in [
-        (Named, "It is the class of a model. Make the model: my_model = mine(), then -m my_model. Model names have"),
+        (Named, "It is the class of a model. Make the model: my_model = mine(). Model names have"),
         (Echo(), 'It lacks the attribute name = "own:NAME"; help(agentnb.models) has an example. Model names have'),
     ]:
         with subtests.test(told):

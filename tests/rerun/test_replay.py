@@ -145,7 +145,8 @@ def test_tokens_are_counted_as_recorded() -> None:
 
 def test_what_a_replay_cannot_do_is_said() -> None:
     run, _ = scripted(do(1), "Done.", max_seconds=60, gates=[lambda call, so_far: None])
-    assert replay(run).not_replayed == ("time and money", "the limit max_seconds", "the gate <lambda>")
+    *others, gate = replay(run).not_replayed
+    assert others == ["time and money", "the limit max_seconds"] and gate.startswith("the gate <lambda>-")
     assert "Not replayed: time and money" in replay(run).caution
 
 

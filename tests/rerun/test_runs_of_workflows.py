@@ -64,7 +64,7 @@ def test_what_needs_rounds_names_the_runs_that_have_them(run: Run, tmp_path: Pat
     }
     for name, way in ways.items():
         with subtests.test(name):
-            with pytest.raises(SettingsError, match=rf"is a workflow, which has steps and no rounds: .*{nested} \(a\)"):
+            with pytest.raises(SettingsError, match=rf"is a workflow, which has steps and no rounds: .*{nested}'\) \(a\)"):
                 way(run)
             if name not in ("fork", "reproduce"):  # which would need its tools and replies
                 assert way(of_agent) is not None

@@ -57,7 +57,7 @@ needs_limits = pytest.mark.skipif(os.name == "nt", reason="Windows has no limit 
 def test_the_run_stops_with_an_error_that_says_what_to_do(outcomes: list[Outcome]) -> None:
     for one in outcomes:
         assert "could not be written" in one.said and "File too large" in one.said, one.fault
-        assert "see that the disk has room and run the cell again" in one.said and one.signal == 0
+        assert "see that the disk has room and run it again" in one.said and one.signal == 0
 
 
 @needs_limits

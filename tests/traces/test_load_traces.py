@@ -60,7 +60,7 @@ def test_several_runs_of_a_file_are_told_apart_by_their_places_and_tasks(tmp_pat
     path.write_text(json.dumps([{**record, "reward": 0.0, "trial": 2} for record in CHAT]), encoding="utf-8")
     origins = [run.origin for run in load_traces(path)]
     assert [(one.position, one.task, one.trial) for one in origins if one] == [("0", "4", "2"), ("1", "5", "2")]
-    with pytest.raises(TraceError, match=r"results\.json holds 2 runs\. Load all of them with load_traces\("):
+    with pytest.raises(TraceError, match=r"results\.json holds 2 runs\. Load all of them: load_traces\("):
         load_trace(path)
 
 

@@ -73,7 +73,7 @@ def named(name: str) -> Run:
 
 
 def test_what_stands_in_the_earlier_logs_is_what_was_done() -> None:
-    first, guided, retried, asked, limited, last, granted = (named(path.stem) for path in OLDER)
+    first, guided, retried, asked, limited, last, *granted = (named(path.stem) for path in OLDER)
     assert (first.text, [r.error_code for one in first.rounds for r in one.results]) == (
         "It is 3 👀.",
         [None, "tool_error", "unknown_tool", "invalid_arguments"],
@@ -90,7 +90,8 @@ def test_what_stands_in_the_earlier_logs_is_what_was_done() -> None:
     assert [record.display is not None for record in last.rounds[4].records] == [True] and last.compacted is not None
     assert [event.answer for event in last.events if isinstance(event, e.QuestionAnswered)] == ["yes"]
     assert [todo.status for todo in last.todos] == ["completed", "completed"]
-    assert [(grant.tool, grant.by, grant.question_id) for grant in granted.grants] == [("write", "program", "q1")]
+    grants = [[(grant.tool, grant.by, grant.question_id) for grant in run.grants] for run in granted]
+    assert grants == [[("write", "program", "q1")], [("weigh", "program", "q1")]]
 
 
 def test_the_status_of_a_last_round_in_an_earlier_log_follows_from_why_the_run_ended(

@@ -140,7 +140,7 @@ def test_a_log_with_a_missing_line_is_no_run(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_trace_but_holds_several(three: list[Run], store: Store) -> None:
-    with pytest.raises(TraceError, match=r"is a folder. Load all runs in it with load_traces\("):
+    with pytest.raises(TraceError, match=r"is a folder. Load all runs in it: load_traces\("):
         load_trace(store.folder)
     assert load_traces(store.folder) == three
 

@@ -131,7 +131,7 @@ def test_what_cannot_be_asked_is_said_with_what_can(subtests: pytest.Subtests) -
         ("anthropc", UnknownModel, "There is no provider 'anthropc' that lists its models. Did you mean anthropic?"),
         ("simulated", UnknownModel, "There is no provider 'simulated'"),
         ("anthropic:claude", UnknownModel, "There is no provider 'anthropic:claude'"),
-        ("anthropic", MissingKey, "No key for anthropic: ANTHROPIC_API_KEY is not set. Enter it: %agent key anthropic"),
+        ("anthropic", MissingKey, "No key for anthropic: ANTHROPIC_API_KEY is not set. Enter it: os.environ"),
         ("compatible", SettingsError, "compatible: needs the URL of its server"),
         ("ollama?speed=1", UnknownModel, "ollama has no option 'speed'"),
         ("ollama?timeout=soon", UnknownModel, "timeout=soon of ollama is not a number"),
