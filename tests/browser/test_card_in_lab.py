@@ -60,7 +60,12 @@ def nothing_is_left(lab: Any) -> None:
 
 
 @pytest.mark.req("R3.37")
-@pytest.mark.parametrize("version", ["7.3.0", "7.4.0", "newest"])
+OLDER = pytest.mark.nightly("by day test_grounds clicks in those kernels")
+
+
+@pytest.mark.parametrize(
+    "version", [pytest.param("7.3.0", marks=OLDER), pytest.param("7.4.0", marks=OLDER), "newest"]
+)
 def test_stop_ends_a_sync_tool_of_a_blocked_cell_at_once(lab: Any, kernels: Any, version: str) -> None:
     index = opened(lab, f"stop-{version}", NAP, GO, kernel=kernels(version))
     lab.start(index)

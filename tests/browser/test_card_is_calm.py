@@ -430,6 +430,7 @@ def nodes(lab: Any) -> int:
     return int(asked.send("Memory.getDOMCounters")["nodes"])
 
 
+@pytest.mark.nightly("by day the kernel's part is tested without a browser")
 def test_many_cards_leave_nothing_in_the_kernel_and_nothing_in_the_page(fresh_lab: Any) -> None:
     lab = fresh_lab
     index = opened(lab, "leaks", LOOP, "go(20)")

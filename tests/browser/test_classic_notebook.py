@@ -40,6 +40,7 @@ def test_a_card_works_as_well_as_in_jupyterlab(classic: Any) -> None:
     assert classic.complaints() == []
 
 
+@pytest.mark.nightly("by day in JupyterLab")
 def test_a_run_during_which_the_page_is_loaded_again_is_saved_whole(classic: Any) -> None:
     index = opened(classic, "classic-reloaded", replies("hold", "classic"), GO)
     classic.start(index)
@@ -53,6 +54,7 @@ def test_a_run_during_which_the_page_is_loaded_again_is_saved_whole(classic: Any
     assert classic.complaints() == []
 
 
+@pytest.mark.nightly("by day in JupyterLab")
 def test_the_trace_browser_is_the_same(classic: Any) -> None:
     live = traces_opened(classic, EXAMPLE)
     live.get_by_role("button", name="Next round").click()

@@ -18,6 +18,7 @@ from agentnb import save_trace
 
 pytestmark = pytest.mark.browser
 PARTS = ["markup", "text", "links", "huge"]
+NIGHTLY = pytest.mark.nightly("by day the other tests show these texts")
 IMPORTS = "import hostile_runs\nfrom hostile_runs import play"
 
 
@@ -51,7 +52,7 @@ def opened(lab: WatchedLab, name: str, *cells: str) -> None:
     lab.run(0)
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", [PARTS[0], *[pytest.param(part, marks=NIGHTLY) for part in PARTS[1:]]])
 def test_nothing_of_it_does_harm_live_saved_and_untrusted(watched_lab: WatchedLab, part: str) -> None:
     lab, guard = watched_lab, watched_lab.guard
     opened(lab, f"hostile-{part}", f"may_end = play({part!r})")

@@ -308,7 +308,7 @@ def test_a_url_of_the_environment_must_not_hold_a_password_either(monkeypatch: p
 
 
 def test_a_key_that_was_named_must_be_there_on_this_machine_too() -> None:
-    with pytest.raises(MissingKey, match="variable MY_KEY"):
+    with pytest.raises(MissingKey, match="MY_KEY"):
         make_model("compatible:m?url=http://localhost:1/v1&key=MY_KEY")
 
 

@@ -158,6 +158,7 @@ def test_its_list_of_runs_is_its_own(quickstart: Any) -> None:
     assert history.outputs[0].data["text/html"].count('class="agentnb-history-run"') == 1
 
 
+@pytest.mark.nightly("by day nbval executes the notebooks")
 @pytest.mark.slow("executes each notebook")
 def test_its_outputs_are_those_of_this_version(stored: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AGENTNB_MODEL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
