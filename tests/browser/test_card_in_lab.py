@@ -15,6 +15,7 @@ from waiting import wait_until
 
 pytestmark = pytest.mark.browser
 STORY = Path(__file__).with_name("story.py")
+OLDER = pytest.mark.nightly("by day test_grounds clicks in those kernels")
 SETUP = "%load_ext agentnb\nfrom story import *"
 NAP = "model = Slow([ToolCall('nap', {'seconds': 600}), 'Up again.'])"
 DOZE = "model = Slow([[write('Sleep', 'Wake'), ToolCall('doze', {'seconds': 600})], 'Up again.'])"
@@ -60,12 +61,7 @@ def nothing_is_left(lab: Any) -> None:
 
 
 @pytest.mark.req("R3.37")
-OLDER = pytest.mark.nightly("by day test_grounds clicks in those kernels")
-
-
-@pytest.mark.parametrize(
-    "version", [pytest.param("7.3.0", marks=OLDER), pytest.param("7.4.0", marks=OLDER), "newest"]
-)
+@pytest.mark.parametrize("version", [pytest.param("7.3.0", marks=OLDER), pytest.param("7.4.0", marks=OLDER), "newest"])
 def test_stop_ends_a_sync_tool_of_a_blocked_cell_at_once(lab: Any, kernels: Any, version: str) -> None:
     index = opened(lab, f"stop-{version}", NAP, GO, kernel=kernels(version))
     lab.start(index)
