@@ -85,7 +85,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out, and say so, the browser tests unless they are asked for, and those of the night; what takes long comes first."""
+    """Leave out, and say so, browser tests unless asked for, and those of the night; what takes long comes first."""
     left_out = [] if config.getoption("--browser") else [item for item in items if item.get_closest_marker("browser")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
