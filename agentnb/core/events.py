@@ -243,11 +243,19 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     text: str = ""
 
 
+class NestedStart(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A run that a tool began: its id, and the name of its agent."""
+
+    run_id: str
+    agent: str = ""
+
+
 class ToolFinished(Event, frozen=True, kw_only=True, tag="tool_finished", gc=False):
     """A tool call has its result. ``seconds`` is the time the tool itself took; ``traceback`` is of the user's code.
 
     ``display`` is the table that the tool returned, if it did, for display; the model gets the text of ``result``.
-    ``progress`` is the last that the tool reported; ``printed``: the end of what it printed in a notebook.
+    ``progress`` is the last that the tool reported; ``printed``: the end of what it printed in a notebook; ``nested``: the runs
+    that it began, in order.
     """
 
     result: ToolResult
@@ -258,6 +266,7 @@ class ToolFinished(Event, frozen=True, kw_only=True, tag="tool_finished", gc=Fal
     parent_call: str = ""
     printed: str = ""
     step: str = ""
+    nested: tuple[NestedStart, ...] = ()
 
 
 class CallBlocked(Event, frozen=True, kw_only=True, tag="call_blocked", gc=False):

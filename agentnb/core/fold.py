@@ -207,6 +207,7 @@ def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
             before.role,
             before.inner,
             printed=event.printed,
+            nested=event.nested,
         )
         _replace_record(run, place, record)
     run._results[call_id] = result

@@ -69,7 +69,7 @@ def with_inner(records: Records, parent: str = "") -> Iterator[tuple[str, CallRe
 
 def _ended(one: CallRecord, event: e.ToolFinished) -> CallRecord:
     how = event.seconds, event.traceback, event.display, one.rule, event.progress, one.role
-    return CallRecord(one.call, event.result, *how, one.inner, False, event.printed)
+    return CallRecord(one.call, event.result, *how, one.inner, False, event.printed, event.nested)
 
 
 def _places(run: RunFacts, call_id: str) -> dict[str, Path]:

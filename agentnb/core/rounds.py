@@ -10,7 +10,7 @@ import msgspec
 
 from agentnb.core.compaction import Compaction
 from agentnb.core.display_data import Table
-from agentnb.core.events import Progress, RoundStatus
+from agentnb.core.events import NestedStart, Progress, RoundStatus
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.request import ToolRole
@@ -88,6 +88,8 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
     """Whether it has not begun because it waits for the person to approve it."""
     printed: str = ""
     """The end of what the tool printed, if a notebook kept it with the call; the model does not see it."""
+    nested: tuple[NestedStart, ...] = ()
+    """The runs that the tool began, in order; known once it has ended."""
 
     @property
     def success(self) -> bool | None:

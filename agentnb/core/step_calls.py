@@ -35,7 +35,7 @@ def finished(run: RunFacts, event: e.ToolFinished) -> None:
         return
     record = run._step_calls[path[0]].record
     how = event.seconds, event.traceback, event.display, record.rule, event.progress, record.role, record.inner, False
-    _change(run, call_id, record=CallRecord(record.call, event.result, *how, event.printed), ended_at=event.at)
+    _change(run, call_id, record=CallRecord(record.call, event.result, *how, event.printed, event.nested), ended_at=event.at)
     _close(run, call_id)
 
 

@@ -25,7 +25,7 @@ from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.question import question_html
 from agentnb.display.round_notes import round_warnings
-from agentnb.display.tool_card import tool_card_html
+from agentnb.display.tool_card import nested_list_html, tool_card_html
 
 MAX_OF_A_TEXT = 100_000
 MAX_OF_THINKING = 40_000
@@ -104,7 +104,7 @@ def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, qu
         where=f"{form.variable}.rounds[{one.index}].results[{place}].text",
     )
     asked = [_question(each, form, may_wait=record.waits) for each in questions]
-    return joined(card, form.nested(record.call.id, form.folds), *asked)
+    return joined(card, form.nested(record.call.id, form.folds) or nested_list_html(record), *asked)
 
 
 def _question(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -> Html:

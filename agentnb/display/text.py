@@ -105,6 +105,7 @@ def round_lines(
         number = MARGIN
         if record.inner:
             yield from inner_lines(record)
+        yield from nested_lines(record)
         if record.printed:
             yield from printed_lines(record)
         yield from _question_lines(asked.pop(record.call.id, ()))
@@ -126,6 +127,14 @@ def inner_lines(record: CallRecord) -> Iterator[str]:
         yield f"       ↳ {len(found) - MAX_INNER:,} earlier calls"
     for one in found[-MAX_INNER:]:
         yield f"       ↳ {call_line(one)}"
+
+
+def nested_lines(record: CallRecord) -> Iterator[str]:
+    """Yield a line for each run that the tool began; of many, for the last ones."""
+    if len(record.nested) > MAX_INNER:
+        yield f"       ↳ {labels.counted(len(record.nested) - MAX_INNER, 'earlier run')}"
+    for begun in record.nested[-MAX_INNER:]:
+        yield f"       ↳ {labels.first_line(labels.clean(begun.agent), LINE) or 'run'}: run {labels.clean(begun.run_id)}"
 
 
 def printed_lines(record: CallRecord) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from agentnb.advice import LoadRun
 from agentnb.core.display_data import Table
 from agentnb.core.events import Progress
 from agentnb.core.rounds import CallRecord
@@ -12,6 +13,7 @@ from agentnb.core.todos import TODO_TOOL
 from agentnb.display import call_labels, labels
 from agentnb.display.data_table import table_size
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.notebook_commands import in_notebook
 from agentnb.display.results import arguments_html, as_json, given, is_pictured, is_tabular, printed_html, result_html
 
 LONGEST_TITLE = 80
@@ -147,6 +149,23 @@ def _inner_cards(record: CallRecord, *, key: str, live: bool, pictures: bool, wh
     ]
     more = tag("div", "quiet", f"{left_out:,} earlier calls") if left_out and not whole else NOTHING
     return tag("div", "tool-inner", more, *cards) if cards else NOTHING
+
+
+def nested_list_html(record: CallRecord) -> Html:
+    """Return the runs that the tool began, with how to see each; of many, the last ones."""
+    left_out = max(len(record.nested) - MAX_INNER, 0)
+    lines = [
+        tag(
+            "div",
+            "nested-line",
+            tag("b", "nested-name", words(begun.agent or "run", LONGEST_TITLE)),
+            " ",
+            tag("code", "compact-code", in_notebook((LoadRun(labels.first_line(labels.clean(begun.run_id), LONGEST_TITLE)),))),
+        )
+        for begun in record.nested[left_out:]
+    ]
+    more = tag("div", "quiet", f"{left_out:,} earlier runs") if left_out else NOTHING
+    return tag("div", "nested", more, *lines) if lines else NOTHING
 
 
 def opens_by_itself(record: CallRecord, *, live: bool, pictures: bool = True) -> bool:

@@ -262,6 +262,11 @@ class CallElicitor(CallClock):
         """Ask the person this question of a run that the call awaits, on any event loop; ``may_wait`` as in `ask_question`."""
         return await self._on_loop(self._forward(question, may_wait=may_wait))
 
+    def began(self, run_id: str, agent: str) -> None:
+        """Note a run that the call begins, from any thread."""
+        if self.inside is not None:
+            self.inside.begun(self._call_id, run_id, agent)
+
     def printed(self, text: str) -> bool:
         """Keep what the call prints with the call, from any thread; False if it belongs elsewhere."""
         if self.inside is not None and self.inside.printed(self._call_id, text):

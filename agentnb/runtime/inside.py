@@ -7,8 +7,9 @@ import threading
 from collections.abc import Awaitable, Callable, Container, Coroutine
 from typing import Any, TypeAlias, TypeVar
 
-from agentnb.core.events import Progress
+from agentnb.core.events import NestedStart, Progress
 from agentnb.core.json_schema import plain_data
+from agentnb.core.messages import encodable
 from agentnb.errors import SettingsError, ToolFailed
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host import main_thread_is_held
@@ -45,6 +46,8 @@ class InsideCalls:
         """By the id of the call; of those that report."""
         self._prints: dict[str, CallPrints] = {}
         """By the id of the call; of those that print."""
+        self._nested: dict[str, list[NestedStart]] = {}
+        """By the id of the call; of those that begin runs."""
 
     def report(self, call_id: str, done: float, total: float | None, text: str) -> None:
         """Take how far this call has come, from any thread."""
@@ -88,6 +91,20 @@ class InsideCalls:
         with self._lock:
             prints = self._prints.pop(call_id, None)
         return "" if prints is None else prints.close()
+
+    def begun(self, call_id: str, run_id: str, agent: str) -> None:
+        """Note a run that this call begins, from any thread."""
+        with self._lock:
+            self._nested.setdefault(call_id, []).append(NestedStart(run_id, encodable(agent)))
+            if call_id not in self._running:  # looked up last, as in `report`
+                del self._nested[call_id]
+
+    def close_nested(self, call_id: str) -> tuple[NestedStart, ...]:
+        """Return the runs that this call, which has ended, began."""
+        if not self._nested:
+            return ()
+        with self._lock:
+            return tuple(self._nested.pop(call_id, ()))
 
     async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run; raises `ToolFailed` if it fails or is blocked."""

@@ -176,6 +176,8 @@ class PendingRun(Generic[PartsT]):
         elicitation.book.hand_in(self.parts.answers)
         services = RunServices(self.log, self.inbox, clock, self.budget, elicitation, self.options.foreground)
         lifecycle = Lifecycle(services, on_limit=self.parts.on_limit)
+        if self._around is not None and self.recovered is None:
+            self._around.began(self.log.id, self.parts.name)
         first = self.first or (self.parts.started(self) if self.recovered is None else self._resumed(self.recovered))
         return lifecycle, self.parts.orchestrator(self, lifecycle, first), first
 

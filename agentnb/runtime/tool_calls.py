@@ -236,6 +236,7 @@ class ToolCalls:
             parent_call=caller.parent_call,
             printed=self._inside.close_prints(call_id),
             step=caller.step,
+            nested=self._inside.close_nested(call_id),
         )
         self._log.append(finished)
         if self._turns:

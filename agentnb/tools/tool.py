@@ -40,6 +40,9 @@ class Inside(Protocol):
     def printed(self, call_id: str, text: str) -> bool:
         """Take a text that this call prints, from any thread; False if it is not kept with the call."""
 
+    def begun(self, call_id: str, run_id: str, agent: str) -> None:
+        """Note a run that this call begins, from any thread."""
+
     async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run from within this call."""
 

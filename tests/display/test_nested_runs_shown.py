@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 from run_builder import START, RunBuilder
 
-from agentnb import Agent, Run, ToolCall
+from agentnb import Agent, Run, ToolCall, save_trace
 from agentnb.core.events import Event, RunFinished
 from agentnb.display import nested
 from agentnb.display.html import run_html
 from agentnb.display.live_card import LiveCard
 from agentnb.display.many_runs import MAX_LISTED, ManyRuns
 from agentnb.display.nested import NestedRuns
+from agentnb.display.text import run_text
 from agentnb.models import ScriptedModel
 from agentnb.runtime.host import Beginning, Host, hosted
 
@@ -97,6 +99,16 @@ def test_more_are_one_line_and_their_runs_are_let_go() -> None:
 def test_nested_runs_are_shown_within_nested_runs_up_to_a_depth() -> None:
     _, watching, _ = run_with(1, depth=5)
     assert watching.card.nested.html("c", {}).count("agentnb-nested-summary") == nested.MAX_DEPTH
+
+
+def test_runs_from_the_log_of_a_call_are_listed_in_each_form(tmp_path: Path) -> None:
+    run, _, _ = run_with(60)
+    begun = run.rounds[0].records[0].nested
+    assert len(begun) == 60 and {one.agent for one in begun} == {"helper-0"}
+    page = save_trace(run, tmp_path / "run.html").read_text(encoding="utf-8")
+    for form, command in ((run_text(run), "run "), (str(run_html(run)), "%agent load "), (page, "%agent load ")):
+        assert f"{command}{begun[-1].run_id}" in form and "helper-0" in form
+        assert begun[0].run_id not in form and "earlier runs" in form
 
 
 def test_a_call_that_begins_no_runs_shows_none() -> None:

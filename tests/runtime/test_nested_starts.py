@@ -14,6 +14,7 @@ from virtual_time import OnThisLoop, VirtualTimeLoop
 
 from agentnb import Run, RunOptions, Store, ToolCall, Workflow
 from agentnb.core.events import CommandReceived
+from agentnb.core.inner_calls import all_calls
 from agentnb.models import ScriptedModel
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.orchestration import Orchestration
@@ -50,6 +51,8 @@ def test_tool_starts_an_agent_a_workflow_or_an_orchestration(tmp_path: Path, sub
                 run = asyncio.run(outer.run("Go.", store=store, show=False))
                 assert (run.status, inner[-1].status, inner[-1].parent_id) == ("completed", "completed", run.id)
                 assert store.load(inner[-1].id) == inner[-1]
+                (record,) = all_calls(store.load(run.id))
+                assert [(begun.run_id, begun.agent) for begun in record.nested] == [(inner[-1].id, inner[-1].agent)]
 
 
 def commands(run: Run) -> list[str]:
