@@ -146,3 +146,10 @@ def test_it_is_the_same_of_runs_files_folders_and_stores(runs: list[Run], tmp_pa
     whole = tables.patterns(runs)
     for source in (tmp_path, Store(tmp_path), f"{tmp_path}/*.jsonl", [tmp_path / f"r-{n}.jsonl" for n in range(1, 6)]):
         pd.testing.assert_frame_equal(tables.patterns(source), whole)
+
+
+def test_settings_without_names_are_of_no_group() -> None:
+    nameless = {"guidance": {"set": ["matrix"]}, "policy": {"name": {"a": 1}}}
+    frame = tables.patterns([run_of("r-1", "completed", "natural", settings=nameless)])
+    assert of(frame, "policy", "value") == []
+    assert of(frame, "guidance", "value") == of(tables.patterns([run_of("r-1", "completed", "natural")]), "guidance", "value")

@@ -31,6 +31,8 @@ MAX_INPUT = 100_000
 ONLY_END, UNKNOWN_TIMES, ONLY_DURATION, ONLY_START = "only the end", "unknown", "only the duration", "only the start"
 """What is known of the times of a span, if that is not both."""
 _MICROSECOND = 1_000
+LONGEST = 1e10
+"""Seconds that a span may take: a damaged log may name more than nanoseconds can be."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN = frozenset(
     {
@@ -326,7 +328,7 @@ class _Spans:
     def _span_times(self, seq: int, seconds: float | None, at: datetime | None) -> tuple[int, int, str]:
         """Return when the span that this event ends began and ended, and which of these times are unknown."""
         derived = self._at[seq]
-        length = 0 if seconds is None else round(seconds * 1e9)
+        length = 0 if seconds is None else round(min(seconds, LONGEST) * 1e9)
         if at is not None:
             return derived - length, derived, ONLY_END if seconds is None else ""
         return derived, derived + length, UNKNOWN_TIMES if seconds is None else ONLY_DURATION

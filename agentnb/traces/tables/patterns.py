@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -251,6 +251,11 @@ def _groups(known: list[Facts]) -> Iterator[Group]:
             yield Group(by, value, mine)
 
 
+def _named(value: Any) -> list[str]:
+    """Return the value of a log as the one name of a group; of what is no name, none."""
+    return [value] if isinstance(value, str) and value else []
+
+
 def _facts(run: Run) -> Iterator[Facts]:
     calls = [(record.call.name, success_of(record)) for record in all_calls(run)]
     given = [
@@ -267,11 +272,11 @@ def _facts(run: Run) -> Iterator[Facts]:
         "agent": run.agent,
         "origin_format": run.origin.format if run.origin else None,
     }
-    groups: dict[str, Iterable[str]] = {by: [value] if value else [] for by, value in alone.items()}
+    groups: dict[str, Iterable[str]] = {by: _named(value) for by, value in alone.items()}
     groups["finding"] = {row.rule for row in found(run)}
     groups["breach"] = {one.rule for each in run.rounds for one in each.todo_violations}
     groups[TOOL] = {name for name, _ in calls}
-    groups[GUIDANCE] = ({name for name, _ in given} | {run.settings.get("guidance", {}).get("set")}) - {None}
+    groups[GUIDANCE] = {name for name, _ in given}.union(_named(run.settings.get("guidance", {}).get("set")))
     done = len(run.todos) - len(open_todos(run.todos))
     counts = not run.should_continue, run.origin is not None, len(run.todos), done
     yield Facts(

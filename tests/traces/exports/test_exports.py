@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from anthropic.types import message_create_params as anthropic_params
 from exported_runs import RUNS, family, judged, tools_and_errors
+from msgspec.structs import replace
 from openai.types.chat import completion_create_params as openai_params
 from pydantic import TypeAdapter
 from run_builder import RunBuilder
@@ -187,3 +188,11 @@ def _events(path: Path) -> bytes:
     import pyarrow.parquet as pq
 
     return "\n".join(pq.read_table(path).column("event").to_pylist()).encode()
+
+
+def test_more_seconds_than_a_span_can_hold_are_shortened() -> None:
+    events = tools_and_errors().events
+    endless = [replace(event, seconds=1e308) if isinstance(event, e.ToolFinished) else event for event in events]
+    tools = [span for span in otel_spans([Run.from_events(endless)]) if span["name"].startswith("execute_tool")]
+    lengths = {int(span["endTimeUnixNano"]) - int(span["startTimeUnixNano"]) for span in tools}
+    assert lengths == {10**19}
