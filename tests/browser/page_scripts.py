@@ -86,3 +86,13 @@ SETTLED = """async () => {
     await serviceManager.kernels.refreshRunning();
     return document.querySelectorAll('.jp-Dialog, .jp-Notebook').length;
 }"""
+NOTE_REACHED = """() => {
+    window.__reached = [];
+    window.__noting ??= new MutationObserver(changes => {
+        const marked = changes.map(change => change.target).filter(one => one.classList.contains('agentnb-here'));
+        window.__reached.push(...marked.map(one => one.textContent));
+    });
+    window.__noting.observe(document.body, {subtree: true, attributes: true, attributeFilter: ['class']});
+}"""
+REACHED = "text => window.__reached.some(one => one.includes(text))"
+"""What was gone to is marked for a moment only, which a busy page may be over before it is looked at."""

@@ -19,7 +19,9 @@ from page_scripts import (
     IDLE,
     KERNEL,
     LOOK_FOR_KERNELS,
+    NOTE_REACHED,
     PUT_CELLS,
+    REACHED,
     SETTLED,
     STATE,
 )
@@ -319,6 +321,14 @@ class Lab:
     def state(self) -> str:
         """What is open, and what its cells hold and show, as text."""
         return "\n".join([str(self.page.evaluate(STATE)), *self.said])
+
+    def note_reached(self) -> None:
+        """Note from now on what is gone to: it is marked only for a moment."""
+        self.page.evaluate(NOTE_REACHED)
+
+    def wait_reached(self, text: str) -> None:
+        """Until something with this text was gone to since `note_reached`."""
+        self.page.wait_for_function(REACHED, arg=text)
 
     # How it looks
 
