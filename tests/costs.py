@@ -1,7 +1,7 @@
 """Writes into the README of the tests what each part costs: ``python tests/costs.py RESULTS.xml``.
 
 Usage, on a machine with nothing else to do:
-    .venv/bin/pytest --browser -n 2 --dist loadfile --no-loadscope-reorder --junitxml=RESULTS.xml
+    .venv/bin/pytest --browser -n 3 --dist loadfile --no-loadscope-reorder --junitxml=RESULTS.xml
     .venv/bin/python tests/costs.py RESULTS.xml
 """
 
