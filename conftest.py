@@ -90,9 +90,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-    for item in [] if property_settings.get_current_profile_name() == "nightly" else items:
-        if (marker := item.get_closest_marker("nightly")) is not None:
-            item.add_marker(pytest.mark.skip(reason=f"make nightly runs it: {marker.args[0]}"))
+    if property_settings.get_current_profile_name() != "nightly":
+        for item in items:
+            if (marker := item.get_closest_marker("nightly")) is not None:
+                item.add_marker(pytest.mark.skip(reason=f"make nightly runs it: {marker.args[0]}"))
     if hasattr(config, "workerinput"):  # one of several processes
         items.sort(key=lambda item: _turn(item.path.relative_to(config.rootpath).as_posix()))
 

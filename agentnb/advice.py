@@ -1,6 +1,6 @@
 """What to do next, as values: errors, warnings and logs carry them, and each surface has one table of commands for them.
 
-An advice is a command between plain words: ``lead``, the command, ``rest``. A table maps each kind to the command in its
+Advice is a command between plain words: ``lead``, the command, ``rest``. A table maps each kind to the command in its
 surface: empty where the plain words suffice, None where the surface cannot follow the advice and leaves it out. The table for
 Python is here; those of notebooks and shells are `agentnb.display.notebook_commands` and `agentnb.cli.shell_commands`.
 """
@@ -287,7 +287,7 @@ def with_advice(line: list[str], advice: Iterable[AnyAdvice], commands: Commands
 
 
 def _pieces(advice: AnyAdvice, commands: Commands) -> list[str]:
-    """Return the words of one advice; empty if the surface leaves it out."""
+    """Return the words of one piece of advice; empty if the surface leaves it out."""
     command = advice if isinstance(advice, Plain) else commands[type(advice)](advice)
     if isinstance(command, Plain):
         return [command.text]

@@ -46,7 +46,10 @@ class QuestionBook:
 
     def is_open(self, question_id: str) -> bool:
         """Return whether the log has this question as open."""
-        return any(question.id == question_id for question in self._log.run.waiting)
+        return self._open_question(question_id) is not None
+
+    def _open_question(self, question_id: str) -> WaitingOnUser | None:
+        return next((question for question in self._log.run.waiting if question.id == question_id), None)
 
     def keep(self, question: WaitingOnUser) -> None:
         """Log the question as open, unless it is."""
@@ -56,7 +59,7 @@ class QuestionBook:
 
     def answer(self, question_id: str, **fields: Any) -> None:
         """Log the answer to an open question, and the grant that it gives if it allows all calls of a tool."""
-        question = next((one for one in self._log.run.waiting if one.id == question_id), None)
+        question = self._open_question(question_id)
         self.emit(QuestionAnswered, question_id=question_id, **fields)
         if question is not None and question.about is not None and allows_all(question, fields.get("answer")):
             grant = {"grant_id": question_id, "tool": question.about.tool, "by": fields.get("by", "person")}

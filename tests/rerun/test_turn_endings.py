@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from property_settings import size
 from recorded_loops import LOOPS, recorded_loop
 from recorded_runs import LOOK, foreign
 from scripted_runs import do, scripted
@@ -268,8 +267,7 @@ def check_unchanged(folder: Path) -> None:
     assert replayed > 50
 
 
+@pytest.mark.nightly("it reads a folder of recorded runs")
 @pytest.mark.skipif(not RECORDED.is_dir(), reason="AGENTNB_RECORDED_RUNS names no folder of recorded runs")
 def test_recorded_runs_replay_to_their_end_unless_a_guard_decides() -> None:
-    if not size(0, nightly=1):
-        pytest.skip("a test of the night: it reads a folder of recorded runs")
     check_unchanged(RECORDED)
