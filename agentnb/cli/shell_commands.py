@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agentnb import advice as a
+from agentnb.display.notebook_commands import OPTIONS
 
 
 def _needed(tools: Iterable[str] = (), gates: Iterable[str] = ()) -> str:
@@ -27,6 +28,7 @@ def _exec_again(advice: a.RerunSteps) -> a.Plain:
 
 SHELL: a.Commands = {
     **a.PYTHON,
+    **OPTIONS,
     a.TryAgain: lambda _: "",
     a.ContinueRun: lambda _: None,
     a.StartAgain: lambda _: "",
@@ -48,10 +50,6 @@ SHELL: a.Commands = {
     a.GiveGates: lambda one: _needed(gates=one.names).strip(),
     a.GiveAgent: lambda _: a.Plain("Declare it under agents:"),
     a.WriteGuidance: lambda _: None,
-    a.AllowUrls: lambda one: " ".join(f"--allow-url '{url}'" for url in one.urls),
-    a.TrustLog: lambda one: "--trust-log" if one.trust else "--no-trust-log",
-    a.AskInstead: lambda _: "--approve ask",
-    a.CountAsFree: lambda _: "--unpriced",
     a.FreeDisk: lambda _: a.Plain("See that the disk has room"),
 }
 """The commands of a shell."""

@@ -58,8 +58,16 @@ def _models(advice: a.ShowModels) -> str:
     return f"%agent models {advice.provider}{f'?url={advice.url}' if advice.url else ''}".rstrip()
 
 
+OPTIONS: a.Commands = {
+    a.AllowUrls: lambda one: " ".join(f"--allow-url '{url}'" for url in one.urls),
+    a.TrustLog: lambda one: "--trust-log" if one.trust else "--no-trust-log",
+    a.AskInstead: lambda _: "--approve ask",
+    a.CountAsFree: lambda _: "--unpriced",
+}
+"""The options that cells and commands of a shell have in common."""
 NOTEBOOK: a.Commands = {
     **a.PYTHON,
+    **OPTIONS,
     a.TryAgain: lambda _: "%%agent --continue",
     a.ContinueRun: _continue,
     a.StartAgain: lambda _: "a cell without --continue",
@@ -79,10 +87,6 @@ NOTEBOOK: a.Commands = {
     a.GiveGates: lambda one: f"--gate {','.join(one.names)}",
     a.GiveAgent: lambda one: f"{one.name} = Agent(...)",
     a.WriteGuidance: lambda one: f"%%guidance {one.name}",
-    a.AllowUrls: lambda one: " ".join(f"--allow-url '{url}'" for url in one.urls),
-    a.TrustLog: lambda one: "--trust-log" if one.trust else "--no-trust-log",
-    a.AskInstead: lambda _: "--approve ask",
-    a.CountAsFree: lambda _: "--unpriced",
     a.RaiseSessionBudget: lambda one: f"%agent defaults session-budget={one.budget:g}",
     a.FreeDisk: lambda _: a.Plain("The run is still in memory; see that the disk has room and run the cell again"),
     a.Install: lambda one: f"%{a.PYTHON[a.Install](one)}",
