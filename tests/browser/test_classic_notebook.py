@@ -15,10 +15,9 @@ from test_grounds import BLOCK, PROTOTYPE, click_stop
 from test_reload_in_lab import kept, reopened, replies
 from waiting import wait_until
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly("by day in JupyterLab")]
 
 
-@pytest.mark.slow("a second application")
 def test_a_click_reaches_a_blocked_cell(classic: Any, kernels: Any) -> None:
     classic.open(classic.write("classic.ipynb", [PROTOTYPE, BLOCK], kernels("7.4.0")))
     classic.run(0)
@@ -40,7 +39,6 @@ def test_a_card_works_as_well_as_in_jupyterlab(classic: Any) -> None:
     assert classic.complaints() == []
 
 
-@pytest.mark.nightly("by day in JupyterLab")
 def test_a_run_during_which_the_page_is_loaded_again_is_saved_whole(classic: Any) -> None:
     index = opened(classic, "classic-reloaded", replies("hold", "classic"), GO)
     classic.start(index)
@@ -54,7 +52,6 @@ def test_a_run_during_which_the_page_is_loaded_again_is_saved_whole(classic: Any
     assert classic.complaints() == []
 
 
-@pytest.mark.nightly("by day in JupyterLab")
 def test_the_trace_browser_is_the_same(classic: Any) -> None:
     live = traces_opened(classic, EXAMPLE)
     live.get_by_role("button", name="Next round").click()

@@ -14,6 +14,7 @@ from waiting import wait_until
 pytestmark = pytest.mark.browser
 PROTOTYPE = Path(__file__).with_name("prototype.py").read_text(encoding="utf-8")
 BLOCK = "block('one', ticks=20)"
+GROUND = pytest.mark.nightly("by day the tests of cards stand on this")
 
 
 def click_stop(page: Any) -> None:
@@ -22,7 +23,7 @@ def click_stop(page: Any) -> None:
     page.page.locator(".prototype button").first.click()
 
 
-@pytest.mark.parametrize("version", ["7.3.0", "7.4.0", "newest"])
+@pytest.mark.parametrize("version", ["7.3.0", *[pytest.param(version, marks=GROUND) for version in ("7.4.0", "newest")]])
 def test_a_click_reaches_a_blocked_cell_on_that_ipykernel(lab: Any, kernels: Any, version: str) -> None:
     kernel = kernels(version)
     lab.open(lab.write(f"blocked-{version}.ipynb", [PROTOTYPE, BLOCK], kernel))
@@ -37,6 +38,7 @@ def test_a_click_reaches_a_blocked_cell_on_that_ipykernel(lab: Any, kernels: Any
     assert lab.complaints() == []
 
 
+@GROUND
 def test_on_ipykernel_6_no_click_is_heard_but_an_interrupt_is(lab: Any, kernels: Any) -> None:
     lab.open(lab.write("six.ipynb", [PROTOTYPE, BLOCK], kernels("6.31.0")))
     assert lab.value("__import__('ipykernel').__version__") == "'6.31.0'"
@@ -48,6 +50,7 @@ def test_on_ipykernel_6_no_click_is_heard_but_an_interrupt_is(lab: Any, kernels:
     wait_until(lambda: "KeyboardInterrupt" in lab.output(1).inner_text())
 
 
+@GROUND
 def test_an_unsigned_copy_is_shown_untrusted_and_cleaned(lab: Any) -> None:
     lab.open(lab.write("signed.ipynb", [PROTOTYPE, BLOCK]))
     lab.run(0)
@@ -65,6 +68,7 @@ def test_an_unsigned_copy_is_shown_untrusted_and_cleaned(lab: Any) -> None:
     wait_until(lambda: lab.output(1).locator("style").count() == 0)
 
 
+@GROUND
 def test_a_reload_keeps_the_kernel_and_knows_no_more_than_the_file(fresh_lab: Any) -> None:
     lab = fresh_lab
     lab.open(lab.write("kept.ipynb", ["kept = 41; kept"]))
@@ -75,6 +79,7 @@ def test_a_reload_keeps_the_kernel_and_knows_no_more_than_the_file(fresh_lab: An
     assert lab.stored("kept.ipynb")["cells"][0]["outputs"] == []
 
 
+@GROUND
 def test_a_second_view_of_an_output_shows_what_the_first_shows(lab: Any) -> None:
     lab.open(lab.write("views.ipynb", [PROTOTYPE, BLOCK]))
     lab.run(0)
@@ -140,6 +145,7 @@ def test_a_held_page_shows_as_a_gap_and_a_long_task_and_a_push_as_a_shift(lab: A
     assert watched.moved("jp-") != []
 
 
+@GROUND
 def test_theme_width_scroll_and_pictures(lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTNB_SHOTS", str(tmp_path / "shots"))
     lab.width(700)

@@ -12,6 +12,7 @@ from browsing import StayingPage
 from guards import DISPLAY, Guard, outline
 from hostile_runs import hostile_run
 from pages import Lab
+from property_settings import size
 from waiting import wait_until
 
 from agentnb import save_trace
@@ -20,6 +21,8 @@ pytestmark = pytest.mark.browser
 PARTS = ["markup", "text", "links", "huge"]
 NIGHTLY = pytest.mark.nightly("by day the other tests show these texts")
 IMPORTS = "import hostile_runs\nfrom hostile_runs import play"
+EVERY = size(2, nightly=1)
+"""Of so many texts a live card shows one; pages show all."""
 
 
 class WatchedLab(Lab):
@@ -55,10 +58,10 @@ def opened(lab: WatchedLab, name: str, *cells: str) -> None:
 @pytest.mark.parametrize("part", [PARTS[0], *[pytest.param(part, marks=NIGHTLY) for part in PARTS[1:]]])
 def test_nothing_of_it_does_harm_live_saved_and_untrusted(watched_lab: WatchedLab, part: str) -> None:
     lab, guard = watched_lab, watched_lab.guard
-    opened(lab, f"hostile-{part}", f"may_end = play({part!r})")
+    opened(lab, f"hostile-{part}", f"may_end = play({part!r}, every={EVERY})")
     before = outline(lab.page)
     lab.run(1)
-    last = lab.value(f"len(hostile_runs.texts_of({part!r})) - 1")
+    last = lab.value(f"len(hostile_runs.texts_of({part!r})[::{EVERY}]) - 1")
     card = lab.cell(1).locator(".agentnb-card")
     card.locator(f".agentnb-round[data-round='{last}'] [data-piece=said]").wait_for(state="attached", timeout=120_000)
     card.locator(".agentnb-chip", has_text="Running").wait_for(timeout=120_000)  # between its last round and its end

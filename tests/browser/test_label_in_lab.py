@@ -42,6 +42,7 @@ def test_keys_judge_one_run_after_the_other_and_do_nothing_to_the_notebook(lab: 
     wait_until(lambda: bench.count() == 1 and lab.errors() == [] and lab.complaints() == [])
 
 
+@pytest.mark.nightly("by day test_panel_in_lab ends the kernel of a panel")
 def test_when_its_kernel_has_gone_the_notebook_keeps_where_the_labels_are(lab: Any, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     lab.open(lab.write("gone.ipynb", [SHOW.format(str(path))]))

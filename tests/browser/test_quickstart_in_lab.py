@@ -42,6 +42,7 @@ def test_the_quickstart_runs_and_an_own_tool_and_cell_work(lab: Any) -> None:
     wait_until(lambda: "count_letters: 7" in lab.cell(index).inner_text())
 
 
+@pytest.mark.nightly("by day test_card_in_lab interrupts one")
 def test_interrupt_ends_a_sync_tool_and_the_next_cell_works(lab: Any) -> None:
     lab.open("01_quickstart.ipynb")
     lab.write_last(NAP)

@@ -175,8 +175,8 @@ def _todos(text: str) -> Iterable[Todo]:
         yield Todo(number, text, status, description=text, blocked_reason=text)  # type: ignore[arg-type]
 
 
-def play(part: str, end: str = "failed") -> threading.Event:
-    """Show the run in a live card below this cell, from its first event to the one before its last.
+def play(part: str, end: str = "failed", every: int = 1) -> threading.Event:
+    """Show the run of every so many of the texts in a live card below this cell, up to the event before its last.
 
     What is half done at a `Pause` is sent to the page, however short it lasts. Set what is returned, and the run ends.
     """
@@ -188,7 +188,7 @@ def play(part: str, end: str = "failed") -> threading.Event:
     shown, may_end = threading.Event(), threading.Event()
 
     async def feed() -> None:
-        first, *between, last = items(texts_of(part), end)
+        first, *between, last = items(texts_of(part)[::every], end)
         view(first)
         await asyncio.to_thread(shown.wait)
         for item in between:
