@@ -77,7 +77,7 @@ class WorkerCall:
         with self._lock:  # so that the function cannot end meanwhile and the exception hit later code
             self.is_interrupted = True
             if self._thread is not None and not self._is_held:
-                _raise_in(self._thread, ToolInterrupted)
+                _raise_in(self._thread)
         self.wake()
 
     @contextmanager
@@ -100,7 +100,7 @@ class WorkerCall:
                 raise ToolInterrupted
             self._is_held = is_held
             if is_held and self.is_interrupted and self._thread is not None:
-                _raise_in(self._thread, None)  # takes back what was not raised yet
+                _absorb()
         return before
 
     def _begin(self) -> bool:
@@ -112,7 +112,7 @@ class WorkerCall:
     def _end(self) -> None:
         with self._lock:
             if self.is_interrupted and self._thread is not None:
-                _raise_in(self._thread, None)  # takes back what was not raised yet
+                _absorb()
             self._thread = None
 
 
@@ -144,12 +144,26 @@ async def _ended(call: WorkerCall) -> None:
         await asyncio.sleep(CHECK)
 
 
-def _raise_in(thread: int, error: type[BaseException] | None) -> None:
-    """Have the exception raised in a thread at its next step of Python; None takes back what was not raised yet."""
+def _absorb() -> None:
+    """Take what was not raised yet in this thread.
+
+    It is raised and caught: where it is only taken back, Python 3.11 believes for good that something waits to be raised, and
+    hangs when anything traces, such as a debugger or ``%prun``.
+    """
+    try:
+        _raise_in(threading.get_ident())  # at most one waits
+        for _ in range(1_000):
+            pass
+    except ToolInterrupted:
+        pass
+
+
+def _raise_in(thread: int) -> None:
+    """Have `ToolInterrupted` raised in a thread at its next step of Python."""
     try:
         import ctypes  # loads a library, which only a stop needs
 
         raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
     except (ImportError, AttributeError):  # another Python: the function is left behind
         return
-    raise_in(ctypes.c_ulong(thread), None if error is None else ctypes.py_object(error))
+    raise_in(ctypes.c_ulong(thread), ctypes.py_object(ToolInterrupted))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -180,6 +182,24 @@ def test_an_interrupt_just_when_the_function_ends_hits_nothing_that_comes_later(
     for length in range(TRIES):
         one(length * 20 % 3_000)
     assert hit == []
+
+
+def test_after_an_interrupt_that_came_too_late_the_process_can_be_traced() -> None:
+    """In a process of its own: Python 3.11 hangs here if it believes that something waits to be raised."""
+    code = """
+import sys
+from agentnb.runtime.worker_calls import WorkerCall, worker_call
+def interrupted():
+    call = worker_call()
+    with call.held():
+        call.interrupt()
+for function in (interrupted, lambda: worker_call().interrupt()):
+    WorkerCall(function).run()
+    sys.setprofile(lambda *event: None)
+    (lambda: None)()
+    sys.setprofile(None)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=LONG)
 
 
 def test_a_cancelled_await_interrupts_the_function() -> None:
