@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Literal, NamedTuple, TypeAlias
-from weakref import WeakSet
 
 from agentnb.core.questions import Answer
 
@@ -34,10 +33,9 @@ class Inbox:
         self._lock = threading.Lock()
         self.stop_requested = False
         self._is_paused = False
-        self._nested: WeakSet[Inbox] | None = None
-        """Those of runs nested in this one, if there are any."""
-        if around is not None:
-            around._add(self)
+        self._around = around
+        self._nested: set[Inbox] = set()
+        """Those of the runs nested in this one that are running."""
 
     def on_put(self, wake: Callable[[Command], None]) -> None:
         """Call ``wake``, in the thread that puts, for each command put from now on."""
@@ -46,6 +44,15 @@ class Inbox:
             early, self._early = self._early, []
         for command in early:
             wake(command)
+        if self._around is not None:
+            self._around._add(self)
+
+    def close(self) -> None:
+        """Wake nobody any more: the run is over."""
+        with self._lock:
+            self._wake = _ignore
+        if self._around is not None:
+            self._around._remove(self)
 
     def put(self, name: CommandName, text: str = "", answer: Answer | None = None) -> None:
         """Put a command; a stop counts at once, even before the loop reads it.
@@ -79,15 +86,21 @@ class Inbox:
 
     def _add(self, nested: Inbox) -> None:
         with self._lock:
-            if self._nested is None:
-                self._nested = WeakSet()
             self._nested.add(nested)
         if self._is_paused:
             nested.put("pause")
 
+    def _remove(self, nested: Inbox) -> None:
+        with self._lock:
+            self._nested.discard(nested)
+
     def _all_nested(self) -> list[Inbox]:
         with self._lock:
-            return [*(self._nested or ())]
+            return [*self._nested]
+
+
+def _ignore(command: Command) -> None:
+    """Take a command that came after the end of the run."""
 
 
 current_inbox: ContextVar[Inbox | None] = ContextVar("current_inbox", default=None)

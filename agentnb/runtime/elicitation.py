@@ -300,7 +300,8 @@ class CallElicitor(CallClock):
     def close(self) -> None:
         """Withdraw open questions and refuse new ones: the call has ended, even if its tool still runs."""
         self._over = True
-        for inner in self._inner:
+        inner_calls, self._inner = self._inner, ()
+        for inner in inner_calls:
             inner.close()
         for question_id in self._open:
             self.elicitation.withdraw(question_id)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Container, Coroutine
 from typing import Any, TypeAlias, TypeVar
+from weakref import WeakMethod
 
 from agentnb.core.events import NestedStart, Progress
 from agentnb.core.json_schema import plain_data
@@ -34,10 +35,10 @@ class InsideCalls:
     """The services of a run for all its calls, on the event loop of the run. Nearly all calls use none of them."""
 
     def __init__(self, log: EventLog, running: Container[str], call: CallInside, start_run: StartRun) -> None:
-        """``running``: the ids of the calls that have begun and not ended."""
+        """``running``: the ids of the calls that have begun and not ended; ``call``: a method."""
         self._log = log
         self._running = running
-        self._call = call
+        self._call = WeakMethod(call)  # else the calls of a run would keep each other, and it, in memory after its end
         self._start_run = start_run
         self.loop: asyncio.AbstractEventLoop | None = None
         """That of the run, since its first call."""
@@ -108,8 +109,10 @@ class InsideCalls:
 
     async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run; raises `ToolFailed` if it fails or is blocked."""
-        plain = plain_data(arguments, f"What is given to {name}")
-        outcome = await self._on_loop(self._call(call_id, name, plain))
+        plain, run_call = plain_data(arguments, f"What is given to {name}"), self._call()
+        if run_call is None:
+            raise asyncio.CancelledError("The run has ended")
+        outcome = await self._on_loop(run_call(call_id, name, plain))
         if not outcome.ok:
             failed = ToolFailed(outcome.text or f"{name} failed")
             failed.error_code = outcome.error_code

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -156,7 +157,7 @@ class PendingRun(Generic[PartsT]):
             await asyncio.to_thread(self.parts.prepare)
         else:
             self.parts.prepare()
-        with AwakeForInterrupts():
+        with AwakeForInterrupts() if self.options.parent is None else nullcontext():  # else the run around it is awake
             lifecycle, orchestrator, first = self._assembled()
             return await self._here(partial(lifecycle.run, orchestrator, first, self.open_log))
 

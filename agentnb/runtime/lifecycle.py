@@ -152,6 +152,7 @@ class Lifecycle:
                 nested_levels.reset(outer_levels)
                 current_inbox.reset(outer_inbox)
             self._leave()
+            self._let_go()
         self._raise_limit()
         return self.log.run
 
@@ -367,6 +368,12 @@ class Lifecycle:
         self.clock.stop()
         self.log.close()
 
+    def _let_go(self) -> None:
+        """Drop what refers back to the lifecycle: so the memory of a run is free without a collection of garbage."""
+        self._orchestrator = None
+        self.inbox.close()
+        self.budget.on_paid_inside = _ignore_paid
+
     def _log_late_commands(self) -> None:
         """Log commands that came too late for a round all the same."""
         while self._take_command() is not None:
@@ -379,3 +386,7 @@ class Lifecycle:
         seconds = perf_counter() - self._started + self._seconds_before
         how = {"status": status, "stop_reason": stop_reason, "last_round": last_round}
         self.log.emit(e.RunFinished, **how, seconds=seconds, totals=self.log.totals())
+
+
+def _ignore_paid() -> None:
+    """Take what is paid inside after the end of the run."""

@@ -82,8 +82,8 @@ class NestedRuns:
     def count_spent(self, budget: Budget) -> None:
         """Count what nested runs spent in a process that died before it was logged here."""
         store = self._log.store
-        if isinstance(store, ReopeningStore):
-            ids = [one.nested for one in self._log.run.events if isinstance(one, w.StepStarted) and one.nested]
+        ids = [one.nested for one in self._log.run.events if isinstance(one, w.StepStarted) and one.nested]
+        if ids and isinstance(store, ReopeningStore):  # in this order: the check of a protocol takes long
             stored: list[Run] = [store.load(run_id) for run_id in dict.fromkeys(ids) if store.has(run_id)]
             own = [run for run in stored if run.parent_id == self._log.id]  # not those of a run that this one continues
             logged = self._log.run.nested_usage

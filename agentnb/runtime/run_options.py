@@ -86,7 +86,9 @@ class RunOptions:
     """Runs plain tools on the thread that waits for the run; without it they run in threads of their own."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "allow_urls", allow_urls(self.allow_urls))
+        # Nearly all runs give none of these: to look first takes half the time.
+        if self.allow_urls != ():
+            object.__setattr__(self, "allow_urls", allow_urls(self.allow_urls))
         if self.store is not None and not callable(getattr(self.store, "open", None)):
             raise SettingsError(f"store={self.store!r} is not a store", 'Make one: Store("runs")')
         if self.continue_from is not None and not isinstance(self.continue_from, Run):
@@ -102,7 +104,7 @@ class RunOptions:
             hint = 'Write approve="ask", or give a function of the call and the run'
             raise SettingsError(f"approve={self.approve!r} is neither an approval mode nor a function", hint)
         tags: Any = self.tags
-        if isinstance(tags, str) or not all(isinstance(one, str) and one.strip() for one in tags):
+        if tags != () and (isinstance(tags, str) or not all(isinstance(one, str) and one.strip() for one in tags)):
             raise SettingsError(f"tags={tags!r} must be strings", 'Write tags=("night", "v2")')
 
 
@@ -153,14 +155,13 @@ def options_of(options: RunOptions | None, keywords: Mapping[str, Any], known: t
     ``known``: the class of these keywords; ``door``: the call, up to its options. Raises `SettingsError` for an option that is
     no keyword there, and TypeError for what is no option.
     """
-    options = options or _USUAL
     if not keywords:
-        return options
+        return options or _USUAL
     for name in keywords:
         if name not in known.__annotations__:
             _refuse(name, door)
     given = {name: value for name, value in keywords.items() if value is not None}
-    return replace(options, **given) if given else options
+    return RunOptions(**given) if options is None else replace(options, **given)
 
 
 _USUAL = RunOptions()

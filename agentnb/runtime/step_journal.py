@@ -45,6 +45,8 @@ class StepJournal:
 
         They logged a second start of a step that a death had cut off, and a start after a skip for want of money.
         """
+        if step not in self._left:
+            return None
         while self.take(w.StepSkipped, step) is not None:
             pass
         started = self.take(w.StepStarted, step)

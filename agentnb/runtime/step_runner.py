@@ -353,7 +353,7 @@ class StepRunner:
 
     def _close_call(self, step: str) -> None:
         """Give the call of a step that ends its result, if it has none: its tool was left behind, or never began."""
-        if self.calls is not None:
+        if self.calls is not None and self.log.run.open_step_call(step) is not None:
             self.calls.close(step, cancelled())
 
 

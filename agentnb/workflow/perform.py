@@ -44,12 +44,11 @@ class _StepHandlers:
         self._opened = opened
         self._questions = StepQuestions(steps)
         self._tools = ToolSteps(steps, agents.toolbox, agents.gates)
-        self.by_kind: StepWork = {
-            "agent": self._agent,
-            "tool": self._tool,
-            "human": self._human,
-            "workflow": self._workflow,
-        }
+
+    @property
+    def by_kind(self) -> StepWork:
+        """What does the work of each kind of step."""
+        return {"agent": self._agent, "tool": self._tool, "human": self._human, "workflow": self._workflow}
 
     async def _agent(self, step: s.AgentStep, attempt: Attempt) -> str:
         scope = attempt.place.scope

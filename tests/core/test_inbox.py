@@ -75,3 +75,14 @@ def test_nothing_is_lost_when_many_threads_put() -> None:
         said.append(command.text)
     for who in range(8):
         assert [text for text in said if text.startswith(f"{who}:")] == [f"{who}:{number}" for number in range(200)]
+
+
+def test_a_closed_inbox_wakes_nobody_and_is_not_paused_with_the_run_around_it() -> None:
+    around, heard = Inbox(), list[Command]()
+    nested = Inbox(around)
+    nested.on_put(heard.append)
+    around.put("pause")
+    nested.close()
+    nested.put("say", "too late")
+    around.put("resume")
+    assert [command.name for command in heard] == ["pause"]
