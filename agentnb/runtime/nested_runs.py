@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from agentnb.core import work_events as w
@@ -36,9 +37,11 @@ class Runnable(Protocol):
 class NestedRuns:
     """Runs the nested runs of one run."""
 
-    def __init__(self, log: EventLog, elicitation: Elicitation) -> None:
+    def __init__(self, log: EventLog, elicitation: Elicitation, work_dir: Path | None = None) -> None:
+        """``work_dir``: the folder of nested runs whose options name none."""
         self._log = log
         self._elicitation = elicitation
+        self._work_dir = work_dir
 
     async def run(self, attempt: Attempt, runnable: Runnable, prompt: str, options: RunOptions | None = None) -> Run:
         """Return the nested run of an attempt, however it ended; a run that is suspended suspends this one.
@@ -46,6 +49,8 @@ class NestedRuns:
         ``options``: of the nested run, such as its watcher or folder; its log, its id and its person are given here.
         """
         elicitation = self._elicitation
+        if self._work_dir is not None and (options is None or options.work_dir is None):
+            options = replace(options or RunOptions(), work_dir=self._work_dir)
         if elicitation.suspends:
             options = replace(options, suspend=True) if options else RunOptions(suspend=True)
         if not attempt.is_new and (before := self.logged(attempt.run_id)) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -88,7 +88,8 @@ class CallServices:
     elicitation: Elicitation
     call_sync: CallSync
     """Runs plain functions in the right thread."""
-    work_dir: Path = field(default_factory=Path.cwd)
+    work_dir: Path
+    """The folder that tools work in."""
     gates: Sequence[Gate] = ()
     todos: TodoSync | None = None
     start_run: StartRun = cannot_start
