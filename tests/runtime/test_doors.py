@@ -110,18 +110,25 @@ def test_every_door_takes_the_same_options(tmp_path: Path, subtests: pytest.Subt
 
 
 def test_doors_to_recorded_runs_take_them_too(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    recorded = agent("Done.").run_sync("Go")
+    recorded = agent(ToolCall("noted"), "Done.").run_sync("Go", tags=("day",), entity="old")
     doors: dict[str, Callable[..., Run]] = {
         "fork": lambda **more: asyncio.run(fork(recorded, 1, model=ScriptedModel(["Other."]), **more)),
         "fork_sync": lambda **more: fork_sync(recorded, 1, model=ScriptedModel(["Other."]), **more),
+        "fork later": lambda **more: fork_sync(recorded, 2, model=ScriptedModel(["Other."]), **more),
         "reproduce": lambda **more: asyncio.run(reproduce(recorded, **more)),
         "reproduce_sync": lambda **more: reproduce_sync(recorded, **more),
     }
     for name, door in doors.items():
         with subtests.test(name):
             store, items = Store(tmp_path / name), list[Any]()
-            run = door(store=store, watch=items.append, show=False)
-            assert store.load(run.id).status == "completed" and type(items[-1]).__name__ == "RunFinished"
+            parent = "20260101-000000-000aaaaaaaa"
+            own = {"tags": ("night",), "context_type": "task", "entity": "thing", "parent_id": parent}
+            run = store.load(door(store=store, watch=items.append, show=False, **own).id)
+            assert run.status == "completed" and type(items[-1]).__name__ == "RunFinished"
+            assert {name: getattr(run.events[0], name) for name in own} == own
+            assert {event.parent_id for event in run.events} == {parent}
+            run = door(show=False)
+            assert (run.tags, run.entity, run.parent_id) == (("day",), "old", None), "those of the recorded run"
 
 
 def folder(context: ToolContext) -> str:
