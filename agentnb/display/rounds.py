@@ -93,6 +93,10 @@ def text_html(one: WorkflowRound) -> Html:
 
 def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, questions: Iterable[AskedQuestion] = ()) -> Html:
     """Return the card of a call, and below it the runs that it began and what it asked the person."""
+
+    def nested(each: CallRecord) -> Html:
+        return form.nested(each.call.id, form.folds) or nested_list_html(each)
+
     card = tool_card_html(
         record,
         key=f"call:{one.index}:{place}",
@@ -102,9 +106,10 @@ def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, qu
         whole=form.whole,
         effects=form.effects.get(record.call.name),
         where=f"{form.variable}.rounds[{one.index}].results[{place}].text",
+        nested=nested,
     )
     asked = [_question(each, form, may_wait=record.waits) for each in questions]
-    return joined(card, form.nested(record.call.id, form.folds) or nested_list_html(record), *asked)
+    return joined(card, nested(record), *asked)
 
 
 def _question(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -> Html:

@@ -127,14 +127,15 @@ def inner_lines(record: CallRecord) -> Iterator[str]:
         yield f"       ↳ {len(found) - MAX_INNER:,} earlier calls"
     for one in found[-MAX_INNER:]:
         yield f"       ↳ {call_line(one)}"
+        yield from nested_lines(one, margin="         ")
 
 
-def nested_lines(record: CallRecord) -> Iterator[str]:
+def nested_lines(record: CallRecord, margin: str = "       ") -> Iterator[str]:
     """Yield a line for each run that the tool began; of many, for the last ones."""
     if len(record.nested) > MAX_INNER:
-        yield f"       ↳ {labels.counted(len(record.nested) - MAX_INNER, 'earlier run')}"
+        yield f"{margin}↳ {labels.counted(len(record.nested) - MAX_INNER, 'earlier run')}"
     for begun in record.nested[-MAX_INNER:]:
-        yield f"       ↳ {labels.first_line(labels.clean(begun.agent), LINE) or 'run'}: run {labels.clean(begun.run_id)}"
+        yield f"{margin}↳ {labels.first_line(labels.clean(begun.agent), LINE) or 'run'}: run {labels.clean(begun.run_id)}"
 
 
 def printed_lines(record: CallRecord) -> Iterator[str]:
