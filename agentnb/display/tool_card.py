@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, TypeAlias
 
-from agentnb.advice import LoadRun
 from agentnb.core.display_data import Table
 from agentnb.core.events import Progress
 from agentnb.core.rounds import CallRecord
 from agentnb.core.todos import TODO_TOOL
 from agentnb.display import call_labels, labels
+from agentnb.display.begun_runs import begun_html
 from agentnb.display.data_table import table_size
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.notebook_commands import in_notebook
 from agentnb.display.results import arguments_html, as_json, given, is_pictured, is_tabular, printed_html, result_html
 
 LONGEST_TITLE = 80
@@ -137,7 +136,7 @@ def tool_body_html(
     With ``whole`` it is the answer to the button of a live card that requests everything, and replaces the body.
     """
     result = result_html(record, pictures=pictures, whole=whole, live=live, where=where, key=key)
-    inner = _inner_cards(record, nested or nested_list_html, key=key, live=live, pictures=pictures, whole=whole)
+    inner = _inner_cards(record, nested or _logged, key=key, live=live, pictures=pictures, whole=whole)
     if _fits(record) and not record.printed:
         return joined(inner, result)
     arguments = NOTHING if _fits(record) else arguments_html(record, whole=whole, live=live, where=where)
@@ -159,21 +158,8 @@ def _inner_cards(record: CallRecord, nested: NestedHtml, *, key: str, live: bool
     return tag("div", "tool-inner", more, *cards) if cards else NOTHING
 
 
-def nested_list_html(record: CallRecord) -> Html:
-    """Return the runs that the tool began, with how to see each; of many, the last ones."""
-    left_out = max(len(record.nested) - MAX_INNER, 0)
-    lines = [
-        tag(
-            "div",
-            "nested-line",
-            tag("b", "nested-name", words(begun.agent or "run", LONGEST_TITLE)),
-            " ",
-            tag("code", "compact-code", in_notebook((LoadRun(labels.first_line(labels.clean(begun.run_id), LONGEST_TITLE)),))),
-        )
-        for begun in record.nested[left_out:]
-    ]
-    more = tag("div", "quiet", f"{left_out:,} earlier runs") if left_out else NOTHING
-    return tag("div", "nested", more, *lines) if lines else NOTHING
+def _logged(record: CallRecord) -> Html:
+    return begun_html(record.nested)
 
 
 def opens_by_itself(record: CallRecord, *, live: bool, pictures: bool = True) -> bool:

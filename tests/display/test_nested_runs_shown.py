@@ -8,7 +8,7 @@ from typing import Any
 
 from run_builder import START, RunBuilder
 
-from agentnb import Agent, Run, ToolCall, save_trace
+from agentnb import Agent, Run, ToolCall, Workflow, save_trace
 from agentnb.core.events import Event, RunFinished
 from agentnb.display import nested
 from agentnb.display.html import run_html
@@ -148,6 +148,27 @@ def test_runs_of_inner_calls_are_listed_below_them_in_each_form(tmp_path: Path) 
     assert [line.split("(")[0] for line in calls] == ["       ↳ begin", f"         ↳ helper: run {begun.run_id}"]
     saved = run_html(run, nested=watching.card.nested.html)
     assert "agentnb-nested-summary" in saved and "%agent load" not in saved
+
+
+def test_runs_of_the_tools_of_steps_are_listed_in_each_form(tmp_path: Path) -> None:
+    async def begin(context: ToolContext) -> str:
+        """Begin a run."""
+        return str((await context.start_run(agent("Ended.", name="helper"), "part")).text)
+
+    async def outer(context: ToolContext) -> str:
+        """Call the tool that begins a run."""
+        return str((await context.call("begin")).text)
+
+    text = "workflow: [{id: first, type: tool, name: begin}, {id: second, type: tool, name: outer}]\n"
+    run = Workflow.from_yaml(text, tools=[begin, outer]).run_sync("Go", show=False)
+    (direct,), (inner,) = run.step_calls[0].record.nested, run.step_calls[1].record.inner[0].nested
+    page = save_trace(run, tmp_path / "run.html").read_text(encoding="utf-8")
+    for form in (str(run_html(run)), page):
+        assert form.count(f"%agent load {direct.run_id}") == form.count(f"%agent load {inner.run_id}") == 1
+    assert [line.strip() for line in run_text(run).splitlines() if "↳" in line] == [
+        f"↳ helper: run {direct.run_id}",
+        f"↳ helper: run {inner.run_id}",
+    ]
 
 
 def test_a_call_that_begins_no_runs_shows_none() -> None:
