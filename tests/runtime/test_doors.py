@@ -18,6 +18,7 @@ from agentnb import (
     Run,
     RunOptions,
     Store,
+    TodoBoard,
     ToolCall,
     Workflow,
     fork,
@@ -129,6 +130,17 @@ def test_doors_to_recorded_runs_take_them_too(tmp_path: Path, subtests: pytest.S
             assert {event.parent_id for event in run.events} == {parent}
             run = door(show=False)
             assert (run.tags, run.entity, run.parent_id) == (("day",), "old", None), "those of the recorded run"
+
+
+def test_what_only_agents_have_is_refused_by_the_doors_of_others(subtests: pytest.Subtests) -> None:
+    earlier = agent("Done.").run_sync("Go")
+    for name, options in {"continue_from": RunOptions(continue_from=earlier), "board": RunOptions(board=TodoBoard())}.items():
+        for what in (steps(), pair()):
+            with (
+                subtests.test(f"{name} {type(what).__name__}"),
+                pytest.raises(SettingsError, match=f"{name} has no meaning for"),
+            ):
+                what.start("Go", options)
 
 
 def folder(context: ToolContext) -> str:
