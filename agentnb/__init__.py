@@ -158,12 +158,18 @@ def __getattr__(name: str) -> Any:
 
 
 def _let_recorded_models_read_runs() -> None:
-    """Register what reads recorded runs, so that ``Agent("recorded:PATH")`` works; it is loaded when the first run is read."""
-    loaded = sys.modules
-    if "agentnb.models.recorded" in loaded and "agentnb.rerun" not in loaded:  # which registers itself
-        loaded["agentnb.models.recorded"].read_with(
-            lambda source: import_module("agentnb.rerun.recordings").recordings_of(source)
-        )
+    """Register what reads recorded runs, so that ``Agent("recorded:PATH")`` works; it is loaded when the first run is read.
+
+    Models may not import the room that reads runs, nor this package what a name does not need, and Python has no hook for "once
+    that module is loaded": so the loaded modules are looked at after each name.
+    """
+    recorded = sys.modules.get("agentnb.models.recorded")
+    if recorded is not None:
+        recorded.read_with(_recordings_of)
+
+
+def _recordings_of(source: Any) -> Any:
+    return import_module("agentnb.rerun.recordings").recordings_of(source)
 
 
 def __dir__() -> list[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_option
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,7 @@ from agentnb.runtime.host import current_host
 from agentnb.runtime.launch import PendingRun, check_resumable
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.nested_runs import start_nested
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.run_options import RunOptions, folder_of
 from agentnb.runtime.run_tools import RunTools
 from agentnb.runtime.todo_sync import TodoSync, todos_at_first
 from agentnb.runtime.tool_calls import CallServices, ToolCalls
@@ -150,14 +149,7 @@ class AgentParts:
 
     def _folder(self, options: RunOptions) -> Path:
         """Return the tools' working folder: that of the options, else the agent's, else the current one."""
-        given = options.work_dir
-        chosen = self.agent.work_dir if given is None else given
-        try:
-            if chosen is None:
-                return _path(os.getcwd())  # noqa: PTH109  # `Path.cwd` makes a new path each time
-            return Path(chosen).expanduser().resolve()
-        except FileNotFoundError as error:
-            raise SettingsError("The current folder is not there any more", "Change to one that is") from error
+        return folder_of(self.agent.work_dir if options.work_dir is None else options.work_dir)
 
     def started(self, pending: PendingRun[Any]) -> RunStarted:
         """Return the first event of a new run, already redacted: requests are built from it too."""
@@ -253,12 +245,6 @@ def _pending(parts: AgentParts, options: RunOptions, **resumed: Any) -> PendingR
         pending.log.run.detect_with(agent.bundle.detectors)
     pending.log.run.read_output_as(None if agent.output_form is None else agent.output_form.read)
     return pending
-
-
-@lru_cache(maxsize=16)
-def _path(folder: str) -> Path:
-    # Kept: most runs start in the same folder, and a path takes long to make.
-    return Path(folder)
 
 
 async def _opened_with(log: EventLog) -> Writer:

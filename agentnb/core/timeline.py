@@ -28,6 +28,9 @@ INTERRUPTED = "interrupted"
 """Why a summary failed whose process died."""
 
 
+_CALL_ENDS = (e.ToolFinished, e.CallBlocked)
+
+
 class Part(msgspec.Struct, frozen=True, gc=False):
     """A part of a run."""
 
@@ -73,10 +76,15 @@ class Compaction(Part, frozen=True, gc=False):
 
 
 class Tool(Part, frozen=True, gc=False):
-    """A tool call, whoever made it; a blocked one has only its end, `CallBlocked`."""
+    """A tool call, whoever made it; a blocked one ends with `CallBlocked`, and has a start only if a dead process ran it."""
 
     call: ToolCall | None
     """None for a result whose call is not in the log."""
+
+    @property
+    def call_id(self) -> str:
+        """Id of the call."""
+        return self.ended.result.call_id if isinstance(self.ended, _CALL_ENDS) else "" if self.call is None else self.call.id
 
 
 class Step(Part, frozen=True, gc=False):
@@ -218,7 +226,7 @@ class _Timeline:
 
     def call_blocked(self, event: e.CallBlocked) -> None:
         """Add a call that was not run."""
-        self.parts.append(Tool(None, event, event.call))
+        self.parts.append(Tool(self._tools.pop(event.call.id, None), event, event.call))
 
     def step_started(self, event: w.StepStarted) -> None:
         """Begin an attempt at a step."""

@@ -31,6 +31,7 @@ from agentnb.core.events import (
     ToolPrinted,
     ToolProgress,
 )
+from agentnb.core.inner_calls import with_inner
 from agentnb.core.messages import encodable
 from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.redaction import redact
@@ -298,7 +299,8 @@ class LiveCard:
                 shown = replace(record, progress=progress, printed=printed or "")
             key = f"call:{place}"
             made = partial(call_html, one, place, shown, form, questions)
-            found[key] = self._once(key, (record, progress, printed, self.nested.changes(record.call.id), *questions), made)
+            changes = sum(self.nested.changes(one.call.id) for _, one in with_inner((record,)))
+            found[key] = self._once(key, (record, progress, printed, changes, *questions), made)
         return {key: html for key, html in found.items() if html}
 
     def _once(self, key: str, made_of: tuple[object, ...], draw: Callable[[], Html]) -> Html:

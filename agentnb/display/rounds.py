@@ -8,6 +8,7 @@ from itertools import chain
 from agentnb.core.messages import Thinking
 from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.rounds import CallRecord, WorkflowRound
+from agentnb.display.begun_runs import begun_html
 from agentnb.display.bookkeeping import (
     also_html,
     author_html,
@@ -25,7 +26,7 @@ from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.question import question_html
 from agentnb.display.round_notes import round_warnings
-from agentnb.display.tool_card import nested_list_html, tool_card_html
+from agentnb.display.tool_card import tool_card_html
 
 MAX_OF_A_TEXT = 100_000
 MAX_OF_THINKING = 40_000
@@ -93,6 +94,10 @@ def text_html(one: WorkflowRound) -> Html:
 
 def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, questions: Iterable[AskedQuestion] = ()) -> Html:
     """Return the card of a call, and below it the runs that it began and what it asked the person."""
+
+    def nested(each: CallRecord) -> Html:
+        return form.nested(each.call.id, form.folds) or begun_html(each.nested)
+
     card = tool_card_html(
         record,
         key=f"call:{one.index}:{place}",
@@ -102,9 +107,10 @@ def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, qu
         whole=form.whole,
         effects=form.effects.get(record.call.name),
         where=f"{form.variable}.rounds[{one.index}].results[{place}].text",
+        nested=nested,
     )
     asked = [_question(each, form, may_wait=record.waits) for each in questions]
-    return joined(card, form.nested(record.call.id, form.folds) or nested_list_html(record), *asked)
+    return joined(card, nested(record), *asked)
 
 
 def _question(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -> Html:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from agentnb.core.events import NestedStart
+from agentnb.core.inner_calls import with_inner
 from agentnb.core.work_records import StepRecord
 from agentnb.detect.run import Run
+from agentnb.display.begun_runs import begun_html
 from agentnb.display.form import Form
 from agentnb.display.labels import clean, counted, cut, duration, first_line, times
 from agentnb.display.markdown import markdown_html
@@ -102,10 +105,20 @@ def _left_out(left_out: Mapping[str, int]) -> Html:
     return tag("div", "step step-summary quiet", told)
 
 
-def step_html(record: StepRecord, status: str, form: Form) -> Html:
-    """Return a step on one line, which opens to what it did."""
+def begun_by_steps(run: Run) -> dict[str, list[NestedStart]]:
+    """Return the runs that the tools of steps began, by the path of the step, as the log lists them."""
+    begun: dict[str, list[NestedStart]] = {}
+    for call in run.step_calls:
+        for _, record in with_inner((call.record,)):
+            if record.nested:
+                begun.setdefault(call.step, []).extend(record.nested)
+    return begun
+
+
+def step_html(record: StepRecord, status: str, form: Form, begun: Sequence[NestedStart] = ()) -> Html:
+    """Return a step on one line, which opens to what it did. ``begun``: the runs that its tool began, as the log lists them."""
     line = tag("span", "step-line", *_line(record, status))
-    body = _body(record, form)
+    body = _body(record, form, begun)
     key = f"step:{record.id}"
     if not body:
         shown = tag("div", "step-summary", line)
@@ -157,10 +170,10 @@ def figures_of(record: StepRecord) -> str:
     return ", ".join(parts)
 
 
-def _body(record: StepRecord, form: Form) -> list[Html]:
+def _body(record: StepRecord, form: Form, begun: Sequence[NestedStart]) -> list[Html]:
     """Return what a step opens to: why it failed, its output, the runs nested in it, and how to see them whole."""
     most = MAX_WHOLE if form.whole else MAX_OUTPUT
-    runs = form.nested(record.id, form.folds)
+    runs = form.nested(record.id, form.folds) or begun_html(begun)
     found = [tag("div", "why why-bad", words(record.error, most))] if record.error else []
     found += [_output(record.output, record.kind, most, form)] if record.output not in (None, "", [], {}) else []
     if record.nested and not runs:

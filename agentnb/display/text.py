@@ -12,6 +12,7 @@ from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display import call_labels, figures, labels, states, todo_labels
+from agentnb.display.begun_runs import begun_lines
 from agentnb.display.event_lines import AlsoHappened, without_steps
 from agentnb.display.expectations import expectation_lines
 from agentnb.display.notebook_commands import NOTEBOOK
@@ -105,7 +106,7 @@ def round_lines(
         number = MARGIN
         if record.inner:
             yield from inner_lines(record)
-        yield from nested_lines(record)
+        yield from begun_lines(record.nested, "       ")
         if record.printed:
             yield from printed_lines(record)
         yield from _question_lines(asked.pop(record.call.id, ()))
@@ -127,14 +128,7 @@ def inner_lines(record: CallRecord) -> Iterator[str]:
         yield f"       ↳ {len(found) - MAX_INNER:,} earlier calls"
     for one in found[-MAX_INNER:]:
         yield f"       ↳ {call_line(one)}"
-
-
-def nested_lines(record: CallRecord) -> Iterator[str]:
-    """Yield a line for each run that the tool began; of many, for the last ones."""
-    if len(record.nested) > MAX_INNER:
-        yield f"       ↳ {labels.counted(len(record.nested) - MAX_INNER, 'earlier run')}"
-    for begun in record.nested[-MAX_INNER:]:
-        yield f"       ↳ {labels.first_line(labels.clean(begun.agent), LINE) or 'run'}: run {labels.clean(begun.run_id)}"
+        yield from begun_lines(one.nested, "         ")
 
 
 def printed_lines(record: CallRecord) -> Iterator[str]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple, TypeAlias
 
-from agentnb.advice import LoadRun
 from agentnb.core.display_data import Table
 from agentnb.core.events import Progress
 from agentnb.core.rounds import CallRecord
 from agentnb.core.todos import TODO_TOOL
 from agentnb.display import call_labels, labels
+from agentnb.display.begun_runs import begun_html
 from agentnb.display.data_table import table_size
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.notebook_commands import in_notebook
 from agentnb.display.results import arguments_html, as_json, given, is_pictured, is_tabular, printed_html, result_html
 
 LONGEST_TITLE = 80
@@ -42,6 +41,10 @@ SHORTEST = 0.1
 """Shortest time of a call that is shown, in seconds."""
 MAX_OF_A_RESULT = 160
 """Characters of a result in the head of a card; what does not fit is cut by its width."""
+
+
+NestedHtml: TypeAlias = Callable[[CallRecord], Html]
+"""Returns the runs that a call began."""
 
 
 class ToolCard(NamedTuple):
@@ -95,15 +98,17 @@ def tool_card_html(
     whole: bool = False,
     where: str = "",
     effects: Collection[str] | None = None,
+    nested: NestedHtml | None = None,
 ) -> Html:
     """Return the card of a call, folded unless its result is to be seen at once (or as ``is_open`` says).
 
     ``key`` names its fold, and those within it; ``live``: a button can request all of a long result; ``where``: the Python
-    expression that holds its text; ``whole``: nothing is cut.
+    expression that holds its text; ``whole``: nothing is cut; ``nested`` returns the runs that its inner calls began, by
+    default as the log lists them.
     """
     card = tool_card(record, effects)
     shown = opens_by_itself(record, live=live, pictures=pictures) if is_open is None else is_open
-    body = tool_body_html(record, key=key, live=live, pictures=pictures, whole=whole, where=where)
+    body = tool_body_html(record, key=key, live=live, pictures=pictures, whole=whole, where=where, nested=nested)
     return tag(
         "details",
         f"tool {_loudness(card)}".rstrip(),
@@ -124,13 +129,14 @@ def tool_body_html(
     pictures: bool = True,
     whole: bool = False,
     where: str = "",
+    nested: NestedHtml | None = None,
 ) -> Html:
     """Return the body of a card: the result, and before it what it printed, and the arguments if the head has no room for them.
 
     With ``whole`` it is the answer to the button of a live card that requests everything, and replaces the body.
     """
     result = result_html(record, pictures=pictures, whole=whole, live=live, where=where, key=key)
-    inner = _inner_cards(record, key=key, live=live, pictures=pictures, whole=whole)
+    inner = _inner_cards(record, nested or _logged, key=key, live=live, pictures=pictures, whole=whole)
     if _fits(record) and not record.printed:
         return joined(inner, result)
     arguments = NOTHING if _fits(record) else arguments_html(record, whole=whole, live=live, where=where)
@@ -139,11 +145,12 @@ def tool_body_html(
     return joined(arguments, inner, printed, label, result)
 
 
-def _inner_cards(record: CallRecord, *, key: str, live: bool, pictures: bool, whole: bool) -> Html:
-    """Return the cards of the calls that the tool made itself; of many, the last ones."""
+def _inner_cards(record: CallRecord, nested: NestedHtml, *, key: str, live: bool, pictures: bool, whole: bool) -> Html:
+    """Return the cards of the calls that the tool made itself, each with the runs that it began; of many, the last ones."""
     left_out = max(len(record.inner) - MAX_INNER, 0)
+    form: dict[str, Any] = {"live": live, "pictures": pictures, "whole": whole, "nested": nested}
     cards = [
-        tool_card_html(one, key=f"{key}:{place}" if key else "", is_open=False, live=live, pictures=pictures, whole=whole)
+        joined(tool_card_html(one, key=f"{key}:{place}" if key else "", is_open=False, **form), nested(one))
         for place, one in enumerate(record.inner)
         if whole or place >= left_out
     ]
@@ -151,21 +158,8 @@ def _inner_cards(record: CallRecord, *, key: str, live: bool, pictures: bool, wh
     return tag("div", "tool-inner", more, *cards) if cards else NOTHING
 
 
-def nested_list_html(record: CallRecord) -> Html:
-    """Return the runs that the tool began, with how to see each; of many, the last ones."""
-    left_out = max(len(record.nested) - MAX_INNER, 0)
-    lines = [
-        tag(
-            "div",
-            "nested-line",
-            tag("b", "nested-name", words(begun.agent or "run", LONGEST_TITLE)),
-            " ",
-            tag("code", "compact-code", in_notebook((LoadRun(labels.first_line(labels.clean(begun.run_id), LONGEST_TITLE)),))),
-        )
-        for begun in record.nested[left_out:]
-    ]
-    more = tag("div", "quiet", f"{left_out:,} earlier runs") if left_out else NOTHING
-    return tag("div", "nested", more, *lines) if lines else NOTHING
+def _logged(record: CallRecord) -> Html:
+    return begun_html(record.nested)
 
 
 def opens_by_itself(record: CallRecord, *, live: bool, pictures: bool = True) -> bool:

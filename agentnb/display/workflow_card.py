@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from agentnb.core.events import AnyEvent, RunStarted
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.work_records import StepRecord
 from agentnb.detect.run import Run
+from agentnb.display.begun_runs import begun_lines
 from agentnb.display.form import Form
 from agentnb.display.labels import clean, first_line
 from agentnb.display.markup import NOTHING, Html, tag
 from agentnb.display.nested import NestedRuns
 from agentnb.display.question import question_html
-from agentnb.display.step_list import has_steps, indented, shown_records, step_html, step_lines, step_pieces
+from agentnb.display.step_list import begun_by_steps, has_steps, indented, shown_records, step_html, step_lines, step_pieces
 from agentnb.display.workflow_graph import GraphPicture
 from agentnb.display.workflow_text import graph_lines
 from agentnb.workflow.declared_graph import declared_graph
@@ -41,7 +43,8 @@ def steps_html(run: Run, form: Form) -> Html:
     """Return the steps of a run, each with what it did and asked; nothing if it has rounds instead."""
     if not has_steps(run):
         return NOTHING
-    drawn = step_pieces(run, lambda record, status: step_html(record, status, form))
+    begun = begun_by_steps(run)
+    drawn = step_pieces(run, lambda record, status: step_html(record, status, form, begun.get(record.id, ())))
     pieces = with_questions(run, drawn, form, closed_only=True)
     return tag("div", "steps", *pieces.values())
 
@@ -52,12 +55,13 @@ def steps_title(run: Run) -> str:
 
 
 def workflow_lines(run: Run) -> Iterator[str]:
-    """Yield the steps of a run as lines: as an outline of its workflow if its log holds that."""
+    """Yield the steps of a run as lines, as an outline of its workflow if its log holds that, and the runs that tools began."""
     graph = graph_in(run)
     if graph is None:
         yield from step_lines(run)
     else:
         yield from (f"  {line}" for line in graph_lines(graph, node_states(graph, run)))
+    yield from begun_lines([*chain.from_iterable(begun_by_steps(run).values())], "    ")
 
 
 def with_questions(run: Run, pieces: dict[str, Html], form: Form, *, closed_only: bool = False) -> dict[str, Html]:

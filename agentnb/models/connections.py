@@ -78,23 +78,16 @@ class CallLimits:
                 self._limiters[account] = self._make(Account(endpoint.provider, endpoint.key_name, endpoint.url))
             return self._limiters[account]
 
-    def begin_anew(self, make: Callable[[Account], CallLimiter] | None = None) -> None:
-        """Forget all limiters, as after a fork; ``make``: makes them from now on, instead of what made them before."""
+    def begin_anew(self) -> None:
+        """Forget all limiters, as after a fork."""
         self._lock = Lock()  # a held lock of the parent process cannot be released here
-        self._make = make or self._make
         self._limiters = {}
 
 
 _all_limits: WeakSet[CallLimits] = WeakSet()
-_of_process = CallLimits()
-current_limits: ContextVar[CallLimits] = ContextVar("current_limits", default=_of_process)
+current_limits: ContextVar[CallLimits] = ContextVar("current_limits", default=CallLimits())  # noqa: B039  # shared on purpose
 """The limiters of the calls that are made here: those of the process, as a provider counts the calls of a key whoever makes
 them, unless the host of the run has others."""
-
-
-def limit_calls_by(make: Callable[[Account], CallLimiter] | None) -> None:
-    """Make the limiters of the process with this function from now on; None: as agentnb makes them."""
-    _of_process.begin_anew(make or _usual)
 
 
 def limiter_of(endpoint: Endpoint) -> CallLimiter:

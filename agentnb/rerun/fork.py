@@ -26,6 +26,7 @@ from agentnb.core.events import (
     ToolFinished,
     ToolStarted,
 )
+from agentnb.core.messages import encodable
 from agentnb.core.redaction import redact
 from agentnb.core.todos import TODO_TOOL
 from agentnb.core.work_events import GrantGiven
@@ -216,9 +217,9 @@ def _pending(
     agent: Agent, before: Sequence[AnyEvent], forked_from: ForkedFrom | None, options: RunOptions
 ) -> PendingRun[AgentParts]:
     """Return a run that begins with these events of another one, under an id of its own, with this agent."""
-    run_id = options.run_id or new_run_id()
+    own = {"run_id": options.run_id or new_run_id(), "parent_id": options.parent_id}
     options = replace(options, run_id=None)
-    first, *others = [structs.replace(event, seq=seq, run_id=run_id, parent_id=None) for seq, event in enumerate(before)]
+    first, *others = [structs.replace(event, seq=seq, **own) for seq, event in enumerate(before)]
     pending = forked_run(agent, [first, *others], options)
     started = redact(_started(first, pending, forked_from), known_secrets())
     return forked_run(agent, [started, *others], options)
@@ -226,7 +227,7 @@ def _pending(
 
 def _started(first: AnyEvent, pending: PendingRun[AgentParts], forked_from: ForkedFrom | None) -> RunStarted:
     assert isinstance(first, RunStarted), "a run begins with it"
-    agent = pending.parts.agent
+    agent, options = pending.parts.agent, pending.options
     return structs.replace(
         first,
         at=first.at or datetime.now(UTC),
@@ -237,7 +238,10 @@ def _started(first: AnyEvent, pending: PendingRun[AgentParts], forked_from: Fork
         guidance=agent.guidance_texts.texts,
         origin=None,
         forked_from=forked_from,
-        notebook="",
+        tags=tuple([encodable(one) for one in options.tags]) or first.tags,
+        context_type=options.context_type or first.context_type,
+        entity=options.entity or first.entity,
+        notebook=encodable(options.notebook),
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Container, Coroutine
-from typing import Any, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakMethod
 
 from agentnb.core.events import NestedStart, Progress
@@ -26,6 +27,33 @@ CallInside: TypeAlias = Callable[[str, str, Any], Coroutine[Any, Any, ToolOutcom
 """Runs a call: the id of the call that makes it, the name of the tool and the arguments."""
 
 
+class Reported(NamedTuple):
+    """What is kept of the reports of a call."""
+
+    progress: Progress | None = None
+    """The last."""
+    printed: str = ""
+    nested: tuple[NestedStart, ...] = ()
+    """The runs that it began."""
+
+
+NOTHING_REPORTED = Reported()
+
+
+@dataclass(slots=True)
+class _CallReports:
+    """The reports of a running call."""
+
+    progress: CallProgress | None = None
+    prints: CallPrints | None = None
+    nested: list[NestedStart] = field(default_factory=list)
+
+    def close(self) -> Reported:
+        """Take no more of them, and return what is kept."""
+        progress = None if self.progress is None else self.progress.close()
+        return Reported(progress, "" if self.prints is None else self.prints.close(), tuple(self.nested))
+
+
 async def cannot_start(runnable: Any, prompt: Any) -> Any:
     """Refuse to begin a nested run."""
     raise SettingsError("This run cannot begin others", "Write: await agent.run(...)")
@@ -43,69 +71,51 @@ class InsideCalls:
         self.loop: asyncio.AbstractEventLoop | None = None
         """That of the run, since its first call."""
         self._lock = threading.RLock()  # a finalizer may print meanwhile
-        self._progress: dict[str, CallProgress] = {}
-        """By the id of the call; of those that report."""
-        self._prints: dict[str, CallPrints] = {}
-        """By the id of the call; of those that print."""
-        self._nested: dict[str, list[NestedStart]] = {}
-        """By the id of the call; of those that begin runs."""
+        self._reports: dict[str, _CallReports] = {}
+        """By the id of the call."""
 
     def report(self, call_id: str, done: float, total: float | None, text: str) -> None:
         """Take how far this call has come, from any thread."""
-        assert self.loop is not None, "a call reports while it runs"
         with self._lock:
-            progress = self._progress.get(call_id)
-            if progress is None:
-                progress = self._progress[call_id] = CallProgress(self._log, call_id, self.loop)
-            if call_id not in self._running:  # looked up last: `close` comes after its end, and finds what is there
-                del self._progress[call_id]
+            reports = self._reports_of(call_id)
+            if reports is None:
                 return
+            progress = reports.progress = reports.progress or CallProgress(self._log, call_id, self._running_loop)
         progress.report(done, total, text)
-
-    def close(self, call_id: str) -> Progress | None:
-        """Take no more reports of this call, which has ended, and return the last."""
-        if not self._progress:
-            return None
-        with self._lock:
-            progress = self._progress.pop(call_id, None)
-        return None if progress is None else progress.close()
 
     def printed(self, call_id: str, text: str) -> bool:
         """Take a text that this call prints, from any thread; False if the call has ended, or nobody shows it there."""
         if not self._log.shows_prints:
             return False
-        assert self.loop is not None, "a call prints while it runs"
         with self._lock:
-            prints = self._prints.get(call_id)
-            if prints is None:
-                prints = self._prints[call_id] = CallPrints(self._log, call_id, self.loop)
-            if call_id not in self._running:  # looked up last, as in `report`
-                del self._prints[call_id]
+            reports = self._reports_of(call_id)
+            if reports is None:
                 return False
+            prints = reports.prints = reports.prints or CallPrints(self._log, call_id, self._running_loop)
         prints.write(text)
         return True
-
-    def close_prints(self, call_id: str) -> str:
-        """Take no more prints of this call, which has ended, and return what is kept of them."""
-        if not self._prints:
-            return ""
-        with self._lock:
-            prints = self._prints.pop(call_id, None)
-        return "" if prints is None else prints.close()
 
     def begun(self, call_id: str, run_id: str, agent: str) -> None:
         """Note a run that this call begins, from any thread."""
         with self._lock:
-            self._nested.setdefault(call_id, []).append(NestedStart(run_id, encodable(agent)))
-            if call_id not in self._running:  # looked up last, as in `report`
-                del self._nested[call_id]
+            reports = self._reports_of(call_id)
+            if reports is not None:
+                reports.nested.append(NestedStart(run_id, encodable(agent)))
 
-    def close_nested(self, call_id: str) -> tuple[NestedStart, ...]:
-        """Return the runs that this call, which has ended, began."""
-        if not self._nested:
-            return ()
-        with self._lock:
-            return tuple(self._nested.pop(call_id, ()))
+    def close(self, call_id: str) -> Reported:
+        """Take no more reports of this call, which has ended, and return what is kept of them."""
+        with self._lock:  # also if there are none yet: a thread that is in it may add the first
+            reports = self._reports.pop(call_id, None)
+        return NOTHING_REPORTED if reports is None else reports.close()
+
+    def _reports_of(self, call_id: str) -> _CallReports | None:
+        """Return the reports of a call, to add to while the lock is held; None if the call has ended."""
+        return self._reports.setdefault(call_id, _CallReports()) if call_id in self._running else None
+
+    @property
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        assert self.loop is not None, "a call asks for services while it runs"
+        return self.loop
 
     async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run; raises `ToolFailed` if it fails or is blocked."""
@@ -121,8 +131,7 @@ class InsideCalls:
 
     def call_sync(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool like `call`, and block the calling thread until the call has ended."""
-        assert self.loop is not None, "a call asks for services while it runs"
-        if running_loop() is self.loop:
+        if running_loop() is self._running_loop:
             raise SettingsError("call_sync would hold up the event loop that runs the call", "Write: await context.call(...)")
         holds_main_thread = threading.current_thread() is threading.main_thread()
 
@@ -131,7 +140,9 @@ class InsideCalls:
                 main_thread_is_held.set(True)
             return await self.call(call_id, name, arguments)
 
-        return wait_until_over(asyncio.run_coroutine_threadsafe(called(), self.loop), lambda: call_id not in self._running)
+        return wait_until_over(
+            asyncio.run_coroutine_threadsafe(called(), self._running_loop), lambda: call_id not in self._running
+        )
 
     async def start_run(self, runnable: Any, prompt: Any) -> Any:
         """Begin a nested run and wait for its end."""
@@ -142,7 +153,6 @@ class InsideCalls:
         return await self._on_loop(started())
 
     async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        assert self.loop is not None, "a call asks for services while it runs"
-        if asyncio.get_running_loop() is self.loop:
+        if asyncio.get_running_loop() is self._running_loop:
             return await work
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._running_loop))

@@ -34,7 +34,7 @@ from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.host import Beginning, Host, completed, current_host, hosted, on_main_thread
 from agentnb.runtime.lifecycle import Lifecycle, Orchestrator, RunServices
 from agentnb.runtime.live import LiveRun
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.run_options import RunOptions, folder_of
 from agentnb.runtime.terminal_line import progress_watcher
 from agentnb.runtime.threads import AwakeForInterrupts, LoopThread
 from agentnb.runtime.tool_threads import call_around, follow_threads
@@ -175,7 +175,8 @@ class PendingRun(Generic[PartsT]):
         clock = self._clock()
         elicitation = self._elicitation(clock)
         elicitation.book.hand_in(self.parts.answers)
-        services = RunServices(self.log, self.inbox, clock, self.budget, elicitation, self.options.foreground)
+        work_dir = None if self.options.work_dir is None else folder_of(self.options.work_dir)
+        services = RunServices(self.log, self.inbox, clock, self.budget, elicitation, self.options.foreground, work_dir)
         lifecycle = Lifecycle(services, on_limit=self.parts.on_limit)
         if self._around is not None and self.recovered is None:
             self._around.began(self.log.id, self.parts.name)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -64,6 +65,8 @@ class RunServices:
     elicitation: Elicitation
     foreground: Foreground | None = None
     """Runs plain tools on the thread that waits for the run."""
+    work_dir: Path | None = None
+    """The folder that the options of the run name for its tools."""
 
     @property
     def call_sync(self) -> CallSync:

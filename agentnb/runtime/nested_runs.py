@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from agentnb.core import work_events as w
@@ -36,25 +37,39 @@ class Runnable(Protocol):
 class NestedRuns:
     """Runs the nested runs of one run."""
 
-    def __init__(self, log: EventLog, elicitation: Elicitation) -> None:
+    def __init__(self, log: EventLog, elicitation: Elicitation, work_dir: Path | None = None) -> None:
+        """``work_dir``: the folder of nested runs whose options name none."""
         self._log = log
         self._elicitation = elicitation
+        self._work_dir = work_dir
 
-    async def run(self, attempt: Attempt, runnable: Runnable, prompt: str, options: RunOptions | None = None) -> Run:
+    async def run(
+        self,
+        attempt: Attempt,
+        runnable: Runnable,
+        prompt: str,
+        options: RunOptions | None = None,
+        before: Run | None = None,
+    ) -> Run:
         """Return the nested run of an attempt, however it ended; a run that is suspended suspends this one.
 
         ``options``: of the nested run, such as its watcher or folder; its log, its id and its person are given here.
+        ``before``: the nested run as a process that died left it, if the caller has loaded it.
         """
         elicitation = self._elicitation
+        if self._work_dir is not None and (options is None or options.work_dir is None):
+            options = replace(options or RunOptions(), work_dir=self._work_dir)
         if elicitation.suspends:
             options = replace(options, suspend=True) if options else RunOptions(suspend=True)
-        if not attempt.is_new and (before := self.logged(attempt.run_id)) is not None:
+        if before is None and not attempt.is_new:
+            before = self.logged(attempt.run_id)
+        if before is not None:
             waiting = answerable_later(before)
             suspends = elicitation.suspends or before.is_suspended or bool(waiting)
             answers = elicitation.book.answers_for(waiting) or None
             options = replace(options or RunOptions(), suspend=suspends, answers=answers)
         with self.asker(attempt):
-            run = await self._run(attempt, runnable, prompt, options)
+            run = await self._run(attempt.run_id, runnable, prompt, options, before)
         if run.is_suspended or self._log.run.waiting:
             elicitation.book.share(run, attempt.place.path)
         if run.is_suspended:
@@ -96,17 +111,15 @@ class NestedRuns:
                 for run_id, nested in {run.id: NestedUsage(run.own_spent, run.own_usage), **run.nested_usage}.items():
                     budget.take(run_id, nested.since(logged.get(run_id)))
 
-    async def _run(self, attempt: Attempt, runnable: Runnable, prompt: str, options: RunOptions | None) -> Run:
-        """Run, or resume, the nested run of the attempt to its end; return it as it is if it has ended."""
-        run_id = attempt.run_id
-        if attempt.is_new or not self._has_log(run_id):
+    async def _run(self, run_id: str, runnable: Runnable, prompt: str, options: RunOptions | None, before: Run | None) -> Run:
+        """Run, or resume, a nested run to its end; return it as it is if it has ended."""
+        if before is None:
             # Made in one go if there are no others: this is a tenth of what a step costs.
             new = replace(options, parent=self._log, run_id=run_id) if options else RunOptions(parent=self._log, run_id=run_id)
             return await _ended_run(runnable.run(prompt, new))
+        if not before.should_continue and before.status != "interrupted":
+            return before
         store = self._store_for(run_id)
-        run: Run = store.load(run_id)
-        if not run.should_continue and run.status != "interrupted":
-            return run
         writer, run = store.reopen(run_id)
         options = replace(options or RunOptions(), store=store, trust_log=self._trusts(run, run_id))
         if not options.trust_log:

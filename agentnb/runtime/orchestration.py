@@ -98,6 +98,10 @@ class Orchestration:
         return self._resumed(run, writer, answerable(options or RunOptions())).start()
 
     def _pending(self, prompt: str, options: RunOptions) -> PendingRun[_Parts]:
+        for name in ("continue_from", "board"):
+            if getattr(options, name) is not None:
+                hint = "Leave it out. A workflow begins with the outputs of an earlier run with rerun_from=STEP, of=run"
+                raise SettingsError(f"{name} has no meaning for {self.name}: only agents have a conversation and todos", hint)
         if self.begins_with is not None:
             options = with_mode_of(self.begins_with, options)
         return PendingRun(_Parts(self, prompt, options.answers), options)

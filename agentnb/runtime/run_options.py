@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -38,7 +40,7 @@ class RunOptions:
     show: bool = True
     """Whether a run without a watcher is shown: in a notebook with the extension as a card, in a terminal as a line."""
     work_dir: str | Path | None = None
-    """The folder tools work in, instead of the agent's own."""
+    """The folder tools work in, instead of the agent's own; of a workflow, the tools of its steps and of its nested runs."""
     tags: tuple[str, ...] = ()
     """Free words by which the run is found again."""
     context_type: str = ""
@@ -93,6 +95,8 @@ class RunOptions:
             raise SettingsError(f"store={self.store!r} is not a store", 'Make one: Store("runs")')
         if self.continue_from is not None and not isinstance(self.continue_from, Run):
             raise SettingsError(f"continue_from={self.continue_from!r} is not a run", "Load it first: load_trace(PATH)")
+        if self.work_dir is not None and not isinstance(self.work_dir, str | Path):
+            raise SettingsError(f"work_dir={self.work_dir!r} is not a folder", "Give a path, or None for the current folder")
         if self.budget is not None and not all(callable(getattr(self.budget, name, None)) for name in SPENDING):
             raise SettingsError(f"budget={self.budget!r} is not a budget", f"A budget has the methods {', '.join(SPENDING)}")
         if isinstance(self.approve, str):
@@ -116,6 +120,7 @@ def answerable(options: RunOptions) -> RunOptions:
 class _Keywords(TypedDict, total=False):
     """Keywords of all doors that start or resume a run. None is as if it were not given."""
 
+    work_dir: str | Path | None
     watch: Watcher | None
     show: bool | None
     approve: Approve | ApprovalWord | None
@@ -135,16 +140,14 @@ class RunKeywords(_Keywords, total=False):
 
 
 class AgentRunKeywords(RunKeywords, total=False):
-    """Keywords of the doors of an agent, which alone has a conversation and a folder."""
+    """Keywords of the doors of an agent, which alone has a conversation."""
 
     continue_from: Run | None
-    work_dir: str | Path | None
 
 
 class ResumeKeywords(_Keywords, total=False):
     """Keywords of all doors that resume a run."""
 
-    work_dir: str | Path | None
     answers: Mapping[str, Any] | None
     trust_log: bool | None
 
@@ -162,6 +165,25 @@ def options_of(options: RunOptions | None, keywords: Mapping[str, Any], known: t
             _refuse(name, door)
     given = {name: value for name, value in keywords.items() if value is not None}
     return RunOptions(**given) if options is None else replace(options, **given)
+
+
+def folder_of(chosen: str | Path | None) -> Path:
+    """Return the folder that tools work in, absolute: the chosen one, else the current one.
+
+    Raises `SettingsError` if the current folder is gone.
+    """
+    try:
+        if chosen is None:
+            return _path(os.getcwd())  # noqa: PTH109  # `Path.cwd` makes a new path each time
+        return Path(chosen).expanduser().resolve()
+    except FileNotFoundError as error:
+        raise SettingsError("The current folder is not there any more", "Change to one that is") from error
+
+
+@lru_cache(maxsize=16)
+def _path(folder: str) -> Path:
+    # Kept: most runs start in the same folder, and a path takes long to make.
+    return Path(folder)
 
 
 _USUAL = RunOptions()

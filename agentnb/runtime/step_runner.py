@@ -87,7 +87,8 @@ class StepRunner:
         self.budget = lifecycle.budget
         self.elicitation = elicitation
         self.call_sync = lifecycle.services.call_sync
-        self.nested = NestedRuns(self.log, elicitation)
+        self.work_dir = lifecycle.services.work_dir
+        self.nested = NestedRuns(self.log, elicitation, self.work_dir)
         self.journal = StepJournal(self.log.run.events)
         self.side_by_side = SideBySide()
         self.calls: ToolCalls | None = None

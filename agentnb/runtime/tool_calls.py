@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -88,7 +88,8 @@ class CallServices:
     elicitation: Elicitation
     call_sync: CallSync
     """Runs plain functions in the right thread."""
-    work_dir: Path = field(default_factory=Path.cwd)
+    work_dir: Path
+    """The folder that tools work in."""
     gates: Sequence[Gate] = ()
     todos: TodoSync | None = None
     start_run: StartRun = cannot_start
@@ -222,6 +223,7 @@ class ToolCalls:
             caller = self._ended(call, outcome)
         result = outcome.as_result(call_id, call.name)
         display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
+        reported = self._inside.close(call_id)
         seq, at, run_id, parent_id = self._log.head()
         finished = ToolFinished(
             seq,
@@ -232,11 +234,11 @@ class ToolCalls:
             seconds=run.seconds,
             traceback=run.traceback,
             display=display,
-            progress=self._inside.close(call_id),
+            progress=reported.progress,
             parent_call=caller.parent_call,
-            printed=self._inside.close_prints(call_id),
+            printed=reported.printed,
             step=caller.step,
-            nested=self._inside.close_nested(call_id),
+            nested=reported.nested,
         )
         self._log.append(finished)
         if self._turns:

@@ -66,15 +66,15 @@ class _StepHandlers:
         prompt = scope.prompt if step.prompt is None else rendered_text(step.prompt, scope)
         before = None if attempt.is_new else self._runs.logged(attempt.run_id)
         what = self._opened(step, rendered(dict(step.inputs), scope), before)
-        run = await self._nested(attempt, what, prompt)
+        run = await self._nested(attempt, what, prompt, before)
         return run.text if run.output is None else run.output
 
     async def _human(self, step: s.HumanStep, attempt: Attempt) -> Any:
         return await self._questions.ask(attempt, rendered_text(step.ask, attempt.place.scope), _schema(step))
 
-    async def _nested(self, attempt: Attempt, what: Runnable, prompt: str) -> Run:
+    async def _nested(self, attempt: Attempt, what: Runnable, prompt: str, before: Run | None = None) -> Run:
         """Return the nested run that has completed."""
-        run = await self._runs.run(attempt, what, prompt)
+        run = await self._runs.run(attempt, what, prompt, before=before)
         if run.status != "completed":
             raise StepEndedBadly(of_run(run))
         return run

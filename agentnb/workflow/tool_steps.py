@@ -21,6 +21,7 @@ from agentnb.runtime.consent import since_refusal
 from agentnb.runtime.nested_runs import start_nested
 from agentnb.runtime.question_book import since_start
 from agentnb.runtime.run_end import Suspended
+from agentnb.runtime.run_options import folder_of
 from agentnb.runtime.run_tools import RunTools
 from agentnb.runtime.step_failures import StepEndedBadly, StepFailure
 from agentnb.runtime.step_runner import StepRunner
@@ -45,6 +46,7 @@ class ToolSteps:
         services = CallServices(
             elicitation,
             steps.call_sync,
+            folder_of(steps.work_dir),
             gates=(*gates, *(() if of_mode is None else (of_mode,))),
             start_run=partial(start_nested, steps.log),
             suspends=elicitation.suspends,

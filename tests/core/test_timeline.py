@@ -96,6 +96,12 @@ def test_tool_calls_steps_and_pauses_keep_both_their_ends() -> None:
     assert seqs(timeline(run.run, Pause)) == [(3, 5)]
 
 
+def test_call_that_is_blocked_after_a_death_has_both_ends() -> None:
+    run = begun().add(e.ModelReplied, message=Message("assistant", (ONE,))).add(e.ToolStarted, call=ONE)
+    run.add(e.CallBlocked, call=ONE, result=ToolResult("1", "look"), rule="own")
+    assert seqs(timeline(run.run, Tool)) == [(3, 4)]
+
+
 def test_what_a_log_leaves_open_has_no_end(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[type[Part], Callable[[], RunBuilder]]] = {
         "round": (Round, begun),

@@ -8,7 +8,7 @@ from typing import Any
 
 from run_builder import START, RunBuilder
 
-from agentnb import Agent, Run, ToolCall, save_trace
+from agentnb import Agent, Run, ToolCall, Workflow, save_trace
 from agentnb.core.events import Event, RunFinished
 from agentnb.display import nested
 from agentnb.display.html import run_html
@@ -18,6 +18,7 @@ from agentnb.display.nested import NestedRuns
 from agentnb.display.text import run_text
 from agentnb.models import ScriptedModel
 from agentnb.runtime.host import Beginning, Host, hosted
+from agentnb.tools.tool import ToolContext
 
 
 class Watching:
@@ -109,6 +110,65 @@ def test_runs_from_the_log_of_a_call_are_listed_in_each_form(tmp_path: Path) -> 
     for form, command in ((run_text(run), "run "), (str(run_html(run)), "%agent load "), (page, "%agent load ")):
         assert f"{command}{begun[-1].run_id}" in form and "helper-0" in form
         assert begun[0].run_id not in form and "earlier runs" in form
+
+
+def test_runs_of_inner_calls_are_listed_below_them_in_each_form(tmp_path: Path) -> None:
+    frames, watching, go = list[str](), Watching(), asyncio.Event()
+
+    async def hold() -> str:
+        """Wait until it was looked at."""
+        await go.wait()
+        return "held"
+
+    async def begin() -> str:
+        """Begin a run."""
+        began = asyncio.ensure_future(agent(ToolCall("hold"), "Ended.", tools=[hold], name="helper").run("part"))
+        while not watching.changes:
+            await asyncio.sleep(0)
+        frames.append(str(watching.card.frame()))
+        go.set()
+        await began
+        frames.append(str(watching.card.frame()))
+        return "begun"
+
+    async def outer(context: ToolContext) -> str:
+        """Call the tool that begins a run."""
+        return str((await context.call("begin")).text)
+
+    with hosted(Host(begun=lambda live: None)):
+        run = asyncio.run(agent(ToolCall("outer"), "Done.", tools=[outer, begin]).run("go", watch=watching))
+    (inner,) = run.rounds[0].records[0].inner
+    (begun,) = inner.nested
+    assert "helper" in frames[0] and "Done" not in frames[0] and "Done" in frames[1]
+    page = save_trace(run, tmp_path / "run.html").read_text(encoding="utf-8")
+    for form in (str(run_html(run)), page):
+        assert form.count(f"%agent load {begun.run_id}") == 1 and "helper" in form
+        assert form.index('data-call="' + inner.call.id) < form.index(f"%agent load {begun.run_id}")
+    calls = [line for line in run_text(run).splitlines() if "↳" in line]
+    assert [line.split("(")[0] for line in calls] == ["       ↳ begin", f"         ↳ helper: run {begun.run_id}"]
+    saved = run_html(run, nested=watching.card.nested.html)
+    assert "agentnb-nested-summary" in saved and "%agent load" not in saved
+
+
+def test_runs_of_the_tools_of_steps_are_listed_in_each_form(tmp_path: Path) -> None:
+    async def begin(context: ToolContext) -> str:
+        """Begin a run."""
+        return str((await context.start_run(agent("Ended.", name="helper"), "part")).text)
+
+    async def outer(context: ToolContext) -> str:
+        """Call the tool that begins a run."""
+        return str((await context.call("begin")).text)
+
+    text = "workflow: [{id: first, type: tool, name: begin}, {id: second, type: tool, name: outer}]\n"
+    run = Workflow.from_yaml(text, tools=[begin, outer]).run_sync("Go", show=False)
+    (direct,), (inner,) = run.step_calls[0].record.nested, run.step_calls[1].record.inner[0].nested
+    page = save_trace(run, tmp_path / "run.html").read_text(encoding="utf-8")
+    for form in (str(run_html(run)), page):
+        assert form.count(f"%agent load {direct.run_id}") == form.count(f"%agent load {inner.run_id}") == 1
+    assert [line.strip() for line in run_text(run).splitlines() if "↳" in line] == [
+        f"↳ helper: run {direct.run_id}",
+        f"↳ helper: run {inner.run_id}",
+    ]
 
 
 def test_a_call_that_begins_no_runs_shows_none() -> None:

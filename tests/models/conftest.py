@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from fake_time import SkippedSilence
 
-from agentnb.models.connections import limit_calls_by
+from agentnb.models.connections import current_limits
 
 
 @pytest.fixture(autouse=True)
 def limiters_of_its_own() -> Iterator[None]:
     """No test waits for what a server of another test, on the same port, has asked for."""
-    limit_calls_by(None)
+    current_limits.get().begin_anew()
     yield
-    limit_calls_by(None)
+    current_limits.get().begin_anew()
 
 
 class Cases:
@@ -31,7 +31,7 @@ class Cases:
         """Run one case, as ``subtests.test`` does, without what the server of another case, on the same port, has asked for."""
         __tracebackhide__ = True
         with self._subtests.test(name, **named):
-            limit_calls_by(None)
+            current_limits.get().begin_anew()
             yield
 
 

@@ -476,7 +476,7 @@ def test_each_key_at_a_provider_has_its_limiter_whichever_way_it_is_called() -> 
 FORK = """
 import asyncio, os, signal
 from concurrent.futures import ThreadPoolExecutor
-from agentnb.models.connections import Endpoint, client_of, limit_calls_by, limiter_of
+from agentnb.models.connections import CallLimits, Endpoint, client_of, current_limits, limiter_of
 from agentnb.models.limiter import Limiter
 
 class Library:
@@ -503,7 +503,7 @@ def make(account):
     return Limiter()
 
 endpoint, library, loop = Endpoint("openai", None, None), Library(), asyncio.new_event_loop()
-limit_calls_by(make)
+current_limits.set(CallLimits(make))
 limiter_of(endpoint).was_refused(1000)
 client = new_client()
 limiter_of(Endpoint("anthropic", None, None))

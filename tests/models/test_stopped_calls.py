@@ -14,12 +14,11 @@ from itertools import product
 from typing import Any
 
 import pytest
-from counted_limiter import CountedLimiter, counted_limiters
+from counted_limiter import CountedLimiter, counted_limiters, limited_by
 from quick_models import FORMATS, LONG, PATIENCE, WIRES, items_into, items_of, quick, reply_of, wait_until_hung_up
 
 from agentnb.core.events import TextDelta
 from agentnb.models import Reply, Retry
-from agentnb.models.connections import limit_calls_by
 from agentnb.models.limiter import MAX_AT_ONCE
 from agentnb.models.retry import RetryPolicy
 from agentnb.testing import Cut, LoopbackServer, Stall, Status
@@ -119,8 +118,7 @@ def test_a_call_that_waits_for_its_place_is_stopped_at_once(subtests: pytest.Sub
             limiter = CountedLimiter(0 if why == "full" else 1)
             if why == "closed":
                 limiter.was_refused(100)
-            limit_calls_by(lambda account, limiter=limiter: limiter)  # type: ignore[misc]
-            with LoopbackServer(["never"]) as server:
+            with LoopbackServer(["never"]) as server, limited_by(lambda account, limiter=limiter: limiter):  # type: ignore[misc]
                 asyncio.run(stopped_while_waiting_for(limiter, server.model("openai")))
             assert (limiter.calls, server.requests) == (0, [])
 

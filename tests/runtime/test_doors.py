@@ -18,6 +18,7 @@ from agentnb import (
     Run,
     RunOptions,
     Store,
+    TodoBoard,
     ToolCall,
     Workflow,
     fork,
@@ -26,6 +27,7 @@ from agentnb import (
     reproduce,
     reproduce_sync,
 )
+from agentnb.core.events import ToolFinished
 from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
@@ -109,18 +111,86 @@ def test_every_door_takes_the_same_options(tmp_path: Path, subtests: pytest.Subt
 
 
 def test_doors_to_recorded_runs_take_them_too(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    recorded = agent("Done.").run_sync("Go")
+    recorded = agent(ToolCall("noted"), "Done.").run_sync("Go", tags=("day",), entity="old")
     doors: dict[str, Callable[..., Run]] = {
         "fork": lambda **more: asyncio.run(fork(recorded, 1, model=ScriptedModel(["Other."]), **more)),
         "fork_sync": lambda **more: fork_sync(recorded, 1, model=ScriptedModel(["Other."]), **more),
+        "fork later": lambda **more: fork_sync(recorded, 2, model=ScriptedModel(["Other."]), **more),
         "reproduce": lambda **more: asyncio.run(reproduce(recorded, **more)),
         "reproduce_sync": lambda **more: reproduce_sync(recorded, **more),
     }
     for name, door in doors.items():
         with subtests.test(name):
             store, items = Store(tmp_path / name), list[Any]()
-            run = door(store=store, watch=items.append, show=False)
-            assert store.load(run.id).status == "completed" and type(items[-1]).__name__ == "RunFinished"
+            parent = "20260101-000000-000aaaaaaaa"
+            own = {"tags": ("night",), "context_type": "task", "entity": "thing", "parent_id": parent}
+            run = store.load(door(store=store, watch=items.append, show=False, **own).id)
+            assert run.status == "completed" and type(items[-1]).__name__ == "RunFinished"
+            assert {name: getattr(run.events[0], name) for name in own} == own
+            assert {event.parent_id for event in run.events} == {parent}
+            run = door(show=False)
+            assert (run.tags, run.entity, run.parent_id) == (("day",), "old", None), "those of the recorded run"
+
+
+def test_what_only_agents_have_is_refused_by_the_doors_of_others(subtests: pytest.Subtests) -> None:
+    earlier = agent("Done.").run_sync("Go")
+    for name, options in {"continue_from": RunOptions(continue_from=earlier), "board": RunOptions(board=TodoBoard())}.items():
+        for what in (steps(), pair()):
+            with (
+                subtests.test(f"{name} {type(what).__name__}"),
+                pytest.raises(SettingsError, match=f"{name} has no meaning for"),
+            ):
+                what.start("Go", options)
+
+
+def folder(context: ToolContext) -> str:
+    """Name the folder."""
+    return context.work_dir.name
+
+
+def test_tools_work_in_the_folder_of_the_options_whatever_runs(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    def looks() -> Agent:
+        return bare(ScriptedModel([ToolCall("folder"), "Done."]), [folder], work_dir=tmp_path / "own")
+
+    tool_step, agent_step = "workflow: [{type: tool, name: folder}]", "workflow: [{type: agent, name: a}]"
+    (tmp_path / "inner.yaml").write_text(f"{tool_step}\n")
+    here = Path.cwd().name
+
+    def of_yaml(text: str, **parts: Any) -> Callable[[], Workflow]:
+        return lambda: Workflow.from_yaml(f"{text}\n", tools=[folder], **parts)
+
+    made: dict[str, tuple[Callable[[], Any], str]] = {
+        "agent": (looks, "own"),
+        "tool step": (of_yaml(tool_step), here),
+        "agent step": (lambda: of_yaml(agent_step, agents={"a": looks()})(), "own"),
+        "file": (of_yaml(f"workflow: [{{type: workflow, file: {tmp_path / 'inner.yaml'}}}]"), here),
+        "task": (of_yaml("stage: {one: {action: folder}}"), here),
+        "orchestration": (lambda: side_by_side(looks(), looks()), "own"),
+    }
+    doors: dict[str, Callable[..., Run]] = {
+        "run": lambda what, **more: asyncio.run(what.run("Go", **more)),
+        "start": lambda what, **more: what.start("Go", **more).result(30),
+        "run_sync": lambda what, **more: what.run_sync("Go", **more),
+    }
+    for name, (make, usual) in made.items():
+        for door, start in doors.items():
+            for work_dir, expected in ((None, usual), (tmp_path / "chosen", "chosen")):
+                with subtests.test(f"{name}.{door} {expected}"):
+                    store = Store(tmp_path / f"{name} {door} {expected}")
+                    start(make(), store=store, work_dir=work_dir, show=False)
+                    events = [event for run_id in store.ids() for event in store.load(run_id).events]
+                    assert {one.result.text for one in events if isinstance(one, ToolFinished)} == {expected}
+    with pytest.raises(SettingsError, match="work_dir=3 is not a folder"):
+        RunOptions(work_dir=3)  # type: ignore[arg-type]  # what a person may type
+
+
+def test_recovered_workflow_works_in_the_folder_of_its_recovery(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    workflow = Workflow.from_yaml("workflow: [{type: tool, name: folder}]\n", tools=[folder])
+    asked = workflow.run_sync("Go", gates=[careful], store=store, suspend=True, work_dir="first")
+    again = workflow.orchestration(gates=[careful])
+    answers = {asked.waiting[0].id: True}
+    assert asyncio.run(recover(asked.id, agent=again, store=store, answers=answers, work_dir="second")).text == "second"
 
 
 def test_keywords_are_options_and_others_are_refused_by_name(subtests: pytest.Subtests) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counted_limiter import CountedLimiter, counted_limiters
+from counted_limiter import CountedLimiter, counted_limiters, limited_by
 from run_checks import assert_closed, kinds
 from scripted_runs import add
 from waiting import PATIENCE, wait_until
@@ -25,7 +25,6 @@ from agentnb.display.labels import duration
 from agentnb.display.round_notes import retry_line
 from agentnb.errors import KeyRefused, ModelError, ProviderTrouble, RateLimited
 from agentnb.models import RemoteModel, limiter, make_model, retry
-from agentnb.models.connections import limit_calls_by
 from agentnb.models.limiter import MAX_AT_ONCE
 from agentnb.models.retry import RetryPolicy
 from agentnb.runtime.live import LiveRun
@@ -229,8 +228,7 @@ def test_a_run_that_waits_for_its_place_is_stopped_at_once(why: str) -> None:
     limiter = CountedLimiter(0 if why == "full" else 1)
     if why == "closed":
         limiter.was_refused(100)
-    limit_calls_by(lambda account: limiter)
-    with LoopbackServer(["never"]) as server:
+    with LoopbackServer(["never"]) as server, limited_by(lambda account: limiter):
         live = agent_of(server, "openai", LONG).start("go")
         wait_until(lambda: limiter.calls)
         stop(live)

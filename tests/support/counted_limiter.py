@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 
-from agentnb.models.connections import Account, limit_calls_by
-from agentnb.models.limiter import MAX_AT_ONCE, Limiter
+from agentnb.models.connections import Account, CallLimits
+from agentnb.models.limiter import MAX_AT_ONCE, CallLimiter, Limiter
+from agentnb.runtime.host import Host, hosted
 
 
 class CountedLimiter(Limiter):
@@ -32,6 +33,11 @@ class CountedLimiter(Limiter):
                 self.calls -= 1
 
 
+def limited_by(make: Callable[[Account], CallLimiter]) -> AbstractContextManager[None]:
+    """Have the calls in this block, and those of runs that start in it, limited by what is made here."""
+    return hosted(Host(limits=CallLimits(make)))
+
+
 @contextmanager
 def counted_limiters(most: int = MAX_AT_ONCE) -> Iterator[list[CountedLimiter]]:
     """Count the calls of every account; yields the limiters, one for each account that was called."""
@@ -41,8 +47,5 @@ def counted_limiters(most: int = MAX_AT_ONCE) -> Iterator[list[CountedLimiter]]:
         limiters.append(CountedLimiter(most, account.provider))
         return limiters[-1]
 
-    limit_calls_by(make)
-    try:
+    with limited_by(make):
         yield limiters
-    finally:
-        limit_calls_by(None)

@@ -10,16 +10,16 @@ from traceback import format_stack
 import pytest
 from virtual_time import SkippedClock
 
-from agentnb.models.connections import limit_calls_by
+from agentnb.models.connections import current_limits
 from agentnb.runtime import call_clock, clock, tool_runner
 
 
 @pytest.fixture
 def own_limiters() -> Iterator[None]:
     """No account of another test holds this one's calls back."""
-    limit_calls_by(None)
+    current_limits.get().begin_anew()
     yield
-    limit_calls_by(None)
+    current_limits.get().begin_anew()
 
 
 @pytest.fixture

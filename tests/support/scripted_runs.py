@@ -28,6 +28,7 @@ from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.lifecycle import Lifecycle, RunServices
+from agentnb.runtime.run_options import folder_of
 from agentnb.runtime.run_tools import RunTools
 from agentnb.runtime.tool_calls import CallServices, ToolCalls
 from agentnb.runtime.worker_calls import call_in_thread
@@ -172,7 +173,7 @@ async def loop_alone(
     lifecycle = Lifecycle(RunServices(log, inbox or Inbox(), Clock(), Budget(), elicitation))
     run_tools = RunTools(log, toolbox)
     with_tools(run_tools)
-    calls = ToolCalls(log, run_tools, CallServices(elicitation, call_in_thread, gates=gates))
+    calls = ToolCalls(log, run_tools, CallServices(elicitation, call_in_thread, folder_of(None), gates=gates))
     dispatch = Dispatch(log, calls, elicitation)
     bundle = PolicyBundle(policies, tuple(guides), tuple(gates))
     loop = Loop(model, lifecycle, RequestBuilder("", toolbox.specs, {}), dispatch, bundle)

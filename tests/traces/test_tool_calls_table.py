@@ -14,7 +14,8 @@ from some_events import json_values, words
 
 from agentnb import Run, ToolCall, save_trace, tables
 from agentnb.core import events as e
-from agentnb.core.messages import Message
+from agentnb.core import work_events as w
+from agentnb.core.messages import Message, ToolResult
 
 
 def calling(*arguments: Any) -> Run:
@@ -38,6 +39,20 @@ def test_a_call_has_its_start_its_end_and_its_model() -> None:
     assert frame["started_at"][:2].tolist() == [at[3], at[5]] and pd.isna(frame["started_at"][2])
     assert (frame["ended_at"][0], frame["ended_at"][2]) == (at[4], at[6]) and pd.isna(frame["ended_at"][1])
     assert pd.isna(frame["seconds"][1]) and set(frame["model"]) == {"scripted:hand"}
+
+
+def test_calls_of_a_repeated_step_have_times_of_their_own() -> None:
+    step, inner = called("look", "again"), called("read", "again.1")
+    story = RunBuilder(run_kind="workflow")
+    for _ in range(2):
+        story.add(w.StepStarted, step="again").add(e.ToolStarted, call=step, step="again")
+        story.add(e.ToolStarted, call=inner, parent_call="again")
+        story.add(e.ToolFinished, result=ToolResult("again.1", "read"), parent_call="again")
+        story.add(e.ToolFinished, result=ToolResult("again", "look"), step="again").add(w.StepFinished, step="again")
+    frame, at = tables.tool_calls(story.run), [event.at for event in story.events]
+    assert frame["call_id"].tolist() == ["again", "again.1"] * 2
+    assert frame["started_at"].tolist() == [at[2], at[3], at[8], at[9]]
+    assert frame["ended_at"].tolist() == [at[5], at[4], at[11], at[10]]
 
 
 def test_arguments_are_columns_of_values_when_asked_for() -> None:

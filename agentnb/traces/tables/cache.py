@@ -37,8 +37,8 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]  # it is a module or None
 
 INDEX = "index.json"
-LAYOUT = 2
-"""Changes when the files of a cache change their meaning."""
+LAYOUT = 3
+"""Changes when the files of a cache, or values in them, change their meaning."""
 KEPT = 3600
 """Seconds for which parts are kept that are no longer used."""
 _PART = re.compile(r"[0-9a-f]{32}\.parquet")

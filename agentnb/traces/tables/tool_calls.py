@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from agentnb.core.events import CallBlocked, ToolFinished, ToolStarted
 from agentnb.core.fold import folded
 from agentnb.core.inner_calls import with_inner
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.core.run import RunFacts
+from agentnb.core.timeline import Tool, timeline
 from agentnb.traces.files import RunSource
 from agentnb.traces.tables.columns import (
     COUNTED,
@@ -147,23 +148,26 @@ COLUMNS: list[Column[Row]] = [
 def _rows(run: RunFacts) -> Iterator[Row]:
     if not (run.step_calls or any(one.records for one in run.rounds)):
         return
-    began: dict[str, datetime | None] = {}
-    ended: dict[str, datetime | None] = {}
-    for event in run.events:
-        if isinstance(event, ToolStarted):
-            began[event.call.id] = event.at
-        elif isinstance(event, (ToolFinished, CallBlocked)):  # a union takes three times as long here
-            ended[event.result.call_id] = event.at
+    parts: dict[str, deque[Tool]] = {}
+    for part in timeline(run, Tool):
+        if isinstance(part, Tool):
+            parts.setdefault(part.call_id, deque()).append(part)
     for one in run.rounds:
         for position, of_the_model in enumerate(one.records):
             for parent, record in with_inner((of_the_model,)):
-                call_id = record.call.id
-                yield Row(run, one, "", position, record, parent, began.get(call_id), ended.get(call_id))
+                yield Row(run, one, "", position, record, parent, *_times(record, parts))
     for position, of_step in enumerate(run.step_calls):
-        yield Row(run, None, of_step.step, position, of_step.record, "", of_step.started_at, of_step.ended_at)
-        for parent, record in with_inner(of_step.record.inner, of_step.record.call.id):
-            times = began.get(record.call.id), ended.get(record.call.id)
-            yield Row(run, None, of_step.step, position, record, parent, *times)
+        for parent, record in with_inner((of_step.record,)):
+            yield Row(run, None, of_step.step, position, record, parent, *_times(record, parts))
+
+
+def _times(record: CallRecord, parts: Mapping[str, deque[Tool]]) -> tuple[datetime | None, datetime | None]:
+    """Return when a call began and ended. Calls with the same id, such as those of a step that is repeated, come in turn."""
+    left = parts.get(record.call.id)
+    if not left:  # it never began
+        return None, None
+    begun, ended = left[0].begun, left.popleft().ended
+    return None if begun is None else begun.at, None if ended is None else ended.at
 
 
 TABLE = Table("tool_calls", COLUMNS, _rows, folded)

@@ -1,4 +1,4 @@
-"""The limiter of an account may be one of another making, such as one that several processes share."""
+"""The limiters of accounts may be of another making, such as those that several processes share."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
+from counted_limiter import limited_by
 from quick_models import ask
 
-from agentnb.models.connections import Account, Endpoint, limit_calls_by, limiter_of
+from agentnb.models.connections import Account, Endpoint, limiter_of
 from agentnb.models.limiter import Limiter
 from agentnb.settings import Key
 from agentnb.testing import LoopbackServer
@@ -45,9 +46,8 @@ def made() -> Iterator[list[Noting]]:
         found.append(Noting(account))
         return found[-1]
 
-    limit_calls_by(make)
-    yield found
-    limit_calls_by(None)
+    with limited_by(make):
+        yield found
 
 
 def test_the_calls_of_an_account_ask_the_limiter_that_was_made_for_it(made: list[Noting]) -> None:
@@ -63,7 +63,9 @@ def test_it_is_made_once_for_an_account_and_never_told_the_key(made: list[Noting
     assert made[0].account == Account("openai", "MY_KEY", None)
 
 
-def test_without_it_agentnb_makes_them_again(made: list[Noting]) -> None:
-    limit_calls_by(None)
-    assert isinstance(limiter_of(Endpoint("openai", None, None)), Limiter)
-    assert made == []
+def test_calls_outside_have_the_limiters_of_the_process() -> None:
+    endpoint = Endpoint("openai", None, None)
+    usual = limiter_of(endpoint)
+    with limited_by(Noting):
+        assert isinstance(limiter_of(endpoint), Noting)
+    assert limiter_of(endpoint) is usual and isinstance(usual, Limiter)
