@@ -25,7 +25,7 @@ from agentnb.advice import (
     pieces,
 )
 from agentnb.cli.shell_commands import SHELL
-from agentnb.core.events import ErrorRaised, Warned
+from agentnb.core.events import ErrorRaised, RunStarted, Warned
 from agentnb.core.wire import decode_lines
 from agentnb.display.notebook_commands import NOTEBOOK, in_notebook
 from agentnb.errors import SettingsError
@@ -122,3 +122,13 @@ def test_warnings_of_older_logs_get_their_topic(subtests: pytest.Subtests) -> No
         with subtests.test(topic):
             event = logged(6, b'warned "message":"%b"' % message.encode())
             assert isinstance(event, Warned) and event.topic == topic
+
+
+def test_the_placeholder_of_a_prompt_in_an_older_log_is_marked(subtests: pytest.Subtests) -> None:
+    for text, marked in (("(The trace has no prompt.)", True), ("Go.", False)):
+        with subtests.test(text):
+            said = b'{"role":"user","parts":[{"type":"text","text":"%b"}]}' % text.encode()
+            head = (START % 6).replace(b'{"role":"user","parts":[]}', said + b',"history":[' + said + b"]")
+            (event,) = decode_lines([head], "run.jsonl")
+            assert isinstance(event, RunStarted)
+            assert [message.is_placeholder for message in (event.prompt, *event.history)] == [marked, marked]

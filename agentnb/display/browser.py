@@ -159,8 +159,7 @@ def problems_told(problems: Sequence[object], most: int, *, see_all: str = ": .p
     """Return how many files, or parts of them, were left out, and why, a line each; of many, the first and where all are."""
     if not problems:
         return []
-    # Which formats were tried would fill the lines; the problem has it.
-    shown = [f"  {first_line(clean(str(one).partition(' Tried ')[0]), 200)}" for one in problems[:most]]
+    shown = [f"  {first_line(clean(str(one)), 200)}" for one in problems[:most]]
     left_out = len(problems) - len(shown)
     more = [f"  {left_out:,} more{see_all}"] if left_out else []
     return [f"{len(problems):,} left out:", *shown, *more]

@@ -14,9 +14,6 @@ READS_OTHERS = ("traces/formats/", "models/", "core/older_logs.py")
 READ = {
     "detect/blocks/signatures.py": "results of tools",
     "rerun/to_test.py": "an expression",
-    "traces/exports/openinference.py": "the prompt that stands in for one that a trace lacks",
-    "traces/exports/sam.py": "likewise",
-    "traces/exports/stored_messages.py": "likewise",
 }
 """Files that compare longer texts, and which."""
 METHODS = (
