@@ -200,6 +200,10 @@ class Install(Advice, frozen=True, tag="install"):
     upgrade: bool = False
 
 
+class TryDetector(Advice, frozen=True, tag="try_detector"):
+    """Look for the findings of a detector in the run."""
+
+
 class WriteExpression(Advice, frozen=True, tag="write_expression"):
     """Write an expression of the form that is known, with paths such as this one."""
 
@@ -239,6 +243,7 @@ AnyAdvice: TypeAlias = (
     | CountAsFree
     | RaiseSessionBudget
     | Install
+    | TryDetector
     | WriteExpression
     | FreeDisk
 )
@@ -352,6 +357,7 @@ PYTHON: Commands = {
     CountAsFree: lambda _: "Agent(unpriced=True)",
     RaiseSessionBudget: lambda _: "session_budget=",
     Install: lambda one: f"pip install {'--upgrade ' if one.upgrade else ''}{quoted(one.package)}",
+    TryDetector: lambda _: "detect.findings(run, [...])",
     WriteExpression: lambda one: (
         f'Write paths such as {one.path}, len(x), comparisons, x in y, arithmetic, && || !, "texts", true, false, null'
     ),
