@@ -62,6 +62,7 @@ class RecoverRun(Advice, frozen=True, tag="recover_run"):
     """Resume a run whose process died."""
 
     run: str
+    """Its id; empty for the last one."""
     tools: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
 

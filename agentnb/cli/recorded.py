@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.cli.command import LOOSE, OUTPUT, Command, argument, count, file, text_of
+from agentnb.cli.run_list import files_text
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.stored_runs import chosen, holds_other_files, runs_named, source_of, store_in, written
 from agentnb.cli.streams import complain
@@ -15,7 +16,6 @@ from agentnb.display.browser import problems_told
 from agentnb.display.history import history_text, list_told, matches
 from agentnb.display.page import page_html
 from agentnb.display.replay_view import replay_text
-from agentnb.display.run_list import files_text
 from agentnb.display.text import run_text
 from agentnb.errors import SettingsError, StoreError, near
 from agentnb.guidance.sets import BUILT_IN, GuidanceSet

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
+from agentnb.advice import LoadRun
 from agentnb.core.work_records import StepRecord
 from agentnb.detect.run import Run
 from agentnb.display.form import Form
 from agentnb.display.labels import clean, counted, cut, duration, first_line, times
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.notebook_commands import in_notebook
 from agentnb.display.results import as_json
 from agentnb.display.states import STEP_STATES
 from agentnb.display.step_labels import KINDS, MARKS, TONES, counts
@@ -164,7 +166,7 @@ def _body(record: StepRecord, form: Form) -> list[Html]:
     found = [tag("div", "why why-bad", words(record.error, most))] if record.error else []
     found += [_output(record.output, record.kind, most, form)] if record.output not in (None, "", [], {}) else []
     if record.nested and not runs:
-        command = tag("code", "compact-code", f"%agent load {record.nested}")
+        command = tag("code", "compact-code", in_notebook((LoadRun(record.nested),)))
         found.append(tag("div", "quiet", command, " shows its run, if that was stored"))
     return [*found, runs] if runs else found
 
