@@ -224,6 +224,12 @@ def is_surely_a_key(text: str) -> bool:
     return _KEY_BEGINNING.match(text) is not None
 
 
+class NotAKey(SettingsError):
+    """The value in the environment or the keyring cannot be a key. ``why`` is ``what`` without the variable."""
+
+    why: str = ""
+
+
 def find_key(name: str) -> Key | None:
     """Return the key of a provider, or of this variable; None if there is none.
 
@@ -389,7 +395,10 @@ def _sound(variable: str, text: str, source: str) -> Key | None:
     if not text:
         return None
     if problem := _problem(text):
-        raise SettingsError(f"{variable} in {source} is not a key: {problem}", SetKey(variable, lead="Give another"))
+        why = f"in {source} is not a key: {problem}"
+        error = NotAKey(f"{variable} {why}", SetKey(variable, lead="Give another"))
+        error.why = why
+        raise error
     return Key(variable, text, source)
 
 

@@ -83,7 +83,7 @@ def figures(row: RunRow) -> list[str]:
         counted(len(row.findings), "finding") if row.findings else "",
         f"{thousands(tokens)} tokens" if tokens else "",
         dollars(row.run.cost) if row.run.cost else "",
-        first_line(clean(row.run.model.partition("?")[0]), 40).removeprefix(UNKNOWN),
+        "" if row.run.model == UNKNOWN else first_line(clean(row.run.model.partition("?")[0]), 40),
     ]
     return [part for part in parts if part]
 

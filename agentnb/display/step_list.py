@@ -148,7 +148,7 @@ def about_record(record: StepRecord) -> str:
 
 
 def _continues(record: StepRecord) -> str:
-    return f"→ {record.reason.removeprefix('to ').partition(':')[0]}" if record.reason.startswith("to ") else record.reason
+    return f"→ {record.goes_to}" if record.goes_to else record.reason
 
 
 def figures_of(record: StepRecord) -> str:

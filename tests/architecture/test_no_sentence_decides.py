@@ -16,6 +16,8 @@ READ = {
     "rerun/to_test.py": "an expression",
 }
 """Files that compare longer texts, and which."""
+READ_ERRORS_OF_OTHERS = {"notebook/magic_errors.py", "traces/yaml_text.py"}
+"""Files that cut the texts of errors of IPython and of the YAML library."""
 METHODS = (
     "startswith",
     "endswith",
@@ -137,6 +139,28 @@ def test_no_code_decides_by_a_sentence() -> None:
     found = set(sentences_compared())
     assert {place for place in found if place.partition(":")[0] not in READ} == set()
     assert set(READ) - {place.partition(":")[0] for place in found} == set()
+
+
+def texts_of_errors_cut(tree: ast.Module) -> Iterator[int]:
+    """The lines that search or cut the text of an error of ours: ``error.what``, ``error.hint``, ``str(error)``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
+            text = node.func.value
+            if ast.unparse(text) == "str(error)" or (isinstance(text, ast.Attribute) and text.attr in ("what", "hint")):
+                yield node.lineno
+
+
+def test_no_code_cuts_the_text_of_an_error() -> None:
+    found = {
+        f"{path}:{line}"
+        for file, tree in trees().items()
+        if not (path := file.relative_to(PACKAGE).as_posix()).startswith(READS_OTHERS)
+        for line in texts_of_errors_cut(tree)
+    }
+    assert {place for place in found if place.partition(":")[0] not in READ_ERRORS_OF_OTHERS} == set()
+    assert READ_ERRORS_OF_OTHERS - {place.partition(":")[0] for place in found} == set()
+    broken = ast.parse('a = error.what.partition(" ")\nb = str(error).removeprefix(x)\nc = error.hint\n')
+    assert [*texts_of_errors_cut(broken)] == [1, 2]
 
 
 def test_below_the_session_no_text_names_a_command_but_in_the_table_of_the_card() -> None:
