@@ -110,6 +110,17 @@ class ListProblems(Advice, frozen=True, tag="list_problems"):
     """List all that was left out of what was loaded."""
 
 
+class NameOne(Advice, frozen=True, tag="name_one"):
+    """Name one of these instead of a name that is not known."""
+
+    similar: tuple[str, ...] = ()
+    """The known names most like the one that was given."""
+    known: tuple[str, ...] = ()
+    """All known names, or the first of them."""
+    more: int = 0
+    """Known names that ``known`` leaves out."""
+
+
 class SetKey(Advice, frozen=True, tag="set_key"):
     """Set the API key of this variable."""
 
@@ -229,6 +240,7 @@ AnyAdvice: TypeAlias = (
     | LoadTraces
     | ReadLoosely
     | ListProblems
+    | NameOne
     | SetKey
     | SetModel
     | SetDefaultModel
@@ -320,6 +332,14 @@ def listed(names: Iterable[str]) -> str:
     return f"[{', '.join(names)}]"
 
 
+def _names(advice: NameOne) -> Plain:
+    """Return a question with the similar names; all names if there are none, after ``lead`` if it is given."""
+    if advice.similar:
+        return Plain(f"Did you mean {' or '.join(advice.similar)}?")
+    names = ", ".join(advice.known) + (f" and {advice.more} more" if advice.more else "")
+    return Plain(f"{advice.lead} {names}" if advice.lead else f"Available: {names}.")
+
+
 def _answer(advice: AnswerRun) -> str:
     if not advice.run:
         return "live.answer(TEXT)"
@@ -339,6 +359,7 @@ PYTHON: Commands = {
     LoadTraces: lambda one: f"load_traces({one.path!r})",
     ReadLoosely: lambda _: "load_traces(..., strict=False)",
     ListProblems: lambda _: "load_traces(...).problems",
+    NameOne: _names,
     SetKey: lambda one: f'os.environ["{one.variable}"] = ...',
     SetModel: lambda one: "recover(run, model=...)" if one.again else f"model={one.name!r}",
     SetDefaultModel: lambda one: f'os.environ["AGENTNB_MODEL"] = "{one.name}"',

@@ -39,7 +39,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import platformdirs
 
-from agentnb.advice import Install, Plain, SetKey
+from agentnb.advice import Install, NameOne, Plain, SetKey
 from agentnb.errors import SettingsError, near
 
 KEY_VARIABLES = {
@@ -210,8 +210,8 @@ def key_variable(name: str) -> str:
         return KEY_VARIABLES[name]
     if _VARIABLE.fullmatch(name) and ("_" in name or not looks_like_a_key(name)):
         return name
-    meant = f"Did you mean {name.upper()}?" if name.upper() in key_names() else near(name, KEY_VARIABLES)
-    raise SettingsError("That is not the name of a key", f"{meant} Or write its variable, such as OPENROUTER_API_KEY")
+    meant = (NameOne((name.upper(),)),) if name.upper() in key_names() else near(name, KEY_VARIABLES)
+    raise SettingsError("That is not the name of a key", (*meant, Plain("Or write its variable, such as OPENROUTER_API_KEY")))
 
 
 def looks_like_a_key(text: str) -> bool:

@@ -16,6 +16,8 @@ READ = {
     "rerun/to_test.py": "an expression",
 }
 """Files that compare longer texts, and which."""
+NAMING = re.compile(r"\{(?:errors\.)?near(?:est)?\(")
+"""A text made of what is advice."""
 READ_ERRORS_OF_OTHERS = {"notebook/magic_errors.py", "traces/yaml_text.py"}
 """Files that cut the texts of errors of IPython and of the YAML library."""
 METHODS = (
@@ -139,6 +141,18 @@ def test_no_code_decides_by_a_sentence() -> None:
     found = set(sentences_compared())
     assert {place for place in found if place.partition(":")[0] not in READ} == set()
     assert set(READ) - {place.partition(":")[0] for place in found} == set()
+
+
+def test_names_to_choose_from_are_advice_and_no_text() -> None:
+    written = {
+        f"{file.relative_to(PACKAGE).as_posix()}:{node.lineno}"
+        for file, tree in trees().items()
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.JoinedStr) and NAMING.search(ast.unparse(node)))
+        or (isinstance(node, ast.Constant) and "Did you mean" in str(node.value))
+    }
+    assert {place for place in written if not place.startswith("advice.py:")} == set()
+    assert NAMING.search('f"{near(name, known)} Or wait"') and not NAMING.search('f"{linear(x)}"')
 
 
 def texts_of_errors_cut(tree: ast.Module) -> Iterator[int]:
