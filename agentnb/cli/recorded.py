@@ -45,7 +45,7 @@ def runs(given: Namespace) -> str:
     lists = (family if given.nested else family[:1] for family in found)
     matching = (some for some in lists if any(matches(one, given.words) for one in some))
     lines = list(chain.from_iterable(islice(matching, given.most)))
-    for line in problems_told([Problem(name, "", NO_LOG) for name in left_out], MAX_PROBLEMS, see_all=""):
+    for line in problems_told([Problem(name, "", NO_LOG) for name in left_out], MAX_PROBLEMS, see_all="", commands=SHELL):
         complain(line)
     count, folder = len(store.ids()), store.shown_folder
     told = list_told(lines, count=count, folder=folder, most=given.most, wanted=given.words)
@@ -60,7 +60,7 @@ def _runs_of_files(given: Namespace) -> str:
     """List the runs of a file, or of a folder of files, of any format, with their numbers."""
     problems: list[Problem] = []
     found = [*iter_traces(given.folder, strict=False, problems=problems)]
-    for told in problems_told(problems, MAX_PROBLEMS, see_all=""):
+    for told in problems_told(problems, MAX_PROBLEMS, see_all="", commands=SHELL):
         complain(told)
     return files_text(found, str(given.folder), words=given.words, most=given.most, is_folder=path_of(given.folder).is_dir())
 
