@@ -62,6 +62,7 @@ class RecoverRun(Advice, frozen=True, tag="recover_run"):
     """Resume a run whose process died."""
 
     run: str
+    """Its id; empty for the last one."""
     tools: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
 
@@ -107,6 +108,17 @@ class ReadLoosely(Advice, frozen=True, tag="read_loosely"):
 
 class ListProblems(Advice, frozen=True, tag="list_problems"):
     """List all that was left out of what was loaded."""
+
+
+class NameOne(Advice, frozen=True, tag="name_one"):
+    """Name one of these instead of a name that is not known."""
+
+    similar: tuple[str, ...] = ()
+    """The known names most like the one that was given."""
+    known: tuple[str, ...] = ()
+    """All known names, or the first of them."""
+    more: int = 0
+    """Known names that ``known`` leaves out."""
 
 
 class SetKey(Advice, frozen=True, tag="set_key"):
@@ -200,6 +212,10 @@ class Install(Advice, frozen=True, tag="install"):
     upgrade: bool = False
 
 
+class TryDetector(Advice, frozen=True, tag="try_detector"):
+    """Look for the findings of a detector in the run."""
+
+
 class WriteExpression(Advice, frozen=True, tag="write_expression"):
     """Write an expression of the form that is known, with paths such as this one."""
 
@@ -224,6 +240,7 @@ AnyAdvice: TypeAlias = (
     | LoadTraces
     | ReadLoosely
     | ListProblems
+    | NameOne
     | SetKey
     | SetModel
     | SetDefaultModel
@@ -239,6 +256,7 @@ AnyAdvice: TypeAlias = (
     | CountAsFree
     | RaiseSessionBudget
     | Install
+    | TryDetector
     | WriteExpression
     | FreeDisk
 )
@@ -314,6 +332,14 @@ def listed(names: Iterable[str]) -> str:
     return f"[{', '.join(names)}]"
 
 
+def _names(advice: NameOne) -> Plain:
+    """Return a question with the similar names; all names if there are none, after ``lead`` if it is given."""
+    if advice.similar:
+        return Plain(f"Did you mean {' or '.join(advice.similar)}?")
+    names = ", ".join(advice.known) + (f" and {advice.more} more" if advice.more else "")
+    return Plain(f"{advice.lead} {names}" if advice.lead else f"Available: {names}.")
+
+
 def _answer(advice: AnswerRun) -> str:
     if not advice.run:
         return "live.answer(TEXT)"
@@ -333,6 +359,7 @@ PYTHON: Commands = {
     LoadTraces: lambda one: f"load_traces({one.path!r})",
     ReadLoosely: lambda _: "load_traces(..., strict=False)",
     ListProblems: lambda _: "load_traces(...).problems",
+    NameOne: _names,
     SetKey: lambda one: f'os.environ["{one.variable}"] = ...',
     SetModel: lambda one: "recover(run, model=...)" if one.again else f"model={one.name!r}",
     SetDefaultModel: lambda one: f'os.environ["AGENTNB_MODEL"] = "{one.name}"',
@@ -352,6 +379,7 @@ PYTHON: Commands = {
     CountAsFree: lambda _: "Agent(unpriced=True)",
     RaiseSessionBudget: lambda _: "session_budget=",
     Install: lambda one: f"pip install {'--upgrade ' if one.upgrade else ''}{quoted(one.package)}",
+    TryDetector: lambda _: "detect.findings(run, [...])",
     WriteExpression: lambda one: (
         f'Write paths such as {one.path}, len(x), comparisons, x in y, arithmetic, && || !, "texts", true, false, null'
     ),

@@ -43,7 +43,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from agentnb.advice import PYTHON, Advised, AnyAdvice, Commands, advised, in_python, in_words, sentences
+from agentnb.advice import PYTHON, Advised, AnyAdvice, Commands, NameOne, advised, in_python, in_words, sentences
 
 T = TypeVar("T")
 MAX_PROBLEMS = 50
@@ -283,21 +283,28 @@ def problem_lines(problems: Sequence[AnyProblem], commands: Commands) -> str:
 
 LIKE = 0.6
 """From which similarity on, of 1 for the same, one name may have been meant by another."""
+MAX_KNOWN = 8
+"""Known names that advice names if none is similar."""
 
 
-def nearest(name: str, known: Iterable[str], most: int = 3) -> str:
-    """Return a question with the known names most like ``name``; empty if none is similar. Leading hyphens do not count."""
-    bare = {one.lstrip("-"): one for one in known}
+def nearest(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ...]:
+    """Return the advice to name one of the known names most like ``name``; empty if none is similar.
+
+    Leading hyphens do not count.
+    """
+    advice = near(name, known, most)
+    return advice if advice and advice[0].similar else ()
+
+
+def near(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ...]:
+    """Return the advice to name one of the known names, with those most like ``name``; empty if no name is known."""
+    names = [*known]
+    bare = {one.lstrip("-"): one for one in names}
     close = get_close_matches(name.lstrip("-"), bare, n=most, cutoff=LIKE)
-    return "Did you mean " + " or ".join(bare[one] for one in close) + "?" if close else ""
+    advice = NameOne(tuple([bare[one] for one in close]), tuple(names[:MAX_KNOWN]), max(len(names) - MAX_KNOWN, 0))
+    return (advice,) if names else ()
 
 
-def near(name: str, known: Iterable[str], most: int = 3) -> str:
-    """Return a sentence with the known names most like ``name``, or with the first known names if none is similar."""
-    choices = list(known)
-    if close := nearest(name, choices, most):
-        return close
-    if not choices:
-        return ""
-    shown = ", ".join(choices[:8])
-    return f"Available: {shown}" + (f" and {len(choices) - 8} more." if len(choices) > 8 else ".")
+def with_names(what: str, name: str, known: Iterable[str]) -> str:
+    """Return what is wrong with a name, and the names to use instead, as a text for a model."""
+    return sentences(what, in_python(near(name, known)))

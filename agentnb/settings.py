@@ -39,7 +39,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import platformdirs
 
-from agentnb.advice import Install, Plain, SetKey
+from agentnb.advice import Install, NameOne, Plain, SetKey
 from agentnb.errors import SettingsError, near
 
 KEY_VARIABLES = {
@@ -210,8 +210,8 @@ def key_variable(name: str) -> str:
         return KEY_VARIABLES[name]
     if _VARIABLE.fullmatch(name) and ("_" in name or not looks_like_a_key(name)):
         return name
-    meant = f"Did you mean {name.upper()}?" if name.upper() in key_names() else near(name, KEY_VARIABLES)
-    raise SettingsError("That is not the name of a key", f"{meant} Or write its variable, such as OPENROUTER_API_KEY")
+    meant = (NameOne((name.upper(),)),) if name.upper() in key_names() else near(name, KEY_VARIABLES)
+    raise SettingsError("That is not the name of a key", (*meant, Plain("Or write its variable, such as OPENROUTER_API_KEY")))
 
 
 def looks_like_a_key(text: str) -> bool:
@@ -222,6 +222,12 @@ def looks_like_a_key(text: str) -> bool:
 def is_surely_a_key(text: str) -> bool:
     """Return whether the text begins like a provider's key, which no name of a model does."""
     return _KEY_BEGINNING.match(text) is not None
+
+
+class NotAKey(SettingsError):
+    """The value in the environment or the keyring cannot be a key. ``why`` is ``what`` without the variable."""
+
+    why: str = ""
 
 
 def find_key(name: str) -> Key | None:
@@ -389,7 +395,10 @@ def _sound(variable: str, text: str, source: str) -> Key | None:
     if not text:
         return None
     if problem := _problem(text):
-        raise SettingsError(f"{variable} in {source} is not a key: {problem}", SetKey(variable, lead="Give another"))
+        why = f"in {source} is not a key: {problem}"
+        error = NotAKey(f"{variable} {why}", SetKey(variable, lead="Give another"))
+        error.why = why
+        raise error
     return Key(variable, text, source)
 
 

@@ -15,6 +15,7 @@ from agentnb.advice import (
     Command,
     ContinueRun,
     ListRuns,
+    NameOne,
     Plain,
     SetKey,
     ShowModels,
@@ -25,10 +26,10 @@ from agentnb.advice import (
     pieces,
 )
 from agentnb.cli.shell_commands import SHELL
-from agentnb.core.events import ErrorRaised, Warned
+from agentnb.core.events import ErrorRaised, RunStarted, Warned
 from agentnb.core.wire import decode_lines
 from agentnb.display.notebook_commands import NOTEBOOK, in_notebook
-from agentnb.errors import SettingsError
+from agentnb.errors import SettingsError, near
 
 KINDS = [kind for kind in get_args(AnyAdvice) if kind is not Plain]
 START = b'{"kind":"run_started","seq":0,"at":"2026-01-01T00:00:00Z","run_id":"r","schema":%d,"run_kind":"agent",'
@@ -65,6 +66,9 @@ def test_one_advice_reads_differently_in_each_surface(subtests: pytest.Subtests)
             "Enter it: %agent key openai",
             "Enter it: export OPENAI_API_KEY=...",
         ),
+        NameOne(("add",), ("add", "sub"), more=3): ("Did you mean add?",) * 3,
+        NameOne(known=("add", "sub"), more=3): ("Available: add, sub and 3 more.",) * 3,
+        NameOne(known=("add", "sub"), lead="Choose one of"): ("Choose one of add, sub",) * 3,
         ContinueRun("r", ("a", "b"), lead="Continue"): (
             "Continue: agent.run(PROMPT, continue_from=run)",
             "Continue: %agent load r, then %%agent --continue -t a b",
@@ -88,8 +92,16 @@ def test_an_error_keeps_its_advice_in_another_process() -> None:
     assert again.advice == error.advice and str(again) == 'No key. Enter it: os.environ["MY_KEY"] = ...'
 
 
+def test_an_error_of_an_unknown_name_carries_the_names() -> None:
+    (advice,) = near("ad", ["add", "sub", *map(str, range(9))])
+    assert (advice.similar, advice.known, advice.more) == (("add",), ("add", "sub", "0", "1", "2", "3", "4", "5"), 3)
+    error = pickle.loads(pickle.dumps(SettingsError("There is no tool 'ad'", (advice, Plain("Or define it")))))
+    assert error.advice[0] == advice and str(error) == "There is no tool 'ad'. Did you mean add? Or define it"
+
+
 def test_advice_survives_its_line_in_a_log() -> None:
-    event = Warned(1, None, "r", message="x", advice=(SetKey("A", lead="b"), Plain("c")))
+    names = NameOne(("add",), ("add", "sub"), 3)
+    event = Warned(1, None, "r", message="x", advice=(SetKey("A", lead="b"), Plain("c"), names))
     assert msgspec.json.decode(msgspec.json.encode(event), type=Warned) == event
 
 
@@ -122,3 +134,13 @@ def test_warnings_of_older_logs_get_their_topic(subtests: pytest.Subtests) -> No
         with subtests.test(topic):
             event = logged(6, b'warned "message":"%b"' % message.encode())
             assert isinstance(event, Warned) and event.topic == topic
+
+
+def test_the_placeholder_of_a_prompt_in_an_older_log_is_marked(subtests: pytest.Subtests) -> None:
+    for text, marked in (("(The trace has no prompt.)", True), ("Go.", False)):
+        with subtests.test(text):
+            said = b'{"role":"user","parts":[{"type":"text","text":"%b"}]}' % text.encode()
+            head = (START % 6).replace(b'{"role":"user","parts":[]}', said + b',"history":[' + said + b"]")
+            (event,) = decode_lines([head], "run.jsonl")
+            assert isinstance(event, RunStarted)
+            assert [message.is_placeholder for message in (event.prompt, *event.history)] == [marked, marked]

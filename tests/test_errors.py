@@ -10,9 +10,9 @@ import re
 import pytest
 
 from agentnb import errors
-from agentnb.advice import sentences
+from agentnb.advice import in_python, sentences
 from agentnb.detect.run import Run
-from agentnb.errors import near
+from agentnb.errors import near, nearest
 
 CLASSES = {name: value for name, value in vars(errors).items() if inspect.isclass(value) and issubclass(value, Exception)}
 
@@ -93,8 +93,9 @@ def test_the_names_most_like_it_are_offered(subtests: pytest.Subtests) -> None:
         ("zzz", [str(n) for n in range(10)], "Available: 0, 1, 2, 3, 4, 5, 6, 7 and 2 more."),
     ]:
         with subtests.test(name):
-            assert near(name, known) == said
+            assert in_python(near(name, known)) == said
 
 
 def test_at_most_three_names_are_offered() -> None:
-    assert near("item", [f"item{n}" for n in range(9)]).count("item") == 3
+    assert in_python(near("item", [f"item{n}" for n in range(9)])).count("item") == 3
+    assert nearest("zzz", ["add"]) == () and len(nearest("ad", ["add"])) == 1

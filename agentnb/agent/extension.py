@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentnb.advice import Plain
 from agentnb.core.json_schema import plain_data
 from agentnb.detect.custom import FunctionDetector
 from agentnb.detect.detector import DetectorMaker
@@ -122,5 +123,5 @@ def check_extensions(run: Run, extensions: Iterable[Extension]) -> None:
         if name not in here and not logged.get("inert"):
             raise SettingsError(
                 f"Run {run.id} had the extension {name}, which its log does not hold",
-                f"Give it: recover(run, agent=Agent(..., extensions=[...])). {near(name, here)}".strip(),
+                (Plain("Give it: recover(run, agent=Agent(..., extensions=[...]))"), *near(name, here)),
             )

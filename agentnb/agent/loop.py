@@ -16,6 +16,7 @@ from agentnb.context.request_builder import RequestBuilder, ephemeral_text
 from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Message, encodable
+from agentnb.core.redaction import change_texts
 from agentnb.core.rounds import FINAL_ANSWER, WorkflowRound
 from agentnb.core.work_events import GuidanceDrawn
 from agentnb.errors import AgentnbError, ContextOverflow, ModelError
@@ -196,7 +197,8 @@ class Loop:
             await answer
         except ModelError as error:
             self.close_open("error")
-            self._log.emit(e.Warned, message=f"The final answer did not come: {encodable(str(error))}")
+            what, advice = change_texts((error.what, error.advice), encodable)
+            self._log.emit(e.Warned, message=f"The final answer did not come: {what}", advice=advice)
 
     def _draw_guidance(self, draw: Draw) -> None:
         """Log the guidance set drawn for the next round, which the policies and guides read."""

@@ -9,6 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn
 
+from agentnb.advice import Plain
 from agentnb.cli.command import BROKEN_PIPE, FAILED, INTERRUPTED, INVALID, Outcome
 from agentnb.cli.commands import COMMANDS
 from agentnb.cli.inputs import STDIN
@@ -46,7 +47,7 @@ def _done(argv: list[str]) -> str | Outcome:
     if not argv:
         raise SettingsError(f"Which command? Commands: {', '.join(COMMANDS)}", "agentnb --help explains them")
     if argv[0] not in COMMANDS and not argv[0].startswith("-"):
-        raise SettingsError(f"There is no command {argv[0]}", f"{near(argv[0], COMMANDS)} agentnb --help explains them")
+        raise SettingsError(f"There is no command {argv[0]}", (*near(argv[0], COMMANDS), Plain("agentnb --help explains them")))
     given = _parser().parse_args(argv)
     do: Callable[[], str | Outcome] = partial(given.do, given)
     return with_consent(do, ask if _can_ask(given) else None)

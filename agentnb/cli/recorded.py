@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.cli.command import LOOSE, OUTPUT, Command, argument, count, file, text_of
+from agentnb.cli.run_list import files_text
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.stored_runs import chosen, holds_other_files, runs_named, source_of, store_in, written
 from agentnb.cli.streams import complain
@@ -15,7 +16,6 @@ from agentnb.display.browser import problems_told
 from agentnb.display.history import history_text, list_told, matches
 from agentnb.display.page import page_html
 from agentnb.display.replay_view import replay_text
-from agentnb.display.run_list import files_text
 from agentnb.display.text import run_text
 from agentnb.errors import SettingsError, StoreError, near
 from agentnb.guidance.sets import BUILT_IN, GuidanceSet
@@ -45,7 +45,7 @@ def runs(given: Namespace) -> str:
     lists = (family if given.nested else family[:1] for family in found)
     matching = (some for some in lists if any(matches(one, given.words) for one in some))
     lines = list(chain.from_iterable(islice(matching, given.most)))
-    for line in problems_told([Problem(name, "", NO_LOG) for name in left_out], MAX_PROBLEMS, see_all=""):
+    for line in problems_told([Problem(name, "", NO_LOG) for name in left_out], MAX_PROBLEMS, see_all="", commands=SHELL):
         complain(line)
     count, folder = len(store.ids()), store.shown_folder
     told = list_told(lines, count=count, folder=folder, most=given.most, wanted=given.words)
@@ -60,7 +60,7 @@ def _runs_of_files(given: Namespace) -> str:
     """List the runs of a file, or of a folder of files, of any format, with their numbers."""
     problems: list[Problem] = []
     found = [*iter_traces(given.folder, strict=False, problems=problems)]
-    for told in problems_told(problems, MAX_PROBLEMS, see_all=""):
+    for told in problems_told(problems, MAX_PROBLEMS, see_all="", commands=SHELL):
         complain(told)
     return files_text(found, str(given.folder), words=given.words, most=given.most, is_folder=path_of(given.folder).is_dir())
 

@@ -74,6 +74,8 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     parts: tuple[AnyPart, ...] = ()
     author: str = ""
     """Who wrote it, where several agents share a conversation; never sent to a model."""
+    is_placeholder: bool = False
+    """True for the message in place of a prompt that a trace lacks."""
 
     @property
     def text(self) -> str:

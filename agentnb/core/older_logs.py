@@ -18,7 +18,8 @@ from agentnb.advice import (
     TryAgain,
 )
 from agentnb.core.event import RoundStatus
-from agentnb.core.events import AnyEvent, ErrorRaised, RoundStarted, RunFinished, Topic, Warned
+from agentnb.core.events import AnyEvent, ErrorRaised, RoundStarted, RunFinished, RunStarted, Topic, Warned
+from agentnb.core.messages import Message
 
 STATUS_BEFORE: Mapping[str, RoundStatus] = {
     "open_todos": "auto_continue_todos",
@@ -39,6 +40,8 @@ STATUS_AT_END: Mapping[str, RoundStatus] = {
 """Up to schema 4: the status of the last round, by the stop reason."""
 FILLED, TODOS_OPEN = "Filled in what the trace lacks.", " still open:\n"
 """Up to schema 6: parts of warnings, by which their topic is known."""
+NO_PROMPT = "(The trace has no prompt.)"
+"""Up to schema 6: the text by which a placeholder for a prompt is known."""
 STATUSES_SINCE = 5
 """The schema from which events say these themselves."""
 ADVICE_SINCE = 7
@@ -76,6 +79,8 @@ def brought_up(event: AnyEvent, schema: int) -> AnyEvent:
     if isinstance(event, ErrorRaised) and event.error.logged_hint:
         advice = advice_of(event.error.logged_hint)
         return replace(event, error=replace(event.error, advice=advice, logged_hint=""))
+    if isinstance(event, RunStarted):
+        return replace(event, prompt=_marked(event.prompt), history=tuple(map(_marked, event.history)))
     if isinstance(event, Warned) and (topic := _topic_of(event.message)):
         return replace(event, topic=topic)
     return _with_statuses(event) if schema < STATUSES_SINCE else event
@@ -83,6 +88,11 @@ def brought_up(event: AnyEvent, schema: int) -> AnyEvent:
 
 def _topic_of(warning: str) -> Topic:
     return "filled" if warning.startswith(FILLED) else "todos" if TODOS_OPEN in warning else ""
+
+
+def _marked(message: Message) -> Message:
+    """Return the message, marked if it is a placeholder for a prompt."""
+    return replace(message, is_placeholder=True) if message.role == "user" and message.text == NO_PROMPT else message
 
 
 def _with_statuses(event: AnyEvent) -> AnyEvent:

@@ -42,7 +42,7 @@ def _step_attempted(run: RunFacts, event: w.StepAttempted) -> None:
 
 
 def _step_skipped(run: RunFacts, event: w.StepSkipped) -> None:
-    run._steps[event.step] = replace(_step(run, event.step), status="skipped", reason=event.reason)
+    run._steps[event.step] = replace(_step(run, event.step), status="skipped", reason=event.reason, goes_to="")
 
 
 def _step_finished(run: RunFacts, event: w.StepFinished) -> None:
@@ -63,6 +63,7 @@ def _step_finished(run: RunFacts, event: w.StepFinished) -> None:
         event.seconds,
         before.agent,
         before.attempt,
+        "" if event.reason else before.goes_to,
     )
     run._outputs.finish(event, before.kind, before.parent, before.agent)
     if event.sets:
@@ -72,7 +73,7 @@ def _step_finished(run: RunFacts, event: w.StepFinished) -> None:
 def _branch_taken(run: RunFacts, event: w.BranchTaken) -> None:
     before = run._steps.get(event.step) or StepRecord(event.step, "goto", status="completed", attempts=1)
     reason = f"to {event.to}" + (f": {event.reason}" * bool(event.reason))
-    run._steps[event.step] = replace(before, reason=reason)
+    run._steps[event.step] = replace(before, reason=reason, goes_to=event.to)
     if event.count:
         edge = f"{event.step} -> {event.to}"
         run._back_edges[edge] = run._back_edges.get(edge, 0) + 1

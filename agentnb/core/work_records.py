@@ -37,6 +37,8 @@ class StepRecord(msgspec.Struct, frozen=True, gc=False):
     """Name of the agent, the tool or the file that does its work."""
     attempt: int = 0
     """The number of the attempt that began last."""
+    goes_to: str = ""
+    """The step or branch that it chose to continue with; ``reason`` says why, too."""
 
 
 class StepCall(msgspec.Struct, frozen=True, gc=False):

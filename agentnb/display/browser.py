@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from agentnb.advice import Commands
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.display.compact import compact_pieces
@@ -13,8 +14,10 @@ from agentnb.display.head import MARKS
 from agentnb.display.html import plain_html
 from agentnb.display.labels import clean, counted, dollars, first_line, thousands
 from agentnb.display.markup import NOTHING, Html, tag
+from agentnb.display.notebook_commands import NOTEBOOK
 from agentnb.display.run_rows import RunRow
 from agentnb.display.style import NO_FORMULAS, inlined, kept
+from agentnb.traces.trace_file import Problem
 
 PAGE = 100
 """Runs in one page of the list."""
@@ -83,7 +86,7 @@ def figures(row: RunRow) -> list[str]:
         counted(len(row.findings), "finding") if row.findings else "",
         f"{thousands(tokens)} tokens" if tokens else "",
         dollars(row.run.cost) if row.run.cost else "",
-        first_line(clean(row.run.model.partition("?")[0]), 40).removeprefix(UNKNOWN),
+        "" if row.run.model == UNKNOWN else first_line(clean(row.run.model.partition("?")[0]), 40),
     ]
     return [part for part in parts if part]
 
@@ -155,12 +158,13 @@ def browser_text(rows: Sequence[RunRow], total: int, title: str) -> str:
     return "\n".join([f"{clean(title)}:", *map(line, rows), *more])
 
 
-def problems_told(problems: Sequence[object], most: int, *, see_all: str = ": .problems has all") -> list[str]:
+def problems_told(
+    problems: Sequence[Problem], most: int, *, see_all: str = ": .problems has all", commands: Commands = NOTEBOOK
+) -> list[str]:
     """Return how many files, or parts of them, were left out, and why, a line each; of many, the first and where all are."""
     if not problems:
         return []
-    # Which formats were tried would fill the lines; the problem has it.
-    shown = [f"  {first_line(clean(str(one).partition(' Tried ')[0]), 200)}" for one in problems[:most]]
+    shown = [f"  {first_line(clean(one.worded(commands)), 200)}" for one in problems[:most]]
     left_out = len(problems) - len(shown)
     more = [f"  {left_out:,} more{see_all}"] if left_out else []
     return [f"{len(problems):,} left out:", *shown, *more]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from agentnb.advice import LoadRun
 from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.detect.run import Run
@@ -14,6 +15,7 @@ from agentnb.display.head import chip_html, prompt_html
 from agentnb.display.labels import clean, counted, cut, first_line
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.notebook_commands import in_notebook
 from agentnb.display.question_labels import answer_told
 from agentnb.display.round_notes import round_notes
 from agentnb.display.states import as_left, shown_answer, told_in_pieces
@@ -38,7 +40,10 @@ def compact_html(run: Run) -> Html:
 def compact_pieces(run: Run, *, stored: bool = True) -> list[Html]:
     """Return the pieces of `compact_html` below its first line. ``stored``: `%agent load` finds the run."""
     hint = tag(
-        "div", "compact-hint", tag("code", "compact-code", f"%agent load {run.id}"), " shows all of it, and puts it in run"
+        "div",
+        "compact-hint",
+        tag("code", "compact-code", in_notebook((LoadRun(run.id),))),
+        " shows all of it, and puts it in run",
     )
     return [
         prompt_html(asked(run), MAX_OF_A_PROMPT, "compact-prompt"),

@@ -1,4 +1,7 @@
-"""The commands of a notebook, by kind of advice: what cells, cards and lists show of what to do next."""
+"""The commands of a notebook, by kind of advice: what cells, cards and lists show of what to do next.
+
+It lies in display, not above it, because cards and saved pages are made there: no other text below `session` names a magic.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,7 @@ NOTEBOOK: a.Commands = {
     a.ContinueRun: _continue,
     a.StartAgain: lambda _: "a cell without --continue",
     a.RerunSteps: _rerun,
-    a.RecoverRun: lambda one: f"%agent recover {one.run}",
+    a.RecoverRun: lambda one: f"%agent recover {one.run}".rstrip(),
     a.AnswerRun: _answer,
     a.StopRun: lambda one: f"%agent stop {one.run}",
     a.LoadRun: lambda one: f"%agent load {one.run}",

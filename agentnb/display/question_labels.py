@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from agentnb.advice import AnswerRun
 from agentnb.core.questions import AskedQuestion, answer_form, choice_in_words
 from agentnb.detect.run import Run
 from agentnb.display.judged_call import call_text, question_text
 from agentnb.display.labels import clean, cut, first_line
+from agentnb.display.notebook_commands import in_notebook
 
 ASKS = {
     "approval": "The agent asks for your approval",
@@ -33,7 +35,7 @@ ASKED = {
 MAX_OF_A_CALL = 100_000
 """Characters of the call that a question is about in the text of a run."""
 LATER = "Later"
-LATER_TITLE = "Close the run until you answer, also after a restart: %agent answer"
+LATER_TITLE = in_notebook((AnswerRun(lead="Close the run until you answer, also after a restart"),))
 """The button that suspends a run, and what it does."""
 NO_ANSWER = {
     "declined": "You left it to the agent",

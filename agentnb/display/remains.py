@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from functools import cache
 
-from agentnb.advice import Command
+from agentnb.advice import Command, RecoverRun
 from agentnb.display.finished import pieces_html
 from agentnb.display.head import MARKS, TONES
 from agentnb.display.markup import Html, tag
+from agentnb.display.notebook_commands import in_notebook
 from agentnb.display.states import STATES
 from agentnb.display.style import inline_style, inlined, rules
 
-RECOVER = ("The kernel died. Restart it, define your tools, then run ", Command("%agent recover"))
+RECOVER = ("The kernel died. Restart it, define your tools, then run ", Command(in_notebook((RecoverRun(""),))))
 NOT_STORED = ("The kernel died, and the run with it: it was in memory only. What this page knew of it is below",)
 
 

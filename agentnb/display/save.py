@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from agentnb.advice import NameOne
 from agentnb.detect.run import Run
 from agentnb.display.page import page_html
 from agentnb.errors import SettingsError, StoreError
@@ -41,7 +42,9 @@ def save_trace(
     if name in (PAGE, LOG):
         runs = [*each]
         if len(runs) != 1:
-            raise SettingsError(f"{len(runs):,} runs do not fit into one {name} file", f"Choose one of {', '.join(EXPORTS)}")
+            raise SettingsError(
+                f"{len(runs):,} runs do not fit into one {name} file", NameOne(known=tuple(EXPORTS), lead="Choose one of")
+            )
         if name == LOG:
             return save_log(runs[0], path)
         return write_whole(path, [page_html(runs[0]).encode("utf-8", "replace")])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from agentnb.advice import LoadRun
 from agentnb.core.events import NestedStart
 from agentnb.core.inner_calls import with_inner
 from agentnb.core.work_records import StepRecord
@@ -16,6 +17,7 @@ from agentnb.display.form import Form
 from agentnb.display.labels import clean, counted, cut, duration, first_line, times
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.notebook_commands import in_notebook
 from agentnb.display.results import as_json
 from agentnb.display.states import STEP_STATES
 from agentnb.display.step_labels import KINDS, MARKS, TONES, counts
@@ -159,7 +161,7 @@ def about_record(record: StepRecord) -> str:
 
 
 def _continues(record: StepRecord) -> str:
-    return f"→ {record.reason.removeprefix('to ').partition(':')[0]}" if record.reason.startswith("to ") else record.reason
+    return f"→ {record.goes_to}" if record.goes_to else record.reason
 
 
 def figures_of(record: StepRecord) -> str:
@@ -177,7 +179,7 @@ def _body(record: StepRecord, form: Form, begun: Sequence[NestedStart]) -> list[
     found = [tag("div", "why why-bad", words(record.error, most))] if record.error else []
     found += [_output(record.output, record.kind, most, form)] if record.output not in (None, "", [], {}) else []
     if record.nested and not runs:
-        command = tag("code", "compact-code", f"%agent load {record.nested}")
+        command = tag("code", "compact-code", in_notebook((LoadRun(record.nested),)))
         found.append(tag("div", "quiet", command, " shows its run, if that was stored"))
     return [*found, runs] if runs else found
 

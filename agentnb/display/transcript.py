@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+from agentnb.advice import LoadRun
 from agentnb.context.request_history import sent_requests
 from agentnb.core.messages import Image
 from agentnb.core.rounds import CallRecord, WorkflowRound
@@ -16,6 +17,7 @@ from agentnb.display.event_lines import AlsoHappened
 from agentnb.display.form import Form
 from agentnb.display.labels import clean, counted, short_id
 from agentnb.display.markup import NOTHING, Html, joined, tag
+from agentnb.display.notebook_commands import in_notebook
 from agentnb.display.request_view import request_view_html
 from agentnb.display.round_notes import ignored_guidance, round_notes
 from agentnb.display.rounds import round_html, round_pieces
@@ -113,7 +115,7 @@ def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:
         page = tag("code", "command", f'save_trace({form.variable}, "run.html")')
         return tag("div", "list quiet", f"{', '.join(cuts)}. A page has all of it: ", page)
     save = tag("code", "command", 'save_trace(run, "run.html")')
-    load = tag("code", "command", f"%agent load {clean(short_id(run.id))}")
+    load = tag("code", "command", in_notebook((LoadRun(clean(short_id(run.id))),)))
     return tag("div", "list quiet", f"{', '.join(cuts)}. All of it is in the log: ", load, ", then ", save)
 
 

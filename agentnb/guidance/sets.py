@@ -10,7 +10,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from agentnb.advice import Plain, WriteGuidance
+from agentnb.advice import WriteGuidance
 from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.messages import encodable
 from agentnb.errors import SettingsError, near
@@ -138,5 +138,5 @@ def find_set(guidance: str | GuidanceSet, known: Mapping[str, GuidanceSet] | Non
         return built_in(guidance)
     raise SettingsError(
         f"There is no guidance set {guidance!r}",
-        (Plain(near(guidance, [*BUILT_IN, *(known or {})])), WriteGuidance(guidance, lead="Write one")),
+        (*near(guidance, [*BUILT_IN, *(known or {})]), WriteGuidance(guidance, lead="Write one")),
     )

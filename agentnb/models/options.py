@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from agentnb.advice import SetKey
+from agentnb.advice import NameOne, SetKey
 from agentnb.errors import SettingsError, UnknownModel
 from agentnb.models.prices import Price
 from agentnb.settings import is_surely_a_key, looks_like_a_key, url_problem
@@ -69,7 +69,7 @@ class Options:
                 "key= wants the name of a variable, not a key", SetKey("MY_KEY", lead="Write key=MY_KEY, and set it")
             )
         if self.effort is not None and self.effort not in EFFORTS:
-            raise SettingsError(f"effort={shown(self.effort)} is unknown", f"It is one of {', '.join(EFFORTS)}")
+            raise SettingsError(f"effort={shown(self.effort)} is unknown", NameOne(known=tuple(EFFORTS), lead="It is one of"))
         if self.cache not in ("5m", "1h", "no"):
             raise SettingsError(f"cache={shown(self.cache)} is unknown", "It is one of 5m, 1h, no")
         if self.thinking is not None and self.thinking not in ("off", "adaptive") and not NUMBER.fullmatch(self.thinking):

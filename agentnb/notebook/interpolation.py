@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from agentnb.advice import Plain, advised
 from agentnb.errors import InterpolationError, nearest
 
 _KEY = r"""-?\d+|"[^"\n]*"|'[^'\n]*'"""
@@ -52,9 +53,9 @@ def _value(match: re.Match[str], variables: Mapping[str, Any]) -> str:
     name, items = match.groups()
     if name not in variables:
         close = nearest(name, [known for known in variables if not known.startswith("_")])
-        advice = close or "Define it first."
         raise InterpolationError(
-            f"{match.group()}: there is no variable {name!r}", f"{advice} Or send the text as it is: --raw"
+            f"{match.group()}: there is no variable {name!r}",
+            (*(close or advised("Define it first")), Plain("Or send the text as it is: --raw")),
         )
     value = variables[name]
     for item in _ITEM.findall(items):

@@ -6,10 +6,12 @@ import inspect
 import keyword
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, get_origin
 
+from msgspec.structs import replace
+
+from agentnb.advice import NameOne, Plain, advised
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import names_of_tools
 from agentnb.agent.output import Output
@@ -61,7 +63,8 @@ def find_gates(names: Iterable[str], variables: Mapping[str, Any]) -> list[Calla
             what = f"The variable {name} holds a {type(value).__name__}" if name in variables else f"There is no {name!r} here"
             hint = near(name, [known for known in tool_names(variables) if known != name])
             raise SettingsError(
-                f"--gate {name}: {what}", f"{hint} A gate is a function of the call and the run: def {name}(call, run)".strip()
+                f"--gate {name}: {what}",
+                (*hint, Plain(f"A gate is a function of the call and the run: def {name}(call, run)")),
             )
         found.append(value)
     return found
@@ -101,8 +104,7 @@ def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:
         what = f"is of type {type(variables[name]).__name__}, not a model" if name in variables else "is not defined"
         lacks = why_no_model(variables[name], name) if _is_nearly_a_model(name, variables) else ""
         names = "Model names have the form provider:NAME; %agent models lists the providers"
-        hint = " ".join(filter(None, [lacks, _models_here(name, models), names]))
-        raise UnknownModel(f"The variable {name} {what}", hint)
+        raise UnknownModel(f"The variable {name} {what}", (*advised(lacks), *_models_here(name, models), Plain(names)))
     return name
 
 
@@ -122,7 +124,7 @@ def find_history(name: str | history.History, variables: Mapping[str, Any]) -> h
         return history.find_history(name)
     held = [known for known, one in variables.items() if isinstance(one, history.History) and not known.startswith("_")]
     advice = near(str(name), [*history.NAMED, *held])
-    raise SettingsError(f"There is no history {name!r}", f"{advice} Or make one: {name} = agentnb.History(...)")
+    raise SettingsError(f"There is no history {name!r}", (*advice, Plain(f"Or make one: {name} = agentnb.History(...)")))
 
 
 def find_output(name: str, variables: Mapping[str, Any]) -> Any:
@@ -132,8 +134,8 @@ def find_output(name: str, variables: Mapping[str, Any]) -> Any:
         return value
     what = f"The variable {name} holds a {type(value).__name__}" if name in variables else f"There is no variable {name!r}"
     advice = near(name, [known for known in output_names(variables) if known != name])
-    hint = f"{advice} Name a variable that holds a dataclass, another type, or a dict with a JSON Schema".strip()
-    raise SettingsError(f"--output {name}: {what}", hint)
+    hint = Plain("Name a variable that holds a dataclass, another type, or a dict with a JSON Schema")
+    raise SettingsError(f"--output {name}: {what}", (*advice, hint))
 
 
 def find_inputs(given: str, variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,8 +151,8 @@ def find_inputs(given: str, variables: Mapping[str, Any]) -> dict[str, Any]:
         return dict(value)
     what = f"The variable {name} holds no dict of names" if name in variables else f"There is no variable {name!r}"
     advice = near(name, [known for known in input_names(variables) if known != name])
-    hint = f"{advice} Name a variable that holds a dict, or a file, or write JSON. {INPUTS_EXAMPLE}".strip()
-    raise SettingsError(f"--inputs {name}: {what}", hint)
+    hint = Plain(f"Name a variable that holds a dict, or a file, or write JSON. {INPUTS_EXAMPLE}")
+    raise SettingsError(f"--inputs {name}: {what}", (*advice, hint))
 
 
 def input_names(variables: Mapping[str, Any]) -> list[str]:
@@ -217,11 +219,9 @@ def _is_called(value: Any, name: str) -> bool:
     return False
 
 
-def _models_here(name: str, models: list[str]) -> str:
-    """Return a hint at similar names, else at any there are: a bare "Available: model." would not say what it is."""
-    if not models or get_close_matches(name, models, cutoff=0.5):
-        return near(name, models)
-    return f"Variables that hold a model: {', '.join(models[:8])}{' and more' if len(models) > 8 else ''}."
+def _models_here(name: str, models: list[str]) -> tuple[NameOne, ...]:
+    """Return the advice to name a model that is here: a bare "Available: model." would not say what it is."""
+    return tuple([replace(one, lead="Variables that hold a model:") for one in near(name, models)])
 
 
 def tool_names(variables: Mapping[str, Any]) -> list[str]:

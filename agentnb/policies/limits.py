@@ -12,6 +12,7 @@ from math import isfinite
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from agentnb import settings
+from agentnb.advice import NameOne
 from agentnb.core.rounds import MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN
 from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError
@@ -114,7 +115,7 @@ class Limits:
         for name, limit in LIMITS.items():
             limit.check(getattr(self, name))
         if self.on_limit not in ON_LIMIT:
-            raise SettingsError(f"on_limit={self.on_limit!r} is not known", f"It is one of {', '.join(ON_LIMIT)}")
+            raise SettingsError(f"on_limit={self.on_limit!r} is not known", NameOne(known=tuple(ON_LIMIT), lead="It is one of"))
 
     def policies(self) -> Iterator[Policy]:
         """Yield the policies that end a run at its limits; the run's own clock and budget count time and money."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, overload
 
 import msgspec
 
+from agentnb.advice import sentences
 from agentnb.agent.extension import Extension, logged_extensions
 from agentnb.core.expressions import evaluate, names_in, paths_in
 from agentnb.detect.agent_runs import works_in_steps
@@ -151,7 +152,7 @@ def _checked(one: Expectation, at: RunAfterRound) -> _Check:
     except UnknownValue as unknown:
         return _Check(False, unknown.what, has_value=False)
     except ExpressionError as error:
-        return _Check(False, str(error).removeprefix(f"{one}: "), has_value=False)
+        return _Check(False, sentences(error.why or error.what, error.hint), has_value=False)
     if not isinstance(value, bool):
         return _Check(False, f"it is {_shown(value)}, neither true nor false. Compare it with something", has_value=False)
     return _Check(value, ", ".join([told for path in _read(one) if (told := _told(path, values))]))

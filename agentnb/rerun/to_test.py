@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Literal
 
+from agentnb.advice import NameOne
 from agentnb.core.key_shapes import mask_keys
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
@@ -43,7 +44,7 @@ def to_test(run: Run | str | Path, *expectations: str, path: str | Path = "", fo
     run is in no known file, or if it breaks none of these.
     """
     if form not in FORMS:
-        raise SettingsError(f"There is no form {form!r} of a test", f"Choose one of {', '.join(FORMS)}")
+        raise SettingsError(f"There is no form {form!r} of a test", NameOne(known=tuple(FORMS), lead="Choose one of"))
     if not isinstance(run, Run):
         path, run = run, _only_run(run)
     place, alone = (str(path), _is_alone(run, path)) if path else _origin_of(run)

@@ -83,9 +83,8 @@ class Compactor:
         self._log.emit(e.CompactionStarted, why=why, messages=count)
         started = perf_counter()
         summary, usage, problem = await self._summary(replaced, before.text if before is not None else "")
-        warning = f"{count} messages were left out without a summary of them: {problem}"
-        if problem and warning not in run.warnings:  # a process that died right after this may have logged it
-            self._log.emit(e.Warned, message=warning)
+        if problem:
+            self._log.warn_once(f"{count} messages were left out without a summary of them: {problem}")
         self._log.emit(
             e.ContextCompacted,
             why=why,

@@ -8,8 +8,20 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from agentnb.advice import FreeDisk
-from agentnb.core.events import AnyEvent, Delta, Event, ReplyDelta, RunFinished, ToolFinished, ToolPrinted, ToolProgress, Totals
+from agentnb.advice import Advised, FreeDisk, advised
+from agentnb.core.events import (
+    AnyEvent,
+    Delta,
+    Event,
+    ReplyDelta,
+    RunFinished,
+    ToolFinished,
+    ToolPrinted,
+    ToolProgress,
+    Topic,
+    Totals,
+    Warned,
+)
 from agentnb.core.log import RunStore, Watcher, Writer
 from agentnb.core.messages import Text
 from agentnb.core.redaction import StreamRedactor, redact
@@ -92,6 +104,12 @@ class EventLog:
         To make it with what `head` returns, by position, and `append` it takes half the time: for events that each round has.
         """
         return self.append(kind(*self.head(), **fields))  # type: ignore[type-var]  # a kind with its own fields is one of AnyEvent
+
+    def warn_once(self, message: str, advice: Advised = "", topic: Topic = "") -> None:
+        """Log a warning, unless the same one is in the log: a process that died may have written it."""
+        warning = (message, advised(advice), topic)
+        if all((logged.message, logged.advice, logged.topic) != warning for logged in self.run.warned):
+            self.emit(Warned, message=message, advice=warning[1], topic=topic)
 
     def head(self) -> tuple[int, datetime, str, str | None]:
         """Return the fields with which the next event begins: its number, the time, and the ids of the run and its parent."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from agentnb.advice import advised
+from agentnb.advice import TryDetector, advised
 from agentnb.core import events as e
 from agentnb.core.messages import encodable
 from agentnb.core.redaction import change_texts
@@ -35,8 +35,8 @@ def log_stop(log: EventLog, verdict: Stop) -> None:
     _log_unknown_facts(log)
     if loop is not None and not any((one.rule, one.last) == (loop.rule, loop.last) for one in run.loops):
         log.emit(e.LoopDetected, **loop._asdict())
-    if verdict.warning and verdict.warning not in run.warnings:
-        log.emit(e.Warned, message=verdict.warning, topic=verdict.topic)
+    if verdict.warning:
+        log.warn_once(verdict.warning, topic=verdict.topic)
     if verdict.limit is not None and run.limit is None:
         log.emit(e.LimitReached, limit=verdict.stop_reason, value=verdict.limit)
     if verdict.problem and run.error is None:
@@ -50,9 +50,7 @@ def _log_unknown_facts(log: EventLog) -> None:
     unknown = {name: guidance for guidance in all_guidance for name in unknown_facts(guidance)}
     for name, guidance in unknown.items():
         problem = f"Guidance {guidance.set}/{guidance.cell} asks for {name!r}: nobody can judge whether it was followed"
-        message = encodable(f"{problem}. {near(name, SENTENCES)}")
-        if message not in log.run.warnings:
-            log.emit(e.Warned, message=message)
+        log.warn_once(encodable(problem), near(name, SENTENCES))
 
 
 def log_findings(log: EventLog) -> None:
@@ -60,7 +58,7 @@ def log_findings(log: EventLog) -> None:
     for detector, error in log.run.take_failures():
         name = getattr(detector, "name", type(detector).__name__)
         failure = encodable(f"{name} failed and was dropped ({type(error).__name__}: {error})")
-        log.emit(e.Warned, message=f"The detector {failure}. Try it on the run: detect.findings(run, [...])")
+        log.emit(e.Warned, message=f"The detector {failure}", advice=(TryDetector(lead="Try it on the run"),))
     for finding in log.run.take_unlogged():
         log.emit(FindingMade, **structs.asdict(finding))
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agentnb.core.events import Warned
 from agentnb.core.request import Request
 from agentnb.core.rounds import TOKENS_ESTIMATED
 from agentnb.core.usage import checked
@@ -46,19 +45,17 @@ class UsageCheck:
             return
         has_budget, run = self._budget.has_limit(), self._log.run
         if is_estimated and (self._counts_tokens or (has_budget and cost)):
-            self._warn_once(
+            self._log.warn_once(
                 f"{run.model} does not report all the tokens it uses. agentnb estimates what is missing, so limits on tokens "
-                "and money may be off by a fifth: leave room for that in what you set."
+                "and money may be off by a fifth",
+                "Leave room for that in what you set",
             )
         if has_budget and cost is None and not run.settings.get("unpriced"):
-            self._warn_once(
-                f"{run.model} does not report what its calls cost, so the budget does not count all of them. Name a price "
-                "(provider:NAME?price=3/15), let a model object report Usage(cost=...), or set max_tokens or max_rounds too."
+            self._log.warn_once(
+                f"{run.model} does not report what its calls cost, so the budget does not count all of them",
+                "Name a price (provider:NAME?price=3/15), let a model object report Usage(cost=...), or set max_tokens or "
+                "max_rounds too",
             )
-
-    def _warn_once(self, message: str) -> None:
-        if message not in self._log.run.warnings:  # a process that died may have logged it
-            self._log.emit(Warned, message=message)
 
 
 def _is_count(value: Any) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar, overload
 
+from agentnb.advice import Plain
 from agentnb.core.request import ROLES, ToolRole, ToolSpec
 from agentnb.errors import InvalidTool, nearest
 from agentnb.tools.open_figures import close_returned, open_figures
@@ -162,7 +163,7 @@ def tool(function: F | None = None, /, **settings: Any) -> F | Callable[[F], F]:
     """
     if unknown := [name for name in settings if name not in SETTINGS]:
         takes = f'@tool takes {", ".join(SETTINGS)}, such as @tool(effects=["read"])'
-        raise InvalidTool(f"@tool has no setting {unknown[0]}", f"{nearest(unknown[0], SETTINGS)} {takes}".strip())
+        raise InvalidTool(f"@tool has no setting {unknown[0]}", (*nearest(unknown[0], SETTINGS), Plain(takes)))
 
     def mark(function: F) -> F:
         made = FunctionTool(function, **settings)

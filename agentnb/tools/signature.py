@@ -19,7 +19,7 @@ import msgspec
 
 from agentnb.core.json_schema import UnusableSchema, schema_errors
 from agentnb.core.whole_numbers import whole_numbers
-from agentnb.errors import InvalidTool, near
+from agentnb.errors import InvalidTool, with_names
 from agentnb.tools.tool import ToolContext
 
 MAX_SHOWN = 200
@@ -224,7 +224,7 @@ def problems(arguments: Any, schema: dict[str, Any]) -> list[str]:
         return []
     for error in errors:
         if error.keyword == "additionalProperties" and not error.where:
-            found += [f"There is no argument {name!r}. {near(name, known)}".strip() for name in error.unexpected]
+            found += [with_names(f"There is no argument {name!r}.", name, known) for name in error.unexpected]
         else:
             found.append(error.sentence)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from agentnb.advice import advised, in_python
 from agentnb.core.nesting import MAX_DEPTH, is_too_deep
 from agentnb.core.request import ToolSpec
 from agentnb.errors import InvalidTool, UnknownTool, near
@@ -60,5 +61,5 @@ class Toolbox:
 
     def not_found(self, name: str) -> ToolOutcome:
         """Return the error result for an unknown tool."""
-        advice = near(name, [spec.name for spec in self.specs]) or "There are no tools: answer with text."
-        return failure("unknown_tool", f"tool not found: {name}. {advice}")
+        advice = near(name, [spec.name for spec in self.specs]) or advised("There are no tools: answer with text.")
+        return failure("unknown_tool", f"tool not found: {name}. {in_python(advice)}")

@@ -189,9 +189,9 @@ def _sound(sources: Iterable[tuple[str, Callable[[], Iterator[AnyRun]]]], proble
         try:
             yield from read()
         except UnknownFormat as error:
-            problems.append(Problem(name, "", error.what))  # its hint says for each format what the file lacks
+            problems.append(Problem(name, "", error.what, names_file=True))  # its hint says what it lacks for each format
         except (TraceError, StoreError) as error:
-            problems.append(Problem(name, "", str(error)))
+            problems.append(Problem(name, "", error.what, error.advice, names_file=True))
 
 
 def _of_log(path: Path, fold: Fold[AnyRun]) -> Iterator[AnyRun | Run]:
@@ -236,7 +236,7 @@ def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
 def warn_of(problems: list[Problem]) -> None:
     """Warn of what was left out of a source."""
     for problem in problems[:MAX_WARNINGS]:
-        warnings.warn(f"Left out: {problem}", stacklevel=3)
+        warnings.warn(AdvisedWarning(f"Left out: {problem._replace(advice=())}", problem.advice), stacklevel=3)
     if len(problems) > MAX_WARNINGS:
         more = f"Left out: {len(problems) - MAX_WARNINGS:,} more"
         warnings.warn(AdvisedWarning(more, ListProblems(rest=" lists all of them")), stacklevel=3)

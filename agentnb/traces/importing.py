@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from agentnb.advice import StopRun
+from agentnb.advice import NameOne, StopRun
 from agentnb.core.events import RunStarted
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
@@ -47,7 +47,7 @@ def import_traces(source: RunSource, store: Store, existing: Existing | None = N
     `StoreError` for a run that is to be changed while it is running.
     """
     if existing is not None and existing not in CHOICES:
-        raise SettingsError(f"existing={existing!r} is unknown", f"Choose one of {', '.join(CHOICES)}")
+        raise SettingsError(f"existing={existing!r} is unknown", NameOne(known=CHOICES, lead="Choose one of"))
     runs = load_traces(source)
     known = [run.id for run in runs if store.has(run.id)]
     if known and existing is None:

@@ -322,7 +322,7 @@ class RunWriter:
             if item.kind is e.CommandReceived:
                 return self._items.pop(place)  # type: ignore[return-value]  # it is this item
         self._gaps["prompt"] += 1
-        return Fact(e.CommandReceived, {"message": Message("user", (Text(NO_PROMPT),))})
+        return Fact(e.CommandReceived, {"message": Message("user", (Text(NO_PROMPT),), is_placeholder=True)})
 
     def _started(self, prompt: Fact) -> e.RunStarted:
         named = {tool.name for tool in self._tools}

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from agentnb.advice import ReadLoosely
+from agentnb.advice import PYTHON, AnyAdvice, Commands, ReadLoosely, pieces
 from agentnb.core.events import Origin
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
@@ -75,10 +75,18 @@ class Problem(NamedTuple):
     position: str
     """Where in the file, such as ``line 7``; empty for the whole file."""
     message: str
+    advice: tuple[AnyAdvice, ...] = ()
+    """What to do next."""
+    names_file: bool = False
+    """True if ``message`` names the file itself."""
+
+    def worded(self, commands: Commands) -> str:
+        """Return the problem with its place, in the words of a surface."""
+        place = ", ".join(filter(None, (self.file, self.position)))
+        return "".join(pieces(self.message if self.names_file else f"{place}: {self.message}", self.advice, commands))
 
     def __str__(self) -> str:
-        place = ", ".join(filter(None, (self.file, self.position)))
-        return self.message if self.message.startswith(place) else f"{place}: {self.message}"
+        return self.worded(PYTHON)
 
 
 class TraceFile:
@@ -312,7 +320,7 @@ class TraceFile:
         except TraceError as error:
             if self.strict:
                 raise
-            self.note(error.what, position)
+            self.note(error.what, position, names_file=not position)
         except MALFORMED as error:
             self.problem(_reason(error), position, error)
 
@@ -328,10 +336,10 @@ class TraceFile:
             raise self.wrong(message, position) from cause
         self.note(message, position)
 
-    def note(self, message: str, position: str = "") -> None:
+    def note(self, message: str, position: str = "", *, names_file: bool = False) -> None:
         """Note a part that was left out; of very many, the first."""
         if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(Problem(self.name, position, message))
+            self.problems.append(Problem(self.name, position, message, names_file=names_file))
         elif len(self.problems) == MAX_PROBLEMS:
             self.problems.append(Problem(self.name, "", "More of it is left out"))
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from agentnb.advice import Advised
 from agentnb.errors import near
 from agentnb.workflow.problems import Problems
 from agentnb.workflow.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, plain
@@ -138,7 +139,7 @@ class Fields:
         self.problems.add(node.line, f"{self.where}: {key} must be {wanted}, not {kind_of(node)}")
 
 
-def hint_for_unknown(key: str, value: Node, known: Collection[str]) -> str:
+def hint_for_unknown(key: str, value: Node, known: Collection[str]) -> Advised:
     """Return the keys that are most like it; of what follows a comma in a text, how to write that text."""
     if " " in key.strip() and isinstance(value, ScalarNode) and value.value is None:
         return "Put a text with a comma into quotation marks"

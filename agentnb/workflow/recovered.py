@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agentnb.advice import GiveAgent, advised
+from agentnb.advice import GiveAgent
 from agentnb.agent.agent import Agent
 from agentnb.agent.settings import MODEL_FROM, PERSON
 from agentnb.detect.run import Run
@@ -31,7 +31,7 @@ def check_agents_again(run: Run, given: Mapping[str, Agent]) -> tuple[str, ...]:
             if isinstance(step, AgentStep) and step.agent not in declared.agents and step.agent not in given:
                 what = f"Run {run.id} worked with the agent {step.agent}, which was an object in Python"
                 advice = GiveAgent(step.agent, resumes=True, lead="Give it again")
-                raise SettingsError(what, (*advised(near(step.agent, given) if given else ""), advice))
+                raise SettingsError(what, (*near(step.agent, given), advice))
     return tuple(given)
 
 

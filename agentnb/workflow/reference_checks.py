@@ -6,6 +6,7 @@ from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from agentnb.advice import Advised
 from agentnb.errors import ExpressionError, near, nearest
 from agentnb.workflow.places import OF_WORKFLOW, Places, Use
 from agentnb.workflow.problems import Hint, Problems
@@ -140,7 +141,7 @@ class _Check:
         given: Collection[str],
     ) -> None:
         self.problems: list[tuple[str, Hint]] = []
-        self.warnings: list[tuple[str, str]] = []
+        self.warnings: list[tuple[str, Advised]] = []
         self.step_id = ""
         self._tree = tree
         self._seen_from = seen_from
@@ -269,8 +270,7 @@ class _Check:
             hint = f"Give the agent {step.agent} a structured_output that has it"
             self.warnings.append((f"{written} is read in the output of {step.id}, which is free text", hint))
         elif lacks := _lacks(schema, rest):
-            hint = near(lacks[0], lacks[1])
-            self.warnings.append((f"the structured_output of {step.agent} declares no {lacks[0]}", hint))
+            self.warnings.append((f"the structured_output of {step.agent} declares no {lacks[0]}", near(*lacks)))
 
 
 def _lacks(schema: Any, parts: Iterable[Any]) -> tuple[str, list[str]] | None:

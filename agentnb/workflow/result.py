@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agentnb.core.events import Warned
 from agentnb.core.json_schema import plain_data
 from agentnb.core.step_outputs import text_of
 from agentnb.core.work_events import ResultGiven
@@ -32,9 +31,7 @@ def log_result(output: tuple[str, ...], scope: Scope, log: EventLog) -> None:
             raise StepFailed(f"output: {error.what}", error.advice) from error
         else:
             return
-    message = f"output: {'; '.join(missing)}. The result is what the step that ran last gave"
-    if message not in log.run.warnings:  # of a process that died right after it
-        log.emit(Warned, message=message)
+    log.warn_once(f"output: {'; '.join(missing)}. The result is what the step that ran last gave")
 
 
 def _result(one: str, scope: Scope) -> dict[str, Any]:

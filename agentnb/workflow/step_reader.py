@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from agentnb.advice import Plain
 from agentnb.core.json_schema import checked_schema
 from agentnb.core.json_schema import is_pattern as is_regular_expression
 from agentnb.core.step_retry import KNOWN_WORDS, NEVER_RETRIED, Retry, is_pattern
@@ -108,8 +109,8 @@ class StepReader:
             hint = "To end the run here, write {goto: end}" if set(fields) == {"end"} else TYPES
             self._problems.add(fields.line, f"{fields.where}: a step requires type", hint)
         elif given is not None:
-            hint = f"{nearest(given, KINDS)} {TYPES}".strip()
-            self._problems.add(fields.line_of("type"), f'{fields.where}: unknown type "{given}"', hint)
+            what = f'{fields.where}: unknown type "{given}"'
+            self._problems.add(fields.line_of("type"), what, (*nearest(given, KINDS), Plain(TYPES)))
         return None
 
     def _refuse_unknown(self, fields: Fields, kind: str) -> None:
@@ -160,9 +161,8 @@ class StepReader:
         if word in NEVER_RETRIED:
             self._problems.add(line, f'{where}: "{word}" is never retried', "Leave it out")
         else:
-            known = nearest(word, KNOWN_WORDS) or near(word, KNOWN_WORDS)
-            hint = f"{known} For a part of the error's text, write /{re.escape(word)}/"
-            self._problems.add(line, f'{where}: there is no failure "{word}"', hint)
+            pattern = Plain(f"For a part of the error's text, write /{re.escape(word)}/")
+            self._problems.add(line, f'{where}: there is no failure "{word}"', (*near(word, KNOWN_WORDS), pattern))
         return False
 
     def _on_error(self, fields: Fields) -> OnError:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from agentnb.advice import Advised
 from agentnb.core.expressions import MAX_TEXT, check_size, evaluate
 from agentnb.core.nesting import MAX_DEPTH, is_too_deep
 from agentnb.core.redaction import change_texts
@@ -288,7 +289,7 @@ class _Walk:
     def _upto(self, count: int) -> str:
         return self._reference.upto(count)
 
-    def _refuse(self, what: str, hint: str = "") -> NoReturn:
+    def _refuse(self, what: str, hint: Advised = "") -> NoReturn:
         raise _PathError(what, hint)
 
 

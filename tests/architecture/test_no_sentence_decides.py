@@ -14,11 +14,12 @@ READS_OTHERS = ("traces/formats/", "models/", "core/older_logs.py")
 READ = {
     "detect/blocks/signatures.py": "results of tools",
     "rerun/to_test.py": "an expression",
-    "traces/exports/openinference.py": "the prompt that stands in for one that a trace lacks",
-    "traces/exports/sam.py": "likewise",
-    "traces/exports/stored_messages.py": "likewise",
 }
 """Files that compare longer texts, and which."""
+NAMING = re.compile(r"\{(?:errors\.)?near(?:est)?\(")
+"""A text made of what is advice."""
+READ_ERRORS_OF_OTHERS = {"notebook/magic_errors.py", "traces/yaml_text.py"}
+"""Files that cut the texts of errors of IPython and of the YAML library."""
 METHODS = (
     "startswith",
     "endswith",
@@ -37,6 +38,8 @@ COMMAND = re.compile(
     r"|\bagentnb (?:exec|runs|show|recover|answer|table|validate)\b"
 )
 """A magic, or a command of a shell."""
+NAMES_COMMANDS = {"core/older_logs.py", "display/notebook_commands.py"}
+"""The sentences of older logs; the table of the card, whose HTML is made in display."""
 ROOMS_BELOW_SESSION = (
     "core",
     "models",
@@ -50,6 +53,7 @@ ROOMS_BELOW_SESSION = (
     "context",
     "guidance",
     "rerun",
+    "display",
     "testing",
     "settings.py",
     "errors.py",
@@ -139,14 +143,50 @@ def test_no_code_decides_by_a_sentence() -> None:
     assert set(READ) - {place.partition(":")[0] for place in found} == set()
 
 
-def test_below_the_session_no_text_names_a_command() -> None:
-    assert {
+def test_names_to_choose_from_are_advice_and_no_text() -> None:
+    written = {
+        f"{file.relative_to(PACKAGE).as_posix()}:{node.lineno}"
+        for file, tree in trees().items()
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.JoinedStr) and NAMING.search(ast.unparse(node)))
+        or (isinstance(node, ast.Constant) and "Did you mean" in str(node.value))
+    }
+    assert {place for place in written if not place.startswith("advice.py:")} == set()
+    assert NAMING.search('f"{near(name, known)} Or wait"') and not NAMING.search('f"{linear(x)}"')
+
+
+def texts_of_errors_cut(tree: ast.Module) -> Iterator[int]:
+    """The lines that search or cut the text of an error of ours: ``error.what``, ``error.hint``, ``str(error)``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
+            text = node.func.value
+            if ast.unparse(text) == "str(error)" or (isinstance(text, ast.Attribute) and text.attr in ("what", "hint")):
+                yield node.lineno
+
+
+def test_no_code_cuts_the_text_of_an_error() -> None:
+    found = {
+        f"{path}:{line}"
+        for file, tree in trees().items()
+        if not (path := file.relative_to(PACKAGE).as_posix()).startswith(READS_OTHERS)
+        for line in texts_of_errors_cut(tree)
+    }
+    assert {place for place in found if place.partition(":")[0] not in READ_ERRORS_OF_OTHERS} == set()
+    assert READ_ERRORS_OF_OTHERS - {place.partition(":")[0] for place in found} == set()
+    broken = ast.parse('a = error.what.partition(" ")\nb = str(error).removeprefix(x)\nc = error.hint\n')
+    assert [*texts_of_errors_cut(broken)] == [1, 2]
+
+
+def test_below_the_session_no_text_names_a_command_but_in_the_table_of_the_card() -> None:
+    found = {
         f"{path}:{node.lineno}: {node.value[:80]}"
         for file, tree in trees().items()
-        if (path := file.relative_to(PACKAGE).as_posix()).startswith(ROOMS_BELOW_SESSION) and path != "core/older_logs.py"
+        if (path := file.relative_to(PACKAGE).as_posix()).startswith(ROOMS_BELOW_SESSION)
         for node in texts_to_show(tree)
         if COMMAND.search(node.value)
-    } == set()
+    }
+    assert {place for place in found if place.partition(":")[0] not in NAMES_COMMANDS} == set()
+    assert NAMES_COMMANDS - {place.partition(":")[0] for place in found} == set()
 
 
 def texts_to_show(tree: ast.Module) -> Iterator[ast.Constant]:

@@ -27,6 +27,7 @@ from agentnb.display.browser import (
 )
 from agentnb.display.run_rows import NO_FINDING, Wanted, choices, matching, row_of, words_of
 from agentnb.traces.run_writer import RunWriter
+from agentnb.traces.trace_file import Problem
 
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m</div>"
 
@@ -127,6 +128,6 @@ def test_no_text_of_a_trace_becomes_markup() -> None:
 
 
 def test_of_many_problems_a_few_are_named_and_the_others_counted() -> None:
-    told = problems_told([f"f{n} is no trace. Tried sam: it is not" for n in range(7)], 2)
+    told = problems_told([Problem(f"f{n}", "", f"f{n} is no trace.", names_file=True) for n in range(7)], 2)
     assert told == ["7 left out:", "  f0 is no trace.", "  f1 is no trace.", "  5 more: .problems has all"]
     assert problems_told([], 2) == []

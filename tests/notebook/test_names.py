@@ -48,7 +48,7 @@ def test_what_is_no_model_is_refused_with_the_models_there_are(subtests: pytest.
             "The variable number is of type int, not a model. Variables that hold a model: model. Model names have the",
         ),
         ("number", [], "The variable number is of type int, not a model. Model names have the form provider:NAME"),
-        ("number", [f"m{n}" for n in range(9)], "hold a model: m0, m1, m2, m3, m4, m5, m6, m7 and more. Model names"),
+        ("number", [f"m{n}" for n in range(9)], "hold a model: m0, m1, m2, m3, m4, m5, m6, m7 and 1 more. Model names"),
     ]:
         with subtests.test(name):
             variables: dict[str, Any] = {"number": 3, "_model": ScriptedModel([]), **{one: ScriptedModel([]) for one in models}}

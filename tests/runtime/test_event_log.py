@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agentnb import Agent, Run, ToolCall
+from agentnb.advice import Plain, SetKey
 from agentnb.core import events as e
 from agentnb.core.messages import user
 from agentnb.errors import StoreError
@@ -225,3 +226,11 @@ def test_a_closed_log_takes_no_more_events() -> None:
     with pytest.raises(asyncio.CancelledError):
         log.emit(e.Warned, message="of a tool that nobody waits for any more")
     assert len(store.kept) == len(log.run.events) == 1
+
+
+def test_the_same_warning_is_logged_once_and_one_with_other_advice_again() -> None:
+    log = EventLog("run-1")
+    log.emit(e.RunStarted, schema=1, prompt=user("x"), model="m")
+    for advice in ("Wait", "Wait", "", SetKey("A")):
+        log.warn_once("Slow", advice)
+    assert [warning.advice for warning in log.run.warned] == [(Plain("Wait"),), (), (SetKey("A"),)]

@@ -67,8 +67,9 @@ def test_failed_detector_is_named() -> None:
     def mine(run: Any) -> str:
         raise ValueError("bad")
 
-    (warning,) = agent(detect=mine).run_sync("go").warnings
-    assert "The detector mine failed and was dropped (ValueError: bad)" in warning
+    (warning,) = agent(detect=mine).run_sync("go").warned
+    assert warning.message == "The detector mine failed and was dropped (ValueError: bad)"
+    assert str(warning).endswith(". Try it on the run: detect.findings(run, [...])")
 
 
 def test_wrong_parts_are_refused_with_what_to_write() -> None:
@@ -84,5 +85,5 @@ def test_wrong_parts_are_refused_with_what_to_write() -> None:
 def test_mistyped_fact_of_guidance_is_said_once() -> None:
     guidance = Guidance("mine", "call", "Call a tool.", asks=("caled",))
     run = agent(extensions=[Extension(name="mine", guides=(lambda run: guidance,))]).run_sync("go")
-    (warning,) = [one for one in run.warnings if "caled" in one]
-    assert len(run.rounds) == 2 and "Did you mean called?" in warning
+    (warning,) = [one for one in run.warned if "caled" in one.message]
+    assert len(run.rounds) == 2 and str(warning).endswith(". Did you mean called?") and "Did you" not in warning.message

@@ -151,6 +151,7 @@ def test_a_model_object_with_a_price_that_says_no_cost_is_warned_of_once() -> No
     replies = [Reply(Message("assistant", (do(number),)), Usage(10, 10)) for number in range(3)]
     run = bare(Summarising([*replies, "Done."]), [work], budget=1.0).run_sync("go")
     assert len(run.warnings) == 1 and "does not report what its calls cost" in run.warnings[0]
+    assert run.warned[0].advice and "Name a price" not in run.warned[0].message
 
 
 def test_what_is_counted_in_full_is_not_estimated() -> None:

@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from agentnb import Agent, Run, Store, load_trace, load_traces, save_trace
+from agentnb.advice import ReadLoosely
+from agentnb.cli.shell_commands import SHELL
 from agentnb.core.wire import encode
 from agentnb.errors import StoreError, TraceError
 from agentnb.models import ScriptedModel
+from agentnb.traces.trace_file import Problem
 
 
 def do(store: Store | None = None, text: str = "Done. ✓") -> Run:
@@ -213,3 +216,10 @@ def test_a_name_that_no_file_can_have_is_refused(subtests: pytest.Subtests) -> N
         with subtests.test(name=name):
             with pytest.raises(StoreError, match="The run cannot be saved as"):
                 save_trace(do(), name)
+
+
+def test_a_problem_names_its_place_once_and_advises_in_the_words_of_each_surface() -> None:
+    problem = Problem("f.jsonl", "line 2", "It is no event", (ReadLoosely(lead="Read the rest"),))
+    assert str(problem) == "f.jsonl, line 2: It is no event. Read the rest: load_traces(..., strict=False)"
+    assert problem.worded(SHELL) == "f.jsonl, line 2: It is no event. Read the rest: --loose"
+    assert str(Problem("f.jsonl", "", "f.jsonl is no trace", names_file=True)) == "f.jsonl is no trace"

@@ -9,6 +9,7 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb import settings
+from agentnb.advice import Plain
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.labels import clean
@@ -45,7 +46,8 @@ def command(session: Session, shell: InteractiveShell, line: str) -> Any:
     if name not in COMMANDS:
         shown = "like this" if settings.looks_like_a_key(name) else f"%agent {name}"
         raise SettingsError(
-            f"There is no command {shown}", f"{near(name, COMMANDS)} Write a task in a cell that begins with %%agent"
+            f"There is no command {shown}",
+            (*near(name, COMMANDS), Plain("Write a task in a cell that begins with %%agent")),
         )
     if name not in VERBATIM:
         rest = shell.var_expand(rest)

@@ -107,8 +107,8 @@ def _next(variable: str) -> str:
 def _whence(variable: str) -> str:
     try:
         key = settings.find_key(variable)
-    except SettingsError as error:
-        return error.what.partition(" ")[2]
+    except settings.NotAKey as error:
+        return error.why
     return f"from {key.source}" if key is not None else "no key"
 
 

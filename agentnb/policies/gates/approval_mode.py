@@ -40,8 +40,8 @@ class ApprovalMode:
         each = words.split("+") if isinstance(words, str) else [words]
         for word in each:
             if word not in MODES:
-                known = f"Modes are {', '.join(MODES)}"
-                raise SettingsError(f"There is no approval mode {word!r}", f"{near(str(word), MODES)} {known}".strip())
+                known = Plain(f"Modes are {', '.join(MODES)}")
+                raise SettingsError(f"There is no approval mode {word!r}", (*near(str(word), MODES), known))
         implied = {AUTO, ASK} if READ_ONLY in each else {AUTO}  # what it would ask about is denied
         return cls(tuple([word for word in MODES if word in each and word not in implied]))
 

@@ -14,7 +14,7 @@ import msgspec
 
 from agentnb.core.messages import encodable
 from agentnb.core.todos import Priority, Todo, TodoStatus, normal_status
-from agentnb.errors import near
+from agentnb.errors import with_names
 
 Fields: TypeAlias = dict[str, Any]
 """Values by name of the attribute."""
@@ -103,7 +103,7 @@ def _read(given: Fields) -> tuple[Fields, list[str]]:
         attribute = _ATTRIBUTES.get(name)
         if attribute is None:
             known = [field.encode_name for field in _STRUCT_FIELDS.values() if field.name not in _TIMES]
-            problems.append(f"there is no field {shown(name)}. {near(str(name), known)}")
+            problems.append(with_names(f"there is no field {shown(name)}.", str(name), known))
             continue
         wanted, words = _WANTED.get(attribute, (_STRUCT_FIELDS[attribute].type, "a time"))
         try:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from agentnb.core.todos import Todo, Todos, has_open, is_open
-from agentnb.errors import near
+from agentnb.errors import with_names
 from agentnb.tools.todos import rules
 from agentnb.tools.todos.items import Fields, decoded, labelled, read_item, shown
 
@@ -119,7 +119,7 @@ def change(todos: Todos, number: int, fields: Fields, now: datetime) -> Todos:
     """Return the list with these fields of one todo changed; the same object if they were so already. Raises `Refused`."""
     place = next((place for place, todo in enumerate(todos) if todo.id == number), None)
     if place is None:
-        raise Refused(f"there is no todo {shown(number)}. {near(str(number), [str(todo.id) for todo in todos])}".strip())
+        raise Refused(with_names(f"there is no todo {shown(number)}.", str(number), [str(todo.id) for todo in todos]))
     old = todos[place]
     if not fields:
         raise Refused('nothing to change: give status, or another field, as in {"id": 1, "status": "completed"}')

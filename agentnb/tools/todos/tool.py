@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from agentnb.core.messages import Text
 from agentnb.core.todos import Todos, headed, is_open
-from agentnb.errors import near
+from agentnb.errors import with_names
 from agentnb.tools.todos import operations
 from agentnb.tools.todos.board import Board
 from agentnb.tools.todos.items import decoded, shown
@@ -154,7 +154,8 @@ def _asked(arguments: Any) -> _Asked:
     elif not operation:
         problems.append(f"operation must be {four}, not {shown(arguments['operation'])}.")
     names = ("operation", *PARAMETERS.values())
-    problems += [f"There is no parameter {shown(name)}. {near(str(name), names)}" for name in arguments if name not in names]
+    unknown = [name for name in arguments if name not in names]
+    problems += [with_names(f"There is no parameter {shown(name)}.", str(name), names) for name in unknown]
     needed = PARAMETERS.get(operation, "")
     given = arguments.get(needed)
     if needed and given is None:

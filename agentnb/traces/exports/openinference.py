@@ -18,7 +18,6 @@ from agentnb.detect.run import Run
 from agentnb.models.serialization import data_url
 from agentnb.traces.exports.agentnb_facts import attributes_of, event_attributes, json_text, name_of
 from agentnb.traces.exports.spans import Families, Span, parent_span_id, span_id, spans_of
-from agentnb.traces.filled import NO_PROMPT
 
 NAME = "openinference"
 TITLE = "spans of OpenInference"
@@ -71,7 +70,7 @@ def _of_agent(run: Run, span: Span) -> dict[str, Any]:
     return {
         "agent.name": run.agent,
         "session.id": run.conversation,
-        "input.value": None if run.prompt == NO_PROMPT else run.prompt,
+        "input.value": None if run.messages[run.inherited].is_placeholder else run.prompt,
         "input.mime_type": _PLAIN,
         "output.value": run.text or None,
         "output.mime_type": _PLAIN if run.text else None,

@@ -15,7 +15,6 @@ from agentnb.core import events as e
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.rounds import LOST
 from agentnb.detect.run import Run
-from agentnb.traces.filled import NO_PROMPT
 
 NAME = "sam"
 TITLE = "SAM's export"
@@ -118,7 +117,7 @@ class _Messages:
     def _of(self, event: e.AnyEvent) -> Iterator[dict[str, Any]]:
         if isinstance(event, e.RunStarted):
             for message in (*event.history, event.prompt):
-                if message.text != NO_PROMPT:
+                if not message.is_placeholder:
                     yield from self._message(message)
         elif isinstance(event, e.CommandReceived) and event.command == "say":
             yield from self._message(event.message or Message("user", (Text(event.text),)))

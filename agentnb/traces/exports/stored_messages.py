@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from agentnb.core.messages import Message, ToolResult
 from agentnb.core.rounds import LOST
 from agentnb.detect.run import Run
-from agentnb.traces.filled import NO_PROMPT
 
 
 def conversation_of(run: Run) -> Iterator[Message]:
@@ -26,7 +25,7 @@ def without_filled(messages: Iterable[Message]) -> Iterator[Message]:
             parts = tuple([part for part in message.parts if not is_filled(part)])
             if parts:
                 yield replace(message, parts=parts)
-        elif message.role != "user" or message.text != NO_PROMPT:
+        elif not message.is_placeholder:
             yield message
 
 

@@ -77,7 +77,7 @@ def _frame(cache: TableCache, state: Cached, table: Table[Any]) -> pd.DataFrame:
     for part in state.parts:
         rows = arrow.read(state.folder / part.name, schema, part.rows)
         pieces += [(place, rows.slice(first, count)) for place, first, count in _stretches(part, places)]
-        problems += [(places[entry.name], Problem(*one)) for entry in part.entries for one in entry.problems]
+        problems += [(places[entry.name], one) for entry in part.entries for one in entry.problems]
     for name in state.missing:
         rows, found = read_missing(cache.files[name], table, schema)
         pieces.append((places[name], rows))

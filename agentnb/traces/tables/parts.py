@@ -30,7 +30,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     name: str
     stamp: Stamp
     rows: int
-    problems: list[tuple[str, str, str]] = []
+    problems: list[Problem] = []
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
@@ -94,7 +94,7 @@ class PartWriter:
         self._unwritten += stamp.size
         if self._unwritten >= BATCH_READ:
             self._flush()
-        self._enter([Entry(name, stamp, count, [(one.file, one.position, one.message) for one in problems])])
+        self._enter([Entry(name, stamp, count, problems)])
 
     def _enter(self, entries: Iterable[Entry]) -> None:
         for entry in entries:

@@ -15,7 +15,6 @@ from agentnb.traces.tables.cache import Cached, TableCache
 from agentnb.traces.tables.catalogue import OF_RUNS as TABLES
 from agentnb.traces.tables.folders import cache_of, read_missing
 from agentnb.traces.tables.frames import Table
-from agentnb.traces.trace_file import Problem
 
 if TYPE_CHECKING:
     import duckdb
@@ -56,7 +55,7 @@ def _related(cache: TableCache, state: Cached, table: Table[Any]) -> duckdb.Duck
     import pyarrow as pa
 
     schema = arrow.schema_of(table.columns)
-    problems = [Problem(*one) for part in state.parts for entry in part.entries for one in entry.problems]
+    problems = [one for part in state.parts for entry in part.entries for one in entry.problems]
     pieces = [schema.empty_table()]
     size = sum(cache.files[name].path.stat().st_size for name in state.missing)
     if size > MAX_MISSING:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from itertools import chain
 
+from agentnb.advice import Advised
 from agentnb.errors import near
 from agentnb.workflow.problems import Problems
 from agentnb.workflow.spec import END
@@ -54,6 +55,6 @@ def _check_awaited(task: AwaitStep, place: int, background: Mapping[str, int], p
             problems.add(task.line, what, partial(_suggest_background, name, place, background))
 
 
-def _suggest_background(name: str, place: int, background: Mapping[str, int]) -> str:
+def _suggest_background(name: str, place: int, background: Mapping[str, int]) -> Advised:
     before = sorted((task for task in background if background[task] < place), key=background.__getitem__)
     return near(name, before) if before else "Only tasks with async: true, or with emit and no await, are"

@@ -19,6 +19,7 @@ from agentnb import Run, ToolCall, load_trace, save_trace
 from agentnb.core import events as e
 from agentnb.traces.exports import EXPORTS, anthropic_messages, openai_chat, openinference, otel
 from agentnb.traces.exports.spans import MAX_INPUT
+from agentnb.traces.filled import NO_PROMPT
 from agentnb.traces.run_writer import RunWriter
 
 FILES = Path(__file__).parents[1] / "formats" / "files"
@@ -182,6 +183,18 @@ def test_what_is_redacted_is_in_no_form(tmp_path: Path, subtests: pytest.Subtest
             data = path.read_bytes() if form != "parquet" else _events(path)
             assert b"0151-2345" not in data and "Ögmund".encode() not in data and b"mundsd" not in data
             assert b"[redacted]" in data
+
+
+def test_no_form_has_the_placeholder_of_a_prompt_but_each_has_a_prompt_of_its_words(subtests: pytest.Subtests) -> None:
+    for form in ("sam", "openai_chat", "anthropic_messages", "otel", "openinference"):
+        with subtests.test(form):
+            lacking, asked = RunWriter(e.Origin("by_hand")), RunWriter(e.Origin("by_hand"))
+            asked.say(NO_PROMPT)
+            counts = []
+            for writer in (lacking, asked):
+                writer.reply("Done.")
+                counts.append(b"".join(EXPORTS[form].pieces([writer.finish()])).count(NO_PROMPT.encode()))
+            assert counts[0] == (form == "sam") and counts[1] > counts[0]  # in SAM's form, the title
 
 
 def _events(path: Path) -> bytes:
