@@ -65,9 +65,11 @@ check: .venv/test
 # The hundreds of processes that tests start find modules compiled, and tests rewritten, also where Python is told to keep nothing.
 test nightly: export PYTHONDONTWRITEBYTECODE :=
 
-# Three workers, each with whole files: a file's tests share what is slow to start.
-test: check
-	@$(BIN)/python -m pytest --browser $(WORKERS)
+# Three workers, each with whole files: a file's tests share what is slow to start. The first time the type checker keeps one core
+# busy for a minute: meanwhile the other one rewrites the tests, which each worker would do else.
+test: .venv/test
+	@(test -e .mypy_cache || $(BIN)/python -m pytest --collect-only -qq --browser >/dev/null 2>&1) & \
+	$(MAKE) --no-print-directory check && wait && $(BIN)/python -m pytest --browser $(WORKERS)
 
 # First whether every slow test says why; then 10,000 damaged and hostile files; then more examples of every property than in each test run, and new ones, on every
 # Python of the range that this machine has, each in an environment of its own.

@@ -49,7 +49,6 @@ SLOWEST_FIRST = (
 """The order in which workers take files: what takes long is not begun last, when nothing is left for the other worker."""
 TAKES_LONG = 2.0
 """Seconds above which a test says why it takes them."""
-_home = pytest.StashKey[str]()
 
 PROFILE = {"deadline": None, "database": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
 property_settings.register_profile("quick", max_examples=20, derandomize=True, **PROFILE)
@@ -68,7 +67,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Kernels and other processes of the tests inherit this."""
-    home = config.stash[_home] = tempfile.mkdtemp(prefix="agentnb-home-")
+    home = tempfile.mkdtemp(prefix="agentnb-home-")
+    atexit.register(_remove, home, os.getpid())  # after what is registered later: IPython writes its history then
     for name in HOMES:
         os.environ[name] = str(Path(home) / name.lower())
         Path(os.environ[name]).mkdir()
@@ -77,11 +77,6 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"  # no test asks this machine's
     if config.getoption("--slow-say-why"):
         config.pluginmanager.register(SlowTests())
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Leave nothing behind."""
-    shutil.rmtree(config.stash[_home], ignore_errors=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -103,6 +98,11 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     atexit.register(gc.unfreeze)  # libraries written in C++ would report what is never freed
+
+
+def _remove(home: str, process: int) -> None:
+    if os.getpid() == process:  # a child that was forked ends, too
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def _turn(path: str) -> int:

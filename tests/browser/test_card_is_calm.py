@@ -13,7 +13,7 @@ from test_card_in_lab import GO, card, chip, ended, opened, shared
 from waiting import wait_until
 
 pytestmark = pytest.mark.browser
-MANY = size(100, nightly=300)
+MANY = size(60, nightly=300)
 NAP = "ToolCall('nap', {'seconds': 600})"
 LONG = f"""
 import random

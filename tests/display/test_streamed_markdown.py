@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import property_settings
 import pytest
 from hostile import CORPUS, check_is_harmless, visible_text
 from hypothesis import given
@@ -78,11 +79,11 @@ def test_odd_text_is_the_same_streamed_and_whole(text: str, size: int) -> None:
     assert streamed(text, size)[1] == markdown_html(text)
 
 
-@pytest.mark.slow("240 texts, two dozen of them huge, in hundreds of pieces each")
+@pytest.mark.slow("240 texts, two dozen of them huge, in a hundred pieces each, at night three hundred")
 def test_nothing_hostile_becomes_markup_bit_by_bit(subtests: pytest.Subtests) -> None:
     for one in CORPUS:
         with subtests.test(one.name):
-            settled, html = streamed(one.text, max(1, len(one.text) // 300))
+            settled, html = streamed(one.text, max(1, len(one.text) // property_settings.size(100, nightly=300)))
             for block in settled:
                 check_is_harmless(block)
             check_is_harmless(html)

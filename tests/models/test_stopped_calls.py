@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from counted_limiter import CountedLimiter, counted_limiters, limited_by
+from property_settings import size
 from quick_models import FORMATS, LONG, PATIENCE, WIRES, items_into, items_of, quick, reply_of, wait_until_hung_up
 
 from agentnb.core.events import TextDelta
@@ -136,7 +137,7 @@ async def stopped_while_waiting_for(limiter: CountedLimiter, name: str) -> None:
 
 @pytest.mark.slow("calls of each wire, stopped at many moments")
 def test_calls_that_are_stopped_at_any_moment_leave_nothing_behind(subtests: pytest.Subtests) -> None:
-    for seed in range(15):
+    for seed in range(size(6, nightly=15)):
         with subtests.test(seed=seed):
             chance = random.Random(seed)
             lines = [Status(429), Status(503), Stall(0.05, 3), Cut(), "A few words.", Stall(0.05, 0)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from killed_runs import Following, run_in, tools_in
 from marked_logs import marked
-from property_settings import examples
+from property_settings import examples, size
 
 from agentnb import Agent, Run, Store, ToolCall, load_trace, recover, tool
 from agentnb.context.request_history import sent_requests
@@ -54,22 +54,23 @@ def as_bytes(request: Request) -> bytes:
 
 
 @pytest.mark.req("R0.29")
-@pytest.mark.slow("29 runs, each recovered after each of its events")
+@pytest.mark.slow("29 runs, each recovered after every second of its events, at night after every one")
 def test_a_run_that_was_cut_off_after_any_event_does_all_that_it_would_have_done(
     subtests: pytest.Subtests, played: Played, tmp_path: Path
 ) -> None:
     """And what the model saw can be made again, whichever process sent it."""
-    for scene in SCENES:
+    for number, scene in enumerate(SCENES):
         with subtests.test(scene.name):
             whole, sent = played(scene)
             assert (whole.status, whole.stop_reason) == scene.ends
-            assert cut_off_after_any_event(scene, whole, sent, tmp_path / scene.name) >= 4
+            counts = range(1 + number % size(2, nightly=1), len(whole.events), size(2, nightly=1))
+            assert cut_off(scene, whole, sent, counts, tmp_path / scene.name) >= size(2, nightly=4)
 
 
-def cut_off_after_any_event(scene: Scene, whole: Run, sent_before: list[Request], folder: Path) -> int:
-    """Recover the run after each of its events; return how often it could do all that it would have done."""
+def cut_off(scene: Scene, whole: Run, sent_before: list[Request], counts: Iterable[int], folder: Path) -> int:
+    """Recover the run after so many of its events each; return how often it could do all that it would have done."""
     alike = 0
-    for count in range(1, len(whole.events)):
+    for count in counts:
         died = whole.events[:count]
         path = cut(died, folder / str(count))
         run, sent = gone_on_with(scene, path)

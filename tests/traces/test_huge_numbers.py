@@ -48,8 +48,12 @@ def changed(log: str) -> Iterator[tuple[str, bytes]]:
                     yield f"{name} {huge}", "\n".join([*lines[:index], put(data, path, huge), *lines[index + 1 :], ""]).encode()
 
 
+NIGHTLY = pytest.mark.nightly("by day another log has these numbers")
+OTHERS = [pytest.param(log, marks=NIGHTLY) for log in ("schema-3-limits.jsonl", "schema-1-guidance.jsonl")]
+
+
 @pytest.mark.slow("every table of a log with each of its numbers too large")
-@pytest.mark.parametrize("log", ["schema-4-all.jsonl", "schema-3-limits.jsonl", "schema-1-guidance.jsonl"])
+@pytest.mark.parametrize("log", ["schema-4-all.jsonl", *OTHERS])
 def test_a_number_that_no_column_can_hold_ends_no_table(log: str, subtests: pytest.Subtests, tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     for name, data in changed(log):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import settings as examples
+from property_settings import size
 from task_examples import HERE, ScriptedPlanner, ScriptedTools, on_virtual_time, run_of, script
 
 from agentnb import Run, Store, Workflow
@@ -43,8 +43,6 @@ stage:
       post: {times: "${times + 1}"}
       goto: [{when: times < 2, task: round}, {when: false, task: round}]
 """
-
-AT_NIGHT = examples.get_current_profile_name() == "nightly"
 
 
 def cut(source: Store, run: Run, lines: int, into: Path) -> Store:
@@ -129,7 +127,7 @@ def counting() -> Case:
     return Case(Workflow.from_yaml(BACKGROUND), {}, settings)
 
 
-@pytest.mark.slow("each run is killed after every second event, at night after every one")
+@pytest.mark.slow("each run is killed after every fourth event, at night after every one")
 @pytest.mark.req("R1.7", "R1.8", "R1.10", "K1.7")
 def test_a_killed_run_ends_as_it_would_have(tmp_path: Path, subtests: pytest.Subtests) -> None:
     names = ("fan-out", "loop-three", "on-error-abort", "planner")
@@ -137,7 +135,7 @@ def test_a_killed_run_ends_as_it_would_have(tmp_path: Path, subtests: pytest.Sub
         store = Store(tmp_path / name)
         settings, called = case.settings(0)
         whole = run_of(case.workflow, case.inputs, store, **settings)
-        for lines in range(1, len(whole.events), 1 if AT_NIGHT else 2):
+        for lines in range(1, len(whole.events), size(4, nightly=1)):
             with subtests.test(f"{name} {lines}"):
                 ends = [one for one in whole.events[:lines] if isinstance(one, StepFinished) and one.status == "completed"]
                 settings, called_again = case.settings(sum(one.step.endswith("/plan") for one in ends))
