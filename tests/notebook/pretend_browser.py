@@ -62,6 +62,14 @@ class Browser:
         request = self.start(code)
         self.until(lambda: request in self.ended)
 
+    def run_beside(self, code: str) -> None:
+        """Run code while a cell keeps the kernel busy, and wait until it has ended."""
+        asked = {"code": code, "silent": True, "store_history": False, "user_expressions": {}, "allow_stdin": False}
+        message = self.client.session.msg("execute_request", asked)
+        message["header"]["subshell_id"] = self._subshell
+        self.client.shell_channel.send(message)
+        self.until(lambda: message["header"]["msg_id"] in self.ended)
+
     def start_card(self, code: str) -> str:
         """Run a cell, and wait until it shows a card; its request."""
         known = len(self.cards)

@@ -254,8 +254,8 @@ def test_a_page_that_was_loaded_again_is_told_the_end_to_write_it_into_the_noteb
 
 
 def test_a_notebook_that_was_closed_and_is_opened_after_the_end_gets_it(browser: Browser) -> None:
-    browser.run("from agentnb.notebook.card import view as card_view\ncard_view.UNSEEN = 0.1")
     request = dozing(browser)
+    browser.run_beside("from agentnb.notebook.card import view as card_view\ncard_view.UNSEEN = 0.1")
     browser.send({"do": "gone", "page": "page"})
     assert browser.ask(do="stop") == ""
     browser.until(lambda: request in browser.ended)
