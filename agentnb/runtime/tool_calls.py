@@ -47,6 +47,11 @@ class Caller(NamedTuple):
         return self.id if self.kind == "call" else ""
 
     @property
+    def place(self) -> dict[str, Any]:
+        """The maker as the events of the call hold it: nothing for the model."""
+        return {} if self is MODEL else {"parent_call": self.parent_call, "step": self.step}
+
+    @property
     def step(self) -> str:
         """Path of the step that made the call; empty if the model or a tool made it."""
         return self.id if self.kind == "step" else ""
@@ -155,7 +160,7 @@ class ToolCalls:
             return self._run_if_approved(call, tool, question, start), True
         if start is None:
             # A tool gets the arguments as logged, redacted.
-            place: dict[str, Any] = self._place_of(call) if self._placed else {}
+            place = self._caller_of(call).place if self._placed else {}
             seq, at, run_id, parent_id = self._log.head()
             start = self._log.append(ToolStarted(seq, at, run_id, parent_id, call=call, **place)).call
             if (refusal := self._refusal(call, tool)) is not None:
@@ -212,7 +217,8 @@ class ToolCalls:
         call_id = call.id
         if call_id not in self._unanswered:
             return
-        outcome, caller = run.outcome, MODEL
+        outcome = run.outcome
+        place: dict[str, Any] = {}
         if call_id in self._turns:  # its tool has made calls
             for inner in [one for one in self._placed.values() if one.caller == ("call", call_id)]:
                 self.finish(inner.call, ToolRun(tool_errors.cancelled()))  # its tool did not wait for it
@@ -220,7 +226,7 @@ class ToolCalls:
         if call_id in self._edited:
             outcome = tool_errors.edited(outcome, call)
         if self._placed:
-            caller = self._ended(call, outcome)
+            place = self._ended(call, outcome).place
         result = outcome.as_result(call_id, call.name)
         display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
         reported = self._inside.close(call_id)
@@ -235,10 +241,9 @@ class ToolCalls:
             traceback=run.traceback,
             display=display,
             progress=reported.progress,
-            parent_call=caller.parent_call,
             printed=reported.printed,
-            step=caller.step,
             nested=reported.nested,
+            **place,
         )
         self._log.append(finished)
         if self._turns:
@@ -280,7 +285,7 @@ class ToolCalls:
         if question is None or book.expected(question) is None:
             book.drop_permission(call.id)
             if question is not None:
-                self._log.emit(ToolAdmitted, call=call, reason=_rule_of(question), **self._place_of(call))
+                self._log.emit(ToolAdmitted, call=call, reason=_rule_of(question), **self._caller_of(call).place)
         return question
 
     def _refusal(self, call: ToolCall, tool: Tool | None) -> ToolOutcome | None:
@@ -312,14 +317,13 @@ class ToolCalls:
         if edited:
             self._edited.add(call.id)
         if start is None:
-            start = self._log.emit(ToolStarted, call=allowed, edited=edited, **self._place_of(call)).call
+            start = self._log.emit(ToolStarted, call=allowed, edited=edited, **self._caller_of(call).place).call
         await self._run(start, tool)
 
     def _block(self, call: ToolCall, block: Block) -> None:
         self._unanswered.discard(call.id)
         result = block.result
-        caller = self._ended(call, ToolOutcome(False, result.parts, error_code=result.error_code), block)
-        place = {"parent_call": caller.parent_call, "step": caller.step}
+        place = self._ended(call, ToolOutcome(False, result.parts, error_code=result.error_code), block).place
         self._log.emit(CallBlocked, call=call, result=result, rule=block.rule, **place)
 
     async def _run(self, call: ToolCall, tool: Tool | None) -> None:
@@ -334,11 +338,6 @@ class ToolCalls:
     def _caller_of(self, call: ToolCall) -> Caller:
         placed = self._placed.get(call.id)
         return MODEL if placed is None else placed.caller
-
-    def _place_of(self, call: ToolCall) -> dict[str, str]:
-        """Return the place of a call as its events hold it."""
-        caller = self._caller_of(call)
-        return {} if caller is MODEL else {"parent_call": caller.parent_call, "step": caller.step}
 
     def _ended(self, call: ToolCall, outcome: ToolOutcome, block: Block | None = None) -> Caller:
         """Hand the outcome of a call to its maker, unless that is the model. Return the maker."""

@@ -102,8 +102,10 @@ def test_a_long_run_stays_smooth(fresh_lab: Any) -> None:
 CALM = (
     LONG
     + """
+def shown(n):
+    return call(n) if n % 3 else ToolCall("doze", {"seconds": 0.3})  # long enough that the state of the run is seen to change
 quick = [[words(140), call(n)] for n in range(20)]
-model = Slow([[write("Load", "Look", "Tell")], *quick, *[[words(35), call(n)] for n in range(20, 40)], {NAP}])
+model = Slow([[write("Load", "Look", "Tell")], *quick, *[[words(35), shown(n)] for n in range(20, 40)], {NAP}])
 whole_speed = model.stream
 async def stream(request):
     model.pause = 0 if len(model.requests) < 21 else 1 / 60

@@ -317,7 +317,9 @@ def test_what_the_steps_of_a_failed_block_asked_is_not_asked_any_more_wherever_t
                 assert run.status == "completed" and run.steps["later"]["output"] == "Yes"
                 of_block = {path: one.status for path, one in run.step_records.items() if path.startswith("block/")}
                 assert of_block.pop("block/t") == ("cancelled" if name == "block" else "failed")
-                assert {*of_block} == {"block/h", "block/each", "block/each/0"} and {*of_block.values()} == {"cancelled"}
+                # On a busy machine the block is out of time before the item is begun.
+                assert {*of_block} | {"block/each/0"} == {"block/h", "block/each", "block/each/0"}
+                assert {*of_block.values()} == {"cancelled"}
 
 
 INNER = (
