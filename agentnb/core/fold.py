@@ -262,7 +262,7 @@ def _round_finished(run: RunFacts, event: e.RoundFinished) -> None:
         blocked=tuple(current.blocked),
         todo_violations=tuple(current.todo_violations),
         retries=tuple(current.retries),
-        compactions=tuple(_whole(current.compactions)),
+        compactions=tuple(_whole(current.compactions)) if current.compactions else (),
         ended_at=event.at,
         seconds=event.seconds,
     )

@@ -238,7 +238,7 @@ def _facts(one: WorkflowRound, repeats: bool, failures: ToolFailures) -> RoundFa
         called and one.worked,
         one.completed != (),
         one.blocked != (),
-        any(violation.rule == UNTRACKED_WORK for violation in violations),
+        bool(violations) and any(violation.rule == UNTRACKED_WORK for violation in violations),
         "complete" in one.signals,
         repeats,
         failed and failures.made_again(one),

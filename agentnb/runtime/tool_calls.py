@@ -42,22 +42,13 @@ class Caller(NamedTuple):
     """Id of the other call, or path of the step; empty for a round, as only one is open."""
 
     @property
-    def parent_call(self) -> str:
-        """Id of the call whose tool made the call; empty if the model or a step made it."""
-        return self.id if self.kind == "call" else ""
-
-    @property
-    def place(self) -> dict[str, Any]:
-        """The maker as the events of the call hold it: nothing for the model."""
-        return {} if self is MODEL else {"parent_call": self.parent_call, "step": self.step}
-
-    @property
-    def step(self) -> str:
-        """Path of the step that made the call; empty if the model or a tool made it."""
-        return self.id if self.kind == "step" else ""
+    def place(self) -> tuple[str, str]:
+        """The maker as events hold it: id of the call whose tool made the call, and path of the step; one is empty, or both."""
+        return self.id if self.kind == "call" else "", self.id if self.kind == "step" else ""
 
 
 MODEL = Caller()
+NO_PLACE = MODEL.place
 
 
 @dataclass(slots=True)
@@ -160,9 +151,10 @@ class ToolCalls:
             return self._run_if_approved(call, tool, question, start), True
         if start is None:
             # A tool gets the arguments as logged, redacted.
-            place = self._caller_of(call).place if self._placed else {}
+            parent_call, step = self._caller_of(call).place if self._placed else NO_PLACE
             seq, at, run_id, parent_id = self._log.head()
-            start = self._log.append(ToolStarted(seq, at, run_id, parent_id, call=call, **place)).call
+            started = ToolStarted(seq, at, run_id, parent_id, call=call, parent_call=parent_call, step=step)
+            start = self._log.append(started).call
             if (refusal := self._refusal(call, tool)) is not None:
                 self.finish(start, ToolRun(refusal))
                 return None, False
@@ -218,15 +210,13 @@ class ToolCalls:
         if call_id not in self._unanswered:
             return
         outcome = run.outcome
-        place: dict[str, Any] = {}
         if call_id in self._turns:  # its tool has made calls
             for inner in [one for one in self._placed.values() if one.caller == ("call", call_id)]:
                 self.finish(inner.call, ToolRun(tool_errors.cancelled()))  # its tool did not wait for it
         self._unanswered.discard(call_id)
         if call_id in self._edited:
             outcome = tool_errors.edited(outcome, call)
-        if self._placed:
-            place = self._ended(call, outcome).place
+        parent_call, step = self._ended(call, outcome).place if self._placed else NO_PLACE
         result = outcome.as_result(call_id, call.name)
         display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
         reported = self._inside.close(call_id)
@@ -241,9 +231,10 @@ class ToolCalls:
             traceback=run.traceback,
             display=display,
             progress=reported.progress,
+            parent_call=parent_call,
             printed=reported.printed,
+            step=step,
             nested=reported.nested,
-            **place,
         )
         self._log.append(finished)
         if self._turns:
@@ -285,7 +276,8 @@ class ToolCalls:
         if question is None or book.expected(question) is None:
             book.drop_permission(call.id)
             if question is not None:
-                self._log.emit(ToolAdmitted, call=call, reason=_rule_of(question), **self._caller_of(call).place)
+                parent_call, step = self._caller_of(call).place
+                self._log.emit(ToolAdmitted, call=call, reason=_rule_of(question), parent_call=parent_call, step=step)
         return question
 
     def _refusal(self, call: ToolCall, tool: Tool | None) -> ToolOutcome | None:
@@ -317,14 +309,15 @@ class ToolCalls:
         if edited:
             self._edited.add(call.id)
         if start is None:
-            start = self._log.emit(ToolStarted, call=allowed, edited=edited, **self._caller_of(call).place).call
+            parent_call, step = self._caller_of(call).place
+            start = self._log.emit(ToolStarted, call=allowed, edited=edited, parent_call=parent_call, step=step).call
         await self._run(start, tool)
 
     def _block(self, call: ToolCall, block: Block) -> None:
         self._unanswered.discard(call.id)
         result = block.result
-        place = self._ended(call, ToolOutcome(False, result.parts, error_code=result.error_code), block).place
-        self._log.emit(CallBlocked, call=call, result=result, rule=block.rule, **place)
+        parent_call, step = self._ended(call, ToolOutcome(False, result.parts, error_code=result.error_code), block).place
+        self._log.emit(CallBlocked, call=call, result=result, rule=block.rule, parent_call=parent_call, step=step)
 
     async def _run(self, call: ToolCall, tool: Tool | None) -> None:
         if tool is None:  # it was there when the call was begun, in the process that died
