@@ -13,6 +13,7 @@ from snapshots import Snapshots
 from workflow_examples import played
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, Workflow, recover, tool
+from agentnb.core.events import ToolFinished, ToolStarted
 from agentnb.core.questions import answer_form
 from agentnb.display.notebook_commands import in_notebook
 from agentnb.display.states import next_step
@@ -190,6 +191,10 @@ def test_a_call_that_is_made_again_has_the_permission_that_was_given_for_it_and_
                 answers = {"tools": again.tools, "answer": again.answer}
                 resumed = asyncio.run(recover(run.id, store=Store(copied), **answers))
                 assert (resumed.status, again.done[1:]) == ("completed", ["remove two"])
+                of_step = [
+                    type(event) for event in resumed.events if getattr(event, "step", "") and hasattr(event, "parent_call")
+                ]
+                assert of_step.count(ToolStarted) == of_step.count(ToolFinished), "a call is begun once"
                 if effects == ["read"]:
                     assert "clean" not in again.asked
                 else:
@@ -197,6 +202,31 @@ def test_a_call_that_is_made_again_has_the_permission_that_was_given_for_it_and_
                     assert again.asked.count("clean") == (0 if answered and not effects else 1), "another tool is asked about"
                 assert again.asked.count("Wholly?") == (0 if "Wholly?" in answered else 1), "its tool has its answer"
                 assert not resumed.waiting
+
+
+FAILING_BLOCK = """
+workflow:
+  - id: block
+    type: parallel
+    on_error: {continue: none}
+    steps:
+      - {id: first, type: tool, name: write, args: {path: a}}
+      - {id: second, type: tool, name: fail}
+"""
+
+
+def test_call_that_waits_for_a_person_has_a_result_when_its_block_fails(tmp_path: Path) -> None:
+    @tool(effects=["read"])
+    async def fail() -> str:
+        await asyncio.sleep(0.05)
+        raise ValueError("no")
+
+    tools = Tools()
+    workflow = Workflow.from_yaml(FAILING_BLOCK, tools=[*tools.tools, fail])
+    run = asyncio.run(workflow.run(store=Store(tmp_path), approve="ask", suspend=True, show=False))
+    told = [(type(event).__name__, event.step) for event in run.events if getattr(event, "step", "") == "block/first"]
+    assert [kind for kind, _ in told] == ["StepStarted", "ToolAdmitted", "ToolFinished", "StepFinished"]
+    assert run.status == "completed" and tools.done == []
 
 
 def test_the_time_of_a_step_stands_still_while_the_person_is_asked() -> None:
