@@ -96,3 +96,8 @@ NOTE_REACHED = """() => {
 }"""
 REACHED = "text => window.__reached.some(one => one.includes(text))"
 """What was gone to is marked for a moment only, which a busy page may be over before it is looked at."""
+REACHED_SOON = f"""text => new Promise(done => {{
+    const until = performance.now() + 3000;
+    const look = () => ({REACHED})(text) ? done(true) : performance.now() > until ? done(false) : setTimeout(look, 50);
+    look();
+}})"""

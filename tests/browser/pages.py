@@ -22,6 +22,7 @@ from page_scripts import (
     NOTE_REACHED,
     PUT_CELLS,
     REACHED,
+    REACHED_SOON,
     SETTLED,
     STATE,
 )
@@ -329,6 +330,15 @@ class Lab:
     def wait_reached(self, text: str) -> None:
         """Until something with this text was gone to since `note_reached`."""
         self.page.wait_for_function(REACHED, arg=text)
+
+    def go_to(self, link: Any, text: str) -> None:
+        """Click what leads to something with this text until it was reached: a frame may replace the link during a click."""
+        self.note_reached()
+        for _ in range(20):
+            link.click()
+            if self.page.evaluate(REACHED_SOON, text):
+                return
+        raise AssertionError(f"{text} was not gone to")
 
     # How it looks
 

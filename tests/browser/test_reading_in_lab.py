@@ -83,11 +83,8 @@ def test_a_finding_leads_to_its_round_and_back_without_our_script_and_in_a_runni
             ]
         )
     )
-    lab.note_reached()
-    live.locator(".agentnb-finding").last.get_by_role("link").click()
-    lab.wait_reached("Part 1.")
-    live.get_by_role("link", name="↑ finding 1").click()
-    lab.wait_reached("1. Dug")
+    lab.go_to(live.locator(".agentnb-finding").last.get_by_role("link"), "Part 1.")
+    lab.go_to(live.get_by_role("link", name="↑ finding 1"), "1. Dug")
     live.get_by_role("button", name="Stop").click()
     ended(lab, index, "Stopped by you")
     assert lab.complaints() == []
@@ -105,9 +102,7 @@ def test_a_saved_card_gets_its_buttons_when_the_pointer_comes(lab: Any) -> None:
     wait_until(lambda: lab.page.evaluate("() => navigator.clipboard.readText()") == "All is compared.")
     run.get_by_role("button", name="Copy the id").click()
     lab.page.wait_for_function(f"async () => await navigator.clipboard.readText() === {lab.value('run.id')}")
-    lab.note_reached()
-    run.locator(".agentnb-to-round", has_text="3").click()
-    lab.wait_reached("Part 2.")
+    lab.go_to(run.locator(".agentnb-to-round", has_text="3"), "Part 2.")
     assert "#agentnb" not in lab.page.url
     assert lab.complaints() == []
 
