@@ -322,6 +322,39 @@ def test_what_the_steps_of_a_failed_block_asked_is_not_asked_any_more_wherever_t
                 assert {*of_block.values()} == {"cancelled"}
 
 
+ASKS, WORKS = "    - {id: asks, type: human, ask: Early?}", "    - {id: works, type: tool, name: work}"
+BLOCK = f"""
+workflow:
+- id: block
+  type: parallel
+  max_concurrency: 1
+  timeout: 0.2
+  on_error: {{continue: none}}
+  steps:
+{ASKS}
+{WORKS}
+"""
+
+
+def test_a_step_that_is_not_begun_again_before_its_block_is_out_of_time_has_an_end(tmp_path: Path) -> None:
+    async def work() -> str:
+        await asyncio.sleep(100)
+        return "never"
+
+    kept = Snapshots(tmp_path / "runs")
+    run = by_itself(Workflow.from_yaml(BLOCK, tools=[work]).run(store=kept, suspend=True, show=False))
+    begun = (Store(folder) for folder in kept.kept if [*Store(folder).load(run.id).step_records] == ["block", "block/asks"])
+    store = next(begun)
+    log = store.path(run.id)
+    text = log.read_text("utf-8")
+    assert f"{ASKS}\\n{WORKS}" in text
+    # Now the other one comes first, and the one that had begun waits until the block is out of time.
+    log.write_text(text.replace(f"{ASKS}\\n{WORKS}", f"{WORKS}\\n{ASKS}"), "utf-8")
+    run = by_itself(recover(run.id, store=store, tools=[work], trust_log=True))
+    ends = {"block": "completed", "block/asks": "cancelled", "block/works": "cancelled"}
+    assert {path: record.status for path, record in run.step_records.items()} == ends
+
+
 INNER = (
     "workflow: [{id: i, type: tool, name: work, args: {what: i}}, {id: t, type: workflow, file: tasks.yaml, inputs: {w: j}}]"
 )
