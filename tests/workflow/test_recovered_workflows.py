@@ -323,7 +323,7 @@ def test_what_the_steps_of_a_failed_block_asked_is_not_asked_any_more_wherever_t
 
 
 ASKS, WORKS = "    - {id: asks, type: human, ask: Early?}", "    - {id: works, type: tool, name: work}"
-BLOCK = f"""
+TIMED_BLOCK = f"""
 workflow:
 - id: block
   type: parallel
@@ -342,7 +342,7 @@ def test_a_step_that_is_not_begun_again_before_its_block_is_out_of_time_has_an_e
         return "never"
 
     kept = Snapshots(tmp_path / "runs")
-    run = by_itself(Workflow.from_yaml(BLOCK, tools=[work]).run(store=kept, suspend=True, show=False))
+    run = by_itself(Workflow.from_yaml(TIMED_BLOCK, tools=[work]).run(store=kept, suspend=True, show=False))
     begun = (Store(folder) for folder in kept.kept if [*Store(folder).load(run.id).step_records] == ["block", "block/asks"])
     store = next(begun)
     log = store.path(run.id)
