@@ -322,7 +322,7 @@ def test_what_the_steps_of_a_failed_block_asked_is_not_asked_any_more_wherever_t
                 assert {*of_block.values()} == {"cancelled"}
 
 
-ASKS, WORKS = "    - {id: asks, type: human, ask: Early?}", "    - {id: works, type: tool, name: work}"
+ASKING, WORKING = "    - {id: asks, type: human, ask: Early?}", "    - {id: works, type: tool, name: work}"
 TIMED_BLOCK = f"""
 workflow:
 - id: block
@@ -331,8 +331,8 @@ workflow:
   timeout: 0.2
   on_error: {{continue: none}}
   steps:
-{ASKS}
-{WORKS}
+{ASKING}
+{WORKING}
 """
 
 
@@ -347,9 +347,9 @@ def test_a_step_that_is_not_begun_again_before_its_block_is_out_of_time_has_an_e
     store = next(begun)
     log = store.path(run.id)
     text = log.read_text("utf-8")
-    assert f"{ASKS}\\n{WORKS}" in text
+    assert f"{ASKING}\\n{WORKING}" in text
     # Now the other one comes first, and the one that had begun waits until the block is out of time.
-    log.write_text(text.replace(f"{ASKS}\\n{WORKS}", f"{WORKS}\\n{ASKS}"), "utf-8")
+    log.write_text(text.replace(f"{ASKING}\\n{WORKING}", f"{WORKING}\\n{ASKING}"), "utf-8")
     run = by_itself(recover(run.id, store=store, tools=[work], trust_log=True))
     ends = {"block": "completed", "block/asks": "cancelled", "block/works": "cancelled"}
     assert {path: record.status for path, record in run.step_records.items()} == ends
