@@ -7,7 +7,7 @@ again, and a failed attempt is not waited for again.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from agentnb.core import work_events as w
@@ -59,13 +59,17 @@ class StepJournal:
         left = self._left.get(step)
         return bool(left) and type(left[0]) is kind  # type: ignore[index]  # not empty
 
+    def within(self, block: str) -> Sequence[str]:
+        """Return the steps within a block that the log has, in the order of their first events."""
+        return self._within.get(block, ())
+
     def pass_over(self, block: str, before: int) -> Counter[str]:
         """Count the events of steps within a block as come to, up to the event of the log with this number.
 
         Returns how often each of these steps was begun there.
         """
         begun: Counter[str] = Counter()
-        for step in self._within.get(block, ()):
+        for step in self.within(block):
             begun[step] += self.pass_over_step(step, before)
         return begun
 

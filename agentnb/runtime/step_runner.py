@@ -101,8 +101,6 @@ class StepRunner:
         self._lifecycle = lifecycle
         self._open: dict[str, float] = {}
         """When each open step began."""
-        self._left: set[str] = set()
-        """The open steps of a process that died which this one has not begun again."""
         self._iterations: dict[str, int] = {}
         self._main: asyncio.Task[Any] | None = None
         """The task of the run; those of steps side by side are others."""
@@ -112,7 +110,6 @@ class StepRunner:
     def begin(self) -> None:
         """Take steps from now on, in the running task."""
         self._main = asyncio.current_task()
-        self._left = {path for path, record in self.log.run.step_records.items() if record.status == "running"}
         self.nested.count_spent(self.budget)
 
     async def attempts(
@@ -262,7 +259,6 @@ class StepRunner:
         path = place.path
         self._open[path] = perf_counter()
         if (logged := self.journal.take_start(path)) is not None:
-            self._left.discard(path)
             return logged, False
         started = w.StepStarted(
             *self.log.head(),
@@ -341,8 +337,7 @@ class StepRunner:
         began = self._open.pop(step, None)
         if began is None:
             return
-        if self._left:
-            self._close_left(step)
+        self._close_left(step)
         self._close_call(step)
         finished = w.StepFinished(
             *self.log.head(),
@@ -359,11 +354,11 @@ class StepRunner:
         self.on_end(self.log.append(finished))
 
     def _close_left(self, block: str) -> None:
-        """Log the end of steps in a block that ends before this process has begun them again."""
-        for path in sorted([path for path in self._left if path.startswith(f"{block}/")], reverse=True):
-            self._left.discard(path)
-            self._close_call(path)
-            self.log.emit(w.StepFinished, step=path, status="cancelled", seconds=None, reason=NOT_NEEDED)
+        """Log the end of the steps in a block that a process that died had begun, and this one has not begun again."""
+        for path in reversed(self.journal.within(block)):
+            if path not in self._open and self.log.run.step_records[path].status == "running":
+                self._close_call(path)
+                self.log.emit(w.StepFinished, step=path, status="cancelled", seconds=None, reason=NOT_NEEDED)
 
     def _close_call(self, step: str) -> None:
         """Give the call of a step that ends its result, if it has none: its tool was left behind, or never began."""
