@@ -306,5 +306,5 @@ def near(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ...]:
 
 
 def with_names(what: str, name: str, known: Iterable[str]) -> str:
-    """Return what is wrong with a name, and the names to use instead, as a text for a model."""
+    """Return the problem with a name and the names to use instead, as text for a model."""
     return sentences(what, in_python(near(name, known)))

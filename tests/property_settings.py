@@ -6,6 +6,9 @@ from typing import Any
 
 from hypothesis import settings
 
+AT_NIGHT = settings.get_current_profile_name() == "nightly"
+"""Whether this is `make nightly`."""
+
 
 def examples(nightly: int, **options: Any) -> settings:
     """Return the settings of a property test that tries ``nightly`` examples in ``make nightly`` and 20 otherwise.
@@ -19,4 +22,4 @@ def examples(nightly: int, **options: Any) -> settings:
 
 def size(every_run: int, nightly: int) -> int:
     """Return ``nightly`` in ``make nightly`` and ``every_run`` otherwise: how many times a test does what it repeats."""
-    return nightly if settings.get_current_profile_name() == "nightly" else every_run
+    return nightly if AT_NIGHT else every_run

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from property_settings import size
+from property_settings import AT_NIGHT
 
 import agentnb
 import agentnb.models
@@ -172,7 +172,7 @@ def imports() -> dict[str, tuple[str, object]]:
     for name, module in NAMES.items():
         code = f"from agentnb import {name}; import agentnb; told = [{name} is agentnb.{name}, {name}.__name__.split('.')[-1]]"
         ways[f"{name} alone"] = code, [True, name]
-        if module.endswith(f".{name}") or size(0, nightly=1):  # such a module could hide what it holds
+        if module.endswith(f".{name}") or AT_NIGHT:  # such a module could hide what it holds
             code = f"import {module} as module; from agentnb import {name}; told = {name} is getattr(module, {name!r}, module)"
             ways[f"{name} after its module"] = code, True
     for name, package, kind in (("tool", "agentnb.tools.tool", "function"), ("tables", "agentnb.traces.tables.runs", "module")):

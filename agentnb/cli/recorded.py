@@ -60,8 +60,8 @@ def _runs_of_files(given: Namespace) -> str:
     """List the runs of a file, or of a folder of files, of any format, with their numbers."""
     problems: list[Problem] = []
     found = [*iter_traces(given.folder, strict=False, problems=problems)]
-    for told in problems_told(problems, MAX_PROBLEMS, see_all="", commands=SHELL):
-        complain(told)
+    for line in problems_told(problems, MAX_PROBLEMS, see_all="", commands=SHELL):
+        complain(line)
     return files_text(found, str(given.folder), words=given.words, most=given.most, is_folder=path_of(given.folder).is_dir())
 
 

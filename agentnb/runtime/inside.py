@@ -28,7 +28,7 @@ CallInside: TypeAlias = Callable[[str, str, Any], Coroutine[Any, Any, ToolOutcom
 
 
 class Reported(NamedTuple):
-    """What is kept of the reports of a call."""
+    """The reports of an ended call, as its log holds them."""
 
     progress: Progress | None = None
     """The last."""

@@ -76,7 +76,7 @@ class Problem(NamedTuple):
     """Where in the file, such as ``line 7``; empty for the whole file."""
     message: str
     advice: tuple[AnyAdvice, ...] = ()
-    """What to do next."""
+    """Advice on the next step."""
     names_file: bool = False
     """True if ``message`` names the file itself."""
 

@@ -47,7 +47,7 @@ class _StepHandlers:
 
     @property
     def by_kind(self) -> StepWork:
-        """What does the work of each kind of step."""
+        """The handlers of steps by kind."""
         return {"agent": self._agent, "tool": self._tool, "human": self._human, "workflow": self._workflow}
 
     async def _agent(self, step: s.AgentStep, attempt: Attempt) -> str:

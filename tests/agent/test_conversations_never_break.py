@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, Phase, given, note, seed, settings
 from hypothesis import strategies as st
 from played_conversations import Played, Player, was_left
 from playing_model import PlayingModel
+from property_settings import AT_NIGHT
 from request_promises import complaints
 from run_checks import assert_closed, assert_every_call_has_one_result
 from sent_requests import as_bytes, made_again
@@ -31,7 +32,6 @@ from agentnb.models import Model, Reply, make_model
 from agentnb.testing import LoopbackServer
 from agentnb.tools.read_result import READ_TOOL
 
-AT_NIGHT = settings.get_current_profile_name() == "nightly"
 HOW_MANY = int(os.environ.get("AGENTNB_CONVERSATIONS", "500" if AT_NIGHT else "168"))
 """Generated conversations, spread over the ways out; `make nightly` plays 5,000 more."""
 quickly = settings(

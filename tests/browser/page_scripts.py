@@ -95,7 +95,7 @@ NOTE_REACHED = """() => {
     window.__noting.observe(document.body, {subtree: true, attributes: true, attributeFilter: ['class']});
 }"""
 REACHED = "text => window.__reached.some(one => one.includes(text))"
-"""What was gone to is marked for a moment only, which a busy page may be over before it is looked at."""
+"""A target is marked only briefly: on a busy page the mark may be gone before a test looks."""
 REACHED_SOON = f"""text => new Promise(done => {{
     const until = performance.now() + 3000;
     const look = () => ({REACHED})(text) ? done(true) : performance.now() > until ? done(false) : setTimeout(look, 50);

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from property_settings import size
+from property_settings import AT_NIGHT
 from quick_models import FORMATS, NEVER, quick
 
 from agentnb import Agent, Run
@@ -111,7 +111,7 @@ def run_of(server: LoopbackServer, wire: str, stream: str) -> Run:
 def test_whatever_stands_in_a_reply_is_read_or_refused_in_words(wire: str, subtests: pytest.Subtests) -> None:
     for stream in ("yes", "no"):
         for index, place in enumerate(spots(wire, stream)):
-            for name, value in ODD if size(0, nightly=1) else [ODD[index % len(ODD)]]:
+            for name, value in ODD if AT_NIGHT else [ODD[index % len(ODD)]]:
                 with subtests.test(name, place=place, stream=stream), LoopbackServer([Odd(value, place), "Done."]) as server:
                     try:
                         run: Any = run_of(server, wire, stream)

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from property_settings import size
 from run_checks import assert_closed, assert_every_call_has_one_result, codes
 from waiting import wait_until
 
@@ -29,7 +29,7 @@ from agentnb.runtime.run_options import RunOptions
 from agentnb.tools.function import tool
 
 LONG = 30
-TRIES = 300 if settings.get_current_profile_name() == "nightly" else 60
+TRIES = size(60, nightly=300)
 """How often a race is run: it is seldom lost."""
 
 pytestmark = [

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import settings
+from property_settings import size
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
 
 from agentnb.agent.agent import Agent
@@ -24,7 +24,7 @@ from agentnb.runtime.worker_calls import ToolInterrupted, WorkerCall, worker_cal
 from agentnb.tools.function import tool
 
 LONG = 30
-TRIES = 2_000 if settings.get_current_profile_name() == "nightly" else 200
+TRIES = size(200, nightly=2_000)
 """How often a race is run."""
 
 

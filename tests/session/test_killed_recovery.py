@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from cut_runs import assert_whole, cut
 from fork_server import ForkServer
-from hypothesis import settings
 from killed_recoveries import Rival, recoveries
 from killed_runs import EFFECTS, LOADS, MOMENTS, Fault, Following, Outcome, faults_at, happens, run_in, tools_in
+from property_settings import AT_NIGHT
 
 from agentnb import Run, Store, load_trace, recover
 from agentnb.core import events as e
@@ -23,7 +23,6 @@ from agentnb.errors import StoreError, TraceError
 from agentnb.traces.store import load_file
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-AT_NIGHT = settings.get_current_profile_name() == "nightly"
 """Processes die after every event then; else at each moment of each kind of event (logs that are cut meet every event)."""
 DIED_AT = 15
 """An event in the middle of the round that has many calls."""

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from fork_server import ForkServer
-from hypothesis import settings
 from killed_runs import LOADS, Fault, Outcome, happens, run_in
 from marked_logs import marked
+from property_settings import AT_NIGHT
 
 from agentnb import Agent, Run, Store, ToolCall, Workflow
 from agentnb.core import events as e
@@ -22,7 +22,6 @@ from agentnb.errors import StoreError, TraceError
 from agentnb.models.scripted import ScriptedModel
 from agentnb.traces.store import load_file
 
-AT_NIGHT = settings.get_current_profile_name() == "nightly"
 PARTS = (0, 1, 40)
 """Bytes of an event that the disk takes."""
 

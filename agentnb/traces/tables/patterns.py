@@ -252,7 +252,7 @@ def _groups(known: list[Facts]) -> Iterator[Group]:
 
 
 def _named(value: Any) -> list[str]:
-    """Return the value of a log as the one name of a group; of what is no name, none."""
+    """Return the name that a log holds, as the names of a group: none for an empty or damaged value."""
     return [value] if isinstance(value, str) and value else []
 
 
