@@ -53,7 +53,7 @@ outputs: .venv/lab
 # The first needs Chromium.
 pictures: .venv/test
 	@$(BIN)/python tests/browser/pictures.py docs/images
-	@$(BIN)/python tests/traces/plots/plot_pictures.py docs/images/plots
+	@$(BIN)/python tests/plots/plot_pictures.py docs/images/plots
 
 # Seconds when little has changed: all three keep what they know of unchanged files in folders that git ignores.
 check: .venv/test

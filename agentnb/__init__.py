@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from agentnb import detect as detect
     from agentnb import errors as errors
     from agentnb import examples as examples
+    from agentnb import plots as plots
+    from agentnb import tables as tables
     from agentnb.agent.agent import Agent as Agent
     from agentnb.agent.extension import Extension as Extension
     from agentnb.agent.output import Output as Output
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
     from agentnb.detect.run import Run as Run
     from agentnb.display.save import save_trace as save_trace
     from agentnb.guidance.sets import GuidanceSet as GuidanceSet
+    from agentnb.interchange.files import iter_traces as iter_traces
+    from agentnb.interchange.files import load_trace as load_trace
+    from agentnb.interchange.files import load_traces as load_traces
+    from agentnb.interchange.importing import import_traces as import_traces
     from agentnb.notebook.browser import browse as browse
     from agentnb.notebook.labelling import label as label
     from agentnb.notebook.panel import panel as panel
@@ -42,6 +48,8 @@ if TYPE_CHECKING:
     from agentnb.policies.named import Minimal as Minimal
     from agentnb.policies.verdict import Continue as Continue
     from agentnb.policies.verdict import Stop as Stop
+    from agentnb.rerun.code.to_code import to_code as to_code
+    from agentnb.rerun.code.to_test import to_test as to_test
     from agentnb.rerun.diff import diff as diff
     from agentnb.rerun.expect import expect as expect
     from agentnb.rerun.fork import fork as fork
@@ -50,23 +58,15 @@ if TYPE_CHECKING:
     from agentnb.rerun.reproduce import reproduce as reproduce
     from agentnb.rerun.reproduce import reproduce_sync as reproduce_sync
     from agentnb.rerun.survey import survey as survey
-    from agentnb.rerun.to_test import to_test as to_test
-    from agentnb.runtime.orchestration import Orchestration as Orchestration
-    from agentnb.runtime.run_options import RunOptions as RunOptions
-    from agentnb.runtime.steps import StepOrchestrator as StepOrchestrator
+    from agentnb.runtime.host.run_options import RunOptions as RunOptions
+    from agentnb.runtime.runs.orchestration import Orchestration as Orchestration
+    from agentnb.runtime.steps.step_orchestrator import StepOrchestrator as StepOrchestrator
     from agentnb.session.recovery import recover as recover
+    from agentnb.store.labels import labels as labels
+    from agentnb.store.store import Store as Store
     from agentnb.tools.ask_person import ask_person as ask_person
     from agentnb.tools.function import tool as tool
     from agentnb.tools.todos.board import TodoBoard as TodoBoard
-    from agentnb.traces import plots as plots
-    from agentnb.traces import tables as tables
-    from agentnb.traces.files import iter_traces as iter_traces
-    from agentnb.traces.files import load_trace as load_trace
-    from agentnb.traces.files import load_traces as load_traces
-    from agentnb.traces.importing import import_traces as import_traces
-    from agentnb.traces.labels import labels as labels
-    from agentnb.traces.store import Store as Store
-    from agentnb.traces.to_code import to_code as to_code
     from agentnb.workflow.workflow import Workflow as Workflow
 
 __version__ = "0.1.0"
@@ -86,14 +86,14 @@ _NAMES = {
     "History": "agentnb.context.history",
     "Matrix": "agentnb.policies.named",
     "Minimal": "agentnb.policies.named",
-    "Orchestration": "agentnb.runtime.orchestration",
+    "Orchestration": "agentnb.runtime.runs.orchestration",
     "Output": "agentnb.agent.output",
     "PolicyBundle": "agentnb.policies.bundle",
     "Run": "agentnb.detect.run",
-    "RunOptions": "agentnb.runtime.run_options",
-    "StepOrchestrator": "agentnb.runtime.steps",
+    "RunOptions": "agentnb.runtime.host.run_options",
+    "StepOrchestrator": "agentnb.runtime.steps.step_orchestrator",
     "Stop": "agentnb.policies.verdict",
-    "Store": "agentnb.traces.store",
+    "Store": "agentnb.store.store",
     "Todo": "agentnb.core.todos",
     "TodoBoard": "agentnb.tools.todos.board",
     "ToolCall": "agentnb.core.messages",
@@ -108,14 +108,14 @@ _NAMES = {
     "fork": "agentnb.rerun.fork",
     "fork_sync": "agentnb.rerun.fork",
     "from_portable": "agentnb.agent.portable",
-    "import_traces": "agentnb.traces.importing",
-    "iter_traces": "agentnb.traces.files",
+    "import_traces": "agentnb.interchange.importing",
+    "iter_traces": "agentnb.interchange.files",
     "label": "agentnb.notebook.labelling",
-    "labels": "agentnb.traces.labels",
-    "load_trace": "agentnb.traces.files",
-    "load_traces": "agentnb.traces.files",
+    "labels": "agentnb.store.labels",
+    "load_trace": "agentnb.interchange.files",
+    "load_traces": "agentnb.interchange.files",
     "panel": "agentnb.notebook.panel",
-    "plots": "agentnb.traces",
+    "plots": "agentnb",
     "portable": "agentnb.agent.portable",
     "recover": "agentnb.session.recovery",
     "replay": "agentnb.rerun.replay",
@@ -123,9 +123,9 @@ _NAMES = {
     "reproduce_sync": "agentnb.rerun.reproduce",
     "save_trace": "agentnb.display.save",
     "survey": "agentnb.rerun.survey",
-    "tables": "agentnb.traces",
-    "to_code": "agentnb.traces.to_code",
-    "to_test": "agentnb.rerun.to_test",
+    "tables": "agentnb",
+    "to_code": "agentnb.rerun.code.to_code",
+    "to_test": "agentnb.rerun.code.to_test",
     "tool": "agentnb.tools.function",
 }
 """Each public name and the module it lives in."""

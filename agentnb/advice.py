@@ -2,7 +2,7 @@
 
 Advice is a command between plain words: ``lead``, the command, ``rest``. A table maps each kind to the command in its
 surface: empty where the plain words suffice, None where the surface cannot follow the advice and leaves it out. The table for
-Python is here; those of notebooks and shells are `agentnb.display.notebook_commands` and `agentnb.cli.shell_commands`.
+Python is here; those of notebooks and shells are `agentnb.display.texts.notebook_commands` and `agentnb.cli.shell_commands`.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class MissingKey(SettingsError):
 class UrlNotAllowed(SettingsError):
     """A file, log or trace names destinations of calls and keys that the person has not allowed.
 
-    ``destinations`` holds each `agentnb.models.destination.Destination` that is not allowed yet.
+    ``destinations`` holds each `agentnb.models.destinations.destination.Destination` that is not allowed yet.
     """
 
     destinations: tuple[Any, ...] = ()

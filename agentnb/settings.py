@@ -18,7 +18,8 @@
 ``TOOLS_ENABLED``           whether agents have their tools; yes
 ==========================  ==================================================================
 
-Addresses and keys that files and logs name must be allowed (`agentnb.models.allowed_urls`); `personal_folder` keeps answers.
+Addresses and keys that files and logs name must be allowed (`agentnb.models.destinations.allowed_urls`);
+`personal_folder` keeps answers.
 
 A key is known by the name of its variable. It is searched for in this kernel (where ``%agent key NAME`` keeps it), in the
 environment, and in the system's keyring, if the package ``keyring`` is installed. Any other variable can name a key too.

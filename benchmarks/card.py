@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 
 from agentnb import Agent, ToolCall
-from agentnb.core.events import AnyEvent, Delta, Event, RoundFinished, TextDelta
+from agentnb.core.log.events import AnyEvent, Delta, Event, RoundFinished, TextDelta
 from agentnb.detect.run import Run
-from agentnb.display.html import run_html
-from agentnb.display.live_card import LiveCard
+from agentnb.display.card.html import run_html
+from agentnb.display.card.live_card import LiveCard
 from agentnb.models import ScriptedModel
 
 EARLY, LATE = 30, 300

@@ -22,7 +22,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb import load_traces
-from agentnb.core.events import ModelReplied
+from agentnb.core.log.events import ModelReplied
 from agentnb.core.messages import Thinking
 from agentnb.detect import Run, presets, score, sweep
 from agentnb.detect.presets.default import Default

@@ -29,7 +29,7 @@ from run import Calls, add, floor
 from tqdm import tqdm
 
 from agentnb import Agent
-from agentnb.core.events import TextDelta
+from agentnb.core.log.events import TextDelta
 from agentnb.models.options import Options
 from agentnb.models.registry import REMOTE, make_model
 

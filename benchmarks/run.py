@@ -23,12 +23,12 @@ from typing import Any
 from tqdm import tqdm
 
 from agentnb import Agent, Matrix, Store, Todo, TodoBoard, ToolCall, replay, tool
-from agentnb.core.events import Origin, TextDelta
+from agentnb.core.log.events import Origin, TextDelta
 from agentnb.core.messages import Message, Text
 from agentnb.detect import Run, presets
+from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.models.model import Reply
 from agentnb.policies import PolicyBundle, natural_stop
-from agentnb.traces.run_writer import RunWriter
 
 DONE = Reply(Message("assistant", (Text("done"),)))
 NAP = 0.1

@@ -16,8 +16,8 @@ from nbformat.sign import NotebookNotary
 from tqdm import tqdm
 
 from agentnb import Store
-from agentnb.display.text import run_text
-from agentnb.traces.store import RunSummary
+from agentnb.display.card.text import run_text
+from agentnb.store.store import RunSummary
 
 KEYS = ("AGENTNB_MODEL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY")
 

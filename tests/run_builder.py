@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Self
 
-from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
+from agentnb.core.log import events as e
+from agentnb.core.log.older_logs import STATUS_BEFORE
 from agentnb.core.messages import AnyPart, Message, Text, ToolCall, ToolResult, user
-from agentnb.core.older_logs import STATUS_BEFORE
-from agentnb.core.rounds import DUPLICATE
+from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.todos import Todo, TodoStatus
 from agentnb.detect.run import Run
 

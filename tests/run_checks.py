@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from agentnb.core.events import CallBlocked, LimitReached, TodosChanged, ToolFinished, ToolStarted
+from agentnb.core.log.events import CallBlocked, LimitReached, TodosChanged, ToolFinished, ToolStarted
 from agentnb.core.messages import ToolResult
 from agentnb.detect.run import Run
 

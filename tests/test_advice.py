@@ -26,9 +26,9 @@ from agentnb.advice import (
     pieces,
 )
 from agentnb.cli.shell_commands import SHELL
-from agentnb.core.events import ErrorRaised, RunStarted, Warned
-from agentnb.core.wire import decode_lines
-from agentnb.display.notebook_commands import NOTEBOOK, in_notebook
+from agentnb.core.log.events import ErrorRaised, RunStarted, Warned
+from agentnb.core.log.wire import decode_lines
+from agentnb.display.texts.notebook_commands import NOTEBOOK, in_notebook
 from agentnb.errors import SettingsError, near
 
 KINDS = [kind for kind in get_args(AnyAdvice) if kind is not Plain]

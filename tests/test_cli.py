@@ -18,9 +18,9 @@ import pytest
 
 from agentnb import Agent, Run, Store, ToolCall, load_trace, load_traces, replay, tables
 from agentnb.cli import COMMANDS, main
-from agentnb.display.page import page_html
-from agentnb.display.replay_view import replay_text
-from agentnb.display.text import run_text
+from agentnb.display.card.page import page_html
+from agentnb.display.card.text import run_text
+from agentnb.display.lists.replay_view import replay_text
 from agentnb.models import ScriptedModel
 
 RUNS = Path(".agentnb") / "runs"

@@ -15,13 +15,15 @@ import pytest
 
 from agentnb import Agent, errors, settings, testing
 from agentnb.core.usage import Usage
-from agentnb.models import anthropic, limiter, make_model, prices, remote, serialization
+from agentnb.models import make_model, prices
 from agentnb.models.estimate import tokens_of_request
-from agentnb.models.failure import Failure, Refusal, broken_connection, failure
 from agentnb.models.options import EFFORTS, Options, named
 from agentnb.models.provider import CutOff
+from agentnb.models.providers import anthropic, serialization
 from agentnb.models.registry import REMOTE, endpoint_of
-from agentnb.models.retry import RetryPolicy
+from agentnb.models.transport import limiter, remote
+from agentnb.models.transport.failure import Failure, Refusal, broken_connection, failure
+from agentnb.models.transport.retry import RetryPolicy
 from agentnb.notebook.commands import COMMANDS
 from agentnb.policies import ending
 

@@ -12,7 +12,7 @@ from run_builder import RunBuilder
 
 from agentnb import plots, save_trace
 
-sys.path.insert(0, str(Path(__file__).resolve().parent / "traces" / "plots"))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "plots"))
 
 from plot_pictures import figures
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agentnb.core.rounds import NOT_RUN
-from agentnb.display.states import ENDED, LIMIT_WORDS, STATES
+from agentnb.core.run.rounds import NOT_RUN
+from agentnb.display.texts.states import ENDED, LIMIT_WORDS, STATES
 from agentnb.notebook.magics import AgentMagics
 from agentnb.notebook.workflow_magic import WorkflowMagics
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from agentnb import Agent, Run, Workflow, tables
 from agentnb.models import ScriptedModel
-from agentnb.workflow.reading import OF_FILES
-from agentnb.workflow.spec import KINDS
+from agentnb.workflow.files.reading import OF_FILES
+from agentnb.workflow.form.spec import KINDS
 from agentnb.workflow.tasks.reading import OF_FILES as OF_TASK_FILES
 
 TEXT = (Path(__file__).parents[1] / "docs" / "workflows.md").read_text(encoding="utf-8")

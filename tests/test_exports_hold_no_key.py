@@ -34,11 +34,11 @@ from agentnb import (
     to_test,
 )
 from agentnb.cli import main
-from agentnb.core.wire import encode
+from agentnb.core.log.wire import encode
 from agentnb.errors import AgentnbError, ModelError
+from agentnb.interchange.exports import EXPORTS as FORMS
 from agentnb.models import ScriptedModel
 from agentnb.tools.tool import ToolContext
-from agentnb.traces.exports import EXPORTS as FORMS
 
 UNKNOWN = "ghp_" + "a1B2c3D4e5" * 4
 """A key of nobody here, known by its shape."""

@@ -23,14 +23,15 @@ from traitlets.config import Config
 from agentnb import Agent, History, Run, Store, ToolCall, Workflow, load_trace, recover, reproduce_sync, settings
 from agentnb.agent import from_log
 from agentnb.cli import main, program
-from agentnb.core.wire import encode
+from agentnb.core.log.wire import encode
 from agentnb.errors import UrlNotAllowed, WorkflowError
-from agentnb.models import ScriptedModel, allowed_urls
-from agentnb.models.destination import FileModelName
+from agentnb.models import ScriptedModel
+from agentnb.models.destinations import allowed_urls
+from agentnb.models.destinations.destination import FileModelName
 from agentnb.notebook import extension
 from agentnb.notebook.choices import models_to_offer
 from agentnb.rerun.fork import fork, fork_sync
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.session import Session
 from agentnb.testing import LoopbackServer
 from agentnb.workflow import workflow as workflow_module

@@ -10,7 +10,7 @@ import pytest
 
 from agentnb import Agent, Run, Store, Workflow, load_trace, recover
 from agentnb.cli import main
-from agentnb.core.wire import encode
+from agentnb.core.log.wire import encode
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.rerun.fork import fork_sync

@@ -26,17 +26,17 @@ import pytest
 from agentnb import Agent, Run, Store, Workflow, diff, import_traces, load_trace, save_trace, settings, tables, to_code
 from agentnb.context.history import History
 from agentnb.context.request_builder import RequestBuilder
-from agentnb.core.events import AnyEvent, Delta, Event, QuestionAnswered, QuestionAsked, TextDelta, ThinkingDelta
 from agentnb.core.guidance import Guidance
+from agentnb.core.log.events import AnyEvent, Delta, Event, QuestionAnswered, QuestionAsked, TextDelta, ThinkingDelta
+from agentnb.core.log.wire import encode
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.redaction import redact
 from agentnb.core.todos import Todos
-from agentnb.core.wire import encode
-from agentnb.display.history import history_text
-from agentnb.display.html import run_html
-from agentnb.display.live_card import LiveCard
-from agentnb.display.page import page_html
-from agentnb.display.text import run_text
+from agentnb.display.card.html import run_html
+from agentnb.display.card.live_card import LiveCard
+from agentnb.display.card.page import page_html
+from agentnb.display.card.text import run_text
+from agentnb.display.lists.history import history_text
 from agentnb.errors import ModelError, SettingsError, TraceError
 from agentnb.models.capabilities import Capabilities
 from agentnb.models.model import Reply, Retry
@@ -49,10 +49,10 @@ from agentnb.notebook.magic_errors import one_line_errors
 from agentnb.notebook.panel import Panel
 from agentnb.policies import Continue, Stop
 from agentnb.policies.gates.verdicts import Block
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.live import LiveRun
 from agentnb.testing import LoopbackServer, Misbehaviour, Status
-from agentnb.testing.lines import as_answer
-from agentnb.testing.wire import Asked, Delivery, Wire
+from agentnb.testing.replies.lines import as_answer
+from agentnb.testing.replies.wire import Asked, Delivery, Wire
 from agentnb.tools.todos.board import TodoBoard
 from agentnb.tools.tool import ToolContext, ToolOutcome
 

@@ -29,14 +29,14 @@ NAMES = {
     "History": "agentnb.context.history",
     "Matrix": "agentnb.policies.named",
     "Minimal": "agentnb.policies.named",
-    "Orchestration": "agentnb.runtime.orchestration",
+    "Orchestration": "agentnb.runtime.runs.orchestration",
     "Output": "agentnb.agent.output",
     "PolicyBundle": "agentnb.policies.bundle",
     "Run": "agentnb.detect.run",
-    "RunOptions": "agentnb.runtime.run_options",
-    "StepOrchestrator": "agentnb.runtime.steps",
+    "RunOptions": "agentnb.runtime.host.run_options",
+    "StepOrchestrator": "agentnb.runtime.steps.step_orchestrator",
     "Stop": "agentnb.policies.verdict",
-    "Store": "agentnb.traces.store",
+    "Store": "agentnb.store.store",
     "Todo": "agentnb.core.todos",
     "TodoBoard": "agentnb.tools.todos.board",
     "ToolCall": "agentnb.core.messages",
@@ -51,14 +51,14 @@ NAMES = {
     "fork": "agentnb.rerun.fork",
     "fork_sync": "agentnb.rerun.fork",
     "from_portable": "agentnb.agent.portable",
-    "import_traces": "agentnb.traces.importing",
-    "iter_traces": "agentnb.traces.files",
+    "import_traces": "agentnb.interchange.importing",
+    "iter_traces": "agentnb.interchange.files",
     "label": "agentnb.notebook.labelling",
-    "labels": "agentnb.traces.labels",
-    "load_trace": "agentnb.traces.files",
-    "load_traces": "agentnb.traces.files",
+    "labels": "agentnb.store.labels",
+    "load_trace": "agentnb.interchange.files",
+    "load_traces": "agentnb.interchange.files",
     "panel": "agentnb.notebook.panel",
-    "plots": "agentnb.traces.plots",
+    "plots": "agentnb.plots",
     "portable": "agentnb.agent.portable",
     "recover": "agentnb.session.recovery",
     "replay": "agentnb.rerun.replay",
@@ -66,9 +66,9 @@ NAMES = {
     "reproduce_sync": "agentnb.rerun.reproduce",
     "save_trace": "agentnb.display.save",
     "survey": "agentnb.rerun.survey",
-    "tables": "agentnb.traces.tables",
-    "to_code": "agentnb.traces.to_code",
-    "to_test": "agentnb.rerun.to_test",
+    "tables": "agentnb.tables",
+    "to_code": "agentnb.rerun.code.to_code",
+    "to_test": "agentnb.rerun.code.to_test",
     "tool": "agentnb.tools.function",
 }
 """Each public name, and the module it stands in."""
@@ -175,7 +175,7 @@ def imports() -> dict[str, tuple[str, object]]:
         if module.endswith(f".{name}") or AT_NIGHT:  # such a module could hide what it holds
             code = f"import {module} as module; from agentnb import {name}; told = {name} is getattr(module, {name!r}, module)"
             ways[f"{name} after its module"] = code, True
-    for name, package, kind in (("tool", "agentnb.tools.tool", "function"), ("tables", "agentnb.traces.tables.runs", "module")):
+    for name, package, kind in (("tool", "agentnb.tools.tool", "function"), ("tables", "agentnb.tables.runs", "module")):
         code = f"import {package}; import agentnb; from agentnb import {name} as it; "
         code += f"told = [it is agentnb.{name}, type(it).__name__]"
         ways[f"{name} is not hidden by a module of that name"] = code, [True, kind]

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from agentnb.agent.settings import AgentSettings
 from agentnb.agent.start import pending_run, resumed_run
-from agentnb.core.events import AnyEvent, Delta
-from agentnb.core.log import Writer
+from agentnb.core.log.events import AnyEvent, Delta
+from agentnb.core.log.stores import Writer
 from agentnb.core.messages import Message
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
-from agentnb.runtime.launch import in_foreground
-from agentnb.runtime.live import LiveRun
-from agentnb.runtime.run_options import AgentRunKeywords, ResumeKeywords, RunOptions, answerable, options_of
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.run_options import AgentRunKeywords, ResumeKeywords, RunOptions, answerable, options_of
+from agentnb.runtime.runs.launch import in_foreground
 from agentnb.tools.todos.board import Board
 
 

@@ -11,19 +11,19 @@ from agentnb.agent.extension import check_extensions
 from agentnb.agent.output import Output
 from agentnb.agent.settings import MODEL_FROM, PERSON
 from agentnb.context.history import as_sent_then
-from agentnb.core.events import RunRecovered, RunStarted
+from agentnb.core.log.events import RunRecovered, RunStarted
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, UnknownTool
 from agentnb.guidance import BUILT_IN, GuidanceSet
-from agentnb.models.destination import FileModelName
+from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
 from agentnb.policies.limits import OF_FILE, Limits
 from agentnb.policies.named import NAMED, OWN_POLICY, PolicySet, policy_as_logged
 from agentnb.runtime.budget import OWN
-from agentnb.runtime.gate_names import check_gates, had_told
+from agentnb.runtime.runs.gate_names import check_gates, had_told
 from agentnb.tools.function import as_tool
 
 NO_POLICY_YET, NO_GUIDANCE_YET = {"name": "minimal"}, {"set": "off"}

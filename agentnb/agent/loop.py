@@ -13,12 +13,12 @@ from typing import Any
 from agentnb.agent.resume import guidance_of_open_round, is_guidance_drawn, resume_verdict
 from agentnb.context.history import FULL, History
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
-from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
+from agentnb.core.log import events as e
+from agentnb.core.log.work_events import GuidanceDrawn
 from agentnb.core.messages import Message, encodable
 from agentnb.core.redaction import change_texts
-from agentnb.core.rounds import FINAL_ANSWER, WorkflowRound
-from agentnb.core.work_events import GuidanceDrawn
+from agentnb.core.run.rounds import FINAL_ANSWER, WorkflowRound
 from agentnb.errors import AgentnbError, ContextOverflow, ModelError
 from agentnb.guidance.draws import Draw
 from agentnb.guidance.prompts import prompt
@@ -26,13 +26,13 @@ from agentnb.models.model import Model
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.ending import ASKED_FOR_TOOLS
 from agentnb.policies.verdict import Continue, Stop, Verdict, decide
-from agentnb.runtime.asked_detectors import AskedDetectors
-from agentnb.runtime.compactor import Compactor
-from agentnb.runtime.dispatch import Dispatch
-from agentnb.runtime.lifecycle import Lifecycle
-from agentnb.runtime.model_calls import ModelCalls
+from agentnb.runtime.calls.dispatch import Dispatch
+from agentnb.runtime.calls.todo_sync import TodoSync
+from agentnb.runtime.replies.asked_detectors import AskedDetectors
+from agentnb.runtime.replies.compactor import Compactor
+from agentnb.runtime.replies.model_calls import ModelCalls
 from agentnb.runtime.run_end import log_findings
-from agentnb.runtime.todo_sync import TodoSync
+from agentnb.runtime.runs.lifecycle import Lifecycle
 
 
 class Loop:

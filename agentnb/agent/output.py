@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from agentnb.agent.output_schema import pydantic_adapter, schema_of
-from agentnb.core.json_schema import checked_schema, cut
 from agentnb.core.messages import encodable
-from agentnb.core.output import MAX_PROBLEMS, logged_schema
+from agentnb.core.run.output import MAX_PROBLEMS, logged_schema
+from agentnb.core.schema.json_schema import checked_schema, cut
 from agentnb.errors import SettingsError
 from agentnb.guidance.prompts import prompt
 from agentnb.policies.answer_shape import AnswerShape

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from agentnb.core.json_schema import cut
+from agentnb.core.schema.json_schema import cut
 from agentnb.errors import SettingsError
 
 _NO_SCHEMA = (TypeError, ValueError, RuntimeError, NameError, AttributeError)

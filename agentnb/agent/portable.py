@@ -15,7 +15,7 @@ from agentnb.agent.agent import Agent
 from agentnb.agent.settings import AgentSettings
 from agentnb.errors import SettingsError
 from agentnb.models.registry import REMOTE, endpoint_of
-from agentnb.models.remote import RemoteModel
+from agentnb.models.transport.remote import RemoteModel
 from agentnb.settings import secrets
 from agentnb.tools.function import MARK, FunctionTool, as_tool, tool
 

@@ -8,7 +8,7 @@ from agentnb.errors import SettingsError
 from agentnb.models import prices
 from agentnb.models.capabilities import capabilities_of
 from agentnb.models.model import Model
-from agentnb.models.remote import RemoteModel
+from agentnb.models.transport.remote import RemoteModel
 from agentnb.runtime.budget import Budget
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
-from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
-from agentnb.core.rounds import WorkflowRound
-from agentnb.core.work_events import GuidanceDrawn
+from agentnb.core.log import events as e
+from agentnb.core.log.work_events import GuidanceDrawn
+from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.detect.walk import run_before, walk_rounds
 from agentnb.policies.verdict import Continue, Policy, Stop, Verdict, decide

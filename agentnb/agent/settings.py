@@ -24,7 +24,7 @@ from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
 from agentnb.policies.limits import Limits, OnLimit
 from agentnb.policies.named import PolicySet, find_policy, rules_of, settings_of
-from agentnb.runtime.gate_names import name_of_gate
+from agentnb.runtime.runs.gate_names import name_of_gate
 from agentnb.tools.read_result import READ_TOOL
 from agentnb.tools.todos.board import Board, is_board
 from agentnb.tools.toolbox import Toolbox

@@ -20,14 +20,14 @@ from agentnb.agent.settings import AgentSettings
 from agentnb.context.history import as_sent_then
 from agentnb.context.repo_instructions import repo_instructions
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
-from agentnb.core.approvals import NEVER, answerable_later, checked_answers
-from agentnb.core.events import SCHEMA, AnyEvent, GuidanceGiven, RoundStarted, RunStarted
 from agentnb.core.guidance import GuidanceTexts
-from agentnb.core.log import Writer
+from agentnb.core.log.events import SCHEMA, AnyEvent, GuidanceGiven, RoundStarted, RunStarted
+from agentnb.core.log.stores import Writer
 from agentnb.core.messages import Message, Text, encodable, user
-from agentnb.core.nesting import bounded
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request
+from agentnb.core.run.approvals import NEVER, answerable_later, checked_answers
+from agentnb.core.schema.nesting import bounded
 from agentnb.core.todos import Todo
 from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
@@ -36,21 +36,21 @@ from agentnb.guidance.prompts import prompt as prompt_file
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.policies.limits import OnLimit
-from agentnb.runtime import tool_errors
 from agentnb.runtime.budget import WithinBudget
-from agentnb.runtime.consent import with_mode_to_continue
-from agentnb.runtime.dispatch import Dispatch
+from agentnb.runtime.calls.dispatch import Dispatch
+from agentnb.runtime.calls.run_tools import RunTools
+from agentnb.runtime.calls.todo_sync import TodoSync, todos_at_first
+from agentnb.runtime.calls.tool_calls import CallServices, ToolCalls
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.gate_names import check_gates
-from agentnb.runtime.host import current_host
-from agentnb.runtime.launch import PendingRun, check_resumable
-from agentnb.runtime.lifecycle import Lifecycle
-from agentnb.runtime.nested_runs import start_nested
-from agentnb.runtime.run_options import RunOptions, folder_of
-from agentnb.runtime.run_tools import RunTools
-from agentnb.runtime.todo_sync import TodoSync, todos_at_first
-from agentnb.runtime.tool_calls import CallServices, ToolCalls
+from agentnb.runtime.host.consent import with_mode_to_continue
+from agentnb.runtime.host.host import current_host
+from agentnb.runtime.host.run_options import RunOptions, folder_of
+from agentnb.runtime.runs.gate_names import check_gates
+from agentnb.runtime.runs.launch import PendingRun, check_resumable
+from agentnb.runtime.runs.lifecycle import Lifecycle
+from agentnb.runtime.steps.nested_runs import start_nested
 from agentnb.settings import known_secrets
+from agentnb.tools import tool_errors
 from agentnb.tools.read_result import ROOM_FOR_HEADING, ResultReader
 from agentnb.tools.todos.board import Board, TodoBoard
 from agentnb.tools.todos.tool import TodoTool

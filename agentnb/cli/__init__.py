@@ -5,7 +5,7 @@ A command is a function from its arguments to the text for standard output, and 
 output, one line about an error to standard error. The exit code is 0, 2 for wrong usage, and 1 for every other failure.
 """
 
-from agentnb.cli.commands import COMMANDS
+from agentnb.cli.command_table import COMMANDS
 from agentnb.cli.program import main
 
 __all__ = ["COMMANDS", "main"]

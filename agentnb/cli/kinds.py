@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentnb.errors import SettingsError
-from agentnb.workflow.problems import Problems
-from agentnb.workflow.yaml_source import MappingNode, read_yaml
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.yaml_source import MappingNode, read_yaml
 
 WORKFLOW, TASKS, PLAN = "workflow", "task file", "plan"
 KINDS = {

@@ -11,13 +11,13 @@ from typing import Any, NoReturn
 
 from agentnb.advice import Plain
 from agentnb.cli.command import BROKEN_PIPE, FAILED, INTERRUPTED, INVALID, Outcome
-from agentnb.cli.commands import COMMANDS
+from agentnb.cli.command_table import COMMANDS
 from agentnb.cli.inputs import STDIN
 from agentnb.cli.shell_commands import SHELL
-from agentnb.cli.streams import complain, forget_standard_output, tell, warnings_in_a_line, write_outcome
-from agentnb.cli.terminal_questions import ask, is_at_terminal
+from agentnb.cli.terminal.streams import complain, forget_standard_output, tell, warnings_in_a_line, write_outcome
+from agentnb.cli.terminal.terminal_questions import ask, is_at_terminal
 from agentnb.errors import AgentnbError, SettingsError, WorkflowProblems, near
-from agentnb.models.allowed_urls import with_consent
+from agentnb.models.destinations.allowed_urls import with_consent
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,16 +9,16 @@ from typing import Any
 
 from agentnb.cli.command import Outcome
 from agentnb.cli.inputs import find_gates, find_tools
-from agentnb.cli.progress import Progress
-from agentnb.cli.streams import complain
-from agentnb.cli.terminal_questions import ask, is_at_terminal
+from agentnb.cli.terminal.progress import Progress
+from agentnb.cli.terminal.streams import complain
+from agentnb.cli.terminal.terminal_questions import ask, is_at_terminal
 from agentnb.cli.workflow_options import options_again
 from agentnb.cli.workflow_runs import awaited, chosen_model, top_steps
 from agentnb.detect.run import Run
-from agentnb.display.foreign_log import ANSWER_UNUSED, decide_trust
-from agentnb.models.allowed_urls import allow_urls
+from agentnb.display.texts.foreign_log import ANSWER_UNUSED, decide_trust
+from agentnb.models.destinations.allowed_urls import allow_urls
 from agentnb.session.recovery import begin_recovery, is_workflow
-from agentnb.traces.store import Store
+from agentnb.store.store import Store
 from agentnb.workflow.workflow import Workflow
 
 

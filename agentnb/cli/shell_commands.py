@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agentnb import advice as a
-from agentnb.display.notebook_commands import OPTIONS
+from agentnb.display.texts.notebook_commands import OPTIONS
 
 
 def _needed(tools: Iterable[str] = (), gates: Iterable[str] = ()) -> str:

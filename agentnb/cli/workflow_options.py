@@ -7,7 +7,7 @@ from functools import partial
 
 from agentnb.cli.command import argument, file, text_of
 from agentnb.errors import SettingsError
-from agentnb.models.destination import read_destination
+from agentnb.models.destinations.destination import read_destination
 from agentnb.policies.limits import LIMITS
 from agentnb.session.defaults import APPROVE_HELP, approval_mode
 

@@ -22,13 +22,13 @@ from agentnb.context.result_truncation import truncate_results
 from agentnb.context.tool_pairing import answers, are_whole
 from agentnb.context.truncation import truncated
 from agentnb.core.compaction import Compacted
-from agentnb.core.events import RoundStarted, RunStarted
+from agentnb.core.log.events import RoundStarted, RunStarted
+from agentnb.core.log.work_events import ToolsChanged
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall, ToolResult
-from agentnb.core.output import logged_schema
 from agentnb.core.request import Request, Sent, ToolSpec
-from agentnb.core.rounds import CONTEXT_TOKENS
+from agentnb.core.run.output import logged_schema
+from agentnb.core.run.rounds import CONTEXT_TOKENS
 from agentnb.core.todos import has_open, headed
-from agentnb.core.work_events import ToolsChanged
 from agentnb.detect.run import Run
 from agentnb.detect.walk import walk_rounds
 from agentnb.guidance.reminder import system_reminder

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 
 from agentnb.context.request_builder import RequestBuilder, WhyLeftOut, ephemeral_text
 from agentnb.core.compaction import Compacted
-from agentnb.core.events import RunStarted
+from agentnb.core.log.events import RunStarted
 from agentnb.core.messages import Message
 from agentnb.core.request import Request, Sent
 from agentnb.core.usage import Usage

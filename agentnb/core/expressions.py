@@ -20,7 +20,7 @@ import msgspec
 from simpleeval import SimpleEval
 
 from agentnb.advice import Advised, WriteExpression
-from agentnb.core.nesting import MAX_DEPTH, is_too_deep
+from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import ExpressionError, near
 
 MAX_LENGTH = 1_000

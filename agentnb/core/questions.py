@@ -10,11 +10,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from agentnb.core import json_schema
-from agentnb.core.json_schema import UnusableSchema, cut, plain_data, schema_errors
 from agentnb.core.messages import encodable
-from agentnb.core.nesting import is_too_deep
-from agentnb.core.whole_numbers import whole_numbers
+from agentnb.core.schema import json_schema
+from agentnb.core.schema.json_schema import UnusableSchema, cut, plain_data, schema_errors
+from agentnb.core.schema.nesting import is_too_deep
+from agentnb.core.schema.whole_numbers import whole_numbers
 from agentnb.errors import SettingsError, near
 
 QuestionKind: TypeAlias = Literal["approval", "elicitation", "plan_review", "human_step"]

@@ -56,7 +56,7 @@ class Retry:
     multiplier: float = 2.0
     """By how much an exponential backoff grows."""
     on: tuple[str, ...] = ()
-    """Words for the failures that are retried (`agentnb.runtime.step_failures`); without any, all that can be retried are."""
+    """The failures that are retried, in the words of `agentnb.runtime.steps.step_failures`; by default all that can be."""
 
     def wait_before(self, attempt: int) -> float:
         """Return the seconds to wait after the attempt with this number, from 1."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentnb.advice import Advised, AnyAdvice, ContinueRun, LoadRun, RerunSteps
-from agentnb.core.run import RunFacts
+from agentnb.core.run.facts import RunFacts
 from agentnb.errors import SettingsError
 
 MAX_NAMED = 3

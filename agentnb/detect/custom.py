@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from operator import attrgetter
 from typing import Any, TypeVar, get_args, overload
 
-from agentnb.core.events import AnyEvent, CallBlocked, RoundFinished, ToolFinished
-from agentnb.core.run import RunFacts
-from agentnb.core.work_events import FindingMade, Severity
+from agentnb.core.log.events import AnyEvent, CallBlocked, RoundFinished, ToolFinished
+from agentnb.core.log.work_events import FindingMade, Severity
+from agentnb.core.run.facts import RunFacts
 from agentnb.detect.detector import Finding
 from agentnb.errors import SettingsError
 

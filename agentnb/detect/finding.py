@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from agentnb.core.run import RunFacts
+from agentnb.core.run.facts import RunFacts
 from agentnb.detect.detector import Detector, DetectorMaker, Finding
 from agentnb.detect.presets.registry import DEFAULT, names, preset
 from agentnb.detect.run import Run

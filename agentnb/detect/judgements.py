@@ -11,11 +11,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agentnb.core import events as e
-from agentnb.core.call_window import call_key
 from agentnb.core.guidance import Guidance
-from agentnb.core.rounds import DUPLICATE, NOT_RUN, TodoViolation, WorkflowRound
-from agentnb.core.run import RunFacts
+from agentnb.core.log import events as e
+from agentnb.core.run.call_window import call_key
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.rounds import DUPLICATE, NOT_RUN, TodoViolation, WorkflowRound
 from agentnb.core.todos import Todo, has_one_in_progress, has_open, newly_completed
 from agentnb.core.view import with_item
 from agentnb.detect.rules import CELLS, RoundFacts, judged

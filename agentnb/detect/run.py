@@ -1,4 +1,4 @@
-"""`Run`, which users hold: the facts of a run (`agentnb.core.run`), and what they mean.
+"""`Run`, which users hold: the facts of a run (`agentnb.core.run.facts`), and what they mean.
 
 A live run, one loaded from its log, one read from a foreign trace and one folded from replayed events are judged alike.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, Self
 
-from agentnb.core import events as e
-from agentnb.core.fold import HANDLERS, out_of_order
-from agentnb.core.run import RunFacts
+from agentnb.core.log import events as e
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.fold import HANDLERS, out_of_order
 from agentnb.core.todos import TODO_TOOL
 from agentnb.core.view import View
 from agentnb.detect.detector import Detector, DetectorMaker, Finding

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from agentnb.core.call_window import CallWindow
-from agentnb.core.events import AnyEvent
 from agentnb.core.guidance import GuidanceTexts
+from agentnb.core.log.events import AnyEvent
+from agentnb.core.log.work_events import FindingMade
 from agentnb.core.messages import Message
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.request import ToolSpec
-from agentnb.core.rounds import WorkflowRound
+from agentnb.core.run.call_window import CallWindow
+from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.todos import Todo
 from agentnb.core.usage import Usage
-from agentnb.core.work_events import FindingMade
 from agentnb.detect.judgements import Judgements
 
 

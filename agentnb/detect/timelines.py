@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from agentnb.core.events import AnyEvent
-from agentnb.core.run import RunFacts
-from agentnb.core.work_events import Severity
+from agentnb.core.log.events import AnyEvent
+from agentnb.core.log.work_events import Severity
+from agentnb.core.run.facts import RunFacts
 from agentnb.detect.detector import Finding
 from agentnb.detect.finding import Detectors, detect_name, detectors_of
 from agentnb.detect.presets.registry import DEFAULT

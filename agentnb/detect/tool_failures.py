@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from agentnb.core.call_window import call_key
-from agentnb.core.rounds import NOT_RUN, WITHOUT_RESULT, CallRecord, WorkflowRound
+from agentnb.core.run.call_window import call_key
+from agentnb.core.run.rounds import NOT_RUN, WITHOUT_RESULT, CallRecord, WorkflowRound
 from agentnb.core.todos import Todo
 
 LOOP_FROM = 3

@@ -9,12 +9,12 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from agentnb.core import events as e
-from agentnb.core import work_events as w
 from agentnb.core.guidance import Guidance
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
 from agentnb.core.messages import ToolResult
-from agentnb.core.run import RunFacts
-from agentnb.core.work_fold import KINDS as WORK_KINDS
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.work_fold import KINDS as WORK_KINDS
 from agentnb.detect.detector import DetectorMaker
 from agentnb.detect.run import Run
 

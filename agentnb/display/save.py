@@ -8,11 +8,11 @@ from pathlib import Path
 
 from agentnb.advice import NameOne
 from agentnb.detect.run import Run
-from agentnb.display.page import page_html
+from agentnb.display.card.page import page_html
 from agentnb.errors import SettingsError, StoreError
-from agentnb.traces.exports import EXPORTS, export_named
-from agentnb.traces.redacting import redacted
-from agentnb.traces.writing import save_log, write_whole
+from agentnb.interchange.exports import EXPORTS, export_named
+from agentnb.store.redacting import redacted
+from agentnb.store.writing import save_log, write_whole
 
 PAGE, LOG = "html", "agentnb"
 ENDINGS = {".html": PAGE, ".htm": PAGE, ".parquet": "parquet"}

@@ -17,15 +17,15 @@ Your own model is any object with a name and a stream::
 A model that calls tools puts a ``ToolCall`` beside the text: docs/models.md, "A model of your own".
 """
 
-from agentnb.core.events import TextDelta
+from agentnb.core.log.events import TextDelta
 from agentnb.core.messages import Image, Message, Text
 from agentnb.core.request import Request
 from agentnb.models.model import Model, Reply, Retry
 from agentnb.models.recorded import RecordedModel
 from agentnb.models.registry import make_model
-from agentnb.models.remote import RemoteModel
 from agentnb.models.scripted import ScriptedModel
 from agentnb.models.simulated.model import SimulatedModel
+from agentnb.models.transport.remote import RemoteModel
 
 __all__ = [
     "Image",

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from agentnb.core.events import ReplyDelta
+from agentnb.core.log.events import ReplyDelta
 from agentnb.core.messages import Message
 from agentnb.core.request import Request
 from agentnb.core.usage import UNKNOWN, Usage

@@ -15,17 +15,18 @@ from agentnb import settings
 from agentnb.advice import Advised, Plain, SetKey, SetModel, ShowModels
 from agentnb.core.request import Request
 from agentnb.errors import MissingKey, SettingsError, UnknownModel, nearest
-from agentnb.models import anthropic, chosen_destination, compatible, openai, openai_responses
-from agentnb.models.connections import Endpoint
-from agentnb.models.destination import FileModelName, is_local
+from agentnb.models.destinations import chosen_destination
+from agentnb.models.destinations.destination import FileModelName, is_local
 from agentnb.models.model import Model
 from agentnb.models.options import Options, check_url, read_options
 from agentnb.models.provider import Provider
+from agentnb.models.providers import anthropic, compatible, openai, openai_responses
 from agentnb.models.recorded import RecordedModel
-from agentnb.models.remote import RemoteModel
 from agentnb.models.simulated.model import SimulatedModel
 from agentnb.models.simulated.personas import PERSONAS
 from agentnb.models.simulated.personas import read_options as read_persona_options
+from agentnb.models.transport.connections import Endpoint
+from agentnb.models.transport.remote import RemoteModel
 from agentnb.settings import is_surely_a_key
 
 DEFAULT = "simulated:disciplined"

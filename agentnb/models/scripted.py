@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from agentnb.core.events import TextDelta
+from agentnb.core.log.events import TextDelta
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage

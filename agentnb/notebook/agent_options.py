@@ -9,7 +9,7 @@ from typing import Any
 from agentnb.agent.agent import Agent
 from agentnb.agent.extension import Extension
 from agentnb.detect.run import Run
-from agentnb.display.notebook_commands import in_notebook
+from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.names import find_gates, find_history, find_model, find_output, find_tools
 from agentnb.policies.named import find_policy, in_workflow_mode

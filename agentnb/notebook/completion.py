@@ -11,7 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb.context.history import NAMED as HISTORIES
 from agentnb.context.history import History
-from agentnb.core.approvals import MODES
+from agentnb.core.run.approvals import MODES
 from agentnb.guidance import BUILT_IN, GuidanceSet
 from agentnb.models.registry import is_model
 from agentnb.models.registry import names as model_names

@@ -11,7 +11,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.todos import TODO_TOOL
-from agentnb.display.labels import clean
+from agentnb.display.texts.labels import clean
 from agentnb.models.estimate import tokens_of_message, tokens_of_request, tokens_of_text, tokens_of_tools
 from agentnb.policies.limits import LIMITS
 

@@ -9,28 +9,28 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb.detect.run import Run
-from agentnb.display.diff_view import diff_html, diff_text
-from agentnb.display.html import run_html, running_html
-from agentnb.display.many_runs import run_line_html
-from agentnb.display.replay_view import replay_html, replay_text
-from agentnb.display.states import is_going_on
-from agentnb.display.text import run_text
-from agentnb.display.workflow_graph import graph_html
-from agentnb.display.workflow_text import graph_text
+from agentnb.display.card.html import run_html, running_html
+from agentnb.display.card.many_runs import run_line_html
+from agentnb.display.card.text import run_text
+from agentnb.display.graph.workflow_graph import graph_html
+from agentnb.display.graph.workflow_text import graph_text
+from agentnb.display.lists.diff_view import diff_html, diff_text
+from agentnb.display.lists.replay_view import replay_html, replay_text
+from agentnb.display.texts.states import is_going_on
 from agentnb.errors import NotAvailable
-from agentnb.notebook import call_streams
+from agentnb.interchange.files import Runs
 from agentnb.notebook.browser import Browser
-from agentnb.notebook.cell_runs import CellRuns, cell_runs
+from agentnb.notebook.cells import call_streams
+from agentnb.notebook.cells.cell_runs import CellRuns, cell_runs
 from agentnb.notebook.completion import matcher
 from agentnb.notebook.magic_errors import one_line_errors
 from agentnb.notebook.magics import AgentMagics
 from agentnb.notebook.workflow_magic import WorkflowMagics
 from agentnb.rerun.diff import RunDiff
 from agentnb.rerun.replayed import Replay
-from agentnb.runtime.host import Host, current_host
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.host import Host, current_host
+from agentnb.runtime.host.live import LiveRun
 from agentnb.session.session import Session
-from agentnb.traces.files import Runs
 from agentnb.workflow.workflow import Workflow
 
 _SESSION = "_agentnb_session"

@@ -15,17 +15,17 @@ from IPython.core.getipython import get_ipython
 from traitlets import Int, List, Unicode
 
 from agentnb.core.redaction import redact
-from agentnb.display.blind import blind_html
-from agentnb.display.labels import counted
+from agentnb.display.lists.blind import blind_html
 from agentnb.display.markup import tag
-from agentnb.display.notebook_commands import error_in_notebook
 from agentnb.display.style import style_sheet
+from agentnb.display.texts.labels import counted
+from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import AgentnbError, SettingsError
+from agentnb.interchange.files import RunSource, load_traces
 from agentnb.notebook.frontend import is_attended
 from agentnb.notebook.widgets import STATIC, close, heard_while_busy, script, view_bundle
 from agentnb.notebook.worker import Worker
-from agentnb.traces.files import RunSource, load_traces
-from agentnb.traces.labels import Label, append_label, read_labels
+from agentnb.store.labels import Label, append_label, read_labels
 
 HEALTHY_OR_FAILED: Mapping[str, int] = {"healthy": 0, "failed": 1}
 MAX_LABELS = 9

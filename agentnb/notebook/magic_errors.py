@@ -11,10 +11,10 @@ from IPython.core.error import UsageError
 from IPython.core.magic_arguments import parse_argstring
 
 from agentnb.core.redaction import redact_error
-from agentnb.display.notebook_commands import error_in_notebook
+from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import AgentnbError, SettingsError, nearest
 from agentnb.models.options import shown
-from agentnb.runtime.foreground import RunInterrupted
+from agentnb.runtime.workers.foreground import RunInterrupted
 
 CLOSED = "the run was stopped and its log closed. Continue with %%agent --continue"
 _UNDERSCORED = re.compile(r"(?<!\S)--\w+(?:[-_]\w+)+")

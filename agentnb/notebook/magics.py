@@ -15,28 +15,28 @@ from agentnb.agent.agent import Agent
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.guidance import GuidanceSet
-from agentnb.models.allowed_urls import with_consent
+from agentnb.interchange.importing import CHOICES
+from agentnb.models.destinations.allowed_urls import with_consent
 from agentnb.models.registry import wire_form
 from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.notebook.browser import Browser
-from agentnb.notebook.cell_runs import Answer, cell_runs
+from agentnb.notebook.cells.cell_runs import Answer, cell_runs
+from agentnb.notebook.cells.extension_options import chosen_extensions, extension_options
+from agentnb.notebook.cells.interpolation import interpolate, near_misses
+from agentnb.notebook.cells.limit_options import allow_url_option, approve_option, given, run_options
 from agentnb.notebook.commands import command
 from agentnb.notebook.commands.guidance import written
 from agentnb.notebook.commands.replay import replay_named
 from agentnb.notebook.commands.traces import show_traces
 from agentnb.notebook.dry import dry_text, limits_line
-from agentnb.notebook.extension_options import chosen_extensions, extension_options
 from agentnb.notebook.frontend import asker
-from agentnb.notebook.interpolation import interpolate, near_misses
-from agentnb.notebook.limit_options import allow_url_option, approve_option, given, run_options
 from agentnb.notebook.magic_errors import one_line_errors, parsed
 from agentnb.notebook.names import check_variable, tools_before, unquoted, words_of
 from agentnb.rerun.replayed import Replay
-from agentnb.runtime.foreground import Foreground
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.defaults import ON_STOP
 from agentnb.session.session import Session
-from agentnb.traces.importing import CHOICES
 
 LATER = {
     "--plans": "plans",

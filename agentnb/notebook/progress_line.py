@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 from agentnb.detect.run import Run
-from agentnb.display.many_runs import ManyRuns, many_runs_html
+from agentnb.display.card.many_runs import ManyRuns, many_runs_html
 from agentnb.notebook.views import Cell, running_loop
 
 INTERVAL = 0.25

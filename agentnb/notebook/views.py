@@ -11,7 +11,7 @@ from typing import Any
 from IPython.display import display
 from msgspec.structs import replace
 
-from agentnb.core.events import (
+from agentnb.core.log.events import (
     AnyEvent,
     CompactionStarted,
     ContextCompacted,
@@ -26,21 +26,21 @@ from agentnb.core.events import (
     RunSuspended,
     TextDelta,
 )
-from agentnb.core.log import Watcher
-from agentnb.core.work_events import StepFinished, StepSkipped
+from agentnb.core.log.stores import Watcher
+from agentnb.core.log.work_events import StepFinished, StepSkipped
 from agentnb.detect.run import Run
-from agentnb.display.html import run_html, running_html
-from agentnb.display.labels import clean
+from agentnb.display.card.html import run_html, running_html
+from agentnb.display.card.nested import NestedRuns
+from agentnb.display.card.text import head_line, round_lines, run_text
 from agentnb.display.markup import Html
-from agentnb.display.nested import NestedRuns
-from agentnb.display.question_labels import question_lines
-from agentnb.display.round_notes import RECOVERED, RESUMED, compaction_line, retry_line
-from agentnb.display.states import ending, is_going_on, shown_answer
-from agentnb.display.step_list import has_steps, step_line
-from agentnb.display.text import head_line, round_lines, run_text
+from agentnb.display.parts.step_list import has_steps, step_line
+from agentnb.display.texts.labels import clean
+from agentnb.display.texts.question_labels import question_lines
+from agentnb.display.texts.round_notes import RECOVERED, RESUMED, compaction_line, retry_line
+from agentnb.display.texts.states import ending, is_going_on, shown_answer
 from agentnb.notebook.widgets import view_bundle
-from agentnb.runtime.host import Beginning
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.host import Beginning
+from agentnb.runtime.host.live import LiveRun
 
 INTERVAL = 1 / 15
 """Seconds between two updates. One update per token costs time, and can even lose messages."""

@@ -15,14 +15,14 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.advice import advised
 from agentnb.detect.run import Run
-from agentnb.display.notebook_commands import NOTEBOOK, in_notebook
+from agentnb.display.texts.notebook_commands import NOTEBOOK, in_notebook
 from agentnb.errors import SettingsError
-from agentnb.models.allowed_urls import with_consent
-from agentnb.notebook.cell_runs import Answer, cell_runs
+from agentnb.models.destinations.allowed_urls import with_consent
+from agentnb.notebook.cells.cell_runs import Answer, cell_runs
+from agentnb.notebook.cells.extension_options import chosen_extensions, extension_option
+from agentnb.notebook.cells.limit_options import allow_url_option, approve_option, run_option
 from agentnb.notebook.commands.recover import TRUST_LOG, trust_of
-from agentnb.notebook.extension_options import chosen_extensions, extension_option
 from agentnb.notebook.frontend import asker
-from agentnb.notebook.limit_options import allow_url_option, approve_option, run_option
 from agentnb.notebook.magic_errors import one_line_errors, parsed
 from agentnb.notebook.names import (
     check_variable,
@@ -36,9 +36,9 @@ from agentnb.notebook.names import (
 )
 from agentnb.rerun.expect import EXTENSION as EXPECT
 from agentnb.rerun.expect import check_steps
-from agentnb.runtime.foreground import Foreground
-from agentnb.runtime.orchestration import Orchestration
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.runs.orchestration import Orchestration
+from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.choice import choose_model_of_workflow
 from agentnb.session.defaults import ON_STOP
 from agentnb.session.session import Session

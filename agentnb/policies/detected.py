@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentnb.core.call_window import call_key
 from agentnb.core.guidance import Guidance
+from agentnb.core.log.work_events import FindingMade
 from agentnb.core.messages import ToolCall
-from agentnb.core.work_events import FindingMade
+from agentnb.core.run.call_window import call_key
 from agentnb.detect.so_far import RunSoFar
 from agentnb.policies.gates.verdicts import Block, blocked_as_duplicate
 from agentnb.policies.loops import LOOP_BROKEN

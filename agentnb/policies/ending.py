@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from agentnb.advice import StartAgain, TryAgain
 from agentnb.core.messages import Text, Thinking
-from agentnb.core.rounds import BY_SCHEMA, WorkflowRound
+from agentnb.core.run.rounds import BY_SCHEMA, WorkflowRound
 from agentnb.core.todos import has_open
 from agentnb.detect.so_far import RunSoFar
 from agentnb.guidance.prompts import prompt

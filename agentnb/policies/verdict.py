@@ -10,12 +10,12 @@ import msgspec
 from msgspec.structs import replace
 
 from agentnb.advice import Advised
-from agentnb.core.event import RoundStatus, Status
-from agentnb.core.events import Topic
 from agentnb.core.guidance import Guidance
+from agentnb.core.log.event import RoundStatus, Status
+from agentnb.core.log.events import Topic
+from agentnb.core.log.well_formed import ENDS
 from agentnb.core.messages import encodable
 from agentnb.core.todos import has_open, listed, open_todos
-from agentnb.core.well_formed import ENDS
 from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError
 from agentnb.policies.direct import as_given

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from agentnb.core.inner_calls import outer_calls
-from agentnb.core.rounds import WorkflowRound
+from agentnb.core.run.inner_calls import outer_calls
+from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.todos import open_todos
 from agentnb.core.usage import Usage
 from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
-from agentnb.traces.tables.columns import success_of
+from agentnb.tables.columns import success_of
 
 if TYPE_CHECKING:
     import pandas as pd

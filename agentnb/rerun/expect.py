@@ -19,8 +19,8 @@ from agentnb.core.expressions import evaluate, names_in, paths_in
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.errors import ExpectationFailed, ExpressionError, SettingsError, near
+from agentnb.interchange.files import Runs, RunSource, load_traces
 from agentnb.rerun.run_values import NAMES, RunAfterRound, RunValues, UnknownValue, after_each_round, at_the_end, check_names
-from agentnb.traces.files import Runs, RunSource, load_traces
 
 Expectation: TypeAlias = str | Callable[[Run], Any]
 """An expression over the names of `NAMES`, or a function of a run that returns whether it is as it should be."""

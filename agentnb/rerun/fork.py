@@ -15,7 +15,7 @@ from agentnb.agent.from_log import limits_of_file, logged_model
 from agentnb.agent.output import Output
 from agentnb.agent.start import AgentParts, forked_run
 from agentnb.context.history import as_sent_then
-from agentnb.core.events import (
+from agentnb.core.log.events import (
     SCHEMA,
     AnyEvent,
     ForkedFrom,
@@ -26,10 +26,10 @@ from agentnb.core.events import (
     ToolFinished,
     ToolStarted,
 )
+from agentnb.core.log.work_events import GrantGiven
 from agentnb.core.messages import encodable
 from agentnb.core.redaction import redact
 from agentnb.core.todos import TODO_TOOL
-from agentnb.core.work_events import GrantGiven
 from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.finding import Detectors
 from agentnb.detect.run import Run
@@ -43,10 +43,10 @@ from agentnb.policies.gates.approval_mode import SETTING
 from agentnb.policies.named import PolicySet
 from agentnb.rerun.recorded_tools import recorded_tools
 from agentnb.rerun.variant import is_own, variant_of
-from agentnb.runtime.consent import mode_after
-from agentnb.runtime.launch import PendingRun, in_foreground, new_run_id
-from agentnb.runtime.live import LiveRun
-from agentnb.runtime.run_options import RunKeywords, RunOptions, options_of
+from agentnb.runtime.host.consent import mode_after
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.run_options import RunKeywords, RunOptions, options_of
+from agentnb.runtime.runs.launch import PendingRun, in_foreground, new_run_id
 from agentnb.settings import known_secrets
 from agentnb.tools.todos.board import TodoBoard
 

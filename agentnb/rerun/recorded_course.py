@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.messages import ToolCall
-from agentnb.core.rounds import FINAL_ANSWER, WorkflowRound
+from agentnb.core.run.rounds import FINAL_ANSWER, WorkflowRound
 from agentnb.core.todos import Todo, open_todos
 from agentnb.detect.run import Run
 from agentnb.detect.walk import RoundEvents

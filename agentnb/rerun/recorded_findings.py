@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from agentnb.core.events import AnyEvent, RoundFinished
-from agentnb.core.run import RunFacts
-from agentnb.core.work_events import FindingMade
+from agentnb.core.log.events import AnyEvent, RoundFinished
+from agentnb.core.log.work_events import FindingMade
+from agentnb.core.run.facts import RunFacts
 from agentnb.detect.custom import FunctionDetector
 from agentnb.detect.detector import DetectorMaker, Finding
 from agentnb.detect.finding import Detectors, detectors_of

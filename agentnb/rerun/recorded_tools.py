@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from agentnb.core.call_window import call_key
 from agentnb.core.messages import Image, Text, ToolCall
 from agentnb.core.request import ToolSpec
-from agentnb.core.rounds import NOT_RUN, CallRecord, WorkflowRound
+from agentnb.core.run.call_window import call_key
+from agentnb.core.run.rounds import NOT_RUN, CallRecord, WorkflowRound
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
 from agentnb.tools.function import as_tool

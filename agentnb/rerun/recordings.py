@@ -10,15 +10,15 @@ from msgspec.structs import replace
 
 from agentnb import errors
 from agentnb.context.request_history import sent_requests
-from agentnb.core.events import RunError, TextDelta
+from agentnb.core.log.events import RunError, TextDelta
 from agentnb.core.messages import Message, Text
-from agentnb.core.rounds import WorkflowRound
+from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.usage import UNKNOWN
 from agentnb.detect.run import Run
 from agentnb.errors import ModelError, SettingsError
+from agentnb.interchange.files import load_traces
 from agentnb.models.model import Reply, Retry, StreamItem
 from agentnb.models.recorded import Recording
-from agentnb.traces.files import load_traces
 
 MARKERS = {"complete": "[WORKFLOW_COMPLETE]", "continue": "[CONTINUE]", "stop": '{"status":"stop"}'}
 """The marker of each signal: a log holds a reply without its markers, and the loop reads them in the text."""

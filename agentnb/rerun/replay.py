@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec import structs
 
-from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
+from agentnb.core.log import events as e
 from agentnb.core.messages import ToolCall, ToolResult
-from agentnb.core.rounds import DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN
+from agentnb.core.run.rounds import DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN
 from agentnb.core.todos import open_todos
 from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.detector import DetectorMaker, Finding
@@ -21,6 +21,7 @@ from agentnb.detect.run import Run
 from agentnb.detect.walk import RoundEvents, ShadowRun, walk_rounds
 from agentnb.guidance.prompts import prompt
 from agentnb.guidance.sets import GuidanceSet
+from agentnb.interchange.files import load_trace
 from agentnb.policies.gates import Block, judge
 from agentnb.policies.marker_text import without_markers
 from agentnb.policies.named import PolicySet
@@ -29,7 +30,6 @@ from agentnb.policies.verdict import Continue, Stop, Verdict, decide, reason_of
 from agentnb.rerun.recorded_course import RecordedCourse
 from agentnb.rerun.replayed import Decision, JudgedCall, Replay, ReplayedRound, differ
 from agentnb.rerun.variant import Variant, variant_of
-from agentnb.traces.files import load_trace
 
 BY_A_GATE = frozenset({DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN})
 """Error codes of calls that agentnb's own gates blocked, which a replay judges anew."""

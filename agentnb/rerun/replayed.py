@@ -11,7 +11,7 @@ import msgspec
 
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.messages import ToolCall
-from agentnb.core.rounds import WorkflowRound
+from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.detector import Finding
 from agentnb.detect.rules import ALREADY_SAID, FAILURE_LOOP
 from agentnb.detect.run import Run

@@ -11,13 +11,13 @@ import msgspec
 from msgspec import structs
 
 from agentnb.agent.start import AgentParts
-from agentnb.core.approvals import APPROVE
-from agentnb.core.events import CommandReceived, RoundFinished
 from agentnb.core.inbox import Inbox
+from agentnb.core.log.events import CommandReceived, RoundFinished
+from agentnb.core.log.work_events import GrantGiven
 from agentnb.core.questions import WaitingOnUser, by_call
-from agentnb.core.rounds import WorkflowRound
+from agentnb.core.run.approvals import APPROVE
+from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.todos import Todo
-from agentnb.core.work_events import GrantGiven
 from agentnb.detect.finding import Detectors
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, ReplayDiverged, SettingsError
@@ -25,12 +25,12 @@ from agentnb.models.recorded import RecordedModel
 from agentnb.policies.gates import Gate
 from agentnb.rerun.fork import RECORDED, pending_of
 from agentnb.rerun.variant import is_own
-from agentnb.runtime.answerers import AnswerQuestion
-from agentnb.runtime.foreground import Foreground
-from agentnb.runtime.gate_names import missing_gates, names_of_gates
-from agentnb.runtime.grants import is_copy
-from agentnb.runtime.launch import PendingRun
-from agentnb.runtime.run_options import RunKeywords, RunOptions, options_of
+from agentnb.runtime.host.run_options import RunKeywords, RunOptions, options_of
+from agentnb.runtime.questions.answerers import AnswerQuestion
+from agentnb.runtime.questions.grants import is_copy
+from agentnb.runtime.runs.gate_names import missing_gates, names_of_gates
+from agentnb.runtime.runs.launch import PendingRun
+from agentnb.runtime.workers.foreground import Foreground
 
 BY_OTHERS = ("cancelled", "interrupted", "running", "waiting_on_user")
 """Statuses of runs that did not end by themselves."""

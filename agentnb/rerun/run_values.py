@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agentnb.core.events import RoundStarted
 from agentnb.core.expressions import evaluate, names_in, paths_in
-from agentnb.core.rounds import WorkflowRound
+from agentnb.core.log.events import RoundStarted
+from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.todos import open_todos
 from agentnb.detect import presets
 from agentnb.detect.run import Run
 from agentnb.detect.timelines import Detection, detections
 from agentnb.errors import ExpressionError, near, nearest
-from agentnb.traces.tables.columns import counted, success_of
-from agentnb.traces.tables.loops import LOOP, STALL, Row, found
+from agentnb.tables.columns import counted, success_of
+from agentnb.tables.loops import LOOP, STALL, Row, found
 
 FAMILIES = (LOOP, STALL, "discipline", "failure", "limit")
 """Families of findings that are known although nothing was found."""

@@ -14,13 +14,13 @@ from agentnb.detect.intervals import Share, mean_interval, wilson
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.guidance.sets import GuidanceSet
+from agentnb.interchange.files import iter_traces, warn_of
+from agentnb.interchange.trace_file import Problem
 from agentnb.policies.named import PolicySet
 from agentnb.rerun.expect import Expectation, check_expectations, outcomes_of
 from agentnb.rerun.replay import replay
 from agentnb.rerun.replayed import Replay
 from agentnb.rerun.turn_endings import TurnKind
-from agentnb.traces.files import iter_traces, warn_of
-from agentnb.traces.trace_file import Problem
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.detect.run import Run
 from agentnb.detect.walk import RoundEvents
 

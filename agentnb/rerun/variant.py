@@ -14,8 +14,8 @@ from agentnb.agent.detection import detection
 from agentnb.agent.extension import Extension, extended, logged_extensions
 from agentnb.agent.from_log import logged_guidance, logged_policy
 from agentnb.agent.output import Output
-from agentnb.core.events import AnyEvent, RunRecovered, RunStarted
-from agentnb.core.work_events import GuidanceDrawn
+from agentnb.core.log.events import AnyEvent, RunRecovered, RunStarted
+from agentnb.core.log.work_events import GuidanceDrawn
 from agentnb.detect.finding import Detectors, detect_name
 from agentnb.detect.presets import names
 from agentnb.detect.run import Run
@@ -25,7 +25,7 @@ from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.limits import LIMITS, Limits
 from agentnb.policies.named import OWN_POLICY, Matrix, PolicySet, find_policy, in_workflow_mode, rules_of, settings_of
 from agentnb.rerun.recorded_findings import recorded_findings, without_asking
-from agentnb.runtime.gate_names import names_of_gates
+from agentnb.runtime.runs.gate_names import names_of_gates
 
 NOT_COUNTED = ("max_seconds", "budget")
 """Limits of what a replay cannot count: time and money are those of the record, and other words would have cost others."""

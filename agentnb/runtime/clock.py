@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from time import perf_counter
 
-from agentnb.core.events import AnyEvent, RunRecovered
-from agentnb.core.wait_state import WaitState
+from agentnb.core.log.events import AnyEvent, RunRecovered
+from agentnb.core.run.wait_state import WaitState
 
 
 def seconds_taken(events: Iterable[AnyEvent]) -> float:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from agentnb.advice import Advised, FreeDisk, advised
-from agentnb.core.events import (
+from agentnb.core.log.events import (
     AnyEvent,
     Delta,
     Event,
@@ -22,7 +22,7 @@ from agentnb.core.events import (
     Totals,
     Warned,
 )
-from agentnb.core.log import RunStore, Watcher, Writer
+from agentnb.core.log.stores import RunStore, Watcher, Writer
 from agentnb.core.messages import Text
 from agentnb.core.redaction import StreamRedactor, redact
 from agentnb.detect.run import Run

@@ -5,16 +5,16 @@ from __future__ import annotations
 from msgspec import structs
 
 from agentnb.advice import TryDetector, advised
-from agentnb.core import events as e
+from agentnb.core.log import events as e
+from agentnb.core.log.work_events import FindingMade
 from agentnb.core.messages import encodable
 from agentnb.core.redaction import change_texts
-from agentnb.core.work_events import FindingMade
 from agentnb.detect.rules import SENTENCES, unknown_facts
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, ModelError, RunLimited, near
 from agentnb.policies.verdict import Stop
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.tool_errors import traceback_of_own_code
+from agentnb.tools.tool_errors import traceback_of_own_code
 
 OF_THE_REPLY = "reply"
 """``where`` of an error that is a verdict on the reply: a resumed run reaches it again from the same rounds."""

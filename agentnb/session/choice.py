@@ -10,8 +10,8 @@ from agentnb.agent.from_log import logged_model
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, UnknownModel
 from agentnb.models.registry import DEFAULT, can_be_made, check_model
-from agentnb.workflow.spec import WorkflowStep
-from agentnb.workflow.step_tree import walk_all
+from agentnb.workflow.form.spec import WorkflowStep
+from agentnb.workflow.form.step_tree import walk_all
 from agentnb.workflow.workflow import Workflow
 
 NOTE = (

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentnb import settings
 from agentnb.context.history import NAMED as HISTORIES
-from agentnb.core.approvals import MODES
+from agentnb.core.run.approvals import MODES
 from agentnb.errors import SettingsError
 from agentnb.models.options import shown
 from agentnb.policies.limits import LIMITS, ON_LIMIT

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from agentnb import settings
-from agentnb.traces.store import FOLDER, Store
+from agentnb.store.store import FOLDER, Store
 
 
 def default_store() -> tuple[Store, str]:

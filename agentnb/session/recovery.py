@@ -19,13 +19,13 @@ from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
 from agentnb.policies.limits import OF_FILE
 from agentnb.runtime.budget import OWN
-from agentnb.runtime.gate_names import check_gates
-from agentnb.runtime.host import current_host
-from agentnb.runtime.live import LiveRun
-from agentnb.runtime.orchestration import Orchestration
-from agentnb.runtime.run_options import ResumeKeywords, RunOptions, options_of
+from agentnb.runtime.host.host import current_host
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.run_options import ResumeKeywords, RunOptions, options_of
+from agentnb.runtime.runs.gate_names import check_gates
+from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.session.places import default_store
-from agentnb.traces.store import Store
+from agentnb.store.store import Store
 from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.workflow import Workflow
 

@@ -21,16 +21,16 @@ from agentnb.models.registry import check_model
 from agentnb.policies import find_policy
 from agentnb.policies.limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
 from agentnb.runtime.budget import Budget
-from agentnb.runtime.grants import SessionGrants
-from agentnb.runtime.host import Host, current_host, hosted
-from agentnb.runtime.live import LiveRun
-from agentnb.runtime.orchestration import Orchestration
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.host import Host, current_host, hosted
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.questions.grants import SessionGrants
+from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.threads import LoopThread
 from agentnb.session.defaults import LIMIT_KEYS, SESSION_BUDGET, agent_settings, at_first, checked, workflow_settings
 from agentnb.session.places import default_store
+from agentnb.store.store import Store
 from agentnb.tools.todos.board import Board, TodoBoard
-from agentnb.traces.store import Store
 
 SWEEP = 2
 """Number of runs from which on the ended ones are forgotten."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from agentnb.testing.lines import Answer, Opaque
-from agentnb.testing.misbehaviour import (
+from agentnb.testing.received import Received
+from agentnb.testing.replies.lines import Answer, Opaque
+from agentnb.testing.replies.misbehaviour import (
     NOT_COUNTED,
     BrokenJson,
     Cut,
@@ -21,7 +22,6 @@ from agentnb.testing.misbehaviour import (
     UnknownEvent,
     overflow,
 )
-from agentnb.testing.received import Received
 from agentnb.testing.server import LoopbackServer
 
 __all__ = [

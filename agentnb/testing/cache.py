@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from agentnb.core.usage import Usage
 from agentnb.testing.ids import canonical
-from agentnb.testing.lines import tokens
+from agentnb.testing.replies.lines import tokens
 
 LOOK_BACK = 20
 """So many blocks before a marker the Messages API looks for what was written earlier."""

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from agentnb.testing.received import Received
-from agentnb.testing.wire import Delivery
+from agentnb.testing.replies.wire import Delivery
 
 Post: TypeAlias = Callable[[str, bytes, dict[str, str]], tuple[Received | None, Delivery]]
 Get: TypeAlias = Callable[[str, dict[str, str]], Delivery]

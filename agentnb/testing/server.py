@@ -13,14 +13,14 @@ from urllib.parse import urlencode
 from agentnb.testing.cache import PromptCache
 from agentnb.testing.connection import Listener
 from agentnb.testing.ids import Ids
-from agentnb.testing.lines import Answer
 from agentnb.testing.listing import models_body
 from agentnb.testing.memory import Memory
 from agentnb.testing.received import Received, without_keys
-from agentnb.testing.rules import key_problem, problems
-from agentnb.testing.script import Line, Script, script_error
-from agentnb.testing.wire import Asked, Delivery, Wire
-from agentnb.testing.wires import CHAT, MESSAGES, WIRES
+from agentnb.testing.replies.lines import Answer
+from agentnb.testing.replies.script import Line, Script, script_error
+from agentnb.testing.replies.wire import Asked, Delivery, Wire
+from agentnb.testing.replies.wires import CHAT, MESSAGES, WIRES
+from agentnb.testing.requests.rules import key_problem, problems
 
 MODEL = "loopback"
 """The model it has; any other name is answered too."""

@@ -17,8 +17,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from agentnb.core.json_schema import UnusableSchema, schema_errors
-from agentnb.core.whole_numbers import whole_numbers
+from agentnb.core.schema.json_schema import UnusableSchema, schema_errors
+from agentnb.core.schema.whole_numbers import whole_numbers
 from agentnb.errors import InvalidTool, with_names
 from agentnb.tools.tool import ToolContext
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from agentnb.advice import advised, in_python
-from agentnb.core.nesting import MAX_DEPTH, is_too_deep
 from agentnb.core.request import ToolSpec
+from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import InvalidTool, UnknownTool, near
 from agentnb.tools.function import as_tool
 from agentnb.tools.tool import Tool, ToolOutcome, failure

@@ -1,1 +1,1 @@
-"""Recorded runs: store, log files, tables."""
+"""Import paths of earlier versions. Each warns and names its successor; they go with 0.2."""

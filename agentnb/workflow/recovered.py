@@ -13,12 +13,12 @@ from agentnb.errors import SettingsError, near
 from agentnb.guidance import GuidanceSet
 from agentnb.models.model import Model
 from agentnb.models.registry import person_chose_destination
-from agentnb.runtime.gate_names import name_of_gate
-from agentnb.workflow.agents import Replies
-from agentnb.workflow.declared_files import with_files
-from agentnb.workflow.logged import logged_workflow
-from agentnb.workflow.spec import AgentStep, WorkflowSpec
-from agentnb.workflow.step_tree import walk_all
+from agentnb.runtime.runs.gate_names import name_of_gate
+from agentnb.workflow.files.declared_files import with_files
+from agentnb.workflow.files.logged import logged_workflow
+from agentnb.workflow.form.spec import AgentStep, WorkflowSpec
+from agentnb.workflow.form.step_tree import walk_all
+from agentnb.workflow.running.agents import Replies
 
 
 def check_agents_again(run: Run, given: Mapping[str, Agent]) -> tuple[str, ...]:

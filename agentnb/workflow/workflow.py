@@ -11,42 +11,42 @@ from typing import Any, TypedDict, Unpack
 from agentnb.advice import ListRuns
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import is_trusted
-from agentnb.core.json_schema import plain_data
+from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
 from agentnb.models.model import Model
 from agentnb.models.registry import check_destinations
 from agentnb.policies.gates import Gate
 from agentnb.runtime.budget import OWN, Budget
-from agentnb.runtime.elicitation import Elicitation
-from agentnb.runtime.lifecycle import Lifecycle
-from agentnb.runtime.live import LiveRun
-from agentnb.runtime.orchestration import Orchestration
-from agentnb.runtime.run_options import RunKeywords, RunOptions, options_of
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.run_options import RunKeywords, RunOptions, options_of
+from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.runtime.runs.lifecycle import Lifecycle
+from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.tools.function import as_tool
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.agents import Replies, WorkflowAgents
-from agentnb.workflow.checks import check_made_in_python
-from agentnb.workflow.declared_files import mark_typed, model_names, names_of_tool_steps, tool_names, without_folders
-from agentnb.workflow.declared_graph import Declared, declared_graph
-from agentnb.workflow.deferral import deferred
-from agentnb.workflow.engine import WorkflowEngine, WorkflowStart
-from agentnb.workflow.failed_together import checked
-from agentnb.workflow.files import file_text, path_beside
-from agentnb.workflow.logged import keep_workflow, logged_files
-from agentnb.workflow.mermaid import mermaid
-from agentnb.workflow.node_states import node_states
-from agentnb.workflow.perform import work_of_steps
-from agentnb.workflow.problems import Problem
-from agentnb.workflow.reading import read_workflow
+from agentnb.workflow.checks.checks import check_made_in_python
+from agentnb.workflow.files.declared_files import mark_typed, model_names, names_of_tool_steps, tool_names, without_folders
+from agentnb.workflow.files.files import file_text, path_beside
+from agentnb.workflow.files.logged import keep_workflow, logged_files
+from agentnb.workflow.files.reading import read_workflow
+from agentnb.workflow.form.problems import Problem
+from agentnb.workflow.form.spec import AgentStep, Step, WorkflowSpec, WorkflowStep
+from agentnb.workflow.form.step_tree import walk_all
+from agentnb.workflow.graph.declared_graph import Declared, declared_graph
+from agentnb.workflow.graph.mermaid import mermaid
+from agentnb.workflow.graph.node_states import node_states
 from agentnb.workflow.recovered import check_agents_again, needed_again
 from agentnb.workflow.rerun import earlier_events, rerun_of
-from agentnb.workflow.spec import AgentStep, Step, WorkflowSpec, WorkflowStep
-from agentnb.workflow.step_tree import walk_all
+from agentnb.workflow.running.agents import Replies, WorkflowAgents
+from agentnb.workflow.running.engine import WorkflowEngine, WorkflowStart
+from agentnb.workflow.running.failed_together import checked
+from agentnb.workflow.running.perform import work_of_steps
 from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.orchestration import task_orchestration
 from agentnb.workflow.tasks.reading import is_task_file, read_task_file
 from agentnb.workflow.tasks.spec import TaskFile
+from agentnb.workflow.templates.deferral import deferred
 
 CELL = "cell"
 """The origin of a workflow that the person typed, in its log."""

@@ -3,7 +3,7 @@
 import common as c
 
 from agentnb.agent.agent import Agent
-from agentnb.core.events import TextDelta
+from agentnb.core.log.events import TextDelta
 from agentnb.core.messages import Message, Text, ToolCall
 from agentnb.models.model import Reply
 from agentnb.tools.function import tool

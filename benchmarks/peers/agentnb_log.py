@@ -4,7 +4,7 @@ import importlib.util
 import tempfile
 from pathlib import Path
 
-from agentnb.traces.store import Store
+from agentnb.store.store import Store
 
 _spec = importlib.util.spec_from_file_location("bench_agentnb_in_memory", Path(__file__).with_name("agentnb.py"))
 _in_memory = importlib.util.module_from_spec(_spec)

@@ -13,10 +13,10 @@ from playing_model import TOOLS, PlayingModel
 from virtual_time import OnThisLoop, VirtualTimeLoop
 
 from agentnb import Agent, Run, Store
-from agentnb.core.events import CommandReceived, ModelReplied, RetryScheduled, ToolFinished
-from agentnb.core.log import Writer
+from agentnb.core.log.events import CommandReceived, ModelReplied, RetryScheduled, ToolFinished
+from agentnb.core.log.stores import Writer
 from agentnb.errors import AgentnbError, StoreError, TraceError
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
 
 T = TypeVar("T")
 PAUSE = 5.0

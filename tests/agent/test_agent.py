@@ -16,16 +16,16 @@ from scripted_runs import add, bare
 from waiting import wait_until
 
 from agentnb.agent.agent import Agent
-from agentnb.core.events import AnyEvent, Delta, ModelReplied, RunStarted, TextDelta, ToolFinished, ToolStarted
+from agentnb.core.log.events import AnyEvent, Delta, ModelReplied, RunStarted, TextDelta, ToolFinished, ToolStarted
 from agentnb.core.messages import Message, Text, ToolCall
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
 from agentnb.errors import InvalidTool, ModelError, SettingsError, UnknownModel, UnknownTool
 from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.store.store import Store
 from agentnb.tools.tool import ToolContext
-from agentnb.traces.store import Store
 
 LONG = 30
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agentnb import Agent, Store, ToolCall, load_trace, tables
-from agentnb.core import work_events as w
+from agentnb.core.log import work_events as w
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage

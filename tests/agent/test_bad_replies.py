@@ -19,7 +19,7 @@ from agentnb.models.registry import make_model
 from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.models.simulated.model import SimulatedModel
 from agentnb.policies import Matrix, Minimal
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.live import LiveRun
 from agentnb.testing import Answer, LoopbackServer
 
 POLICIES = [Matrix(), Minimal()]

@@ -15,17 +15,17 @@ from scripted_runs import loop_alone, reply
 from waiting import turns
 
 from agentnb.agent.agent import Agent
-from agentnb.core.events import AnyEvent, Delta, Event, TextDelta
 from agentnb.core.inbox import Inbox
+from agentnb.core.log.events import AnyEvent, Delta, Event, TextDelta
 from agentnb.core.messages import Text, ToolCall
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
 from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel
 from agentnb.policies import natural_stop
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.threads import LoopThread
-from agentnb.traces.store import Store
+from agentnb.store.store import Store
 
 LONG = 30
 

@@ -10,13 +10,13 @@ from run_checks import assert_every_call_has_one_result
 from scripted_runs import bare
 
 from agentnb.agent.agent import Agent
-from agentnb.core.events import CommandReceived
+from agentnb.core.log.events import CommandReceived
 from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.traces.store import Store
+from agentnb.store.store import Store
 
 LONG = 30
 

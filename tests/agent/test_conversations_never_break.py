@@ -25,7 +25,7 @@ from sent_requests import as_bytes, made_again
 from agentnb import Run, Store
 from agentnb.context.history import as_sent_then
 from agentnb.context.request_history import sent_requests
-from agentnb.core.events import ContextCompacted, ToolStarted
+from agentnb.core.log.events import ContextCompacted, ToolStarted
 from agentnb.core.messages import Message
 from agentnb.core.request import Request
 from agentnb.models import Model, Reply, make_model

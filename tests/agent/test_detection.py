@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from agentnb import Agent, Minimal, Store, ToolCall, load_trace
-from agentnb.core import events as e
-from agentnb.core.work_events import FindingMade
+from agentnb.core.log import events as e
+from agentnb.core.log.work_events import FindingMade
 from agentnb.detect import Run, findings
-from agentnb.display.states import why
+from agentnb.display.texts.states import why
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.policies import PolicyBundle, natural_stop

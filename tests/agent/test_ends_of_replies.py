@@ -11,7 +11,7 @@ from scripted_runs import add, reply
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Text, Thinking, ToolCall
 from agentnb.detect.run import Run
-from agentnb.display import states
+from agentnb.display.texts import states
 from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.policies import Matrix, Minimal
 

@@ -22,10 +22,10 @@ from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, StoreError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.threads import LoopThread
+from agentnb.store.store import Store
 from agentnb.tools.function import tool
-from agentnb.traces.store import Store
 
 LONG = 30
 

@@ -14,13 +14,13 @@ from agentnb import Agent, Run, Store, ToolCall, recover
 from agentnb.agent.extension import Extension
 from agentnb.agent.from_log import agent_of, names_of_tools
 from agentnb.core.guidance import Guidance
-from agentnb.core.wire import encode
+from agentnb.core.log.wire import encode
 from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import InvalidTool, SettingsError, TraceError
+from agentnb.interchange.files import load_trace
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Deny
 from agentnb.policies.verdict import Continue, Stop, Verdict
-from agentnb.traces.files import load_trace
 
 
 def propose(steps: list[str]) -> str:

@@ -13,22 +13,22 @@ from run_checks import assert_closed, assert_every_call_has_one_result, kinds, r
 from scripted_runs import Breaking, add, bare, reply
 
 from agentnb.agent.agent import Agent
-from agentnb.core.events import AnyEvent, Delta, ErrorRaised, TextDelta
+from agentnb.core.log.events import AnyEvent, Delta, ErrorRaised, TextDelta
 from agentnb.core.messages import Text, ToolCall
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
-from agentnb.display.html import run_html
-from agentnb.display.text import run_text
+from agentnb.display.card.html import run_html
+from agentnb.display.card.text import run_text
 from agentnb.errors import MissingKey, ModelError, ScriptEnded
 from agentnb.models import RemoteModel, make_model
 from agentnb.models.model import Reply
-from agentnb.models.retry import RetryPolicy
 from agentnb.models.scripted import ScriptedModel
+from agentnb.models.transport.retry import RetryPolicy
 from agentnb.runtime.budget import Budget
-from agentnb.runtime.live import LiveRun
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.store.store import Store
 from agentnb.testing import ErrorInStream, LoopbackServer
-from agentnb.traces.store import Store
 
 ADD = ToolCall("add", {"a": 1, "b": 2})
 

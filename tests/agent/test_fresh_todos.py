@@ -12,14 +12,14 @@ from scripted_runs import Counting
 from todo_calls import ForeignBoard, mark, run_with_board
 
 from agentnb.agent.agent import Agent
-from agentnb.core.events import AnyEvent, ToolFinished
+from agentnb.core.log.events import AnyEvent, ToolFinished
 from agentnb.core.messages import ToolCall
 from agentnb.core.todos import TODO_TOOL, Todo, Todos
 from agentnb.models.scripted import ScriptedModel
 from agentnb.policies import Matrix, Minimal
+from agentnb.store.store import Store
 from agentnb.tools.function import tool
 from agentnb.tools.todos.board import TodoBoard
-from agentnb.traces.store import Store
 
 DOING, DONE = "in-progress", "completed"
 

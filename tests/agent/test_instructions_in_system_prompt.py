@@ -12,7 +12,7 @@ from agentnb.agent.start import pending_run
 from agentnb.core.messages import ToolCall
 from agentnb.guidance.prompts import prompt
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
 
 SECTION = "## Repository Instructions\n\nBe kind."
 

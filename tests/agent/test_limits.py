@@ -18,7 +18,7 @@ from summarising import Summarising, priced
 from virtual_time import OnThisLoop, SkippedClock, VirtualTimeLoop
 
 from agentnb import Agent, Store, ToolCall, fork_sync, replay, tool
-from agentnb.core.events import TextDelta
+from agentnb.core.log.events import TextDelta
 from agentnb.core.messages import Text
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
@@ -28,7 +28,7 @@ from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel
 from agentnb.policies import PolicyBundle
 from agentnb.policies.verdict import Continue
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
 from agentnb.tools.tool import ToolContext
 
 PATIENCE = 20

@@ -14,7 +14,7 @@ from agentnb import ToolCall
 from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.budget import Budget
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
 
 PATIENCE = 20
 

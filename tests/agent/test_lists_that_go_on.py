@@ -9,7 +9,7 @@ from scripted_runs import work
 from todo_calls import complete, write
 
 from agentnb import Agent, Run, Todo, TodoBoard, ToolCall
-from agentnb.core.events import GuidanceGiven, TodosChanged
+from agentnb.core.log.events import GuidanceGiven, TodosChanged
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 

@@ -12,11 +12,11 @@ from scripted_runs import bare, do, work
 from summarising import SUMMARY, compactions
 
 from agentnb import History
-from agentnb.core.events import RetryScheduled
+from agentnb.core.log.events import RetryScheduled
 from agentnb.detect.run import Run
 from agentnb.errors import ContextOverflow
 from agentnb.models import RemoteModel, make_model
-from agentnb.models.retry import RetryPolicy
+from agentnb.models.transport.retry import RetryPolicy
 from agentnb.testing import Answer, Cut, EmptyReply, ErrorInStream, LoopbackServer, Received, Status, overflow
 
 QUICK = RetryPolicy(rate_limit_first=0.001, trouble_first=0.001, trouble_retries=1, rate_limit_retries=1)

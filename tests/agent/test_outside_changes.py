@@ -10,7 +10,7 @@ from scripted_runs import work
 from todo_calls import write
 
 from agentnb import Agent, Run, Todo, TodoBoard, ToolCall, tables
-from agentnb.core.events import TodosChanged
+from agentnb.core.log.events import TodosChanged
 from agentnb.models import ScriptedModel
 from agentnb.tools.todos.tool import TodoTool
 from agentnb.tools.tool import ToolContext, ToolOutcome

@@ -11,7 +11,7 @@ from scripted_runs import work
 
 from agentnb import Agent, GuidanceSet, Run, Store
 from agentnb.agent.from_log import agent_of
-from agentnb.core.events import RunStarted
+from agentnb.core.log.events import RunStarted
 from agentnb.errors import SettingsError
 from agentnb.guidance import find_set
 from agentnb.guidance.parts import PARTS

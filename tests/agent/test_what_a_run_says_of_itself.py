@@ -10,7 +10,7 @@ import pytest
 from agentnb import Agent, GuidanceSet, Store
 from agentnb.errors import SettingsError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
 
 
 def agent(**settings: object) -> Agent:

@@ -9,16 +9,16 @@ from pathlib import Path
 
 from parsed import PACKAGE, trees
 
-READS_OTHERS = ("traces/formats/", "models/", "core/older_logs.py")
+READS_OTHERS = ("interchange/formats/", "models/", "core/log/older_logs.py")
 """Rooms and files that read texts of other products, or our own logs of earlier schemas."""
 READ = {
     "detect/blocks/signatures.py": "results of tools",
-    "rerun/to_test.py": "an expression",
+    "rerun/code/to_test.py": "an expression",
 }
 """Files that compare longer texts, and which."""
 NAMING = re.compile(r"\{(?:errors\.)?near(?:est)?\(")
 """A text made of what is advice."""
-READ_ERRORS_OF_OTHERS = {"notebook/magic_errors.py", "traces/yaml_text.py"}
+READ_ERRORS_OF_OTHERS = {"notebook/magic_errors.py", "interchange/yaml_text.py"}
 """Files that cut the texts of errors of IPython and of the YAML library."""
 METHODS = (
     "startswith",
@@ -38,7 +38,7 @@ COMMAND = re.compile(
     r"|\bagentnb (?:exec|runs|show|recover|answer|table|validate)\b"
 )
 """A magic, or a command of a shell."""
-NAMES_COMMANDS = {"core/older_logs.py", "display/notebook_commands.py"}
+NAMES_COMMANDS = {"core/log/older_logs.py", "display/texts/notebook_commands.py"}
 """The sentences of older logs; the table of the card, whose HTML is made in display."""
 ROOMS_BELOW_SESSION = (
     "core",
@@ -47,7 +47,10 @@ ROOMS_BELOW_SESSION = (
     "runtime",
     "agent",
     "workflow",
-    "traces",
+    "plots",
+    "tables",
+    "interchange",
+    "store",
     "detect",
     "policies",
     "context",

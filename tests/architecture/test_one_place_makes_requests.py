@@ -15,7 +15,7 @@ ALLOWED = {
     "context/request_builder.py": ["RequestBuilder.request"],
     "context/side_question.py": ["side_question"],
     "core/request.py": ["Request.and_then"],
-    "models/anthropic.py": ["body"],
+    "models/providers/anthropic.py": ["body"],
 }
 """The functions that make one: for a summary, for a round, for what a detector asks, to go on with a reply that the provider
 paused, and to name the tools of calls that stand in the conversation of a request without tools, which one provider wants.

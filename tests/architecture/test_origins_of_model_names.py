@@ -24,9 +24,9 @@ ALLOWED = {
     "rerun/fork.py": ["_model: logged_model", "pending_of: Agent"],
     "session/choice.py": ["choose_model: logged_model"],
     "session/recovery.py": ["workflow_again: is_trusted", "workflow_again: logged_model"],
-    "workflow/agent_reader.py": ["_agent: FileModelName"],
-    "workflow/agents.py": ["WorkflowAgents._make: Agent", "WorkflowAgents.check_prices: make_model"],
-    "workflow/declared_files.py": ["without_folders: FileModelName"],
+    "workflow/form/agent_reader.py": ["_agent: FileModelName"],
+    "workflow/running/agents.py": ["WorkflowAgents._make: Agent", "WorkflowAgents.check_prices: make_model"],
+    "workflow/files/declared_files.py": ["without_folders: FileModelName"],
     "workflow/workflow.py": ["Workflow.of_run: is_trusted"],
 }
 """The places, by file. A plain text counts as the person's own word: a new place says here where its name comes from, and makes

@@ -119,7 +119,7 @@ def test_the_notebook_room_decides_nothing() -> None:
 
     What a person types after ``-p`` is looked up by its name, and nothing else is taken from where the policies are.
     """
-    decide = ("agentnb.policies", "agentnb.agent.loop", "agentnb.runtime.dispatch", "agentnb.guidance.guides")
+    decide = ("agentnb.policies", "agentnb.agent.loop", "agentnb.runtime.calls.dispatch", "agentnb.guidance.guides")
     by_name = {
         "agentnb.policies.named": {"NAMED", "find_policy", "in_workflow_mode"},
         "agentnb.policies.limits": {"LIMITS", "ON_LIMIT"},

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from run_builder import RunBuilder, called, guidance_of, todos_are, todos_of
 
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.detect.run import Run
-from agentnb.display.html import run_html
-from agentnb.display.live_card import LiveCard
+from agentnb.display.card.html import run_html
+from agentnb.display.card.live_card import LiveCard
 from agentnb.display.style import style_sheet
 from agentnb.notebook.widgets import STATIC
 

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from agentnb import ToolCall
-from agentnb.core.events import Delta, TextDelta, ThinkingDelta
+from agentnb.core.log.events import Delta, TextDelta, ThinkingDelta
 from agentnb.core.messages import Message, Text, Thinking
 from agentnb.core.usage import Usage
 from agentnb.models import Reply

@@ -14,9 +14,9 @@ from waiting import wait_until
 pytestmark = pytest.mark.browser
 
 MADE = """from agentnb import ToolCall, diff
-from agentnb.core.events import Origin
-from agentnb.traces.files import Runs
-from agentnb.traces.run_writer import RunWriter
+from agentnb.core.log.events import Origin
+from agentnb.interchange.files import Runs
+from agentnb.interchange.conversion.run_writer import RunWriter
 def made(number):
     writer = RunWriter(Origin('by_hand', 'made.json', str(number), task=f't{number}', trial='1'), model='m')
     writer.say(f'Task {number}: <img src=x onerror=alert(1)>')

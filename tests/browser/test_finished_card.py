@@ -14,9 +14,9 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from waiting import wait_until
 
 from agentnb import load_trace
-from agentnb.display.html import run_html
-from agentnb.display.markdown import markdown_html
-from agentnb.display.page import page_html
+from agentnb.display.card.html import run_html
+from agentnb.display.card.page import page_html
+from agentnb.display.markdown.markdown import markdown_html
 
 pytestmark = pytest.mark.browser
 MOST = 700

@@ -12,11 +12,11 @@ from test_card_in_lab import card, opened
 from test_finished_card import check_every_word
 from waiting import wait_until
 
-from agentnb.display.html import run_html
-from agentnb.display.states import STEP_STATES
-from agentnb.display.workflow_graph import graph_html
-from agentnb.workflow.graph import graph_of
-from agentnb.workflow.node_states import NodeState
+from agentnb.display.card.html import run_html
+from agentnb.display.graph.workflow_graph import graph_html
+from agentnb.display.texts.states import STEP_STATES
+from agentnb.workflow.graph.graph import graph_of
+from agentnb.workflow.graph.node_states import NodeState
 
 pytestmark = pytest.mark.browser
 WORKFLOW = '''

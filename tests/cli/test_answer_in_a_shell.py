@@ -12,9 +12,9 @@ from shell_calls import Call, Done, last_run, module, written
 from agentnb import Agent, RunOptions, Store
 from agentnb.advice import AnswerRun, ContinueRun, RecoverRun, RerunSteps, TryAgain, in_words
 from agentnb.cli.shell_commands import SHELL
-from agentnb.runtime.orchestration import Orchestration
+from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.session.recovery import _made_again
-from agentnb.traces.store import FOLDER
+from agentnb.store.store import FOLDER
 
 LOOK = "def look(n: int) -> str:\n    '''Looks.'''\n    return f'seen {n}'\n"
 FORM = "{type: object, properties: {n: {type: integer}, why: {type: string}}, required: [n, why]}"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agentnb.cli.dialogue import dialogue
-from agentnb.core.approvals import approval_schema, judged_call
+from agentnb.cli.terminal.dialogue import dialogue
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import WaitingOnUser
+from agentnb.core.run.approvals import approval_schema, judged_call
 
 FORM = {
     "type": "object",

@@ -16,8 +16,8 @@ import pytest
 from shell_calls import EXAMPLES, HEADING, REPLIES, RUNS, Call, last_run, lines_of, module, nested_runs, sequential, written
 
 from agentnb.cli import main
-from agentnb.cli.second_interrupt import second_interrupt_kills
-from agentnb.workflow.prior_outputs import WITHOUT_PROMPT
+from agentnb.cli.terminal.second_interrupt import second_interrupt_kills
+from agentnb.workflow.templates.prior_outputs import WITHOUT_PROMPT
 
 LONG = 60
 PROGRAM = [sys.executable, "-m", "agentnb"]

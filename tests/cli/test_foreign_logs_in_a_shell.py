@@ -9,8 +9,8 @@ import pytest
 from shell_calls import RUNS, Call, last_run, module, nested_runs, written
 from test_answer_in_a_shell import command_of
 
-from agentnb.core.events import RunRecovered
-from agentnb.core.wire import encode
+from agentnb.core.log.events import RunRecovered
+from agentnb.core.log.wire import encode
 
 WRITE = """
 def write(path: str) -> str:

@@ -12,9 +12,9 @@ if sys.platform == "win32":
 
 from terminal import CTRL_C, CTRL_D, Terminal
 
-from agentnb.cli.progress import Progress
-from agentnb.core.events import QuestionAnswered
-from agentnb.core.work_events import StepStarted
+from agentnb.cli.terminal.progress import Progress
+from agentnb.core.log.events import QuestionAnswered
+from agentnb.core.log.work_events import StepStarted
 
 TOOLS = '''
 from agentnb.tools.tool import ToolContext

@@ -6,7 +6,7 @@ import json
 
 from shell_calls import Call
 
-from agentnb.workflow.json_schema import workflow_schema
+from agentnb.workflow.files.json_schema import workflow_schema
 from agentnb.workflow.tasks.json_schema import tasks_schema
 
 

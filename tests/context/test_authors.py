@@ -7,7 +7,7 @@ from run_builder import RunBuilder, begun
 
 from agentnb import Agent
 from agentnb.context.request_builder import RequestBuilder, merged
-from agentnb.core.events import ModelReplied, RoundFinished
+from agentnb.core.log.events import ModelReplied, RoundFinished
 from agentnb.core.messages import Message, Text
 from agentnb.detect.run import Run
 from agentnb.models.registry import wire_form

@@ -19,7 +19,7 @@ from scripted_runs import Counting, last_results
 from agentnb import load_trace, save_trace
 from agentnb.agent.agent import Agent
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
-from agentnb.core.events import Event, GuidanceGiven, ModelReplied, RoundStarted
+from agentnb.core.log.events import Event, GuidanceGiven, ModelReplied, RoundStarted
 from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
 from agentnb.core.request import Request
 from agentnb.core.view import View

@@ -21,7 +21,7 @@ from todo_calls import complete, start, write
 from agentnb import Agent, Matrix, Minimal
 from agentnb.context.request_builder import RequestBuilder
 from agentnb.context.request_history import LeftOut, SentRequest, sent_request, sent_requests
-from agentnb.core.events import RetryScheduled
+from agentnb.core.log.events import RetryScheduled
 from agentnb.core.messages import Image, Message, Text, ToolCall
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
@@ -33,8 +33,8 @@ from agentnb.models.model import Model, Reply, Retry, StreamItem
 from agentnb.models.scripted import ScriptedModel
 from agentnb.models.simulated.model import SimulatedModel
 from agentnb.models.simulated.personas import PERSONAS
+from agentnb.store.store import Store
 from agentnb.tools.todos.board import TodoBoard
-from agentnb.traces.store import Store
 
 LONG = 20
 PLAN = "Do it:\n\n1. First `work(item=1)`\n2. Then `work(item=2)`\n3. Last `think(thought='a')`\n"

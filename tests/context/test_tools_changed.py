@@ -14,14 +14,14 @@ from agentnb import Store, ToolCall
 from agentnb.agent.start import AgentParts, pending_run
 from agentnb.context.request_builder import RequestBuilder
 from agentnb.context.request_history import sent_requests
-from agentnb.core.events import ModelReplied, RoundFinished, RunStarted
+from agentnb.core.log.events import ModelReplied, RoundFinished, RunStarted
+from agentnb.core.log.work_events import FindingMade, ToolsChanged
 from agentnb.core.messages import Message
 from agentnb.core.request import ToolSpec
-from agentnb.core.work_events import FindingMade, ToolsChanged
 from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.launch import PendingRun
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.runs.launch import PendingRun
 from agentnb.tools.read_result import SPEC as READ_SPEC
 
 LOOK, WORK, WRITE = ToolSpec("look", "Looks."), ToolSpec("work", "Works."), ToolSpec("write", "Writes.", role="work")

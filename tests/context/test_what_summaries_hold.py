@@ -13,9 +13,9 @@ from summarising import SUMMARY, Summarising, compactions, last_compaction
 from todo_calls import complete, start, write
 
 from agentnb import Agent, History, Store
-from agentnb.core.events import ModelReplied, TextDelta
+from agentnb.core.log.events import ModelReplied, TextDelta
+from agentnb.core.log.wire import encode
 from agentnb.core.request import Request
-from agentnb.core.wire import encode
 from agentnb.errors import ContextOverflow
 from agentnb.models.model import StreamItem
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentnb.core.approvals import Decision, approval_schema, decision
 from agentnb.core.questions import AnswerForm, answer_form, answer_in_words, checked_answer
+from agentnb.core.run.approvals import Decision, approval_schema, decision
 from agentnb.errors import SettingsError
 
 SCHEMA = approval_schema(("always",))

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from some_events import json_objects
 from stories import Story
 
-from agentnb.core.call_window import LONGEST, CallWindow, call_key
-from agentnb.core.events import CommandReceived
+from agentnb.core.log.events import CommandReceived
 from agentnb.core.messages import Text, ToolCall, ToolResult
+from agentnb.core.run.call_window import LONGEST, CallWindow, call_key
 from agentnb.core.todos import TODO_TOOL
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from stories import Story
 
-from agentnb.core import events as e
 from agentnb.core.compaction import Compacted, Compaction
+from agentnb.core.log import events as e
+from agentnb.core.log.wire import decode_lines, encode
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
 from agentnb.core.usage import Usage
-from agentnb.core.wire import decode_lines, encode
 from agentnb.detect.run import Run
 
 SUMMARY = Compacted(1, 5, 4, "[Conversation Summary - 4 messages compacted]\n\nWell.")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from stories import Story
 
-from agentnb.core import events as e
 from agentnb.core.display_data import Table, plain_number
+from agentnb.core.log import events as e
+from agentnb.core.log.wire import decode, encode
 from agentnb.core.messages import Text, ToolCall, ToolResult
-from agentnb.core.wire import decode, encode
 from agentnb.detect.run import Run
 
 CALL = ToolCall("look", {}, "1")

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from run_builder import Fact, RunBuilder, begun, guidance_of, todo, todos_are
 
-from agentnb.core import events as e
 from agentnb.core.compaction import Compacted
+from agentnb.core.log import events as e
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.questions import WaitingOnUser
 from agentnb.detect.run import Run

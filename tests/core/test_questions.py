@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from some_events import json_values
 from stories import Story
 
-from agentnb.core import events as e
 from agentnb.core.inbox import Command, Inbox
+from agentnb.core.log import events as e
+from agentnb.core.log.wire import decode, decode_lines, encode
 from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.questions import (
     KINDS,
@@ -25,7 +26,6 @@ from agentnb.core.questions import (
     checked_answer,
     checked_schema,
 )
-from agentnb.core.wire import decode, decode_lines, encode
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 

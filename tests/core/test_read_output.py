@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from property_settings import examples
 from stories import Story
 
-from agentnb.core.json_schema import MAX_OF_A_PROBLEM, checked_schema, schema_problems
-from agentnb.core.output import MAX_PROBLEMS, read_output
+from agentnb.core.run.output import MAX_PROBLEMS, read_output
+from agentnb.core.schema.json_schema import MAX_OF_A_PROBLEM, checked_schema, schema_problems
 from agentnb.errors import SettingsError
 
 BIRDS: dict[str, Any] = {

@@ -15,10 +15,10 @@ from run_builder import START
 from some_events import json_values, of_kind
 
 from agentnb import settings
-from agentnb.core import events as e
+from agentnb.core.log import events as e
+from agentnb.core.log.wire import decode, encode
 from agentnb.core.messages import Message, Text, ToolCall
 from agentnb.core.redaction import IDS, MASK, StreamRedactor, redact, redact_error
-from agentnb.core.wire import decode, encode
 from agentnb.errors import ModelError, TraceError
 
 KEY = "sk-test-0123456789abcdef"

@@ -11,10 +11,10 @@ from stories import Story
 
 from agentnb.advice import advised
 from agentnb.agent.start import history_of
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text, ToolCall, user
 from agentnb.core.request import ToolSpec
-from agentnb.core.rounds import FINAL_ANSWER, Retry, WorkflowRound
+from agentnb.core.run.rounds import FINAL_ANSWER, Retry, WorkflowRound
 from agentnb.core.todos import Todo
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.detect.run import Run

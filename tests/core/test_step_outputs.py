@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agentnb.core import work_events as w
-from agentnb.core.step_outputs import StepOutputs
+from agentnb.core.log import work_events as w
+from agentnb.core.run.step_outputs import StepOutputs
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)
 

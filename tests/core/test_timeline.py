@@ -8,11 +8,11 @@ import pytest
 from run_builder import RunBuilder
 from stories import Story
 
-from agentnb.core import events as e
-from agentnb.core import work_events as w
 from agentnb.core.compaction import Compacted
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
-from agentnb.core.timeline import TOO_LONG, Attempt, Compaction, ModelCall, Part, Pause, Round, Step, Tool, Wait, timeline
+from agentnb.core.run.timeline import TOO_LONG, Attempt, Compaction, ModelCall, Part, Pause, Round, Step, Tool, Wait, timeline
 from agentnb.core.usage import Usage
 
 ONE, TWO = ToolCall("look", {}, "1"), ToolCall("look", {}, "2")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.questions import WaitingOnUser
-from agentnb.core.wait_state import WaitState
+from agentnb.core.run.wait_state import WaitState
 
 
 def waits_after(*steps: tuple[type[e.Event], dict[str, Any]]) -> bool:

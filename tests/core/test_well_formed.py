@@ -9,17 +9,17 @@ import pytest
 from msgspec.structs import replace
 from run_builder import START, RunBuilder, a_round, answered, begun, called
 
-from agentnb.core import events as e
-from agentnb.core import work_events as w
 from agentnb.core.compaction import Compacted
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
+from agentnb.core.log.well_formed import check_events
 from agentnb.core.messages import Message, Text, ToolResult
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.request import ToolSpec
 from agentnb.core.todos import Todo
 from agentnb.core.usage import Usage
-from agentnb.core.well_formed import check_events
 from agentnb.errors import TraceError
 
 Fact = tuple[type[e.Event], dict[str, Any]]

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.core.json_schema import schema_errors
 from agentnb.core.questions import answer_in_words, checked_answer
-from agentnb.core.whole_numbers import whole_numbers
+from agentnb.core.schema.json_schema import schema_errors
+from agentnb.core.schema.whole_numbers import whole_numbers
 
 INTEGER, NUMBER = {"type": "integer"}, {"type": "number"}
 POINT = {"type": "object", "properties": {"x": INTEGER, "y": NUMBER}, "required": ["x"], "additionalProperties": False}

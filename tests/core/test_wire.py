@@ -14,9 +14,9 @@ from property_settings import examples
 from some_events import of_kind
 from stories import Story
 
-from agentnb.core import events as e
+from agentnb.core.log import events as e
+from agentnb.core.log.wire import decode, decode_lines, decode_log, encode
 from agentnb.core.messages import Image, Text, ToolCall
-from agentnb.core.wire import decode, decode_lines, decode_log, encode
 from agentnb.errors import TraceError
 
 CALL = ToolCall("look", {"where": "über 😀"}, "1")

@@ -9,11 +9,11 @@ import pytest
 from run_builder import run_of
 from stories import Story
 
-from agentnb.core import events as e
-from agentnb.core import work_events as w
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
+from agentnb.core.log.wire import decode, encode
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
-from agentnb.core.wire import decode, encode
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 

@@ -11,9 +11,9 @@ from stories import Story
 
 from agentnb import Store, load_trace, save_trace
 from agentnb.advice import advised
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.messages import ToolResult
-from agentnb.core.rounds import TodoViolation
+from agentnb.core.run.rounds import TodoViolation
 from agentnb.core.todos import TODO_TOOL, Todo
 from agentnb.detect.judgements import TODO_VIOLATIONS, UNTRACKED_COMPLETION, UNTRACKED_WORK
 

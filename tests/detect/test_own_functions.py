@@ -10,10 +10,10 @@ from detected_runs import Calls
 from run_builder import RunBuilder
 
 from agentnb import Agent, ToolCall
-from agentnb.core import events as e
-from agentnb.core import work_events as w
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
 from agentnb.core.messages import Text, ToolResult
-from agentnb.core.run import RunFacts
+from agentnb.core.run.facts import RunFacts
 from agentnb.detect import Finding, detector, findings, timeline
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel

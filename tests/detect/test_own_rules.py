@@ -12,9 +12,9 @@ import pytest
 from run_builder import RunBuilder, a_round, guidance_of
 
 from agentnb import Agent, Store, ToolCall, detect, load_trace
-from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
-from agentnb.core.run import RunFacts
+from agentnb.core.log import events as e
+from agentnb.core.run.facts import RunFacts
 from agentnb.detect import Detector, Finding, Run, RunSoFar
 from agentnb.errors import SettingsError
 from agentnb.guidance import GuidanceSet

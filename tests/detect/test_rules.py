@@ -10,8 +10,8 @@ from run_builder import guidance_of, todo
 from stories import Story
 
 from agentnb.agent.agent import Agent
-from agentnb.core import events as e
 from agentnb.core.guidance import Followed
+from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text, ToolCall
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.rules import CELLS, RoundFacts, judged

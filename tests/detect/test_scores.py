@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from detected_runs import Calls
 
-from agentnb.core.run import RunFacts
+from agentnb.core.run.facts import RunFacts
 from agentnb.detect import Run, detector, score, sweep
 from agentnb.detect.blocks import RepeatedCall
 from agentnb.detect.intervals import auc, f1_interval, mean_interval, wilson

@@ -6,9 +6,9 @@ import pytest
 from run_builder import guidance_of
 from stories import Story
 
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.messages import Text, ToolCall, ToolResult
-from agentnb.core.rounds import DUPLICATE, CallRecord
+from agentnb.core.run.rounds import DUPLICATE, CallRecord
 from agentnb.detect.run import Run
 from agentnb.detect.tool_failures import ToolFailures, is_failure
 

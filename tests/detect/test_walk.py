@@ -12,7 +12,7 @@ from run_builder import RunBuilder, guidance_of, todo
 from stories import Story
 
 from agentnb import Agent, ToolCall
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.detect import Run, ShadowRun, walk_rounds
 from agentnb.detect.walk import run_before
 from agentnb.models import ScriptedModel

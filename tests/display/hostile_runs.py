@@ -12,18 +12,18 @@ from typing import Any
 from hostile import ADDRESSES, BREAKS, CHARACTERS, FOREIGN, HUGE, MARKDOWN, SCRIPTS, links_to
 
 from agentnb.advice import advised
-from agentnb.core import events as e
 from agentnb.core.compaction import Compacted
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance
 from agentnb.core.inbox import Inbox
+from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult, encodable, user
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.request import ToolSpec
 from agentnb.core.todos import Todo
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.live import LiveRun
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 MOST = 1_000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from run_builder import RunBuilder, begun
 
-from agentnb.core import events as e
-from agentnb.core.events import Delta
+from agentnb.core.log import events as e
+from agentnb.core.log.events import Delta
 from agentnb.core.messages import Message, ToolCall
-from agentnb.display.live_card import LiveCard
+from agentnb.display.card.live_card import LiveCard
 
 
 def changed_by(item: Delta, call: ToolCall) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 from run_builder import Fact, begun
 from run_builder import run_of as run_of_facts
 
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.messages import Message, ToolCall
 from agentnb.core.questions import WaitingOnUser
 from agentnb.detect.run import Run

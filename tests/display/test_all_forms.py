@@ -11,11 +11,11 @@ from property_settings import size
 
 from agentnb.context.request_history import sent_request
 from agentnb.detect.run import Run
-from agentnb.display.html import run_html, running_html
-from agentnb.display.live_card import LiveCard
-from agentnb.display.page import page_html
-from agentnb.display.request_view import request_view_html
-from agentnb.display.tool_card import tool_body_html
+from agentnb.display.card.html import run_html, running_html
+from agentnb.display.card.live_card import LiveCard
+from agentnb.display.card.page import page_html
+from agentnb.display.card.request_view import request_view_html
+from agentnb.display.parts.tool_card import tool_body_html
 
 ENDS = {"failed": None, "completed": 3, "limited": 3}
 """How a run ends, and how many rounds it has before: these are the same whatever the end."""

@@ -6,13 +6,13 @@ import pytest
 from live_calls import changed_by
 from run_builder import RunBuilder, begun
 
-from agentnb.core import events as e
-from agentnb.core.events import Progress, ToolProgress
+from agentnb.core.log import events as e
+from agentnb.core.log.events import Progress, ToolProgress
 from agentnb.core.messages import Message, ToolCall, ToolResult
-from agentnb.core.rounds import CallRecord
-from agentnb.display import call_labels
-from agentnb.display.text import call_line
-from agentnb.display.tool_card import tool_card_html
+from agentnb.core.run.rounds import CallRecord
+from agentnb.display.card.text import call_line
+from agentnb.display.parts.tool_card import tool_card_html
+from agentnb.display.texts import call_labels
 
 CALL = ToolCall("read", {}, "c1")
 HALF = Progress(5, 10, "page <5>")

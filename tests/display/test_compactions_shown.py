@@ -12,18 +12,18 @@ from marked_logs import own_run
 
 from agentnb import Agent, History, Run, Store, ToolCall, load_trace
 from agentnb.context.request_history import sent_requests
-from agentnb.core import events as e
 from agentnb.core.compaction import Compacted, Compaction
+from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
-from agentnb.display import call_labels, figures, states
-from agentnb.display.compact import compact_html
-from agentnb.display.html import run_html
-from agentnb.display.live_card import LiveCard
-from agentnb.display.page import page_html
-from agentnb.display.request_view import request_view_html, summary
-from agentnb.display.round_notes import RECOVERED, compaction_line, round_notes
-from agentnb.display.text import run_text
+from agentnb.display.card.compact import compact_html
+from agentnb.display.card.html import run_html
+from agentnb.display.card.live_card import LiveCard
+from agentnb.display.card.page import page_html
+from agentnb.display.card.request_view import request_view_html, summary
+from agentnb.display.card.text import run_text
+from agentnb.display.texts import call_labels, figures, states
+from agentnb.display.texts.round_notes import RECOVERED, compaction_line, round_notes
 from agentnb.models import Reply, ScriptedModel
 from agentnb.models.capabilities import Capabilities
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from property_settings import examples
 
 from agentnb import Run, ToolCall, diff
-from agentnb.core.events import Origin
-from agentnb.display.diff_view import diff_html, diff_text
-from agentnb.traces.run_writer import RunWriter
+from agentnb.core.log.events import Origin
+from agentnb.display.lists.diff_view import diff_html, diff_text
+from agentnb.interchange.conversion.run_writer import RunWriter
 
 HOSTILE = "<img src=x onerror=alert(1)>\x1b"
 

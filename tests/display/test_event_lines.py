@@ -13,18 +13,18 @@ from property_settings import examples
 from run_builder import RunBuilder, a_round, called
 from some_events import of_kind
 
-from agentnb.core import events as e
-from agentnb.core import work_events as w
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
 from agentnb.core.messages import Message, Text, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.display.compact import compact_html
-from agentnb.display.event_lines import LONGEST, MAX_LINES, SHOWN, AlsoHappened, event_line
-from agentnb.display.html import run_html, running_html
-from agentnb.display.live_card import LiveCard
-from agentnb.display.page import page_html
-from agentnb.display.text import run_text
+from agentnb.display.card.compact import compact_html
+from agentnb.display.card.html import run_html, running_html
+from agentnb.display.card.live_card import LiveCard
+from agentnb.display.card.page import page_html
+from agentnb.display.card.text import run_text
+from agentnb.display.texts.event_lines import LONGEST, MAX_LINES, SHOWN, AlsoHappened, event_line
 
 Fact = tuple[type[e.Event], dict[str, Any]]
 LINES: dict[str, Fact] = {

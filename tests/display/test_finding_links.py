@@ -11,10 +11,10 @@ from agentnb import ToolCall, load_trace
 from agentnb.agent.agent import Agent
 from agentnb.detect import RunSoFar, detector
 from agentnb.detect.run import Run
-from agentnb.display.finding_links import FIRST, MAX_AT_ONCE, MAX_LISTED, MAX_LIVE
-from agentnb.display.html import run_html
-from agentnb.display.live_card import LiveCard
-from agentnb.display.page import page_html
+from agentnb.display.card.html import run_html
+from agentnb.display.card.live_card import LiveCard
+from agentnb.display.card.page import page_html
+from agentnb.display.parts.finding_links import FIRST, MAX_AT_ONCE, MAX_LISTED, MAX_LIVE
 from agentnb.models import ScriptedModel
 
 LINK = re.compile(r'class="agentnb-to-(round|finding)"[^>]* href="#([^"]+)"')

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from agentnb import Run, Store, ToolCall, import_traces
-from agentnb.core.event import Status
-from agentnb.core.events import Origin
-from agentnb.display.compact import compact_pieces
-from agentnb.display.html import run_html
-from agentnb.display.page import page_html
-from agentnb.display.text import run_text
-from agentnb.traces.run_writer import RunWriter
+from agentnb.core.log.event import Status
+from agentnb.core.log.events import Origin
+from agentnb.display.card.compact import compact_pieces
+from agentnb.display.card.html import run_html
+from agentnb.display.card.page import page_html
+from agentnb.display.card.text import run_text
+from agentnb.interchange.conversion.run_writer import RunWriter
 
 WHERE = Origin("by_hand", "folder/file.json", "line 7", "task-12", "3")
 

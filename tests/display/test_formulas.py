@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.display.formulas import MAX_TEX, formula_html, is_formula
-from agentnb.display.markdown import fragment, markdown_html
-from agentnb.display.markdown_parser import MARK, MAX_FORMULAS
+from agentnb.display.markdown.formulas import MAX_TEX, formula_html, is_formula
+from agentnb.display.markdown.markdown import fragment, markdown_html
+from agentnb.display.markdown.markdown_parser import MARK, MAX_FORMULAS
 from agentnb.display.style import inlined
 
 TEX = [
@@ -186,7 +186,7 @@ def test_no_formula_takes_long(subtests: pytest.Subtests) -> None:
 
 def test_the_library_for_formulas_is_loaded_by_the_first_one_only() -> None:
     code = (
-        "import sys; from agentnb.display.markdown import fragment; fragment('It costs $5 and $6, `$x$`.'); "
+        "import sys; from agentnb.display.markdown.markdown import fragment; fragment('It costs $5 and $6, `$x$`.'); "
         "before = 'latex2mathml' in sys.modules; fragment('$x$'); print(before, 'latex2mathml' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.display import graph_layout
-from agentnb.display.graph_folding import MAX_BRANCHES, MAX_NODES, folded
-from agentnb.display.graph_layout import WIDTH, Box, Plan, laid_out
-from agentnb.workflow.graph import EXIT, Edge, Graph, Node, graph_of
-from agentnb.workflow.node_states import NodeState
-from agentnb.workflow.spec import AgentStep, ConditionStep, GotoStep, ParallelStep, Step, ToolStep, WorkflowSpec
+from agentnb.display.graph import graph_layout
+from agentnb.display.graph.graph_folding import MAX_BRANCHES, MAX_NODES, folded
+from agentnb.display.graph.graph_layout import WIDTH, Box, Plan, laid_out
+from agentnb.workflow.form.spec import AgentStep, ConditionStep, GotoStep, ParallelStep, Step, ToolStep, WorkflowSpec
+from agentnb.workflow.graph.graph import EXIT, Edge, Graph, Node, graph_of
+from agentnb.workflow.graph.node_states import NodeState
 
 CARD = 676
 """Pixels that a graph has in a card of 700."""

@@ -14,12 +14,12 @@ import pytest
 from agentnb import Agent, Run, Store, ToolCall
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
-from agentnb.display.compact import compact_html
-from agentnb.display.history import MAX_OPENING, history_html, history_text, matches
+from agentnb.display.card.compact import compact_html
+from agentnb.display.lists.history import MAX_OPENING, history_html, history_text, matches
 from agentnb.display.markup import Html, tag
 from agentnb.errors import AgentnbError
 from agentnb.models import Reply, ScriptedModel
-from agentnb.traces.summaries import RunSummary
+from agentnb.store.summaries import RunSummary
 
 HOSTILE = [
     "<script>alert(1)</script>",

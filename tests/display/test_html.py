@@ -16,20 +16,20 @@ from property_settings import examples
 from run_builder import begun, run_of
 
 from agentnb.agent.agent import Agent
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text, Thinking, ToolCall
 from agentnb.core.todos import Todo
 from agentnb.detect.run import Run
-from agentnb.display.finished import answer_html
+from agentnb.display.card.finished import answer_html
+from agentnb.display.card.html import run_html, running_html
+from agentnb.display.card.page import page_html
+from agentnb.display.card.text import ROUNDS_WHILE_RUNNING
+from agentnb.display.card.transcript import FIRST, MAX_ROUNDS
 from agentnb.display.form import Form
-from agentnb.display.head import MARKS, chip_html
-from agentnb.display.html import run_html, running_html
 from agentnb.display.markup import Html
-from agentnb.display.page import page_html
-from agentnb.display.rounds import round_pieces
-from agentnb.display.text import ROUNDS_WHILE_RUNNING
-from agentnb.display.todos import todos_html
-from agentnb.display.transcript import FIRST, MAX_ROUNDS
+from agentnb.display.parts.head import MARKS, chip_html
+from agentnb.display.parts.rounds import round_pieces
+from agentnb.display.parts.todos import todos_html
 from agentnb.models import ScriptedModel
 from agentnb.tools.todos.board import TodoBoard
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from run_builder import RunBuilder, begun
 
 from agentnb import tables
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
-from agentnb.core.rounds import CallRecord
-from agentnb.display.text import run_text
-from agentnb.display.tool_card import MAX_INNER, tool_card_html
+from agentnb.core.run.rounds import CallRecord
+from agentnb.display.card.text import run_text
+from agentnb.display.parts.tool_card import MAX_INNER, tool_card_html
 
 OUTER = ToolCall("total", {}, "c1")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from agentnb.agent.agent import Agent
-from agentnb.core.events import ToolStarted
 from agentnb.core.guidance import Followed, Guidance
+from agentnb.core.log.events import ToolStarted
 from agentnb.core.messages import ToolCall
-from agentnb.core.rounds import CallRecord
+from agentnb.core.run.rounds import CallRecord
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
-from agentnb.display import labels, states
-from agentnb.display.call_labels import arguments
-from agentnb.display.round_notes import guidance_line
+from agentnb.display.texts import labels, states
+from agentnb.display.texts.call_labels import arguments
+from agentnb.display.texts.round_notes import guidance_line
 from agentnb.models import ScriptedModel
 
 

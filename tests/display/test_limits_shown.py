@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 
 from agentnb import Agent, Run, ToolCall
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text, user
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.usage import Usage
-from agentnb.display import labels, states
-from agentnb.display.compact import compact_html
-from agentnb.display.elapsed import Elapsed
-from agentnb.display.head import meta_html
-from agentnb.display.html import run_html, running_html
-from agentnb.display.live_card import LiveCard
-from agentnb.display.page import page_html
-from agentnb.display.text import run_text
-from agentnb.display.totals import Totals
+from agentnb.display.card.compact import compact_html
+from agentnb.display.card.html import run_html, running_html
+from agentnb.display.card.live_card import LiveCard
+from agentnb.display.card.page import page_html
+from agentnb.display.card.text import run_text
+from agentnb.display.parts.head import meta_html
+from agentnb.display.parts.totals import Totals
+from agentnb.display.texts import labels, states
+from agentnb.display.texts.elapsed import Elapsed
 from agentnb.models import Reply, ScriptedModel
 
 GO_ON = "Continue: %%agent --continue"

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from property_settings import examples
 
 from agentnb.agent.agent import Agent
-from agentnb.core.events import AnyEvent, CommandReceived, Delta, Event, ToolStarted
+from agentnb.core.log.events import AnyEvent, CommandReceived, Delta, Event, ToolStarted
 from agentnb.core.messages import ToolCall
 from agentnb.core.todos import Todo
-from agentnb.display import live_card
-from agentnb.display.finding_links import LiveFindings
+from agentnb.display.card import live_card
+from agentnb.display.card.live_card import LiveCard
 from agentnb.display.form import Form, effects_of
-from agentnb.display.live_card import LiveCard
-from agentnb.display.rounds import round_pieces
-from agentnb.display.user_messages import UserMessages
+from agentnb.display.parts.finding_links import LiveFindings
+from agentnb.display.parts.rounds import round_pieces
+from agentnb.display.texts.user_messages import UserMessages
 from agentnb.models import ScriptedModel
 
 

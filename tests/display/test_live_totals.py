@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 from run_builder import START, Fact, begun, run_of
 
-from agentnb.core.events import (
+from agentnb.core.guidance import Followed, Guidance
+from agentnb.core.log.events import (
     AnyEvent,
     CallBlocked,
     CommandReceived,
@@ -23,11 +24,10 @@ from agentnb.core.events import (
     ToolFinished,
     ToolStarted,
 )
-from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
-from agentnb.core.rounds import DUPLICATE, WorkflowRound
-from agentnb.display.live_card import LiveCard
-from agentnb.display.totals import Totals
+from agentnb.core.run.rounds import DUPLICATE, WorkflowRound
+from agentnb.display.card.live_card import LiveCard
+from agentnb.display.parts.totals import Totals
 
 DUPLICATED = ToolResult("c-3", "add", (Text("again"),), is_error=True, error_code=DUPLICATE)
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.display import markdown
-from agentnb.display.markdown import GROWTH, fragment, markdown_html
+from agentnb.display.markdown import markdown
+from agentnb.display.markdown.markdown import GROWTH, fragment, markdown_html
 from agentnb.display.style import inlined
 
 MARKS = [
@@ -243,7 +243,7 @@ def test_halves_of_characters_are_joined_or_replaced() -> None:
 
 
 def test_tables_that_fill_up_their_rows_do_not_add_up() -> None:
-    from agentnb.display.markdown_parser import MAX_TOKENS, top_blocks
+    from agentnb.display.markdown.markdown_parser import MAX_TOKENS, top_blocks
 
     table = "|a" * 250 + "\n" + "|-" * 250 + "\n" + "a\n" * 250 + "\n---\n"
     kinds = [kind for kind, _, _ in top_blocks(table * 5)]

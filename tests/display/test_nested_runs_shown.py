@@ -9,15 +9,15 @@ from typing import Any
 from run_builder import START, RunBuilder
 
 from agentnb import Agent, Run, ToolCall, Workflow, save_trace
-from agentnb.core.events import Event, RunFinished
-from agentnb.display import nested
-from agentnb.display.html import run_html
-from agentnb.display.live_card import LiveCard
-from agentnb.display.many_runs import MAX_LISTED, ManyRuns
-from agentnb.display.nested import NestedRuns
-from agentnb.display.text import run_text
+from agentnb.core.log.events import Event, RunFinished
+from agentnb.display.card import nested
+from agentnb.display.card.html import run_html
+from agentnb.display.card.live_card import LiveCard
+from agentnb.display.card.many_runs import MAX_LISTED, ManyRuns
+from agentnb.display.card.nested import NestedRuns
+from agentnb.display.card.text import run_text
 from agentnb.models import ScriptedModel
-from agentnb.runtime.host import Beginning, Host, hosted
+from agentnb.runtime.host.host import Beginning, Host, hosted
 from agentnb.tools.tool import ToolContext
 
 

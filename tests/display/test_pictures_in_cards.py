@@ -15,10 +15,10 @@ from hostile import check_is_harmless
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Image, Text, ToolCall
 from agentnb.detect.run import Run
-from agentnb.display import finished, transcript
-from agentnb.display.html import run_html, running_html
+from agentnb.display.card import finished, transcript
+from agentnb.display.card.html import run_html, running_html
+from agentnb.display.card.text import run_text
 from agentnb.display.markup import Html
-from agentnb.display.text import run_text
 from agentnb.models import ScriptedModel
 from agentnb.tools.tool import ToolOutcome
 

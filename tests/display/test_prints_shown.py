@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from live_calls import changed_by
 
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.messages import Text, ToolCall, ToolResult
-from agentnb.core.rounds import CallRecord
-from agentnb.display.text import MAX_PRINTED, printed_lines
-from agentnb.display.tool_card import tool_card_html
+from agentnb.core.run.rounds import CallRecord
+from agentnb.display.card.text import MAX_PRINTED, printed_lines
+from agentnb.display.parts.tool_card import tool_card_html
 
 CALL = ToolCall("read", {"path": "a"}, "c1")
 DONE = ToolResult("c1", "read", (Text("found"),))

@@ -10,18 +10,18 @@ import pytest
 from hostile import BREAKS, SCRIPTS, check_is_harmless
 from some_questions import DECLINED, WITHDRAWN, answered, asked, asking_call, declined_by, run_of
 
-from agentnb.core import events as e
-from agentnb.core.approvals import approval_schema, judged_call
+from agentnb.core.log import events as e
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import MAX_CHOICES, AskedQuestion, WaitingOnUser, answer_in_words
+from agentnb.core.run.approvals import approval_schema, judged_call
 from agentnb.detect.run import Run
-from agentnb.display.compact import compact_html
-from agentnb.display.html import run_html, running_html
-from agentnb.display.live_card import LiveCard
-from agentnb.display.page import page_html
-from agentnb.display.question import MAX_OF_A_QUESTION, MAX_UNFOLDED_LINES, question_html, whole_call_html
-from agentnb.display.question_labels import ASKS, HAD_ASKED
-from agentnb.display.text import run_text
+from agentnb.display.card.compact import compact_html
+from agentnb.display.card.html import run_html, running_html
+from agentnb.display.card.live_card import LiveCard
+from agentnb.display.card.page import page_html
+from agentnb.display.card.text import run_text
+from agentnb.display.parts.question import MAX_OF_A_QUESTION, MAX_UNFOLDED_LINES, question_html, whole_call_html
+from agentnb.display.texts.question_labels import ASKS, HAD_ASKED
 
 FEW = ["red", 1, None]
 ODD = [1, True, None, " a ", "B\n\tb", "\x1b[2J", '"quoted"', {"a": [1]}, "<b>"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from some_questions import asked, run_of
 
-from agentnb.core import events as e
-from agentnb.display.question_labels import question_lines
-from agentnb.display.states import chip
-from agentnb.display.text import run_text
+from agentnb.core.log import events as e
+from agentnb.display.card.text import run_text
+from agentnb.display.texts.question_labels import question_lines
+from agentnb.display.texts.states import chip
 
 PAUSE = (e.CommandReceived, {"command": "pause"})
 

@@ -8,14 +8,14 @@ from hostile import visible_text
 from msgspec.structs import replace
 from run_builder import RunBuilder, called, guidance_of
 
-from agentnb.core import events as e
 from agentnb.core.guidance import Followed
-from agentnb.core.rounds import WorkflowRound
+from agentnb.core.log import events as e
+from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.run import Run
+from agentnb.display.card.html import run_html
+from agentnb.display.card.page import page_html
 from agentnb.display.form import Form
-from agentnb.display.html import run_html
-from agentnb.display.page import page_html
-from agentnb.display.rounds import round_pieces
+from agentnb.display.parts.rounds import round_pieces
 
 
 def one(*followed: bool | None) -> WorkflowRound:

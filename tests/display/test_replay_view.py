@@ -9,9 +9,9 @@ from recorded_runs import foreign
 from todo_calls import write
 
 from agentnb import GuidanceSet, Matrix, ToolCall, replay
-from agentnb.core.events import Origin
-from agentnb.display.replay_view import ENDED, MAX_ROUNDS, NOT_KNOWABLE, replay_html, replay_text, rows
-from agentnb.traces.run_writer import RunWriter
+from agentnb.core.log.events import Origin
+from agentnb.display.lists.replay_view import ENDED, MAX_ROUNDS, NOT_KNOWABLE, replay_html, replay_text, rows
+from agentnb.interchange.conversion.run_writer import RunWriter
 
 
 def test_each_round_shows_what_was_recorded_beside_what_would_have_been() -> None:

@@ -15,10 +15,10 @@ from agentnb.context.request_history import LeftOut, SentRequest, sent_request, 
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
-from agentnb.display.labels import clean
+from agentnb.display.card.request_view import MAX_OF_A_RESULT, request_view_html, size, summary
 from agentnb.display.markup import Html
-from agentnb.display.request_view import MAX_OF_A_RESULT, request_view_html, size, summary
 from agentnb.display.style import inlined, rules
+from agentnb.display.texts.labels import clean
 from agentnb.models import Reply, ScriptedModel
 from agentnb.tools.function import tool
 

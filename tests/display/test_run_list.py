@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agentnb.display.history import run_list_html
-from agentnb.display.states import STATES
-from agentnb.traces.summaries import RunSummary
+from agentnb.display.lists.history import run_list_html
+from agentnb.display.texts.states import STATES
+from agentnb.store.summaries import RunSummary
 
 DONE = RunSummary(
     "20261121-1", datetime(2026, 11, 21, 12, tzinfo=UTC), "completed", "natural", 3, 1.0, "openai:m?x=1", "Count", 5, 0.01

@@ -7,11 +7,11 @@ import re
 from hostile import visible_text
 from run_builder import RunBuilder, called, guidance_of
 
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.detect.run import Run
-from agentnb.display.html import run_html
-from agentnb.display.page import page_html
-from agentnb.display.transcript import size
+from agentnb.display.card.html import run_html
+from agentnb.display.card.page import page_html
+from agentnb.display.card.transcript import size
 
 MOST = 500_000
 """Bytes of HTML for a run of sixty rounds."""

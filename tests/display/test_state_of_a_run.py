@@ -10,18 +10,18 @@ from hostile import visible_text
 from run_builder import RunBuilder, answered, begun, called, todos_of
 
 from agentnb.advice import TryAgain, advised
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.messages import Message
 from agentnb.core.request import ToolSpec
 from agentnb.detect.run import Run
-from agentnb.display.compact import compact_html
-from agentnb.display.head import MARKS, chip_html, meta_html, tone
-from agentnb.display.html import run_html
-from agentnb.display.notebook_commands import in_notebook
-from agentnb.display.states import chip, ending, next_step, why
-from agentnb.display.text import run_text
-from agentnb.display.todo_labels import MAX_TODOS, shown_todos
-from agentnb.display.totals import Totals
+from agentnb.display.card.compact import compact_html
+from agentnb.display.card.html import run_html
+from agentnb.display.card.text import run_text
+from agentnb.display.parts.head import MARKS, chip_html, meta_html, tone
+from agentnb.display.parts.totals import Totals
+from agentnb.display.texts.notebook_commands import in_notebook
+from agentnb.display.texts.states import chip, ending, next_step, why
+from agentnb.display.texts.todo_labels import MAX_TODOS, shown_todos
 
 
 def ended(built: RunBuilder, status: e.Status = "completed", stop_reason: str = "natural") -> Run:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.display import streamed_markdown
-from agentnb.display.markdown import MAX_CHARACTERS, markdown_box, markdown_html
-from agentnb.display.streamed_markdown import Blocks
+from agentnb.display.markdown import streamed_markdown
+from agentnb.display.markdown.markdown import MAX_CHARACTERS, markdown_box, markdown_html
+from agentnb.display.markdown.streamed_markdown import Blocks
 
 ORDINARY = [
     "A sentence with *emphasis*, `code` and a [link](https://a.example).",

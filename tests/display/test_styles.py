@@ -15,40 +15,40 @@ from run_builder import START, RunBuilder, begun, called, todos_of
 import agentnb.notebook
 from agentnb import Agent, Matrix, Run, diff, examples, load_trace, replay
 from agentnb.context.request_history import sent_requests
-from agentnb.core import events as e
-from agentnb.core.approvals import approval_schema, judged_call
 from agentnb.core.display_data import Table
-from agentnb.core.events import Progress, TextDelta
+from agentnb.core.log import events as e
+from agentnb.core.log.events import Progress, TextDelta
+from agentnb.core.log.work_events import StepFinished
 from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
 from agentnb.core.questions import AskedQuestion, WaitingOnUser
-from agentnb.core.rounds import CallRecord
-from agentnb.core.work_events import StepFinished
-from agentnb.display.browser import opened_html, rows_html, saved_frame, saved_html
-from agentnb.display.compact import compact_html
-from agentnb.display.diff_view import diff_html
+from agentnb.core.run.approvals import approval_schema, judged_call
+from agentnb.core.run.rounds import CallRecord
+from agentnb.display.card.compact import compact_html
+from agentnb.display.card.html import run_html, running_html
+from agentnb.display.card.live_card import LiveCard
+from agentnb.display.card.many_runs import ManyRuns, many_runs_html
+from agentnb.display.card.nested import NestedRuns
+from agentnb.display.card.page import page_html
+from agentnb.display.card.request_view import request_view_html
+from agentnb.display.card.workflow_card import LiveSteps
 from agentnb.display.form import Form
-from agentnb.display.history import history_html, run_list_html
-from agentnb.display.html import run_html, running_html
-from agentnb.display.live_card import LiveCard
-from agentnb.display.many_runs import ManyRuns, many_runs_html
-from agentnb.display.markdown import markdown_html
-from agentnb.display.nested import NestedRuns
-from agentnb.display.page import page_html
-from agentnb.display.question import question_html
-from agentnb.display.replay_view import replay_html
-from agentnb.display.request_view import request_view_html
-from agentnb.display.run_rows import row_of
-from agentnb.display.states import STEP_STATES
+from agentnb.display.graph.workflow_graph import graph_html
+from agentnb.display.lists.browser import opened_html, rows_html, saved_frame, saved_html
+from agentnb.display.lists.diff_view import diff_html
+from agentnb.display.lists.history import history_html, run_list_html
+from agentnb.display.lists.replay_view import replay_html
+from agentnb.display.lists.run_rows import row_of
+from agentnb.display.markdown.markdown import markdown_html
+from agentnb.display.parts.question import question_html
+from agentnb.display.parts.tool_card import tool_card_html
 from agentnb.display.style import NO_FORMULAS, style_sheet
-from agentnb.display.tool_card import tool_card_html
-from agentnb.display.workflow_card import LiveSteps
-from agentnb.display.workflow_graph import graph_html
+from agentnb.display.texts.states import STEP_STATES
 from agentnb.models import ScriptedModel
-from agentnb.runtime.host import Beginning
-from agentnb.traces.summaries import RunSummary
-from agentnb.workflow.graph import graph_of
-from agentnb.workflow.node_states import NodeState
-from agentnb.workflow.spec import GotoStep, ToolStep, WorkflowSpec
+from agentnb.runtime.host.host import Beginning
+from agentnb.store.summaries import RunSummary
+from agentnb.workflow.form.spec import GotoStep, ToolStep, WorkflowSpec
+from agentnb.workflow.graph.graph import graph_of
+from agentnb.workflow.graph.node_states import NodeState
 
 CLASS = re.compile(r"agentnb-[\w-]*[\w]")
 STATIC = Path(agentnb.notebook.__file__).with_name("static")

@@ -8,7 +8,7 @@ from typing import Any
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
-from agentnb.display.text import run_text
+from agentnb.display.card.text import run_text
 from agentnb.models import ScriptedModel
 
 

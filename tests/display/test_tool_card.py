@@ -16,14 +16,14 @@ from agentnb.agent.agent import Agent
 from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, ToolCall, ToolResult
 from agentnb.core.request import role_of
-from agentnb.core.rounds import DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, CallRecord
+from agentnb.core.run.rounds import DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, CallRecord
 from agentnb.detect.run import Run
-from agentnb.display.call_labels import WHY_SKIPPED, outcome
-from agentnb.display.html import run_html, running_html
-from agentnb.display.live_card import LiveCard
-from agentnb.display.page import page_html
-from agentnb.display.text import call_line
-from agentnb.display.tool_card import ICONS, ToolCard, tool_body_html, tool_card, tool_card_html
+from agentnb.display.card.html import run_html, running_html
+from agentnb.display.card.live_card import LiveCard
+from agentnb.display.card.page import page_html
+from agentnb.display.card.text import call_line
+from agentnb.display.parts.tool_card import ICONS, ToolCard, tool_body_html, tool_card, tool_card_html
+from agentnb.display.texts.call_labels import WHY_SKIPPED, outcome
 from agentnb.models.scripted import ScriptedModel
 from agentnb.policies import gates
 from agentnb.tools.function import tool

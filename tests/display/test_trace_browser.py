@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from property_settings import examples
 
 from agentnb import Run, ToolCall, load_trace
-from agentnb.core.events import Origin
+from agentnb.core.log.events import Origin
 from agentnb.core.usage import Usage
-from agentnb.display.browser import (
+from agentnb.display.lists.browser import (
     OPENING,
     PAGE,
     browser_text,
@@ -25,9 +25,9 @@ from agentnb.display.browser import (
     saved_frame,
     saved_html,
 )
-from agentnb.display.run_rows import NO_FINDING, Wanted, choices, matching, row_of, words_of
-from agentnb.traces.run_writer import RunWriter
-from agentnb.traces.trace_file import Problem
+from agentnb.display.lists.run_rows import NO_FINDING, Wanted, choices, matching, row_of, words_of
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.trace_file import Problem
 
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m</div>"
 

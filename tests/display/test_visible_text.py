@@ -10,14 +10,14 @@ import pytest
 from msgspec.structs import replace
 from run_builder import RunBuilder
 
-from agentnb.core import events as e
-from agentnb.core import work_events as w
-from agentnb.core.approvals import approval_schema, judged_call
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
 from agentnb.core.messages import Message, ToolCall
 from agentnb.core.questions import WaitingOnUser
-from agentnb.display.foreign_log import describe_log
-from agentnb.display.judged_call import call_text, question_text
-from agentnb.display.visible_text import visible
+from agentnb.core.run.approvals import approval_schema, judged_call
+from agentnb.display.texts.foreign_log import describe_log
+from agentnb.display.texts.judged_call import call_text, question_text
+from agentnb.display.texts.visible_text import visible
 
 SEEN = {
     "rm -rf /": "rm -rf /",

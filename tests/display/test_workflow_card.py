@@ -13,19 +13,19 @@ from run_builder import run_of
 from virtual_time import VirtualTimeLoop
 
 from agentnb import Agent, Run
-from agentnb.core.events import QuestionAnswered, QuestionAsked, RunSuspended, TextDelta
+from agentnb.core.log.events import QuestionAnswered, QuestionAsked, RunSuspended, TextDelta
 from agentnb.core.messages import Message, Text
 from agentnb.core.questions import WaitingOnUser
-from agentnb.display.compact import compact_html
+from agentnb.display.card.compact import compact_html
+from agentnb.display.card.html import run_html, running_html
+from agentnb.display.card.live_card import LiveCard
+from agentnb.display.card.page import page_html
+from agentnb.display.card.text import run_text
+from agentnb.display.card.workflow_card import steps_html
 from agentnb.display.form import Form
-from agentnb.display.html import run_html, running_html
-from agentnb.display.live_card import LiveCard
-from agentnb.display.page import page_html
-from agentnb.display.step_list import MAX_STEPS, listed
-from agentnb.display.text import run_text
-from agentnb.display.workflow_card import steps_html
+from agentnb.display.parts.step_list import MAX_STEPS, listed
 from agentnb.models import Reply
-from agentnb.runtime.host import Beginning, Host, hosted
+from agentnb.runtime.host.host import Beginning, Host, hosted
 from agentnb.workflow.workflow import Workflow
 
 QUESTION = WaitingOnUser("human_step", "Publish?", {"type": "boolean"}, "q1", "approve")

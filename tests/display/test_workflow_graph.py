@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.display.states import STEP_STATES
-from agentnb.display.step_labels import MARKS
-from agentnb.display.workflow_graph import LOOK, graph_html
-from agentnb.display.workflow_text import graph_text
-from agentnb.workflow.graph import graph_of
-from agentnb.workflow.node_states import NodeState, node_states
-from agentnb.workflow.spec import AgentStep, ConditionStep, ToolStep, WorkflowSpec
+from agentnb.display.graph.workflow_graph import LOOK, graph_html
+from agentnb.display.graph.workflow_text import graph_text
+from agentnb.display.texts.states import STEP_STATES
+from agentnb.display.texts.step_labels import MARKS
+from agentnb.workflow.form.spec import AgentStep, ConditionStep, ToolStep, WorkflowSpec
+from agentnb.workflow.graph.graph import graph_of
+from agentnb.workflow.graph.node_states import NodeState, node_states
 
 
 def words_in(html: str) -> str:

@@ -13,13 +13,13 @@ import traces
 from mutations import change_bytes
 
 from agentnb import Store, load_trace
-from agentnb.core import events as e
 from agentnb.core.compaction import Compacted
 from agentnb.core.guidance import Guidance
+from agentnb.core.log import events as e
+from agentnb.core.log.wire import encode
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.todos import Todo
-from agentnb.core.wire import encode
 from agentnb.errors import AgentnbError
 
 RUN_ID = "20260101-000000-0000000000"
@@ -106,7 +106,7 @@ MANY: dict[str, Callable[[int], list[Fact]]] = {
     "inner calls": _inner_calls,
 }
 CALLS = frozenset({"calls", "inner calls"})
-"""Kinds of which a round holds fewer: the time to take in each grows with their number (`agentnb.traces.bounds`)."""
+"""Kinds of which a round holds fewer: the time to take in each grows with their number (`agentnb.store.bounds`)."""
 
 
 def check(path: Path) -> bool:

@@ -18,18 +18,18 @@ from driver import Silent
 from mutations import DEPTHS, LITERALS, change_bytes, change_values, packed
 
 from agentnb import Run, Store, iter_traces, load_traces, replay, save_trace, tables
-from agentnb.display.compact import compact_html
-from agentnb.display.html import run_html
-from agentnb.display.text import run_text
+from agentnb.display.card.compact import compact_html
+from agentnb.display.card.html import run_html
+from agentnb.display.card.text import run_text
 from agentnb.errors import AgentnbError, StoreError, TraceError
-from agentnb.traces.exports import EXPORTS
-from agentnb.traces.tables import NAMES as ALL_TABLES
+from agentnb.interchange.exports import EXPORTS
+from agentnb.tables import NAMES as ALL_TABLES
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (
     ROOT / "agentnb" / "examples",
-    ROOT / "tests" / "traces" / "formats" / "files",
-    ROOT / "tests" / "traces" / "older_logs",
+    ROOT / "tests" / "interchange" / "formats" / "files",
+    ROOT / "tests" / "store" / "older_logs",
 )
 """Where samples are, in every clone."""
 RECORDED = ROOT.parent / "shared" / "traces"

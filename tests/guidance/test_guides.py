@@ -10,8 +10,8 @@ from scripted_runs import LONG_ANSWER, do, scripted, tool_run, work
 from todo_calls import complete, mark, start, write
 
 from agentnb.agent.agent import Agent
-from agentnb.core.events import TodosChanged
 from agentnb.core.guidance import Guidance
+from agentnb.core.log.events import TodosChanged
 from agentnb.core.messages import Message, Text, ToolCall
 from agentnb.core.request import Request
 from agentnb.detect.rules import CELLS

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fake_time import SkippedSilence
 
-from agentnb.models.connections import current_limits
+from agentnb.models.transport.connections import current_limits
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 import pytest
 
-from agentnb.models import limiter, retry
+from agentnb.models.transport import limiter, retry
 from agentnb.testing import connection as loopback
 
 LIMIT = 5.0

@@ -7,7 +7,7 @@ from typing import Any
 
 from waiting import turns
 
-from agentnb.models.limiter import MAX_AT_ONCE, Limiter
+from agentnb.models.transport.limiter import MAX_AT_ONCE, Limiter
 
 
 async def free_places(limiter: Limiter) -> int:

@@ -13,7 +13,7 @@ from agentnb.core.messages import Message, user
 from agentnb.core.request import Request
 from agentnb.errors import ModelError
 from agentnb.models import RemoteModel, Reply, make_model
-from agentnb.models.retry import RetryPolicy
+from agentnb.models.transport.retry import RetryPolicy
 from agentnb.testing import LoopbackServer
 
 WIRES = ("anthropic", "openai", "openai-responses", "ollama", "compatible")

@@ -28,12 +28,12 @@ from wire_by_hand import (
     user,
 )
 
-from agentnb.core.events import TextDelta, ThinkingDelta
+from agentnb.core.log.events import TextDelta, ThinkingDelta
 from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.usage import Usage
-from agentnb.models.anthropic import MAX_TOKENS, as_stream
 from agentnb.models.provider import CutOff
-from agentnb.models.serialization import left_out, words_for
+from agentnb.models.providers.anthropic import MAX_TOKENS, as_stream
+from agentnb.models.providers.serialization import left_out, words_for
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "sig=="}
 REDACTED = {"type": "redacted_thinking", "data": "EqkE"}

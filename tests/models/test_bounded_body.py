@@ -9,9 +9,10 @@ import pytest
 from quick_models import FORMATS, ask
 
 from agentnb.errors import BrokenReply
-from agentnb.models import Reply, bounded_body
+from agentnb.models import Reply
+from agentnb.models.transport import bounded_body
 from agentnb.testing import Answer, LoopbackServer, Misbehaviour
-from agentnb.testing.wire import EVENTS, JSON, Asked, Delivery, Wire
+from agentnb.testing.replies.wire import EVENTS, JSON, Asked, Delivery, Wire
 
 
 @dataclass(frozen=True)

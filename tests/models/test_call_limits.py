@@ -10,8 +10,8 @@ import pytest
 from counted_limiter import limited_by
 from quick_models import ask
 
-from agentnb.models.connections import Account, Endpoint, limiter_of
-from agentnb.models.limiter import Limiter
+from agentnb.models.transport.connections import Account, Endpoint, limiter_of
+from agentnb.models.transport.limiter import Limiter
 from agentnb.settings import Key
 from agentnb.testing import LoopbackServer
 

@@ -11,11 +11,12 @@ import pytest
 from own_folder import use_own_folder
 
 from agentnb import settings
-from agentnb.display.notebook_commands import error_in_notebook
+from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import MissingKey, SettingsError, UrlNotAllowed
-from agentnb.models import RemoteModel, allowed_urls
-from agentnb.models.allowed_urls import FILE, allow_urls, question, remember, with_consent
-from agentnb.models.destination import FileModelName, read_destination
+from agentnb.models import RemoteModel
+from agentnb.models.destinations import allowed_urls
+from agentnb.models.destinations.allowed_urls import FILE, allow_urls, question, remember, with_consent
+from agentnb.models.destinations.destination import FileModelName, read_destination
 from agentnb.models.registry import check_destinations, check_key, is_usual_or_allowed, make_model, person_chose_destination
 
 KEYS = {"ANTHROPIC_API_KEY": "key-of-anthropic", "OPENAI_API_KEY": "key-of-openai", "MY_KEY": "key-of-mine"}

@@ -25,13 +25,13 @@ from wire_by_hand import (
 )
 from wire_by_hand import sent as wire
 
-from agentnb.core.events import TextDelta, ThinkingDelta
+from agentnb.core.log.events import TextDelta, ThinkingDelta
 from agentnb.core.messages import Text, Thinking, ToolCall
-from agentnb.models.openai import MAX_LOOKS, as_stream
 from agentnb.models.options import Options
 from agentnb.models.provider import CutOff
-from agentnb.models.serialization import read_arguments
-from agentnb.testing import rules_chat
+from agentnb.models.providers.openai import MAX_LOOKS, as_stream
+from agentnb.models.providers.serialization import read_arguments
+from agentnb.testing.requests import rules_chat
 
 FIELDS = {"model", "messages", "tools", "stream", "stream_options", "max_tokens", "temperature", "stop", "response_format"}
 """That Ollama, vLLM and llama.cpp know."""
@@ -232,7 +232,7 @@ def test_pieces_are_not_read_again_and_again(monkeypatch: pytest.MonkeyPatch) ->
         looked.append(len(text))
         return read_arguments(text)
 
-    monkeypatch.setattr("agentnb.models.openai.read_arguments", counting)
+    monkeypatch.setattr("agentnb.models.providers.openai.read_arguments", counting)
     for piece in ("x", "{", "}", "}{"):
         looked.clear()
         fragments = [fragment(0, "a", "add", text) for text in ('{"a": "', *list(piece) * 500, '"}')]

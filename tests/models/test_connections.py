@@ -23,10 +23,10 @@ from waiting import wait_until
 from agentnb import Agent, ToolCall
 from agentnb.errors import SettingsError
 from agentnb.models import RemoteModel
-from agentnb.models.connections import Endpoint, client_of, limiter_of
 from agentnb.models.options import Options
 from agentnb.models.registry import REMOTE
-from agentnb.models.remote import models_of
+from agentnb.models.transport.connections import Endpoint, client_of, limiter_of
+from agentnb.models.transport.remote import models_of
 from agentnb.settings import Key
 from agentnb.testing import LoopbackServer, Stall
 from agentnb.testing.connection import THREAD as LISTENS

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from property_settings import examples
 
 from agentnb.errors import SettingsError
-from agentnb.models.destination import PORTS, Destination, FileModelName, destination_of, is_local, read_destination
+from agentnb.models.destinations.destination import (
+    PORTS,
+    Destination,
+    FileModelName,
+    destination_of,
+    is_local,
+    read_destination,
+)
 
 SECRET = "sk-ant-0123456789abcdef"
 OF_THIS_MACHINE = (

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.display.notebook_commands import in_notebook
+from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.errors import (
     AgentnbError,
     BrokenReply,
@@ -33,10 +33,12 @@ from agentnb.errors import (
     RateLimited,
     RequestRefused,
 )
-from agentnb.models.anthropic import error_name
-from agentnb.models.connections import Endpoint
-from agentnb.models.destination import is_local
-from agentnb.models.failure import (
+from agentnb.models.destinations.destination import is_local
+from agentnb.models.provider import CutOff, ProviderError, Refused
+from agentnb.models.providers.anthropic import error_name
+from agentnb.models.registry import REMOTE
+from agentnb.models.transport.connections import Endpoint
+from agentnb.models.transport.failure import (
     MAX_OF_A_MESSAGE,
     Failure,
     Refusal,
@@ -46,9 +48,7 @@ from agentnb.models.failure import (
     retry_after,
     words_of,
 )
-from agentnb.models.provider import CutOff, ProviderError, Refused
-from agentnb.models.registry import REMOTE
-from agentnb.models.remote import failure_of
+from agentnb.models.transport.remote import failure_of
 from agentnb.settings import KEY_VARIABLES, Key
 
 FAR = "https://models.example.org/v1"

@@ -12,13 +12,13 @@ import pytest
 from fake_time import LIMIT, Clock, run_at_once
 from quick_models import FORMATS, NEVER, ask, wait_until_hung_up
 
-from agentnb.core.events import TextDelta, ThinkingDelta
+from agentnb.core.log.events import TextDelta, ThinkingDelta
 from agentnb.core.messages import Thinking, ToolCall
-from agentnb.display.notebook_commands import in_notebook
+from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.errors import ProviderTrouble
 from agentnb.models import Reply, Retry
-from agentnb.models.idle_timeout import IdleTimeout, is_of_the_reply, until_idle
 from agentnb.models.options import Options
+from agentnb.models.transport.idle_timeout import IdleTimeout, is_of_the_reply, until_idle
 from agentnb.testing import LoopbackServer, Stall
 
 WORDS = "One two three four"

@@ -21,9 +21,9 @@ from fake_time import fake_clock, run_at_once
 from free_places import free_places
 from waiting import PATIENCE, turns
 
-from agentnb.models import limiter as limiter_module
-from agentnb.models.connections import Endpoint, limiter_of
-from agentnb.models.limiter import LONGEST_CLOSED, LOOK_AGAIN, MAX_AT_ONCE, Limiter, NoPlace
+from agentnb.models.transport import limiter as limiter_module
+from agentnb.models.transport.connections import Endpoint, limiter_of
+from agentnb.models.transport.limiter import LONGEST_CLOSED, LOOK_AGAIN, MAX_AT_ONCE, Limiter, NoPlace
 from agentnb.settings import Key
 
 
@@ -476,8 +476,8 @@ def test_each_key_at_a_provider_has_its_limiter_whichever_way_it_is_called() -> 
 FORK = """
 import asyncio, os, signal
 from concurrent.futures import ThreadPoolExecutor
-from agentnb.models.connections import CallLimits, Endpoint, client_of, current_limits, limiter_of
-from agentnb.models.limiter import Limiter
+from agentnb.models.transport.connections import CallLimits, Endpoint, client_of, current_limits, limiter_of
+from agentnb.models.transport.limiter import Limiter
 
 class Library:
     def client(self, *made_with):

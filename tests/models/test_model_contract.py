@@ -13,7 +13,7 @@ from every_model import KINDS, PROMPT, End, Kind, Overheard, Whole, kind_of
 from msgspec.structs import replace
 
 from agentnb import Agent, Run, Store, ToolCall
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolResult, user
 from agentnb.core.request import Request
 from agentnb.models import Model, Reply

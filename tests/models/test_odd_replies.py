@@ -13,12 +13,12 @@ from property_settings import AT_NIGHT
 from quick_models import FORMATS, NEVER, quick
 
 from agentnb import Agent, Run
+from agentnb.core.log.wire import encode
 from agentnb.core.messages import Thinking, ToolCall
-from agentnb.core.wire import encode
 from agentnb.errors import ModelError, RunFailed
 from agentnb.testing import LoopbackServer, Misbehaviour
-from agentnb.testing.lines import as_answer
-from agentnb.testing.wire import Asked, Delivery, Wire
+from agentnb.testing.replies.lines import as_answer
+from agentnb.testing.replies.wire import Asked, Delivery, Wire
 
 LINE = [Thinking("Well"), "Text", ToolCall("add", {"a": "b"})]
 

@@ -28,12 +28,12 @@ from wire_by_hand import (
     user,
 )
 
-from agentnb.core.events import TextDelta, ThinkingDelta
+from agentnb.core.log.events import TextDelta, ThinkingDelta
 from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.usage import Usage
-from agentnb.models.openai import as_stream
 from agentnb.models.provider import CutOff, Refused
-from agentnb.models.serialization import left_out, words_for
+from agentnb.models.providers.openai import as_stream
+from agentnb.models.providers.serialization import left_out, words_for
 
 
 def messages(*given: Message, **settings: Any) -> list[Any]:

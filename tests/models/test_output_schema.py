@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentnb import Agent, Output
-from agentnb.models.anthropic import takes_schema
+from agentnb.models.providers.anthropic import takes_schema
 from agentnb.models.registry import REMOTE, make_model, wire_form
 from agentnb.testing import LoopbackServer
 

@@ -23,7 +23,7 @@ from agentnb.core.usage import Usage
 from agentnb.errors import SettingsError
 from agentnb.models import prices
 from agentnb.models.capabilities import used_until_cut
-from agentnb.models.destination import FileModelName
+from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.model import Reply
 from agentnb.models.prices import Price, load, priced
 from agentnb.models.registry import make_model

@@ -12,13 +12,13 @@ import pytest
 from quick_models import reply_of
 
 from agentnb import Agent, Store
-from agentnb.display.notebook_commands import error_in_notebook
+from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import AgentnbError, MissingKey, ModelError, SettingsError, UnknownModel
 from agentnb.models import RemoteModel, ScriptedModel, SimulatedModel
-from agentnb.models.connections import Endpoint
 from agentnb.models.options import Options
 from agentnb.models.registry import DEFAULT, PROVIDERS, REMOTE, check_model, endpoint_of, make_model, names, wire_form
 from agentnb.models.simulated.personas import PERSONAS
+from agentnb.models.transport.connections import Endpoint
 from agentnb.testing import LoopbackServer, Status
 
 SECRET = "sk-never-to-be-seen-0123456789"

@@ -18,11 +18,11 @@ from msgspec.structs import replace
 from quick_models import FORMATS, NEVER, QUICK, REQUEST, WIRES, ask, items_into, items_of, quick, reply_of
 
 from agentnb import Agent
-from agentnb.core.events import TextDelta
+from agentnb.core.log.events import TextDelta
 from agentnb.core.messages import ToolCall
-from agentnb.core.rounds import CONTEXT_TOKENS
+from agentnb.core.run.rounds import CONTEXT_TOKENS
 from agentnb.core.usage import Usage
-from agentnb.display.notebook_commands import in_notebook
+from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.errors import (
     BrokenReply,
     ContextOverflow,
@@ -37,8 +37,8 @@ from agentnb.models import Reply, Retry
 from agentnb.models.estimate import tokens_of_message, tokens_of_request
 from agentnb.models.options import Options
 from agentnb.models.registry import REMOTE, endpoint_of
-from agentnb.models.remote import MAX_TURNS, models_of
-from agentnb.models.retry import RetryPolicy
+from agentnb.models.transport.remote import MAX_TURNS, models_of
+from agentnb.models.transport.retry import RetryPolicy
 from agentnb.testing import (
     Answer,
     BrokenJson,

@@ -182,7 +182,7 @@ def test_a_request_that_stands_alone_can_go_on_too() -> None:
 def test_the_tools_that_were_called_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent without tools goes on from a conversation with calls: the API wants to know the tools."""
     looked: list[str] = []
-    monkeypatch.setattr("agentnb.models.anthropic.safe_name", lambda name: looked.append(name) or name)
+    monkeypatch.setattr("agentnb.models.providers.anthropic.safe_name", lambda name: looked.append(name) or name)
     items, kept = [user("Go")], {}
     for number in range(20):
         body = json.loads(

@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.core.events import TextDelta
+from agentnb.core.log.events import TextDelta
 from agentnb.core.messages import Message, Text
-from agentnb.display.notebook_commands import error_in_notebook
+from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import ProviderTrouble, RateLimited, RequestRefused
-from agentnb.models import retry
-from agentnb.models.failure import Failure
-from agentnb.models.limiter import LOOK_AGAIN, Limiter
 from agentnb.models.model import Reply, Retry
-from agentnb.models.retry import AttemptFailed, RetryPolicy, with_retries
+from agentnb.models.transport import retry
+from agentnb.models.transport.failure import Failure
+from agentnb.models.transport.limiter import LOOK_AGAIN, Limiter
+from agentnb.models.transport.retry import AttemptFailed, RetryPolicy, with_retries
 
 POLICY = RetryPolicy()
 LIMITED = Failure(RateLimited("too many"), transient=True, status=429)

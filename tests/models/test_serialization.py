@@ -13,7 +13,7 @@ from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.models import Reply
-from agentnb.models.serialization import (
+from agentnb.models.providers.serialization import (
     SAFE_ID,
     SAFE_NAME,
     arguments_of,

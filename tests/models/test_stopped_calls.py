@@ -18,10 +18,10 @@ from counted_limiter import CountedLimiter, counted_limiters, limited_by
 from property_settings import size
 from quick_models import FORMATS, LONG, PATIENCE, WIRES, items_into, items_of, quick, reply_of, wait_until_hung_up
 
-from agentnb.core.events import TextDelta
+from agentnb.core.log.events import TextDelta
 from agentnb.models import Reply, Retry
-from agentnb.models.limiter import MAX_AT_ONCE
-from agentnb.models.retry import RetryPolicy
+from agentnb.models.transport.limiter import MAX_AT_ONCE
+from agentnb.models.transport.retry import RetryPolicy
 from agentnb.testing import Cut, LoopbackServer, Stall, Status
 
 

@@ -17,8 +17,8 @@ from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request
 from agentnb.models.options import Options
 from agentnb.models.provider import CutOff, Refused
-from agentnb.testing import rules_chat, rules_messages, rules_responses
 from agentnb.testing.memory import Memory
+from agentnb.testing.requests import rules_chat, rules_messages, rules_responses
 
 every_wire = pytest.mark.parametrize("provider", [ANTHROPIC, OPENAI, RESPONSES, COMPATIBLE], ids=lambda provider: provider.name)
 MAPPED = (KeyError, TypeError, AttributeError, ValueError, IndexError, Refused, CutOff)

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agentnb import Agent
-from agentnb.core.events import Delta, TextDelta, ThinkingDelta
+from agentnb.core.log.events import Delta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall, ToolResult
 from agentnb.core.request import Request, ToolSpec
 from agentnb.models import Reply, ScriptedModel
-from agentnb.models.anthropic import PROVIDER as ANTHROPIC
-from agentnb.models.compatible import COMPATIBLE, OLLAMA
-from agentnb.models.openai import PROVIDER as OPENAI
-from agentnb.models.openai_responses import PROVIDER as RESPONSES
 from agentnb.models.options import Options
 from agentnb.models.provider import Provider
+from agentnb.models.providers.anthropic import PROVIDER as ANTHROPIC
+from agentnb.models.providers.compatible import COMPATIBLE, OLLAMA
+from agentnb.models.providers.openai import PROVIDER as OPENAI
+from agentnb.models.providers.openai_responses import PROVIDER as RESPONSES
 
 PROVIDERS = {one.name: one for one in (ANTHROPIC, OPENAI, RESPONSES, COMPATIBLE, OLLAMA)}
 PNG = Image("image/png", b"\x89PNG not really")

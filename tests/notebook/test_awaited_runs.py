@@ -13,8 +13,8 @@ from real_kernel import Kernel
 from agentnb import Agent, Store, ToolCall
 from agentnb.models import ScriptedModel
 from agentnb.notebook.card.widget import LeftOpen
-from agentnb.notebook.cell_host import CellHost
-from agentnb.runtime.host import hosted
+from agentnb.notebook.cells.cell_host import CellHost
+from agentnb.runtime.host.host import hosted
 from agentnb.session.session import Session
 
 SETUP = """
@@ -79,7 +79,7 @@ def test_each_way_to_run_shows_a_card_and_show_false_none(kernel: Kernel, subtes
 
 
 def test_a_handle_shows_its_run_in_a_later_cell_and_one_line_below_its_card(kernel: Kernel) -> None:
-    kernel.run("from agentnb.core.events import ToolStarted")
+    kernel.run("from agentnb.core.log.events import ToolStarted")
     waits = "while not any(isinstance(one, ToolStarted) for one in live.run.events): await asyncio.sleep(0.01)"
     begun = kernel.run(f"live = made(ToolCall('rest', {{}}), tools=[rest]).start('Rest.')\n{waits}\nlive")
     assert "shown above" in begun.result["text/html"] and begun.displays

@@ -10,11 +10,11 @@ import pytest
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
-from agentnb.display.html import run_html
-from agentnb.display.text import run_text
+from agentnb.display.card.html import run_html
+from agentnb.display.card.text import run_text
 from agentnb.errors import ModelError, StoreError
 from agentnb.models import ScriptedModel
-from agentnb.notebook.cell_runs import Answer
+from agentnb.notebook.cells.cell_runs import Answer
 from agentnb.notebook.views import DisplayView, TerminalView
 from agentnb.workflow.workflow import Workflow
 

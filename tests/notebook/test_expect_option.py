@@ -7,7 +7,7 @@ from IPython.core.magic_arguments import parse_argstring
 from real_kernel import Kernel
 
 from agentnb.errors import ExpressionError
-from agentnb.notebook.extension_options import chosen_extensions
+from agentnb.notebook.cells.extension_options import chosen_extensions
 from agentnb.notebook.magics import AgentMagics
 
 MODEL = """

@@ -11,8 +11,8 @@ from agentnb.agent.agent import Agent
 from agentnb.agent.extension import Extension
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
-from agentnb.notebook import extension_options
-from agentnb.notebook.extension_options import ExtensionOption, chosen_extensions, extensions_again
+from agentnb.notebook.cells import extension_options
+from agentnb.notebook.cells.extension_options import ExtensionOption, chosen_extensions, extensions_again
 
 
 def made(settings: Any) -> Extension:

@@ -3,7 +3,7 @@
 import pytest
 
 from agentnb.errors import InterpolationError
-from agentnb.notebook.interpolation import interpolate, near_misses
+from agentnb.notebook.cells.interpolation import interpolate, near_misses
 
 VARIABLES = {"name": "Ada", "row": {"a": 1, "b": [10, 20]}, "table": [[1, 2], [3, 4]]}
 

@@ -9,10 +9,10 @@ import pytest
 from run_builder import RunBuilder, called, guidance_of, todo
 
 from agentnb import Run, label, labels, load_trace
-from agentnb.core import events as e
-from agentnb.core import work_events as w
-from agentnb.display.blind import FIRST, LAST, blind_html
-from agentnb.display.html import run_html
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
+from agentnb.display.card.html import run_html
+from agentnb.display.lists.blind import FIRST, LAST, blind_html
 from agentnb.errors import SettingsError, TraceError
 from agentnb.notebook.labelling import _widget_class
 

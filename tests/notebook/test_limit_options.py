@@ -12,7 +12,7 @@ from agentnb.context.history import FULL, History
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.notebook.agent_options import AgentOptions, make_agent
-from agentnb.notebook.limit_options import OPTIONS, given
+from agentnb.notebook.cells.limit_options import OPTIONS, given
 from agentnb.notebook.magic_errors import parsed
 from agentnb.notebook.magics import AgentMagics
 from agentnb.session.defaults import LIMIT_KEYS, OTHERS, SESSION_BUDGET, may_be_empty

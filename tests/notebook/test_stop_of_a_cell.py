@@ -9,7 +9,7 @@ from real_kernel import PATIENCE
 
 STOPPER = """
 import threading
-from agentnb.core.events import ToolStarted
+from agentnb.core.log.events import ToolStarted
 
 def stop_soon():
     "Stop the next run when its nap has started, from a thread."

@@ -10,15 +10,15 @@ import pytest
 from marked_logs import own_run
 
 from agentnb import Agent, History, Run, Store, ToolCall, Workflow, recover
-from agentnb.core.events import RunFinished, RunRecovered
-from agentnb.display.round_notes import RECOVERED, RESUMED
+from agentnb.core.log.events import RunFinished, RunRecovered
+from agentnb.display.texts.round_notes import RECOVERED, RESUMED
 from agentnb.models import ScriptedModel
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import LeftOpen
 from agentnb.notebook.views import DisplayView, TerminalView
 from agentnb.policies.gates import Ask
-from agentnb.runtime.live import LiveRun
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.run_options import RunOptions
 
 
 def look(n: int = 0) -> str:

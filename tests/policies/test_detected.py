@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from detected_runs import Calls
 
-from agentnb.core import work_events as w
+from agentnb.core.log import work_events as w
 from agentnb.core.messages import ToolCall
 from agentnb.detect import Run
 from agentnb.policies.detected import block, nudge, stop

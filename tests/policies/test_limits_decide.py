@@ -6,7 +6,7 @@ import pytest
 from run_builder import Fact, a_round, called, run_of, said
 
 from agentnb.core.compaction import Compacted
-from agentnb.core.events import CallBlocked, ContextCompacted, ModelReplied
+from agentnb.core.log.events import CallBlocked, ContextCompacted, ModelReplied
 from agentnb.core.messages import ToolResult
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run

@@ -9,9 +9,9 @@ from run_checks import cells, ended, reasons, todo_statuses
 from scripted_runs import LONG_ANSWER, do, scripted, tool_run
 from todo_calls import start, write
 
-from agentnb.core.events import LoopDetected
+from agentnb.core.log.events import LoopDetected
 from agentnb.core.messages import ToolCall
-from agentnb.core.rounds import DUPLICATE
+from agentnb.core.run.rounds import DUPLICATE
 from agentnb.policies import Matrix, OnlyBlockedCalls, SaidTooOften
 from agentnb.policies.verdict import Stop
 

@@ -16,12 +16,12 @@ from property_settings import examples
 from scripted_runs import Breaking, Counting, reply
 
 from agentnb.agent.agent import Agent
-from agentnb.core.events import TextDelta
+from agentnb.core.log.events import TextDelta
 from agentnb.core.messages import Message, Text, Thinking, ToolCall
 from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
 from agentnb.policies.marker_text import MarkerFilter, without_markers
-from agentnb.traces.store import Store
+from agentnb.store.store import Store
 
 LINES = [
     ("[WORKFLOW_COMPLETE]", "complete"),

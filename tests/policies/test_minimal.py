@@ -14,7 +14,7 @@ from scripted_runs import LONG_ANSWER, do, scripted, tool_run
 from todo_calls import complete, mark, start, write
 
 from agentnb.core.messages import ToolCall
-from agentnb.core.rounds import DUPLICATE
+from agentnb.core.run.rounds import DUPLICATE
 from agentnb.errors import SettingsError
 from agentnb.guidance import GuidanceSet
 from agentnb.policies import Continue, Matrix, Minimal, Policy, PolicyBundle, TodoNudges, find_policy, settings_of

@@ -14,7 +14,7 @@ from todo_calls import complete, mark, start, write
 
 from agentnb import load_trace, save_trace
 from agentnb.agent.agent import Agent
-from agentnb.core.events import TodosChanged
+from agentnb.core.log.events import TodosChanged
 from agentnb.core.messages import ToolCall
 from agentnb.core.request import Request
 from agentnb.core.todos import TODO_TOOL, Todo

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from property_settings import examples
 
 from agentnb import Run, ToolCall, diff, load_trace
-from agentnb.core.events import Origin
+from agentnb.core.log.events import Origin
 from agentnb.core.usage import Usage
-from agentnb.traces.run_writer import RunWriter
+from agentnb.interchange.conversion.run_writer import RunWriter
 
 Round = tuple[str, list[tuple[str, int]], str]
 

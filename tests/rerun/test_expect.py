@@ -11,8 +11,8 @@ from run_builder import RunBuilder, called, guidance_of
 
 from agentnb import Agent, Run, detect, expect, load_trace, save_trace, tables
 from agentnb.agent.extension import check_extensions
-from agentnb.core import events as e
-from agentnb.core import work_events as w
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
 from agentnb.core.todos import Todo
 from agentnb.detect import presets
 from agentnb.errors import ExpectationFailed, ExpressionError, SettingsError

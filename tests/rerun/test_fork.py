@@ -12,7 +12,7 @@ from scripted_runs import do, scripted, think, work
 from todo_calls import complete, start
 
 from agentnb import Agent, Matrix, Run, RunOptions, Store, ToolCall, diff, fork, fork_sync, load_trace
-from agentnb.core.events import Event, ForkedFrom
+from agentnb.core.log.events import Event, ForkedFrom
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 

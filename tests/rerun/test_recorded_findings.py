@@ -9,10 +9,10 @@ import pytest
 from test_reproduce import same_facts
 
 from agentnb import Agent, GuidanceSet, Run, ToolCall, fork_sync, replay, reproduce_sync
-from agentnb.core.events import RoundFinished
+from agentnb.core.log.events import RoundFinished
+from agentnb.core.log.work_events import FindingMade, ModelCalled
 from agentnb.core.messages import Message, Text, ToolResult
 from agentnb.core.request import Request
-from agentnb.core.work_events import FindingMade, ModelCalled
 from agentnb.detect import Finding, detector
 from agentnb.errors import ReplayDiverged
 from agentnb.models import ScriptedModel

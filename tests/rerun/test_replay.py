@@ -14,14 +14,14 @@ from scripted_runs import LONG_ANSWER, do, scripted
 from todo_calls import write
 
 from agentnb import DuplicateGuard, GuidanceSet, Matrix, Minimal, Run, ToolCall, load_trace, replay
-from agentnb.core.events import Origin
+from agentnb.core.log.events import Origin
 from agentnb.detect.detector import Finding
 from agentnb.errors import SettingsError
+from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.verdict import Continue, Stop
 from agentnb.rerun.replayed import Replay
 from agentnb.tools.function import tool
-from agentnb.traces.run_writer import RunWriter
 
 
 def parting(found: Replay) -> int | None:

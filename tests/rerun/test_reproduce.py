@@ -15,10 +15,10 @@ from scripted_runs import do, scripted, think, work
 from todo_calls import complete, start, write
 
 from agentnb import Agent, Run, RunOptions, ToolCall, diff, load_trace, reproduce, reproduce_sync
-from agentnb.core.events import ModelReplied, RoundFinished, ToolFinished
+from agentnb.core.log.events import ModelReplied, RoundFinished, ToolFinished
 from agentnb.errors import ReplayDiverged, SettingsError
 from agentnb.models import ScriptedModel
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.live import LiveRun
 
 
 def same_facts(run: Run, other: Run) -> None:

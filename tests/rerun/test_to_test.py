@@ -10,7 +10,7 @@ import pytest
 from run_builder import RunBuilder
 
 from agentnb import examples, load_trace, save_trace, to_test
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.errors import ExpectationFailed, ExpressionError, SettingsError
 
 

@@ -13,22 +13,22 @@ from scripted_runs import do, scripted
 from todo_calls import write
 
 from agentnb import GuidanceSet, Matrix, Minimal, Run, ToolCall, fork_sync, replay, survey
-from agentnb.core.events import Origin
+from agentnb.core.log.events import Origin
 from agentnb.core.messages import Thinking
 from agentnb.detect.agent_runs import works_in_steps
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.files import iter_traces
 from agentnb.models import ScriptedModel
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.turn_rules import turn_rule
 from agentnb.policies.verdict import Continue, Stop
 from agentnb.rerun.replayed import Replay, ReplayedRound
-from agentnb.traces.files import iter_traces
-from agentnb.traces.run_writer import RunWriter
 
 VARIANTS: dict[str, list[Any]] = {
     "guidance": [None, "off", GuidanceSet("mine", {"text": "Do more."})],
     "policy": [None, "matrix", "minimal", Matrix(guard=None), Matrix(strict_todos=True), Matrix(workflow_mode=True)],
 }
-SAMPLES = Path(__file__).parents[1] / "traces" / "formats" / "files"
+SAMPLES = Path(__file__).parents[1] / "interchange" / "formats" / "files"
 RECORDED = Path(os.environ.get("AGENTNB_RECORDED_RUNS", Path(__file__).parents[3] / "shared" / "traces"))
 """A folder of recorded runs that does not ship with agentnb."""
 

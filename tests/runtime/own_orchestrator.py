@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from agentnb import Agent, Run
-from agentnb.runtime.orchestration import Orchestration
-from agentnb.runtime.steps import StepOrchestrator
+from agentnb.runtime.runs.orchestration import Orchestration
+from agentnb.runtime.steps.step_orchestrator import StepOrchestrator
 
 
 class SideBySide(StepOrchestrator):

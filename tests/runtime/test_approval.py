@@ -12,13 +12,13 @@ from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover, tool
 from agentnb.agent.extension import Extension
-from agentnb.core import events as e
-from agentnb.core.rounds import DENIED, MAX_TOOL_CALLS
-from agentnb.core.wire import encode
+from agentnb.core.log import events as e
+from agentnb.core.log.wire import encode
+from agentnb.core.run.rounds import DENIED, MAX_TOOL_CALLS
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Allow, Ask, Deny, Verdict
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.live import LiveRun
 
 
 def asks(call: ToolCall, run: Run) -> Verdict:

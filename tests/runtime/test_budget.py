@@ -18,14 +18,14 @@ from virtual_time import SkippedClock
 from waiting import PATIENCE
 
 from agentnb import Agent, Store, ToolCall, recover
-from agentnb.core.events import ExtraUsage, RoundFinished
+from agentnb.core.log.events import ExtraUsage, RoundFinished
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.budget import Budget, current_budget
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
 from agentnb.tools.function import tool
 
 

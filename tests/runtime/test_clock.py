@@ -11,7 +11,7 @@ import pytest
 from run_builder import START, opening
 from virtual_time import VirtualTimeLoop
 
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.questions import WaitingOnUser
 from agentnb.runtime import clock as clock_module
 from agentnb.runtime.clock import Clock, seconds_taken

@@ -19,13 +19,13 @@ from todo_calls import complete, start, write
 from agentnb import Agent, History, Store, ToolCall
 from agentnb.context.request_history import sent_requests
 from agentnb.context.tool_pairing import are_whole
-from agentnb.core.events import ContextCompacted, TextDelta
+from agentnb.core.log.events import ContextCompacted, TextDelta
 from agentnb.core.request import Request
 from agentnb.core.todos import has_open, headed
 from agentnb.detect.run import Run
 from agentnb.errors import ModelError
 from agentnb.models.model import StreamItem
-from agentnb.runtime.compactor import ROUNDS_BETWEEN
+from agentnb.runtime.replies.compactor import ROUNDS_BETWEEN
 
 SMALL = History(compact_above=6, keep_recent=2)
 WINDOW = 1_000

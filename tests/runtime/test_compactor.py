@@ -20,10 +20,10 @@ from todo_calls import complete, start, write
 
 from agentnb import Agent, History, Store, ToolCall, load_trace
 from agentnb.context.tool_pairing import are_whole
-from agentnb.core.events import CompactionStarted, ContextCompacted, LimitReached, RetryScheduled, TextDelta, Warned
+from agentnb.core.log.events import CompactionStarted, ContextCompacted, LimitReached, RetryScheduled, TextDelta, Warned
 from agentnb.core.messages import Message, Text, ToolResult
 from agentnb.core.request import Request
-from agentnb.core.rounds import CONTEXT_TOKENS
+from agentnb.core.run.rounds import CONTEXT_TOKENS
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.errors import ContextOverflow, ModelError

@@ -14,9 +14,9 @@ from summarising import Summarising
 
 from agentnb import Agent, Store, load_trace, tables
 from agentnb.core.messages import Message, Text, Thinking, ToolCall
-from agentnb.core.nesting import MAX_DEPTH, is_too_deep, text_is_too_deep
 from agentnb.core.questions import answer_in_words, checked_answer, checked_schema
 from agentnb.core.request import ToolSpec
+from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep, text_is_too_deep
 from agentnb.detect.run import Run
 from agentnb.errors import InvalidTool, SettingsError
 from agentnb.models.scripted import ScriptedModel

@@ -17,10 +17,10 @@ from waiting import PATIENCE
 
 from agentnb.agent.agent import Agent
 from agentnb.core.display_data import Table
-from agentnb.core.events import ToolStarted
+from agentnb.core.log.events import ToolStarted
+from agentnb.core.log.wire import encode
 from agentnb.core.messages import Text, ToolCall
 from agentnb.core.request import ToolSpec
-from agentnb.core.wire import encode
 from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
 from agentnb.tools.frames import frame_text

@@ -27,13 +27,13 @@ from agentnb import (
     reproduce,
     reproduce_sync,
 )
-from agentnb.core.events import ToolFinished
+from agentnb.core.log.events import ToolFinished
 from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.policies import PolicyBundle
 from agentnb.policies.gates import Allow, Ask, Deny, Gate, Verdict
-from agentnb.runtime.run_options import AgentRunKeywords, ResumeKeywords, RunKeywords
+from agentnb.runtime.host.run_options import AgentRunKeywords, ResumeKeywords, RunKeywords
 from agentnb.tools.tool import ToolContext
 
 

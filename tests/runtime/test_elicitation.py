@@ -20,20 +20,20 @@ from virtual_time import SkippedClock
 from waiting import wait_until
 
 from agentnb.agent.agent import Agent
-from agentnb.core.events import AnyEvent, Delta, QuestionAnswered, QuestionAsked, ToolFinished
+from agentnb.core.log.events import AnyEvent, Delta, QuestionAnswered, QuestionAsked, ToolFinished
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import Answer
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.foreground import Foreground
-from agentnb.runtime.live import LiveRun
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.runtime.workers.foreground import Foreground
+from agentnb.store.store import Store
 from agentnb.tools.function import FunctionTool, tool
 from agentnb.tools.tool import ToolContext
-from agentnb.traces.store import Store
 
 LONG = 30
 COLOURS = {"enum": ["red", "blue"]}

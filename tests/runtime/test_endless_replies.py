@@ -12,7 +12,7 @@ from summarising import Summarising
 from waiting import wait_until
 
 from agentnb import History, Run, Store, load_trace
-from agentnb.core.events import TextDelta, ThinkingDelta
+from agentnb.core.log.events import TextDelta, ThinkingDelta
 from agentnb.core.messages import Message, Text, Thinking, ToolCall, user
 from agentnb.core.request import Request
 from agentnb.errors import BrokenReply
@@ -21,10 +21,10 @@ from agentnb.models.model import Reply, Retry, StreamItem, Unshown
 from agentnb.models.provider import PART, Reading
 from agentnb.models.registry import REMOTE
 from agentnb.policies.ending import OVER_LIMIT
-from agentnb.runtime import reply_limit
 from agentnb.runtime.budget import Budget
-from agentnb.runtime.reply_limit import MARGIN, SPARE, SPARE_OF_AN_END, OverLimit, ReplyLimit
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.replies import reply_limit
+from agentnb.runtime.replies.reply_limit import MARGIN, SPARE, SPARE_OF_AN_END, OverLimit, ReplyLimit
 from agentnb.testing import Endless, LoopbackServer
 
 WIRES = ("anthropic", "openai", "openai-responses", "compatible")

@@ -12,7 +12,7 @@ import pytest
 
 from agentnb import Agent, Run, ToolCall
 from agentnb.advice import Plain, SetKey
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.messages import user
 from agentnb.errors import StoreError
 from agentnb.models import ScriptedModel

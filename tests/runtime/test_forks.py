@@ -13,7 +13,7 @@ from contextlib import suppress
 import pytest
 
 from agentnb import Agent, Store, Workflow
-from agentnb.core.events import RunFinished
+from agentnb.core.log.events import RunFinished
 from agentnb.core.messages import ToolCall
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.threads import LoopThread

@@ -11,11 +11,11 @@ import pytest
 from run_checks import codes
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover, reproduce
-from agentnb.core import work_events as w
-from agentnb.core.rounds import DENIED
+from agentnb.core.log import work_events as w
+from agentnb.core.run.rounds import DENIED
 from agentnb.models import ScriptedModel
-from agentnb.runtime.grants import SessionGrants
-from agentnb.runtime.host import Host, hosted
+from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.session.session import Session
 from agentnb.tools.tool import ToolContext
 

@@ -11,15 +11,15 @@ from scripted_runs import bare, do, work
 from summarising import Summarising
 
 from agentnb import History
-from agentnb.core.events import TextDelta
+from agentnb.core.log.events import TextDelta
+from agentnb.core.log.wire import encode
 from agentnb.core.messages import Message, Text, Thinking, user
 from agentnb.core.request import Request
-from agentnb.core.wire import encode
 from agentnb.detect.run import Run
 from agentnb.models.estimate import about
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.live import LiveRun
 from agentnb.testing import NOT_COUNTED, Answer, LoopbackServer, Misbehaviour, Miscount, Stall
-from agentnb.testing.wire import Asked, Delivery, Wire
+from agentnb.testing.replies.wire import Asked, Delivery, Wire
 
 WIRES = ("anthropic", "openai", "openai-responses", "compatible")
 FIRST, SECOND = b"AAA ", b"BBB"

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from agentnb import Agent, Run, Store, ToolCall, tool
-from agentnb.core.events import Event
+from agentnb.core.log.events import Event
 from agentnb.models import ScriptedModel
-from agentnb.runtime.foreground import Foreground
-from agentnb.runtime.host import Beginning, Host, current_host, hosted
-from agentnb.runtime.live import LiveRun
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.host import Beginning, Host, current_host, hosted
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.session import Session
 from agentnb.tools.tool import ToolContext
 

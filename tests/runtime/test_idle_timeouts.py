@@ -14,15 +14,15 @@ from virtual_time import SkippedClock
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Run, Store, ToolCall
-from agentnb.core.events import ModelReplied, RetryScheduled
-from agentnb.display.notebook_commands import in_notebook
+from agentnb.core.log.events import ModelReplied, RetryScheduled
+from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.errors import ProviderTrouble
 from agentnb.models import RemoteModel, make_model
-from agentnb.models.retry import RetryPolicy
-from agentnb.runtime.live import LiveRun
+from agentnb.models.transport.retry import RetryPolicy
+from agentnb.runtime.host.live import LiveRun
 from agentnb.testing import LoopbackServer, Stall
 from agentnb.testing.connection import _Handler
-from agentnb.testing.wire import Delivery
+from agentnb.testing.replies.wire import Delivery
 
 ONCE_MORE = RetryPolicy(trouble_first=0.001, trouble_retries=1)
 pytestmark = pytest.mark.usefixtures("own_limiters")

@@ -15,11 +15,11 @@ from virtual_time import SkippedClock
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, tool
-from agentnb.core import events as e
-from agentnb.core.inner_calls import with_inner
+from agentnb.core.log import events as e
+from agentnb.core.log.wire import decode, encode
 from agentnb.core.messages import ToolResult
-from agentnb.core.rounds import DENIED, INTERRUPTED, MAX_TOOL_CALLS, CallRecord
-from agentnb.core.wire import decode, encode
+from agentnb.core.run.inner_calls import with_inner
+from agentnb.core.run.rounds import DENIED, INTERRUPTED, MAX_TOOL_CALLS, CallRecord
 from agentnb.errors import SettingsError, ToolFailed
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask, Deny, Verdict

@@ -17,19 +17,20 @@ from run_checks import assert_closed, assert_every_call_has_one_result, codes
 from waiting import wait_until_main_thread_blocks
 
 from agentnb.agent.agent import Agent
-from agentnb.core.events import CommandReceived
+from agentnb.core.log.events import CommandReceived
 from agentnb.core.messages import ToolCall
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
 from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime import dispatch, lifecycle
-from agentnb.runtime import foreground as foreground_module
-from agentnb.runtime.foreground import Foreground, RunInterrupted
-from agentnb.runtime.live import LiveRun
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.calls import dispatch
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.runs import lifecycle
+from agentnb.runtime.workers import foreground as foreground_module
+from agentnb.runtime.workers.foreground import Foreground, RunInterrupted
+from agentnb.store.store import Store
 from agentnb.tools.function import tool
-from agentnb.traces.store import Store
 
 LONG = 30
 

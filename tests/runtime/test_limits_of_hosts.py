@@ -11,9 +11,9 @@ from scripted_runs import bare
 
 from agentnb import Run, ToolCall
 from agentnb.models import ScriptedModel
-from agentnb.models.connections import Account, CallLimits
-from agentnb.models.limiter import CallLimiter
-from agentnb.runtime.host import Host, hosted
+from agentnb.models.transport.connections import Account, CallLimits
+from agentnb.models.transport.limiter import CallLimiter
+from agentnb.runtime.host.host import Host, hosted
 from agentnb.testing import LoopbackServer
 from agentnb.tools.tool import ToolContext
 

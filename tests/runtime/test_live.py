@@ -12,12 +12,12 @@ from scripted_runs import bare
 from waiting import wait_until
 
 from agentnb.agent.agent import Agent
-from agentnb.core.events import CommandReceived
+from agentnb.core.log.events import CommandReceived
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.errors import ModelError, SettingsError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.live import LiveRun
 
 LONG = 30
 

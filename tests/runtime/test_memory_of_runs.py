@@ -14,7 +14,7 @@ from agentnb import Agent, Store, ToolCall, Workflow
 from agentnb.models import ScriptedModel
 from agentnb.runtime.event_log import EventLog
 from agentnb.tools.tool import ToolContext
-from agentnb.workflow.spec import AgentStep, WorkflowSpec
+from agentnb.workflow.form.spec import AgentStep, WorkflowSpec
 
 
 async def add(a: int, b: int) -> int:

@@ -13,7 +13,7 @@ from scripted_runs import do, scripted, work
 from todo_calls import complete, start, write
 
 from agentnb.agent.agent import Agent
-from agentnb.core.events import RunFinished, TodosChanged
+from agentnb.core.log.events import RunFinished, TodosChanged
 from agentnb.core.messages import Message, Text, user
 from agentnb.core.request import Request
 from agentnb.detect.run import Run

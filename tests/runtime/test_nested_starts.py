@@ -13,12 +13,12 @@ from scripted_runs import bare
 from virtual_time import OnThisLoop, VirtualTimeLoop
 
 from agentnb import Run, RunOptions, Store, ToolCall, Workflow
-from agentnb.core.events import CommandReceived
-from agentnb.core.inner_calls import all_calls
+from agentnb.core.log.events import CommandReceived
+from agentnb.core.run.inner_calls import all_calls
 from agentnb.models import ScriptedModel
-from agentnb.runtime.live import LiveRun
-from agentnb.runtime.orchestration import Orchestration
-from agentnb.runtime.steps import StepOrchestrator
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.runs.orchestration import Orchestration
+from agentnb.runtime.steps.step_orchestrator import StepOrchestrator
 from agentnb.tools.tool import ToolContext
 
 

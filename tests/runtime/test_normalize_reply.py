@@ -14,8 +14,8 @@ from agentnb.core.messages import Message, Text, Thinking, ToolCall
 from agentnb.detect.run import Run
 from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime import normalize_reply as module
-from agentnb.traces.store import Store
+from agentnb.runtime.replies import normalize_reply as module
+from agentnb.store.store import Store
 
 
 def look() -> str:

@@ -20,19 +20,19 @@ from snapshots import Snapshots
 from virtual_time import OnThisLoop
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, ask_person, recover, tool
-from agentnb.core.events import QuestionAsked, ToolFinished, ToolStarted
+from agentnb.core.log.events import QuestionAsked, ToolFinished, ToolStarted
+from agentnb.core.log.work_events import StepFinished, StepStarted
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
-from agentnb.core.work_events import StepFinished, StepStarted
 from agentnb.errors import ModelError, SettingsError, StepFailed
 from agentnb.models import Reply
 from agentnb.models.model import StreamItem
 from agentnb.policies import Stop
 from agentnb.policies.gates import Ask
-from agentnb.runtime.live import LiveRun
-from agentnb.runtime.orchestration import Orchestration
-from agentnb.runtime.steps import StepOrchestrator
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.runs.orchestration import Orchestration
+from agentnb.runtime.steps.step_orchestrator import StepOrchestrator
 
 COST = 0.25
 

@@ -16,14 +16,14 @@ from summarising import SUMMARY, Summarising, priced
 
 from agentnb import History, Run, Store, ToolCall, load_trace, tables
 from agentnb.core.compaction import Compaction
-from agentnb.core.events import AnyEvent, Delta, ExtraUsage, TextDelta, ThinkingDelta
+from agentnb.core.log.events import AnyEvent, Delta, ExtraUsage, TextDelta, ThinkingDelta
 from agentnb.core.messages import Message, Text, Thinking
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
 from agentnb.errors import ModelError
 from agentnb.models.model import Reply, Retry, StreamItem
 from agentnb.runtime.budget import Budget
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
 
 LONG = 20
 SMALL = History(compact_above=5, keep_recent=2)

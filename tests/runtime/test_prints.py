@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from agentnb import Agent, ToolCall
-from agentnb.core.events import ToolFinished, ToolPrinted
+from agentnb.core.log.events import ToolFinished, ToolPrinted
+from agentnb.core.log.wire import encode
 from agentnb.core.messages import ToolResult
-from agentnb.core.wire import encode
 from agentnb.models import ScriptedModel
-from agentnb.runtime.elicitation import current_call
+from agentnb.runtime.calls.prints import LEFT_OUT, MAX_KEPT, CallPrints, as_shown
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.prints import LEFT_OUT, MAX_KEPT, CallPrints, as_shown
+from agentnb.runtime.questions.elicitation import current_call
 
 KEY = "sk-ant-" + "k3Y" * 20
 

@@ -11,10 +11,10 @@ from run_checks import codes
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Run, ToolCall, tool
-from agentnb.core.events import Progress, ToolFinished, ToolProgress
-from agentnb.core.wire import decode, encode
+from agentnb.core.log.events import Progress, ToolFinished, ToolProgress
+from agentnb.core.log.wire import decode, encode
 from agentnb.models import ScriptedModel
-from agentnb.runtime.progress import MAX_TEXT
+from agentnb.runtime.calls.progress import MAX_TEXT
 from agentnb.tools.tool import ToolContext
 
 

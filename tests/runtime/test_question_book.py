@@ -16,16 +16,16 @@ from run_builder import opening
 from run_checks import assert_every_call_has_one_result, codes, results
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover, tool
-from agentnb.core import events as e
-from agentnb.core.approvals import judged_call
-from agentnb.core.events import Event
+from agentnb.core.log import events as e
+from agentnb.core.log.events import Event
 from agentnb.core.questions import TEXT, Outcome, QuestionKind, WaitingOnUser
+from agentnb.core.run.approvals import judged_call
 from agentnb.errors import Declined
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.question_book import QuestionBook, since_start
-from agentnb.runtime.question_ids import QuestionIds
+from agentnb.runtime.questions.question_book import QuestionBook, since_start
+from agentnb.runtime.questions.question_ids import QuestionIds
 from agentnb.tools.tool import ToolContext
 
 NUMBER = {"type": "integer"}

@@ -11,7 +11,7 @@ from run_checks import assert_closed, codes, results
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Run, ToolCall, tool
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.questions import WaitingOnUser
 from agentnb.errors import Declined
 from agentnb.models import ScriptedModel

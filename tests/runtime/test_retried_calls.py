@@ -19,15 +19,16 @@ from scripted_runs import add
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Run, Store, ToolCall, tables
-from agentnb.core.events import Event, ModelReplied, RetryScheduled, TextDelta
-from agentnb.core.rounds import Retry
-from agentnb.display.labels import duration
-from agentnb.display.round_notes import retry_line
+from agentnb.core.log.events import Event, ModelReplied, RetryScheduled, TextDelta
+from agentnb.core.run.rounds import Retry
+from agentnb.display.texts.labels import duration
+from agentnb.display.texts.round_notes import retry_line
 from agentnb.errors import KeyRefused, ModelError, ProviderTrouble, RateLimited
-from agentnb.models import RemoteModel, limiter, make_model, retry
-from agentnb.models.limiter import MAX_AT_ONCE
-from agentnb.models.retry import RetryPolicy
-from agentnb.runtime.live import LiveRun
+from agentnb.models import RemoteModel, make_model
+from agentnb.models.transport import limiter, retry
+from agentnb.models.transport.limiter import MAX_AT_ONCE
+from agentnb.models.transport.retry import RetryPolicy
+from agentnb.runtime.host.live import LiveRun
 from agentnb.testing import Cut, ErrorInStream, LoopbackServer, Stall, Status
 
 QUICK = RetryPolicy(rate_limit_first=0.001, trouble_first=0.001)

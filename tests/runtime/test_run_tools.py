@@ -8,7 +8,7 @@ from scripted_runs import loop_alone
 
 from agentnb.core.messages import ToolCall
 from agentnb.models import ScriptedModel
-from agentnb.runtime.run_tools import RunTools
+from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.tools.toolbox import Toolbox
 
 

@@ -13,12 +13,12 @@ from run_checks import assert_closed, assert_every_call_has_one_result, codes, r
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, ask_person, fork, recover, replay, reproduce, tool
-from agentnb.core import events as e
-from agentnb.core.rounds import DENIED
+from agentnb.core.log import events as e
+from agentnb.core.run.rounds import DENIED
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Allow, Ask, Verdict
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.live import LiveRun
 from agentnb.tools.tool import ToolContext
 
 

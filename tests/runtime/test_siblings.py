@@ -13,7 +13,7 @@ from run_checks import assert_every_call_has_one_result, codes, results
 from scripted_runs import bare
 
 from agentnb import Run, ToolCall, tool
-from agentnb.core.events import ToolFinished
+from agentnb.core.log.events import ToolFinished
 from agentnb.models import ScriptedModel
 from agentnb.testing import LoopbackServer
 

@@ -18,14 +18,14 @@ from run_checks import assert_closed, assert_every_call_has_one_result, codes
 from waiting import wait_until
 
 from agentnb.agent.agent import Agent
-from agentnb.core.events import CommandReceived, ToolStarted
+from agentnb.core.log.events import CommandReceived, ToolStarted
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime import foreground as foreground_module
-from agentnb.runtime.foreground import Foreground, RunInterrupted
-from agentnb.runtime.live import LiveRun
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.workers import foreground as foreground_module
+from agentnb.runtime.workers.foreground import Foreground, RunInterrupted
 from agentnb.tools.function import tool
 
 LONG = 30

@@ -14,7 +14,7 @@ import pytest
 
 from agentnb import Agent, Run, RunOptions, ToolCall, Workflow
 from agentnb.models import ScriptedModel
-from agentnb.runtime.terminal_line import progress_text
+from agentnb.runtime.runs.terminal_line import progress_text
 
 
 class Terminal(io.StringIO):

@@ -15,10 +15,10 @@ from virtual_time import VirtualTimeLoop
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.foreground import Foreground
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.threads import TICK, AwakeForInterrupts, LoopThread
-from agentnb.runtime.worker_calls import call_in_thread
+from agentnb.runtime.workers.foreground import Foreground
+from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.function import tool
 
 LONG = 30

@@ -17,10 +17,10 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.todos import Todo, Todos
 from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.calls.todo_sync import TodoSync
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.todo_sync import TodoSync
+from agentnb.store.store import Store
 from agentnb.tools.todos.board import TodoBoard
-from agentnb.traces.store import Store
 
 DOING, DONE = "in-progress", "completed"
 

@@ -14,7 +14,7 @@ import pytest
 from waiting import PATIENCE
 
 from agentnb import Agent, RunOptions, ToolCall
-from agentnb.core.rounds import DENIED
+from agentnb.core.run.rounds import DENIED
 from agentnb.models import ScriptedModel
 
 _outside = ThreadPoolExecutor(1)

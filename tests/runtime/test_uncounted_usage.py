@@ -10,13 +10,13 @@ from summarising import Summarising
 
 from agentnb import History, Store, load_trace, tables
 from agentnb.core.messages import Message, Text, ToolCall
-from agentnb.core.rounds import TOKENS_ESTIMATED
+from agentnb.core.run.rounds import TOKENS_ESTIMATED
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.budget import Budget
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
 from agentnb.testing import NOT_COUNTED, LoopbackServer, Miscount
 
 WIRES = ("anthropic", "openai", "openai-responses", "compatible")

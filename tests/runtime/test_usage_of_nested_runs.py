@@ -13,10 +13,10 @@ from scripted_runs import bare, work
 from summarising import Summarising, priced
 
 from agentnb import Agent, History, Run, RunOptions, Store, ToolCall, Workflow, load_trace, plots, recover, tables
-from agentnb.core.events import AnyEvent, ExtraUsage, RunFinished
+from agentnb.core.log.events import AnyEvent, ExtraUsage, RunFinished
+from agentnb.core.log.wire import encode
 from agentnb.core.usage import Usage
-from agentnb.core.wire import encode
-from agentnb.display.history import cost_told
+from agentnb.display.lists.history import cost_told
 from agentnb.models.scripted import ScriptedModel
 from agentnb.rerun.expect import outcomes_of
 from agentnb.runtime.budget import Budget

@@ -14,13 +14,13 @@ from property_settings import size
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
 
 from agentnb.agent.agent import Agent
-from agentnb.core.events import RunFinished
+from agentnb.core.log.events import RunFinished
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.threads import Outcome
-from agentnb.runtime.worker_calls import ToolInterrupted, WorkerCall, worker_call
+from agentnb.runtime.workers.worker_calls import ToolInterrupted, WorkerCall, worker_call
 from agentnb.tools.function import tool
 
 LONG = 30
@@ -188,7 +188,7 @@ def test_after_an_interrupt_that_came_too_late_the_process_can_be_traced() -> No
     """In a process of its own: Python 3.11 hangs here if it believes that something waits to be raised."""
     code = """
 import sys
-from agentnb.runtime.worker_calls import WorkerCall, worker_call
+from agentnb.runtime.workers.worker_calls import WorkerCall, worker_call
 def interrupted():
     call = worker_call()
     with call.held():

@@ -19,17 +19,17 @@ from marked_logs import marked
 from totals_of_logs import check_totals
 
 from agentnb import Agent, GuidanceSet, History, Matrix, Minimal, Run, Store, ToolCall, load_trace, recover, tool
-from agentnb.core import events as e
+from agentnb.core.log import events as e
+from agentnb.core.log.wire import decode, encode
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
-from agentnb.core.wire import decode, encode
 from agentnb.errors import AgentnbError
 from agentnb.guidance.prompts import prompt
 from agentnb.models import Reply, ScriptedModel, TextDelta
 from agentnb.models.capabilities import Capabilities
 from agentnb.models.model import StreamItem
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.live import LiveRun
 
 PATIENCE = 60
 SUMMARY = prompt("compaction")

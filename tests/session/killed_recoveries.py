@@ -11,8 +11,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "traces"))
-
 from fork_server import ForkServer
 from killed_runs import PATIENCE, Fault, Following, arm, make_room, tell, tools_in
 

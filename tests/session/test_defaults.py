@@ -11,7 +11,7 @@ from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.session.defaults import CHOICES, LIMIT_KEYS, OF_CELLS, OTHERS, agent_settings, at_first, may_be_empty
 from agentnb.session.session import Session
-from agentnb.traces.store import Store
+from agentnb.store.store import Store
 
 
 @pytest.fixture

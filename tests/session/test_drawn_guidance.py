@@ -14,9 +14,9 @@ from ephemeral_text import MATRIX, OFF, own_set, reminders
 from scripted_runs import do
 
 from agentnb import Agent, GuidanceSet, Matrix, Run, Store, fork_sync, recover, replay, tables
-from agentnb.core.events import ModelReplied, RoundStarted
+from agentnb.core.log.events import ModelReplied, RoundStarted
+from agentnb.core.log.work_events import GuidanceDrawn
 from agentnb.core.request import Request
-from agentnb.core.work_events import GuidanceDrawn
 from agentnb.detect.so_far import RunSoFar
 from agentnb.guidance.draws import DrawnSet
 from agentnb.guidance.parts import PARTS

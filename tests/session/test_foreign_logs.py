@@ -15,9 +15,9 @@ from marked_logs import marked
 from msgspec.structs import replace
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, load_trace, recover, tool
-from agentnb.core import events as e
-from agentnb.core import work_events as w
-from agentnb.core.wire import encode
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
+from agentnb.core.log.wire import encode
 from agentnb.errors import ReplayDiverged, SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Allow, Ask, Verdict

@@ -17,10 +17,10 @@ from killed_runs import EFFECTS, LOADS, MOMENTS, Fault, Following, Outcome, faul
 from property_settings import AT_NIGHT
 
 from agentnb import Run, Store, load_trace, recover
-from agentnb.core import events as e
-from agentnb.core.rounds import INTERRUPTED
+from agentnb.core.log import events as e
+from agentnb.core.run.rounds import INTERRUPTED
 from agentnb.errors import StoreError, TraceError
-from agentnb.traces.store import load_file
+from agentnb.store.store import load_file
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 """Processes die after every event then; else at each moment of each kind of event (logs that are cut meet every event)."""

@@ -12,7 +12,7 @@ import pytest
 from cut_runs import Told, assert_whole, cut, paid
 
 from agentnb import Agent, History, Run, Store, ToolCall, load_trace, recover, tool
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.messages import Text
 from agentnb.models import ScriptedModel
 

@@ -9,7 +9,7 @@ import pytest
 from agentnb import Agent, Run, Store, TodoBoard, ToolCall
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.session import Session
 
 

@@ -10,7 +10,7 @@ import pytest
 from cut_runs import cut
 
 from agentnb import Agent, Run, Store, ToolCall, recover
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.todos import Todo, Todos
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel

@@ -21,9 +21,9 @@ from property_settings import examples, size
 
 from agentnb import Agent, Run, Store, ToolCall, load_trace, recover, tool
 from agentnb.context.request_history import sent_requests
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.request import Request
-from agentnb.core.rounds import INTERRUPTED
+from agentnb.core.run.rounds import INTERRUPTED
 from agentnb.models import ScriptedModel
 
 CUTS = 60

@@ -15,14 +15,14 @@ from cut_runs import assert_whole, cut, do, work
 from marked_logs import marked
 
 from agentnb import Agent, GuidanceSet, Matrix, Run, Store, load_trace, recover
-from agentnb.core import events as e
-from agentnb.core.wire import encode
+from agentnb.core.log import events as e
+from agentnb.core.log.wire import encode
 from agentnb.errors import AgentnbError, SettingsError, StoreError, TraceError, UnknownTool
 from agentnb.models import ScriptedModel
 from agentnb.policies import PolicyBundle
-from agentnb.traces import run_file
+from agentnb.store import run_file
 
-OLDER = sorted((Path(__file__).parents[1] / "traces" / "older_logs").glob("*.jsonl"))
+OLDER = sorted((Path(__file__).parents[1] / "store" / "older_logs").glob("*.jsonl"))
 
 
 def run_of(folder: Path, **settings: Any) -> Run:

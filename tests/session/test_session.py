@@ -13,18 +13,18 @@ from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
-from agentnb.display.notebook_commands import error_in_notebook, in_notebook
+from agentnb.display.texts.notebook_commands import error_in_notebook, in_notebook
 from agentnb.errors import SettingsError, StoreError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask
-from agentnb.runtime.live import LiveRun
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.choice import choose_model
 from agentnb.session.defaults import at_first
 from agentnb.session.places import default_store
 from agentnb.session.session import Session
+from agentnb.store.store import Store
 from agentnb.tools.tool import ToolContext
-from agentnb.traces.store import Store
 
 LONG = 30.0
 """Seconds to wait for what comes at once."""

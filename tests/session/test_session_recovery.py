@@ -14,16 +14,16 @@ from waiting import wait_until
 
 from agentnb import Agent, Run, Store, ToolCall, recover
 from agentnb.agent.from_log import agent_of
-from agentnb.core.events import Event
+from agentnb.core.log.events import Event
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
 from agentnb.errors import AgentnbError, SettingsError, StoreError, TraceError, UnknownTool
 from agentnb.models import ScriptedModel
 from agentnb.models.model import Reply
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.session import Session
-from agentnb.traces.run_file import RunFile
+from agentnb.store.run_file import RunFile
 
 Line = Any
 
@@ -137,7 +137,7 @@ def test_a_run_that_goes_on_here_is_not_gone_on_with_a_second_time(session: Sess
 def test_a_run_of_this_kernel_is_not_interrupted_also_where_no_lock_tells(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentnb.traces.store.is_being_written", lambda file: False)  # as on Windows
+    monkeypatch.setattr("agentnb.store.store.is_being_written", lambda file: False)  # as on Windows
     asked, let_go = threading.Event(), threading.Event()
 
     def held(request: Request) -> str:

@@ -13,9 +13,9 @@ from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.core.request import Request
 from agentnb.models import ScriptedModel
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.live import LiveRun
 from agentnb.session.session import Session
-from agentnb.traces.store import Store
+from agentnb.store.store import Store
 
 AT_ONCE = 12
 

@@ -16,13 +16,13 @@ from run_checks import assert_closed, assert_every_call_has_one_result, codes, r
 from waiting import wait_until
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, load_trace, recover, tool
-from agentnb.core import events as e
-from agentnb.core.rounds import DENIED
+from agentnb.core.log import events as e
+from agentnb.core.run.rounds import DENIED
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask, Verdict
-from agentnb.runtime.gate_names import missing_gates
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.runs.gate_names import missing_gates
 from agentnb.tools.tool import ToolContext
 
 LONG = 30

@@ -14,12 +14,12 @@ from cut_runs import assert_whole, cut, do, work
 from killed_runs import Following, run_in, tools_in
 
 from agentnb import Agent, History, Run, Store, ToolCall, load_trace, recover, tool
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.request import Request
-from agentnb.core.rounds import DUPLICATE, INTERRUPTED
+from agentnb.core.run.rounds import DUPLICATE, INTERRUPTED
 from agentnb.models import ScriptedModel
 from agentnb.models.model import StreamItem
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
 from agentnb.tools.tool import ToolContext
 
 

@@ -7,9 +7,9 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 
-from agentnb.models.connections import Account, CallLimits
-from agentnb.models.limiter import MAX_AT_ONCE, CallLimiter, Limiter
-from agentnb.runtime.host import Host, hosted
+from agentnb.models.transport.connections import Account, CallLimits
+from agentnb.models.transport.limiter import MAX_AT_ONCE, CallLimiter, Limiter
+from agentnb.runtime.host.host import Host, hosted
 
 
 class CountedLimiter(Limiter):

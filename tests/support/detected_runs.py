@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from run_builder import RunBuilder
 
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text, Thinking, ToolCall
 from agentnb.detect import Finding, findings
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from run_builder import RunBuilder
 
-from agentnb.core import work_events as w
-from agentnb.core.events import RunFinished
+from agentnb.core.log import work_events as w
+from agentnb.core.log.events import RunFinished
 from agentnb.detect.run import Run
-from agentnb.workflow.problems import Problems
-from agentnb.workflow.reading import read_with_problems
-from agentnb.workflow.spec import WorkflowSpec
+from agentnb.workflow.files.reading import read_with_problems
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.spec import WorkflowSpec
 
 LOOP = """
 workflow:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentnb.core.events import Origin
+from agentnb.core.log.events import Origin
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
-from agentnb.traces.run_writer import RunWriter
+from agentnb.interchange.conversion.run_writer import RunWriter
 
 
 def _asks(name: str, arguments: str, call_id: str = "call_a") -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from run_builder import RunBuilder, answered, begun
 
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.policies.gates import Gate, judge
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agentnb import Run
-from agentnb.core.events import AnyEvent
-from agentnb.core.wire import encode
-from agentnb.traces.own_logs import log_marks
+from agentnb.core.log.events import AnyEvent
+from agentnb.core.log.wire import encode
+from agentnb.store.own_logs import log_marks
 
 
 def marked(events: Iterable[AnyEvent]) -> bytes:

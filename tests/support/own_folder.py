@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentnb import settings
-from agentnb.traces import own_logs
+from agentnb.store import own_logs
 
 
 def use_own_folder(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:

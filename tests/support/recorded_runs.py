@@ -10,11 +10,11 @@ from todo_calls import complete, start, write
 
 from agentnb import Matrix, Minimal, Run, ToolCall
 from agentnb.agent.agent import Agent
-from agentnb.core.event import Status
-from agentnb.core.events import Origin
+from agentnb.core.log.event import Status
+from agentnb.core.log.events import Origin
 from agentnb.core.usage import Usage
+from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.models.scripted import ScriptedModel
-from agentnb.traces.run_writer import RunWriter
 
 LOOK = ToolCall("look", {"at": 1})
 

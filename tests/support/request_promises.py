@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from agentnb.testing import rules_chat, rules_messages, rules_responses
 from agentnb.testing.memory import Memory
+from agentnb.testing.requests import rules_chat, rules_messages, rules_responses
 
 Body = dict[str, Any]
 VERSION = "2026-10-21"

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from agentnb import Run
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.messages import Image, Message, Thinking
-from agentnb.core.rounds import LOST
-from agentnb.traces.filled import FILLED
+from agentnb.core.run.rounds import LOST
+from agentnb.interchange.conversion.filled import FILLED
 
 ASPECTS: dict[str, Callable[[Run], Any]] = {
     "prompt": lambda run: run.prompt,

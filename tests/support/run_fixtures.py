@@ -10,8 +10,10 @@ from traceback import format_stack
 import pytest
 from virtual_time import SkippedClock
 
-from agentnb.models.connections import current_limits
-from agentnb.runtime import call_clock, clock, tool_runner
+from agentnb.models.transport.connections import current_limits
+from agentnb.runtime import clock
+from agentnb.runtime.calls import tool_runner
+from agentnb.runtime.questions import call_clock
 
 
 @pytest.fixture

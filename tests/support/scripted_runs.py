@@ -11,9 +11,9 @@ from run_builder import Fact, opening, run_of
 from agentnb.agent.agent import Agent
 from agentnb.agent.loop import Loop
 from agentnb.context.request_builder import RequestBuilder
-from agentnb.core.events import AnyEvent, TextDelta
 from agentnb.core.inbox import Inbox
-from agentnb.core.log import Watcher
+from agentnb.core.log.events import AnyEvent, TextDelta
+from agentnb.core.log.stores import Watcher
 from agentnb.core.messages import AnyPart, Message, ToolCall, ToolResult
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
@@ -23,15 +23,15 @@ from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.policies import Policy, PolicyBundle
 from agentnb.policies.gates import Gate
 from agentnb.runtime.budget import Budget
+from agentnb.runtime.calls.dispatch import Dispatch
+from agentnb.runtime.calls.run_tools import RunTools
+from agentnb.runtime.calls.tool_calls import CallServices, ToolCalls
 from agentnb.runtime.clock import Clock
-from agentnb.runtime.dispatch import Dispatch
-from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.lifecycle import Lifecycle, RunServices
-from agentnb.runtime.run_options import folder_of
-from agentnb.runtime.run_tools import RunTools
-from agentnb.runtime.tool_calls import CallServices, ToolCalls
-from agentnb.runtime.worker_calls import call_in_thread
+from agentnb.runtime.host.run_options import folder_of
+from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.runtime.runs.lifecycle import Lifecycle, RunServices
+from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.toolbox import Toolbox
 

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from agentnb import Run, Store
-from agentnb.core.events import AnyEvent
-from agentnb.traces.run_file import RunFile
+from agentnb.core.log.events import AnyEvent
+from agentnb.store.run_file import RunFile
 
 
 class Snapshots(Store):

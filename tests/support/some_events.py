@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from agentnb.advice import Plain, SetKey, TryAgain
-from agentnb.core import events as e
-from agentnb.core import work_events as w
 from agentnb.core.compaction import Compacted
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.questions import KINDS as QUESTION_KINDS
 from agentnb.core.questions import WaitingOnUser

@@ -6,11 +6,11 @@ from typing import Any, Literal, Self
 
 from run_builder import RunBuilder, answered, begun, blocked_call, said, todos_are
 
-from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
+from agentnb.core.log import events as e
+from agentnb.core.log.older_logs import STATUS_AT_END
 from agentnb.core.messages import Message, Text, ToolCall
-from agentnb.core.older_logs import STATUS_AT_END
-from agentnb.core.rounds import WorkflowRound
+from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.todos import TODO_TOOL, Todo
 
 

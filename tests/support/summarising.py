@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 from agentnb.core.compaction import Compacted
-from agentnb.core.events import ContextCompacted
+from agentnb.core.log.events import ContextCompacted
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage

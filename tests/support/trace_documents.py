@@ -9,7 +9,7 @@ from typing import Any
 from agentnb import Run
 from agentnb.core.messages import Image, Text, Thinking, ToolCall, ToolResult
 
-FILES = Path(__file__).resolve().parents[1] / "traces" / "formats" / "files"
+FILES = Path(__file__).resolve().parents[1] / "interchange" / "formats" / "files"
 """Recorded traces of other products."""
 
 

@@ -33,7 +33,7 @@ from agentnb.testing import (
     overflow,
 )
 from agentnb.testing import connection as loopback
-from agentnb.testing.misbehaviour import PINGS
+from agentnb.testing.replies.misbehaviour import PINGS
 
 WIRES = ["messages", "chat", "responses"]
 CALLS = [Thinking("hm"), "text", ToolCall("add", {"a": 1}), ToolCall("mul", {"b": [2, 3]})]

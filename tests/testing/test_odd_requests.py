@@ -14,11 +14,11 @@ import test_rules_responses
 
 from agentnb.testing.cache import PromptCache
 from agentnb.testing.ids import Ids
-from agentnb.testing.lines import as_answer
 from agentnb.testing.memory import Memory
-from agentnb.testing.rules import problems
-from agentnb.testing.wire import Asked, Wire
-from agentnb.testing.wires import CHAT, MESSAGES, RESPONSES
+from agentnb.testing.replies.lines import as_answer
+from agentnb.testing.replies.wire import Asked, Wire
+from agentnb.testing.replies.wires import CHAT, MESSAGES, RESPONSES
+from agentnb.testing.requests.rules import problems
 
 GOOD = {MESSAGES: test_rules_messages.good(), CHAT: test_rules_chat.good(), RESPONSES: test_rules_responses.good()}
 ODD: list[Any] = [None, 7, "x", [], {}, [None], [7], {"type": []}, [{"type": {}}], True]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from raw_http import PNG, SCHEMA
 
-from agentnb.testing.rules_chat import problems
+from agentnb.testing.requests.rules_chat import problems
 
 URL = f"data:image/png;base64,{PNG}"
 

@@ -13,7 +13,7 @@ from agentnb import ToolCall
 from agentnb.core.messages import Thinking
 from agentnb.testing import Answer, LoopbackServer, Opaque
 from agentnb.testing.memory import Memory
-from agentnb.testing.rules_messages import problems
+from agentnb.testing.requests.rules_messages import problems
 
 NOW = "2026-10-21"
 MARK = {"type": "ephemeral"}

@@ -13,7 +13,7 @@ from agentnb import ToolCall
 from agentnb.core.messages import Thinking
 from agentnb.testing import Answer, LoopbackServer
 from agentnb.testing.memory import Memory
-from agentnb.testing.rules_responses import problems
+from agentnb.testing.requests.rules_responses import problems
 
 URL = f"data:image/png;base64,{PNG}"
 PICTURE = {"type": "input_image", "image_url": URL, "detail": "auto"}

@@ -8,10 +8,10 @@ import pytest
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, ToolCall, ask_person, tool
-from agentnb.core.events import ToolFinished, ToolStarted
+from agentnb.core.log.events import ToolFinished, ToolStarted
 from agentnb.detect.run import Run
 from agentnb.models import ScriptedModel
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.live import LiveRun
 from agentnb.tools.function import FunctionTool, as_tool
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from agentnb.core.messages import Text
 from agentnb.errors import InvalidTool
-from agentnb.runtime.worker_calls import call_in_thread
+from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.function import FunctionTool, as_tool, tool
 from agentnb.tools.tool import ToolContext, ToolOutcome, failure
 

@@ -10,7 +10,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import pytest
 
-from agentnb.runtime.worker_calls import call_in_thread
+from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.tool import ToolContext
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentnb.core.messages import Text, ToolResult
-from agentnb.runtime.worker_calls import call_in_thread
+from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.read_result import CHUNK, READ_TOOL, SPEC, ResultReader
 from agentnb.tools.tool import ToolContext, ToolOutcome
 

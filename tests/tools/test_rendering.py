@@ -21,11 +21,11 @@ from agentnb import tables
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Image, Text, ToolCall
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.worker_calls import call_in_thread
+from agentnb.runtime.workers.worker_calls import call_in_thread
+from agentnb.store.store import Store
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.rendering import as_text, success
 from agentnb.tools.tool import ToolContext, ToolOutcome, failure
-from agentnb.traces.store import Store
 
 
 class Colour(Enum):

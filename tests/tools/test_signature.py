@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Optional
 import msgspec
 import pytest
 
-from agentnb.core.json_schema import checked_schema
+from agentnb.core.schema.json_schema import checked_schema
 from agentnb.errors import InvalidTool
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.signature import problems

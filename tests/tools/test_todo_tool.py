@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.core.json_schema import checked_schema, schema_problems
+from agentnb.core.schema.json_schema import checked_schema, schema_problems
 from agentnb.core.todos import TODO_TOOL, Todo, Todos, counted, listed
-from agentnb.runtime.worker_calls import call_in_thread
+from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.function import as_tool
 from agentnb.tools.todos.board import TodoBoard
 from agentnb.tools.todos.tool import TodoTool

@@ -14,7 +14,7 @@ from agentnb.models import ScriptedModel
 from agentnb.models.capabilities import Capabilities
 from agentnb.rerun.fork import fork_sync
 from agentnb.runtime.budget import Budget
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.recovery import workflow_again
 
 TEXT = """

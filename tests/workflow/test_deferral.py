@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
-from agentnb.workflow.deferral import deferred
-from agentnb.workflow.reading import read_workflow
+from agentnb.workflow.files.reading import read_workflow
+from agentnb.workflow.templates.deferral import deferred
 from agentnb.workflow.workflow import Workflow
 
 TOOL = "  - {{id: {0}, type: tool, name: work, args: {{what: {0}}}}}\n".format

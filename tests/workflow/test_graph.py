@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from drawn_workflows import BRANCH, LOOP, NESTED, spec_of
 
-from agentnb.workflow.graph import EXIT, graph_of
-from agentnb.workflow.spec import AgentStep, GotoStep, WorkflowSpec
+from agentnb.workflow.form.spec import AgentStep, GotoStep, WorkflowSpec
+from agentnb.workflow.graph.graph import EXIT, graph_of
 
 CASES = {
     "a loop by a goto": (

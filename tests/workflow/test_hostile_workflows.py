@@ -16,10 +16,10 @@ from virtual_time import VirtualTimeLoop
 from workflow_examples import played
 
 from agentnb import Agent, Run, ToolCall, Workflow
-from agentnb.core.work_events import StepFinished
+from agentnb.core.log.work_events import StepFinished
 from agentnb.errors import SettingsError, WorkflowError, WorkflowProblems
 from agentnb.models import ScriptedModel
-from agentnb.workflow.failed_together import failed_together
+from agentnb.workflow.running.failed_together import failed_together
 
 CALLS: Counter[str] = Counter()
 

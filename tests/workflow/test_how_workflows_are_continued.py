@@ -12,11 +12,11 @@ from marked_logs import own_run
 
 from agentnb import Agent, Run, Store, Workflow, recover
 from agentnb.advice import StartAgain, TryAgain
-from agentnb.core.events import RunFinished
-from agentnb.display.html import run_html
-from agentnb.display.notebook_commands import in_notebook
-from agentnb.display.states import continue_command, next_step
-from agentnb.display.text import run_text
+from agentnb.core.log.events import RunFinished
+from agentnb.display.card.html import run_html
+from agentnb.display.card.text import run_text
+from agentnb.display.texts.notebook_commands import in_notebook
+from agentnb.display.texts.states import continue_command, next_step
 from agentnb.errors import AgentnbError, BrokenReply, ProviderTrouble, RateLimited, SettingsError, WorkflowError
 from agentnb.models import ScriptedModel
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentnb.workflow.json_in_text import MAX_TRIED, json_values
+from agentnb.workflow.templates.json_in_text import MAX_TRIED, json_values
 
 
 def test_objects_and_lists_are_found_each_once_and_nothing_else(subtests: pytest.Subtests) -> None:

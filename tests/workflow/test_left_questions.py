@@ -11,7 +11,7 @@ import pytest
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, Workflow, ask_person, load_trace, recover, tool
-from agentnb.core.rounds import DENIED
+from agentnb.core.run.rounds import DENIED
 from agentnb.errors import NobodyToAsk
 from agentnb.models import ScriptedModel
 from agentnb.tools.tool import ToolContext

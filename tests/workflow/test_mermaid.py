@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.workflow.graph import graph_of
-from agentnb.workflow.mermaid import escaped, mermaid
-from agentnb.workflow.node_states import node_states
-from agentnb.workflow.spec import AgentStep, HumanStep, WorkflowSpec
+from agentnb.workflow.form.spec import AgentStep, HumanStep, WorkflowSpec
+from agentnb.workflow.graph.graph import graph_of
+from agentnb.workflow.graph.mermaid import escaped, mermaid
+from agentnb.workflow.graph.node_states import node_states
 
 
 @pytest.mark.req("R4.36")

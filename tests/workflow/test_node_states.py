@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from drawn_workflows import BRANCH, LOOP, ONCE_AROUND, finished, spec_of, started, taken, workflow_run
 
-from agentnb.core.events import QuestionAsked
+from agentnb.core.log.events import QuestionAsked
+from agentnb.core.log.work_events import StepAttempted
 from agentnb.core.questions import WaitingOnUser
-from agentnb.core.work_events import StepAttempted
 from agentnb.detect.run import Run
-from agentnb.workflow.graph import graph_of
-from agentnb.workflow.node_states import StepProgress, node_states
+from agentnb.workflow.graph.graph import graph_of
+from agentnb.workflow.graph.node_states import StepProgress, node_states
 
 
 def test_a_state_counts_starts_attempts_and_the_loops_that_were_taken() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentnb.workflow.prior_outputs import with_prior_outputs
-from agentnb.workflow.spec import Context
+from agentnb.workflow.form.spec import Context
+from agentnb.workflow.templates.prior_outputs import with_prior_outputs
 
 
 def entry(output: Any, **named: Any) -> dict[str, Any]:

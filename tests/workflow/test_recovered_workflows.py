@@ -14,11 +14,11 @@ from snapshots import Snapshots
 from virtual_time import VirtualTimeLoop
 
 from agentnb import Agent, Run, Store, ToolCall, Workflow, recover, tables
-from agentnb.core.work_events import StepAttempted, StepFinished, StepStarted
+from agentnb.core.log.work_events import StepAttempted, StepFinished, StepStarted
 from agentnb.errors import SettingsError, WorkflowError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask
-from agentnb.runtime.side_by_side import SIBLING_FAILED
+from agentnb.runtime.steps.side_by_side import SIBLING_FAILED
 
 TEXT = """
 workflow:

@@ -11,9 +11,9 @@ from snapshots import Snapshots
 from workflow_examples import played
 
 from agentnb import Run, Store, Workflow, expect, recover
-from agentnb.core.work_events import ResultGiven
-from agentnb.display.html import run_html
-from agentnb.display.text import run_text
+from agentnb.core.log.work_events import ResultGiven
+from agentnb.display.card.html import run_html
+from agentnb.display.card.text import run_text
 from agentnb.errors import WorkflowProblems
 
 STEPS = """

@@ -12,11 +12,11 @@ from virtual_time import VirtualTimeLoop
 from waiting import wait_until
 
 from agentnb import Agent, Run, Store, ToolCall, Workflow
-from agentnb.core.json_schema import is_pattern, matches
-from agentnb.core.work_events import StepStarted
+from agentnb.core.log.work_events import StepStarted
+from agentnb.core.schema.json_schema import is_pattern, matches
 from agentnb.errors import WorkflowProblems
 from agentnb.models import ScriptedModel
-from agentnb.runtime.step_failures import StepFailure
+from agentnb.runtime.steps.step_failures import StepFailure
 
 MANY = "max_loop_iterations: 300000\n"  # far more than take place within the time limit, and not endless if that is ignored
 SPINNING = {

@@ -16,11 +16,11 @@ from virtual_time import VirtualTimeLoop
 
 from agentnb import Run, RunOptions, Store, Workflow, load_trace, recover, tables
 from agentnb.agent.extension import Extension
-from agentnb.core import events as e
+from agentnb.core.log import events as e
+from agentnb.core.log.well_formed import check_events
+from agentnb.core.log.wire import decode, encode
 from agentnb.core.messages import ToolCall
-from agentnb.core.rounds import DENIED, MAX_TOOL_CALLS
-from agentnb.core.well_formed import check_events
-from agentnb.core.wire import decode, encode
+from agentnb.core.run.rounds import DENIED, MAX_TOOL_CALLS
 from agentnb.errors import TraceError
 from agentnb.policies.gates import Allow, Ask, Deny, Verdict
 from agentnb.tools.tool import ToolContext

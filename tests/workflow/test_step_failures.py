@@ -6,9 +6,9 @@ import pytest
 from run_builder import RunBuilder
 
 from agentnb import errors
-from agentnb.core.events import ErrorRaised, RunError, RunFinished
+from agentnb.core.log.events import ErrorRaised, RunError, RunFinished
 from agentnb.core.step_retry import KNOWN_WORDS
-from agentnb.runtime.step_failures import StepFailure, failure_of_logged, of_error, of_run
+from agentnb.runtime.steps.step_failures import StepFailure, failure_of_logged, of_error, of_run
 
 CLASSES = {
     "ProviderTimedOut": ("timeout", "provider"),

@@ -13,10 +13,10 @@ from snapshots import Snapshots
 from workflow_examples import played
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, Workflow, recover, tool
-from agentnb.core.events import ToolFinished, ToolStarted
+from agentnb.core.log.events import ToolFinished, ToolStarted
 from agentnb.core.questions import answer_form
-from agentnb.display.notebook_commands import in_notebook
-from agentnb.display.states import next_step
+from agentnb.display.texts.notebook_commands import in_notebook
+from agentnb.display.texts.states import next_step
 from agentnb.errors import WorkflowError
 from agentnb.models import ScriptedModel
 from agentnb.tools.tool import ToolContext

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from property_settings import examples
 
 from agentnb.errors import ExpressionError
-from agentnb.workflow.problems import Problems
-from agentnb.workflow.references import references
-from agentnb.workflow.templates import Scope, rendered, rendered_text, truth
-from agentnb.workflow.yaml_source import plain, read_yaml
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.yaml_source import plain, read_yaml
+from agentnb.workflow.templates.references import references
+from agentnb.workflow.templates.templates import Scope, rendered, rendered_text, truth
 
 EXAMPLES = Path(__file__).parent / "examples"
 VERDICT = 'I looked at [1].\n```json\n{"ok": true, "grade": {"score": 0.5}, "notes": ["x", "y"]}\n```\nThat is all.'

@@ -11,10 +11,10 @@ import pytest
 from agentnb import Agent, Workflow
 from agentnb.errors import MAX_PROBLEMS, WorkflowProblems
 from agentnb.models import ScriptedModel
-from agentnb.workflow.problems import Problem, Problems
-from agentnb.workflow.reading import read_workflow
-from agentnb.workflow.spec import AgentStep, GotoStep, WorkflowSpec
-from agentnb.workflow.yaml_source import plain, read_yaml
+from agentnb.workflow.files.reading import read_workflow
+from agentnb.workflow.form.problems import Problem, Problems
+from agentnb.workflow.form.spec import AgentStep, GotoStep, WorkflowSpec
+from agentnb.workflow.form.yaml_source import plain, read_yaml
 
 EXAMPLES = Path(__file__).parent / "examples"
 AGENTS = """agents:
@@ -495,7 +495,7 @@ def test_files_made_to_be_slow_are_refused_in_words(subtests: pytest.Subtests) -
             assert any(message in one.message for one in found_in(AGENTS + text))
     with subtests.test("suggestions"), pytest.MonkeyPatch.context() as patch:
         searches: list[str] = []
-        patch.setattr("agentnb.workflow.flow_checks.near", lambda name, known: searches.append(name) or "")
+        patch.setattr("agentnb.workflow.checks.flow_checks.near", lambda name, known: searches.append(name) or "")
         gotos = "".join(f"  - {{id: s{n}, type: agent, name: writer, on_error: {{goto: q{n}}}}}\n" for n in range(60))
         assert (len(found_in(AGENTS + gotos)), len(searches)) == (60, MAX_PROBLEMS)
 

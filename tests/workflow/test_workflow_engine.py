@@ -18,15 +18,15 @@ from virtual_time import VirtualTimeLoop
 from workflow_examples import played, ran, waits
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, Workflow, tables
-from agentnb.core.events import ToolProgress
+from agentnb.core.log.events import ToolProgress
+from agentnb.core.log.work_events import BranchTaken, StepFinished, StepStarted
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
-from agentnb.core.work_events import BranchTaken, StepFinished, StepStarted
 from agentnb.errors import SettingsError, WorkflowError
 from agentnb.models import ScriptedModel
 from agentnb.models.model import Reply
 from agentnb.tools.tool import ToolContext
-from agentnb.workflow.loops import LoopCounters, LoopLimitReached
+from agentnb.workflow.running.loops import LoopCounters, LoopLimitReached
 
 
 def steps(text: str, *, agents: str = "a b c d", **settings: Any) -> Workflow:

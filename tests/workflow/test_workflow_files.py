@@ -108,9 +108,21 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.req("R4.34")
 def test_the_classes_of_the_form_know_no_runtime_and_no_session() -> None:
-    rooms = ("runtime", "agent", "session", "models", "notebook", "display", "traces", "policies")
+    rooms = (
+        "runtime",
+        "agent",
+        "session",
+        "models",
+        "notebook",
+        "display",
+        "plots",
+        "tables",
+        "interchange",
+        "store",
+        "policies",
+    )
     code = (
-        "import sys\nimport agentnb.workflow.spec\n"
+        "import sys\nimport agentnb.workflow.form.spec\n"
         f"print([one for one in sys.modules if one.startswith(tuple(f'agentnb.{{room}}' for room in {rooms}))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

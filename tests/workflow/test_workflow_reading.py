@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentnb.workflow.reading import read_workflow
-from agentnb.workflow.spec import (
+from agentnb.workflow.files.reading import read_workflow
+from agentnb.workflow.form.spec import (
     AgentStep,
     ConditionStep,
     GotoStep,
@@ -21,7 +21,7 @@ from agentnb.workflow.spec import (
     WorkflowSpec,
     WorkflowStep,
 )
-from agentnb.workflow.step_tree import StepTree
+from agentnb.workflow.form.step_tree import StepTree
 
 EXAMPLES = Path(__file__).parent / "examples"
 AGENTS = "agents:\n  writer: {instruction: Write.}\n  editor: {instruction: Edit.}\n"

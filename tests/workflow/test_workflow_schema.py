@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from agentnb.core.json_schema import checked_schema, schema_problems
-from agentnb.workflow.json_schema import workflow_schema
-from agentnb.workflow.problems import Problems
-from agentnb.workflow.reading import OF_FILES, OF_MAPS
-from agentnb.workflow.spec import KINDS
-from agentnb.workflow.step_reader import step_keys
-from agentnb.workflow.yaml_source import plain, read_yaml
+from agentnb.core.schema.json_schema import checked_schema, schema_problems
+from agentnb.workflow.files.json_schema import workflow_schema
+from agentnb.workflow.files.reading import OF_FILES, OF_MAPS
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.spec import KINDS
+from agentnb.workflow.form.step_reader import step_keys
+from agentnb.workflow.form.yaml_source import plain, read_yaml
 
 EXAMPLES = Path(__file__).parent / "examples"
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.workflow.problems import Problems
-from agentnb.workflow.yaml_source import MAX_NODES, ListNode, MappingNode, ScalarNode, plain, read_yaml
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.yaml_source import MAX_NODES, ListNode, MappingNode, ScalarNode, plain, read_yaml
 
 EXAMPLES = Path(__file__).parent / "examples"
 

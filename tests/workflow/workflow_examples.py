@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 from virtual_time import VirtualTimeLoop
 
 from agentnb import Run, Store, Workflow
-from agentnb.core.work_events import StepAttempted, StepStarted
+from agentnb.core.log.work_events import StepAttempted, StepStarted
 from agentnb.errors import WorkflowError
 
 HERE = Path(__file__).parent / "examples"

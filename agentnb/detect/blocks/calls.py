@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from agentnb.core.call_window import call_key
-from agentnb.core.events import CommandReceived
+from agentnb.core.log.events import CommandReceived
+from agentnb.core.log.work_events import Severity
 from agentnb.core.messages import Thinking
-from agentnb.core.rounds import CallRecord, WorkflowRound
-from agentnb.core.run import RunFacts
-from agentnb.core.work_events import Severity
+from agentnb.core.run.call_window import call_key
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.detect.blocks.rounds import Ladder, RoundDetector, ladder_of, severity_at
 from agentnb.detect.blocks.signatures import key_as_written, outcome, shown
 from agentnb.detect.detector import Finding

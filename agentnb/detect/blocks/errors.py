@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentnb.core.events import AnyEvent, CommandReceived, ContextCompacted, RoundFinished
-from agentnb.core.rounds import WorkflowRound
-from agentnb.core.run import RunFacts
-from agentnb.core.work_events import Severity
+from agentnb.core.log.events import AnyEvent, CommandReceived, ContextCompacted, RoundFinished
+from agentnb.core.log.work_events import Severity
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.blocks.rounds import NOTHING, Ladder, RoundDetector, RowDetector, ladder_of, severity_at
 from agentnb.detect.blocks.signatures import is_transient_failure
 from agentnb.detect.detector import Finding

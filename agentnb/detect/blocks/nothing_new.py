@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import takewhile
 
-from agentnb.core.events import CommandReceived
-from agentnb.core.rounds import CallRecord, WorkflowRound
-from agentnb.core.run import RunFacts
-from agentnb.core.work_events import Severity
+from agentnb.core.log.events import CommandReceived
+from agentnb.core.log.work_events import Severity
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.detect.blocks.rounds import RoundDetector
 from agentnb.detect.blocks.signatures import Key, is_blocked_repeat, is_transient_failure, is_waiting, key_of, outcome, shown
 from agentnb.detect.detector import Finding

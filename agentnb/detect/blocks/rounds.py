@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from agentnb.core.events import AnyEvent, CommandReceived, RoundFinished
-from agentnb.core.rounds import WorkflowRound
-from agentnb.core.run import RunFacts
-from agentnb.core.work_events import Severity
+from agentnb.core.log.events import AnyEvent, CommandReceived, RoundFinished
+from agentnb.core.log.work_events import Severity
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.detector import Finding
 
 NOTHING: tuple[Finding, ...] = ()

@@ -7,10 +7,10 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
-from agentnb.core.call_window import call_key
-from agentnb.core.rounds import WorkflowRound
-from agentnb.core.run import RunFacts
-from agentnb.core.work_events import Severity
+from agentnb.core.log.work_events import Severity
+from agentnb.core.run.call_window import call_key
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.blocks.rounds import RoundDetector
 from agentnb.detect.blocks.signatures import Key
 from agentnb.detect.detector import Finding

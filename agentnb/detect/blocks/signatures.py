@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from agentnb.core.call_window import call_key
 from agentnb.core.messages import Text, ToolCall, ToolResult
-from agentnb.core.rounds import DUPLICATE, CallRecord, WorkflowRound
-from agentnb.core.run import RunFacts
+from agentnb.core.run.call_window import call_key
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.rounds import DUPLICATE, CallRecord, WorkflowRound
 
 Key = tuple[str, bytes]
 

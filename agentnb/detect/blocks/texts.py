@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from agentnb.core.events import CommandReceived
+from agentnb.core.log.events import CommandReceived
+from agentnb.core.log.work_events import Severity
 from agentnb.core.messages import Thinking
-from agentnb.core.rounds import WorkflowRound
-from agentnb.core.run import RunFacts
-from agentnb.core.work_events import Severity
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.blocks.rounds import RoundDetector, RowDetector, is_new_input
 from agentnb.detect.detector import Finding
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentnb.core.events import AnyEvent, TodosChanged
-from agentnb.core.rounds import WorkflowRound
-from agentnb.core.run import RunFacts
+from agentnb.core.log.events import AnyEvent, TodosChanged
+from agentnb.core.log.work_events import Severity
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.todos import has_open
-from agentnb.core.work_events import Severity
 from agentnb.detect.blocks.rounds import Ladder, RoundDetector, RowDetector, ladder_of, severity_at
 from agentnb.detect.detector import Finding
 

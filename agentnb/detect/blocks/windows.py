@@ -7,11 +7,11 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Any
 
-from agentnb.core.call_window import call_key
-from agentnb.core.events import CommandReceived
-from agentnb.core.rounds import WorkflowRound
-from agentnb.core.run import RunFacts
-from agentnb.core.work_events import Severity
+from agentnb.core.log.events import CommandReceived
+from agentnb.core.log.work_events import Severity
+from agentnb.core.run.call_window import call_key
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.blocks.rounds import RoundDetector
 from agentnb.detect.blocks.signatures import Key, shown, step_key
 from agentnb.detect.detector import Finding

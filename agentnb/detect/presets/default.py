@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentnb.core.events import AnyEvent, CommandReceived, RoundFinished, TodosChanged
-from agentnb.core.run import RunFacts
+from agentnb.core.log.events import AnyEvent, CommandReceived, RoundFinished, TodosChanged
+from agentnb.core.run.facts import RunFacts
 from agentnb.detect.blocks.errors import FailingTool
 from agentnb.detect.blocks.nothing_new import NothingNew
 from agentnb.detect.blocks.rounds import NOTHING, RoundDetector

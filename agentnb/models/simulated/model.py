@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agentnb.core.events import TextDelta
+from agentnb.core.log.events import TextDelta
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage

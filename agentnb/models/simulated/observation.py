@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
 from agentnb.core.request import Request, role_of
-from agentnb.core.rounds import DUPLICATE
+from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.todos import TODO_TOOL
 from agentnb.models.simulated.plan_parser import (
     Entry,

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from agentnb.core.json_schema import schema_problems
 from agentnb.core.messages import ToolResult
-from agentnb.core.nesting import is_too_deep
 from agentnb.core.request import Request
+from agentnb.core.schema.json_schema import schema_problems
+from agentnb.core.schema.nesting import is_too_deep
 from agentnb.models.simulated.planner import COMPLETE, Move
 
 MAX_LEVELS = 8

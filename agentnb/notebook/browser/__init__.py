@@ -12,16 +12,16 @@ from IPython.core.getipython import get_ipython
 
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
-from agentnb.display import browser as shown
-from agentnb.display.notebook_commands import error_in_notebook
-from agentnb.display.run_rows import RunRow, Wanted, choices, matching, row_of, with_words
+from agentnb.display.lists import browser as shown
+from agentnb.display.lists.run_rows import RunRow, Wanted, choices, matching, row_of, with_words
+from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import AgentnbError, SettingsError
+from agentnb.interchange.files import Runs, RunSource
 from agentnb.notebook.browser.reading import read_runs
 from agentnb.notebook.browser.widget import make_widget
 from agentnb.notebook.frontend import is_attended
 from agentnb.notebook.widgets import close
 from agentnb.notebook.worker import Worker
-from agentnb.traces.files import Runs, RunSource
 
 MAX_OPEN = 8
 """Browsers of a kernel that can be used; of the others the saved form stays."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any
 
-from agentnb.display.labels import counted, duration
+from agentnb.display.texts.labels import counted, duration
+from agentnb.interchange.files import Runs, RunSource, iter_traces
+from agentnb.interchange.trace_file import Problem
 from agentnb.notebook.views import Cell
-from agentnb.traces.files import Runs, RunSource, iter_traces
-from agentnb.traces.trace_file import Problem
 
 LONG = 1.0
 """Seconds after which progress is shown."""

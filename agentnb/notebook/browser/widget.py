@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from traitlets import Unicode
 
-from agentnb.display.browser import OPENED
+from agentnb.display.lists.browser import OPENED
 from agentnb.display.style import style_sheet
 from agentnb.notebook.widgets import STATIC, heard_while_busy, script
 

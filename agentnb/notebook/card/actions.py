@@ -15,13 +15,13 @@ import msgspec
 
 from agentnb.context.request_history import sent_request
 from agentnb.detect.run import Run
+from agentnb.display.card.request_view import request_view_html
 from agentnb.display.markup import NOTHING, Html
-from agentnb.display.question import FILL, whole_call_html
-from agentnb.display.request_view import request_view_html
-from agentnb.display.tool_card import tool_body_html
+from agentnb.display.parts.question import FILL, whole_call_html
+from agentnb.display.parts.tool_card import tool_body_html
 from agentnb.notebook.card.unsaved import KEY, save_page
 from agentnb.notebook.worker import Worker
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.live import LiveRun
 from agentnb.tools.todos.board import changeable
 
 Message = dict[str, Any]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from agentnb.advice import LoadRun, pieces
-from agentnb.display.finished import pieces_html
-from agentnb.display.labels import short_id
+from agentnb.display.card.finished import pieces_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.notebook_commands import NOTEBOOK
 from agentnb.display.save import save_trace
-from agentnb.runtime.live import LiveRun
+from agentnb.display.texts.labels import short_id
+from agentnb.display.texts.notebook_commands import NOTEBOOK
+from agentnb.runtime.host.live import LiveRun
 
 UNSAVED = "Not saved in the notebook, which cannot be changed from here: this output is lost when the kernel ends."
 KEY = "page"

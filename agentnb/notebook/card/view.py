@@ -10,17 +10,17 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
-from agentnb.core.events import AnyEvent, Delta, Event, QuestionAsked, RunFinished
-from agentnb.core.log import Watcher
+from agentnb.core.log.events import AnyEvent, Delta, Event, QuestionAsked, RunFinished
+from agentnb.core.log.stores import Watcher
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
-from agentnb.display.html import run_html, running_html
-from agentnb.display.live_card import ASKED, Frame, LiveCard
+from agentnb.display.card.html import run_html, running_html
+from agentnb.display.card.live_card import ASKED, Frame, LiveCard
+from agentnb.display.card.nested import NestedRuns
+from agentnb.display.card.text import run_text
 from agentnb.display.markup import Html, tag
-from agentnb.display.nested import NestedRuns
-from agentnb.display.notebook_commands import error_in_notebook
-from agentnb.display.states import is_going_on
-from agentnb.display.text import run_text
+from agentnb.display.texts.notebook_commands import error_in_notebook
+from agentnb.display.texts.states import is_going_on
 from agentnb.errors import AgentnbError
 from agentnb.notebook.card.actions import ACTIONS, AT_ONCE, DRAWN, NOTES, drawing
 from agentnb.notebook.card.settings import card_settings
@@ -28,8 +28,8 @@ from agentnb.notebook.card.unsaved import unsaved_html
 from agentnb.notebook.card.widget import LeftOpen, make_widget
 from agentnb.notebook.views import Cell, DisplayView, running_loop
 from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close
-from agentnb.runtime.host import Beginning
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.host import Beginning
+from agentnb.runtime.host.live import LiveRun
 
 FRAME = 1 / 30
 """Seconds between two messages. More would not be visible, and a browser that is sent one per token loses some for good."""

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from traitlets import Unicode
 
-from agentnb.display.remains import inline_styles, remains_html
+from agentnb.display.card.remains import inline_styles, remains_html
 from agentnb.display.style import style_sheet
 from agentnb.notebook.widgets import close, heard_while_busy, script
 

@@ -12,9 +12,9 @@ from agentnb import settings
 from agentnb.advice import Plain
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
-from agentnb.display.labels import clean
-from agentnb.display.notebook_commands import NOTEBOOK
-from agentnb.display.states import continue_hint
+from agentnb.display.texts.labels import clean
+from agentnb.display.texts.notebook_commands import NOTEBOOK
+from agentnb.display.texts.states import continue_hint
 from agentnb.errors import SettingsError, near
 from agentnb.notebook.commands.answer import answer_command
 from agentnb.notebook.commands.guidance import find_guidance, set_lines, set_text
@@ -26,10 +26,10 @@ from agentnb.notebook.commands.status import default_lines, status_lines
 from agentnb.notebook.commands.todos import change_todos, todo_text
 from agentnb.notebook.dry import tool_text
 from agentnb.notebook.names import find_model, find_tools, tool_names
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.live import LiveRun
 from agentnb.session.session import Session
+from agentnb.store.store import bare_id
 from agentnb.tools.function import FunctionTool, as_tool
-from agentnb.traces.store import bare_id
 
 PATIENCE = 5.0
 """Seconds that ``%agent stop`` waits for the end of the run, so that the next cell can continue it."""

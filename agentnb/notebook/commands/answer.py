@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from agentnb.core.approvals import answerable_later
 from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, choice_in_words
-from agentnb.display.judged_call import question_text
-from agentnb.display.labels import SHORT_ID, clean, first_line
+from agentnb.core.run.approvals import answerable_later
+from agentnb.display.texts.judged_call import question_text
+from agentnb.display.texts.labels import SHORT_ID, clean, first_line
 from agentnb.errors import SettingsError
-from agentnb.notebook.cell_runs import Answer
+from agentnb.notebook.cells.cell_runs import Answer
 from agentnb.notebook.commands.recover import NO_TRUST_LOG, TRUST_LOG, resume_with
 from agentnb.notebook.names import unquoted
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.live import LiveRun
 from agentnb.session.session import Session
-from agentnb.traces.store import bare_id
+from agentnb.store.store import bare_id
 
 DECLINE = "--decline"
 MODEL_OPTIONS = ("-m", "--model")

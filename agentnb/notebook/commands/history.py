@@ -8,14 +8,14 @@ from typing import Any
 
 from IPython.display import display
 
-from agentnb.display.compact import compact_html
-from agentnb.display.history import history_html, history_text, list_told, matches
-from agentnb.display.labels import first_line
+from agentnb.display.card.compact import compact_html
+from agentnb.display.lists.history import history_html, history_text, list_told, matches
 from agentnb.display.markup import Html, words
-from agentnb.display.notebook_commands import error_in_notebook
+from agentnb.display.texts.labels import first_line
+from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.session.session import Session
-from agentnb.traces.summaries import RunSummary, families
+from agentnb.store.summaries import RunSummary, families
 
 SHOWN = 20
 MAX_LISTED = 200

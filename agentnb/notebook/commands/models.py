@@ -5,12 +5,12 @@ from __future__ import annotations
 from urllib.parse import parse_qsl
 
 from agentnb import settings
-from agentnb.display.labels import clean
+from agentnb.display.texts.labels import clean
 from agentnb.errors import UnknownModel, near
 from agentnb.models.options import read_options
 from agentnb.models.registry import REMOTE, endpoint_of
 from agentnb.models.registry import names as model_names
-from agentnb.models.remote import models_of
+from agentnb.models.transport.remote import models_of
 from agentnb.runtime.threads import LoopThread
 
 SECONDS = "20"

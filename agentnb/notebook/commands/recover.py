@@ -13,16 +13,16 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import agent_of, has_guidance_texts, names_of_tools
 from agentnb.detect.run import Run
-from agentnb.display.foreign_log import ANSWER_UNUSED, decide_trust
-from agentnb.display.labels import clean
+from agentnb.display.texts.foreign_log import ANSWER_UNUSED, decide_trust
+from agentnb.display.texts.labels import clean
 from agentnb.errors import SettingsError, UnknownTool
 from agentnb.guidance import GuidanceSet
-from agentnb.models.allowed_urls import with_consent
-from agentnb.notebook.cell_runs import Answer, cell_runs
+from agentnb.models.destinations.allowed_urls import with_consent
+from agentnb.notebook.cells.cell_runs import Answer, cell_runs
+from agentnb.notebook.cells.extension_options import extensions_again
+from agentnb.notebook.cells.limit_options import allow_url_option
 from agentnb.notebook.commands.guidance import find_guidance
-from agentnb.notebook.extension_options import extensions_again
 from agentnb.notebook.frontend import asker, is_attended
-from agentnb.notebook.limit_options import allow_url_option
 from agentnb.notebook.magic_errors import parsed
 from agentnb.notebook.names import (
     check_variable,
@@ -35,15 +35,15 @@ from agentnb.notebook.names import (
     unquoted,
     words_of,
 )
-from agentnb.runtime.foreground import Foreground
-from agentnb.runtime.gate_names import had_told, missing_gates, name_of_gate
-from agentnb.runtime.orchestration import Orchestration
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.runs.gate_names import had_told, missing_gates, name_of_gate
+from agentnb.runtime.runs.orchestration import Orchestration
+from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.recovery import is_workflow, workflow_again
 from agentnb.session.session import Session
-from agentnb.workflow.declared_files import tool_names_of_files
-from agentnb.workflow.logged import logged_workflow
-from agentnb.workflow.spec import WorkflowSpec
+from agentnb.workflow.files.declared_files import tool_names_of_files
+from agentnb.workflow.files.logged import logged_workflow
+from agentnb.workflow.form.spec import WorkflowSpec
 
 HERE = "--here"
 """Recovers a run of another notebook without asking."""

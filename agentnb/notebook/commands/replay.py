@@ -12,13 +12,13 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, near
 from agentnb.examples import FILES, find
 from agentnb.guidance import BUILT_IN
+from agentnb.interchange.files import load_trace
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.names import check_variable, unquoted
 from agentnb.policies.named import NAMED
 from agentnb.rerun.replay import replay
 from agentnb.rerun.replayed import Replay
 from agentnb.session.session import Session
-from agentnb.traces.files import load_trace
 
 
 def replay_named(session: Session, variables: dict[str, Any], options: Any) -> Replay:

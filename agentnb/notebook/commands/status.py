@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import islice
 
-from agentnb.display.labels import clean
-from agentnb.display.text import run_text
+from agentnb.display.card.text import run_text
+from agentnb.display.texts.labels import clean
 from agentnb.notebook.commands.history import SHOWN, as_known_here
 from agentnb.session.defaults import SESSION_BUDGET, may_be_empty
 from agentnb.session.session import Session
-from agentnb.traces.summaries import RunSummary
+from agentnb.store.summaries import RunSummary
 
 NOTHING = "Nothing has run yet. Write a task in a cell that begins with %%agent"
 

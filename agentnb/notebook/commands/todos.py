@@ -7,7 +7,7 @@ from typing import Any
 
 from agentnb.core.redaction import redact
 from agentnb.core.todos import counted, listed
-from agentnb.display.labels import clean
+from agentnb.display.texts.labels import clean
 from agentnb.errors import SettingsError, near
 from agentnb.tools.todos.board import Board, TodoBoard, changeable
 

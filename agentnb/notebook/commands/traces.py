@@ -9,16 +9,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb.advice import ReadLoosely
-from agentnb.display.browser import problems_told, runs_told
+from agentnb.display.lists.browser import problems_told, runs_told
 from agentnb.errors import SettingsError, TraceError, near
 from agentnb.examples import FILES
+from agentnb.interchange.files import Runs, is_there
+from agentnb.interchange.importing import CHOICES, Imported, import_traces
 from agentnb.notebook.browser import Browser
 from agentnb.notebook.browser.reading import read_runs
 from agentnb.notebook.names import check_variable, unquoted
 from agentnb.session.session import Session
-from agentnb.traces.files import Runs, is_there
-from agentnb.traces.importing import CHOICES, Imported, import_traces
-from agentnb.traces.store import Store
+from agentnb.store.store import Store
 
 MAX_PROBLEMS = 5
 """Files left out that are named; of more, only the count is."""

@@ -14,30 +14,30 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 from agentnb.agent.agent import Agent
-from agentnb.core.events import AnyEvent, Delta, RunStarted
+from agentnb.core.log.events import AnyEvent, Delta, RunStarted
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
-from agentnb.display.history import run_list_html
-from agentnb.display.html import run_html, running_html
-from agentnb.display.labels import counted, short_id
+from agentnb.display.card.html import run_html, running_html
+from agentnb.display.lists.history import run_list_html
 from agentnb.display.markup import tag
-from agentnb.display.notebook_commands import error_in_notebook
-from agentnb.display.states import is_going_on
+from agentnb.display.texts.labels import counted, short_id
+from agentnb.display.texts.notebook_commands import error_in_notebook
+from agentnb.display.texts.states import is_going_on
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import LeftOpen
+from agentnb.notebook.cells.interpolation import interpolate, near_misses
 from agentnb.notebook.choices import available_choices
 from agentnb.notebook.commands.history import as_known_here
 from agentnb.notebook.extension import session_of
 from agentnb.notebook.frontend import can_ask
-from agentnb.notebook.interpolation import interpolate, near_misses
 from agentnb.notebook.panel.area import Area, RunPlace
 from agentnb.notebook.panel.widgets import PanelWidgets
 from agentnb.notebook.widgets import view_bundle
 from agentnb.notebook.worker import Worker
-from agentnb.runtime.live import LiveRun
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.session import Session
 
 PANEL = "_agentnb_panel"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from agentnb.advice import AnyAdvice, AskInstead, Plain
-from agentnb.core.approvals import ASK, AUTO, MODES, NEVER, READ_ONLY, arguments_as_json
-from agentnb.core.grants import ALWAYS, ASKED_BY_MODE
 from agentnb.core.messages import ToolCall
+from agentnb.core.run.approvals import ASK, AUTO, MODES, NEVER, READ_ONLY, arguments_as_json
+from agentnb.core.run.grants import ALWAYS, ASKED_BY_MODE
 from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError, near
 from agentnb.policies.gates.rules import PRESETS, RuleVerdict, declared_effects, verdict_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentnb.core.messages import Text, ToolCall, ToolResult
-from agentnb.core.rounds import MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN
+from agentnb.core.run.rounds import MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN
 from agentnb.detect.so_far import RunSoFar
 from agentnb.policies.gates.verdicts import Block
 

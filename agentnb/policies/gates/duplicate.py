@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from agentnb.core.call_window import LONGEST, CallWindow, Executed, call_key
 from agentnb.core.messages import Text, ToolCall, ToolResult
+from agentnb.core.run.call_window import LONGEST, CallWindow, Executed, call_key
 from agentnb.core.todos import TODO_TOOL, headed_or_none
 from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError

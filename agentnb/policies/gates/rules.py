@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
-from agentnb.core.approvals import ASK, AUTO, NEVER, READ_ONLY
+from agentnb.core.run.approvals import ASK, AUTO, NEVER, READ_ONLY
 from agentnb.tools.tool import Tool
 
 RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from agentnb.core.messages import Text, ToolCall, ToolResult, encodable
-from agentnb.core.rounds import DENIED, DUPLICATE
+from agentnb.core.run.rounds import DENIED, DUPLICATE
 from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError
 from agentnb.policies.direct import as_given

@@ -11,7 +11,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import near
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.problems import Problems
+from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.tasks.spec import EmitStep, TaskFile, TaskStep, tool_name
 
 

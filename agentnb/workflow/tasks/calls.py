@@ -6,23 +6,23 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
-from agentnb.core.json_schema import plain_data
 from agentnb.core.questions import TEXT
+from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.step_retry import Retry
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, UnknownTool, near
 from agentnb.policies.gates import Gate
-from agentnb.runtime.attempt import Attempt, Place
-from agentnb.runtime.nested_runs import Runnable
-from agentnb.runtime.step_failures import FailedStep
-from agentnb.runtime.step_runner import StepRunner
-from agentnb.workflow.step_gates import gates_of
-from agentnb.workflow.step_questions import StepQuestions
+from agentnb.runtime.steps.attempt import Attempt, Place
+from agentnb.runtime.steps.nested_runs import Runnable
+from agentnb.runtime.steps.step_failures import FailedStep
+from agentnb.runtime.steps.step_runner import StepRunner
+from agentnb.workflow.running.step_gates import gates_of
+from agentnb.workflow.running.step_questions import StepQuestions
+from agentnb.workflow.running.tool_steps import ToolSteps
 from agentnb.workflow.tasks.actions import ActionCall, ActionTable, ToolAnswer
 from agentnb.workflow.tasks.execution import Execution
 from agentnb.workflow.tasks.file_rules import FileRules
 from agentnb.workflow.tasks.spec import ApprovalRules, CallStep
-from agentnb.workflow.tool_steps import ToolSteps
 
 Handle = Callable[[Execution, str, str], Awaitable[None]]
 """Does what ``onError`` of a task says, with the name of what has failed and the error."""

@@ -8,8 +8,8 @@ from itertools import chain
 
 from agentnb.advice import Advised
 from agentnb.errors import near
-from agentnb.workflow.problems import Problems
-from agentnb.workflow.spec import END
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.spec import END
 from agentnb.workflow.tasks.spec import AwaitStep, TaskFile, TaskStep
 
 

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from agentnb.core import work_events as w
+from agentnb.core.log import work_events as w
 from agentnb.errors import ExpressionError, StepFailed
 from agentnb.policies.verdict import Stop
-from agentnb.runtime.attempt import Attempt, Place
-from agentnb.runtime.elicitation import Elicitation
-from agentnb.runtime.lifecycle import Lifecycle
+from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.run_end import Suspended
-from agentnb.runtime.side_by_side import Running
-from agentnb.runtime.step_failures import FailedStep, StepEndedBadly, StepFailure
-from agentnb.runtime.step_runner import Work
-from agentnb.runtime.steps import StepOrchestrator
-from agentnb.workflow.loops import LoopCounters
-from agentnb.workflow.outcome import verdict_of
-from agentnb.workflow.spec import AT_ONCE, END
+from agentnb.runtime.runs.lifecycle import Lifecycle
+from agentnb.runtime.steps.attempt import Attempt, Place
+from agentnb.runtime.steps.side_by_side import Running
+from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure
+from agentnb.runtime.steps.step_orchestrator import StepOrchestrator
+from agentnb.runtime.steps.step_runner import Work
+from agentnb.workflow.form.spec import AT_ONCE, END
+from agentnb.workflow.running.loops import LoopCounters
+from agentnb.workflow.running.outcome import verdict_of
 from agentnb.workflow.tasks.actions import ActionTable
 from agentnb.workflow.tasks.calls import Calls
 from agentnb.workflow.tasks.execution import Aborted, Execution

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentnb.runtime.attempt import Place
-from agentnb.runtime.step_failures import StepFailure
+from agentnb.runtime.steps.attempt import Place
+from agentnb.runtime.steps.step_failures import StepFailure
 from agentnb.workflow.tasks.spec import TaskStep
 
 

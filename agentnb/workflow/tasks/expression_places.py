@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from agentnb.core.expressions import expressions_in, names_in
 from agentnb.errors import ExpressionError, near
-from agentnb.workflow.problems import Problems
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.yaml_source import Node, texts_in
 from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskStep
-from agentnb.workflow.template_forms import warn_in_task_file
-from agentnb.workflow.yaml_source import Node, texts_in
+from agentnb.workflow.templates.template_forms import warn_in_task_file
 
 
 class _Place(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentnb.workflow.agent_reader import OF_WORKFLOWS
-from agentnb.workflow.class_schema import DIALECT, TEXT, TEXTS, limits_schema, object_schema, properties_of
+from agentnb.workflow.form.agent_reader import OF_WORKFLOWS
+from agentnb.workflow.form.class_schema import DIALECT, TEXT, TEXTS, limits_schema, object_schema, properties_of
 from agentnb.workflow.tasks.reading import MODES, NAME, STAGES, VARIABLE
 from agentnb.workflow.tasks.spec import ApprovalRules, Await, EmitStep, Goto, TaskFile
 from agentnb.workflow.tasks.task_reader import ITEM_KEYS, OF_EMITS, OF_RETRIES, RETRY_TYPES, TASK_KEYS

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agentnb.core.json_schema import plain_data
+from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import SettingsError, near
 from agentnb.models.registry import check_destinations
-from agentnb.runtime.elicitation import Elicitation
-from agentnb.runtime.gate_names import name_of_gate
-from agentnb.runtime.lifecycle import Lifecycle
-from agentnb.runtime.orchestration import Orchestration
+from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.runtime.runs.gate_names import name_of_gate
+from agentnb.runtime.runs.lifecycle import Lifecycle
+from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.tools.function import as_tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.tasks.actions import Action, ActionTable

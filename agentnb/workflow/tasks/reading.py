@@ -7,15 +7,15 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
-from agentnb.workflow.agent_reader import OF_WORKFLOWS, read_limits
-from agentnb.workflow.fields import Fields
-from agentnb.workflow.problems import Problems
-from agentnb.workflow.spec import DEFAULT_LOOPS
+from agentnb.workflow.form.agent_reader import OF_WORKFLOWS, read_limits
+from agentnb.workflow.form.fields import Fields
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.spec import DEFAULT_LOOPS
+from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, kind_of, plain, read_mapping, read_yaml
 from agentnb.workflow.tasks.checks import check_file
 from agentnb.workflow.tasks.expression_places import ExpressionPlaces
 from agentnb.workflow.tasks.spec import ApprovalMode, ApprovalRules, TaskFile, TaskStep, tool_name
 from agentnb.workflow.tasks.task_reader import TASK_KEYS, TaskReader
-from agentnb.workflow.yaml_source import MappingNode, ScalarNode, kind_of, plain, read_mapping, read_yaml
 
 OF_FILES = ("init", "vars", "stage", "pipeline", "max_loop_iterations", "limits", "approval")
 """The keys of a file."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from agentnb.policies.gates.rules import Rule
-from agentnb.workflow.problems import Problem
-from agentnb.workflow.spec import DEFAULT_LOOPS, StepSpec, written_as
+from agentnb.workflow.form.problems import Problem
+from agentnb.workflow.form.spec import DEFAULT_LOOPS, StepSpec, written_as
 
 ALWAYS_KNOWN = ("query", "context", "model", "tools", "results", "transcript", "promptTemplate")
 """Variables that every task file has; null unless they are passed or set."""

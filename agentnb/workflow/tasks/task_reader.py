@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any, Literal, cast
 
 from agentnb.core.step_retry import Retry
-from agentnb.workflow.fields import Fields
-from agentnb.workflow.problems import Problems
+from agentnb.workflow.form.fields import Fields
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, plain
 from agentnb.workflow.tasks.expression_places import ExpressionPlaces
 from agentnb.workflow.tasks.spec import Await, AwaitStep, EmitStep, Goto, OnErrorStep, TaskStep
-from agentnb.workflow.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, plain
 
 TASK_KEYS = (
     "action",

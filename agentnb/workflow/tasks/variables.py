@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentnb.core.expressions import evaluate, substituted
-from agentnb.core.json_schema import plain_data
-from agentnb.core.nesting import is_too_deep
+from agentnb.core.schema.json_schema import plain_data
+from agentnb.core.schema.nesting import is_too_deep
 from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskFile
 
 NO_NAMES: Mapping[str, Any] = {}

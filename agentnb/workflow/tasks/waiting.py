@@ -8,7 +8,7 @@ from typing import Any
 
 from agentnb.errors import StepFailed
 from agentnb.runtime.run_end import Suspended
-from agentnb.runtime.side_by_side import NOT_NEEDED, Running, SideBySide
+from agentnb.runtime.steps.side_by_side import NOT_NEEDED, Running, SideBySide
 from agentnb.workflow.tasks.spec import Mode
 
 

@@ -13,7 +13,7 @@ from property_settings import examples
 from run_builder import answered, called, todo
 
 from agentnb import load_trace
-from agentnb.core import events as e
+from agentnb.core.log import events as e
 from agentnb.core.messages import Message, ToolCall
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect import findings

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from detected_runs import Calls
 
-from agentnb.core import events as e
 from agentnb.core.compaction import Compacted
+from agentnb.core.log import events as e
 from agentnb.core.messages import Text, ToolCall
 from agentnb.detect import presets
 from agentnb.detect.blocks import RepeatedCall

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from agentnb import Agent, Matrix
-from agentnb.core.json_schema import schema_problems
 from agentnb.core.messages import Message, Text, ToolResult, user
 from agentnb.core.request import Request
+from agentnb.core.schema.json_schema import schema_problems
 from agentnb.models.simulated.planner import COMPLETE, Move
 from agentnb.models.simulated.shaped_answer import shaped
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentnb import Agent, Run, ToolCall
-from agentnb.core.events import RoundStarted
+from agentnb.core.log.events import RoundStarted
 from agentnb.core.messages import Message, Text, ToolResult, user
 from agentnb.core.request import Request, ToolSpec
 from agentnb.errors import UnknownModel

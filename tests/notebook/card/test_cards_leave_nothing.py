@@ -15,7 +15,7 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 STORY = """
 import asyncio, os, signal, threading
 from agentnb import ToolCall, ask_person
-from agentnb.core.events import TextDelta
+from agentnb.core.log.events import TextDelta
 from agentnb.core.messages import Message, Text
 from agentnb.models import Reply
 from agentnb.models import ScriptedModel

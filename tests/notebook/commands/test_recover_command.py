@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from real_kernel import PATIENCE, TOOLS, Kernel
 
-from agentnb.core.events import SCHEMA
+from agentnb.core.log.events import SCHEMA
 
 SETUP = """
 from agentnb import ToolCall, ask_person

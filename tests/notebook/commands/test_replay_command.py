@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentnb import replay
-from agentnb.display.replay_view import replay_text
+from agentnb.display.lists.replay_view import replay_text
 
 FINDER = """
 from agentnb.detect import Finding

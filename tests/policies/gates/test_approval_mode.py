@@ -11,13 +11,13 @@ from property_settings import examples
 from run_builder import RunBuilder
 
 from agentnb import ask_person, tool
-from agentnb.core import events as e
-from agentnb.core import work_events as w
-from agentnb.core.approvals import MODES, approval_schema, judged_call
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.request import ToolSpec
-from agentnb.core.rounds import DENIED
+from agentnb.core.run.approvals import MODES, approval_schema, judged_call
+from agentnb.core.run.rounds import DENIED
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.gates import ApprovalMode, Ask, Block, judge

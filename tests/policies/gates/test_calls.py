@@ -6,7 +6,7 @@ import pytest
 from gated_run import GatedRun
 from run_checks import assert_every_call_has_one_result
 
-from agentnb.core.rounds import MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, NOT_RUN
+from agentnb.core.run.rounds import MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, NOT_RUN
 from agentnb.policies.gates.calls import CallCount
 from agentnb.policies.gates.duplicate import DuplicateGuard
 

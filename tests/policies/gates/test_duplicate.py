@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.core.call_window import LONGEST
 from agentnb.core.messages import Image, Text, ToolCall, ToolResult
+from agentnb.core.run.call_window import LONGEST
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.gates import Block, DuplicateGuard, judge

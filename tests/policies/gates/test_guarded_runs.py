@@ -17,11 +17,11 @@ from run_checks import assert_every_call_has_one_result
 from scripted_runs import Counting, last_results
 
 from agentnb import Agent, DuplicateGuard, Matrix, Minimal, Run, Store, TodoBoard, ToolCall, load_trace, save_trace, tool
-from agentnb.core.events import CallBlocked, ToolFinished, ToolStarted
+from agentnb.core.log.events import CallBlocked, ToolFinished, ToolStarted
 from agentnb.core.request import Request
 from agentnb.core.todos import TODO_TOOL
 from agentnb.models import ScriptedModel
-from agentnb.runtime.live import LiveRun
+from agentnb.runtime.host.live import LiveRun
 
 LETTERS = "ABCD"
 MARKER = "duplicate_call_blocked"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentnb.core.messages import Text, ToolCall, ToolResult
-from agentnb.core.rounds import DENIED
+from agentnb.core.run.rounds import DENIED
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.gates import Allow, Ask, Block, Deny, Gate, Verdict, judge

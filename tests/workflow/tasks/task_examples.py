@@ -12,14 +12,14 @@ from ruamel.yaml import YAML
 from virtual_time import VirtualTimeLoop
 
 from agentnb import Run, Store, Workflow
+from agentnb.core.log.work_events import StepStarted
 from agentnb.core.messages import Text
 from agentnb.core.request import ToolSpec
-from agentnb.core.work_events import StepStarted
 from agentnb.errors import WorkflowError
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
-from agentnb.workflow.json_in_text import json_values
 from agentnb.workflow.tasks.actions import Action, ActionCall
 from agentnb.workflow.tasks.spec import tool_name
+from agentnb.workflow.templates.json_in_text import json_values
 
 HERE = Path(__file__).parents[1] / "examples" / "tasks"
 NO_STEPS = {"intention": None, "steps": [], "elicitation": None}

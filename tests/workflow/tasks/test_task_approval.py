@@ -10,8 +10,8 @@ import pytest
 from task_examples import on_virtual_time, played
 
 from agentnb import Run, Store, Workflow
+from agentnb.core.log.work_events import StepStarted
 from agentnb.core.messages import ToolCall
-from agentnb.core.work_events import StepStarted
 from agentnb.errors import WorkflowProblems
 from agentnb.session.recovery import recover
 from agentnb.workflow.tasks.actions import ActionCall

@@ -10,7 +10,7 @@ import pytest
 from task_examples import on_virtual_time, played, tasks_of
 
 from agentnb import Agent, Run, Store, Workflow
-from agentnb.core.work_events import BranchTaken, StepAttempted, StepStarted
+from agentnb.core.log.work_events import BranchTaken, StepAttempted, StepStarted
 from agentnb.errors import SettingsError, WorkflowProblems
 from agentnb.models.scripted import ScriptedModel
 from agentnb.session.recovery import recover

@@ -8,7 +8,7 @@ import pytest
 from task_examples import HERE, ScriptedPlanner, ScriptedTools, played, script, tasks_of
 
 from agentnb import Store
-from agentnb.core.work_events import StepAttempted
+from agentnb.core.log.work_events import StepAttempted
 
 RUNS = sorted(path.name for path in HERE.glob("*.run.yaml"))
 

@@ -12,8 +12,8 @@ from property_settings import size
 from task_examples import HERE, ScriptedPlanner, ScriptedTools, on_virtual_time, run_of, script
 
 from agentnb import Run, Store, Workflow
-from agentnb.core.work_events import BranchTaken, StepFinished, StepSkipped
-from agentnb.runtime.run_options import RunOptions
+from agentnb.core.log.work_events import BranchTaken, StepFinished, StepSkipped
+from agentnb.runtime.host.run_options import RunOptions
 
 BACKGROUND = """
 init: {items: [1, 2, 3], seen: null, slow: null, wrong: null}

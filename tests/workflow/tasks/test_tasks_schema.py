@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from task_examples import HERE
 
-from agentnb.core.json_schema import checked_schema, schema_problems
-from agentnb.workflow.problems import Problems
+from agentnb.core.schema.json_schema import checked_schema, schema_problems
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.yaml_source import plain, read_yaml
 from agentnb.workflow.tasks.json_schema import tasks_schema
 from agentnb.workflow.tasks.reading import OF_FILES, read_tasks_with_problems
 from agentnb.workflow.tasks.task_reader import ITEM_KEYS, TASK_KEYS
-from agentnb.workflow.yaml_source import plain, read_yaml
 
 TASKS = {
     "{action: a:b, input: {x: 1}, when: len(query) > 1, post: {y: 2}, abort: true, async: true, dependsOn: first}": True,

@@ -1,0 +1,20 @@
+"""The commands by name. A new one is a function and a row."""
+
+from __future__ import annotations
+
+from agentnb.cli.command import Command
+from agentnb.cli.commands.answer import ANSWER
+from agentnb.cli.commands.execute import EXEC
+from agentnb.cli.commands.recorded import RECORDED
+from agentnb.cli.commands.recover import RECOVER
+from agentnb.cli.commands.schema import SCHEMA
+from agentnb.cli.commands.validate import VALIDATE
+
+COMMANDS: dict[str, Command] = {
+    **RECORDED,
+    "exec": EXEC,
+    "validate": VALIDATE,
+    "answer": ANSWER,
+    "recover": RECOVER,
+    "schema": SCHEMA,
+}

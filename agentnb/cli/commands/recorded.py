@@ -1,0 +1,207 @@
+"""The commands for runs that were recorded: ``agentnb runs``, ``show``, ``table`` and ``replay``."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from agentnb import tables
+from agentnb.cli.command import LOOSE, OUTPUT, Command, argument, count, file, text_of
+from agentnb.cli.commands.run_list import files_text
+from agentnb.cli.commands.stored_runs import chosen, holds_other_files, runs_named, source_of, store_in, written
+from agentnb.cli.shell_commands import SHELL
+from agentnb.cli.terminal.streams import complain
+from agentnb.display.card.page import page_html
+from agentnb.display.card.text import run_text
+from agentnb.display.lists.browser import problems_told
+from agentnb.display.lists.history import history_text, list_told, matches
+from agentnb.display.lists.replay_view import replay_text
+from agentnb.errors import SettingsError, StoreError, near
+from agentnb.guidance.sets import BUILT_IN, GuidanceSet
+from agentnb.interchange.files import iter_traces, load_traces
+from agentnb.interchange.trace_file import Problem
+from agentnb.rerun.replay import replay as replay_run
+from agentnb.session.places import default_store
+from agentnb.store.redacting import redacted
+from agentnb.store.store import Store
+from agentnb.store.summaries import families
+from agentnb.workflow.files.files import path_of
+
+SHOWN = 20
+"""Runs listed by default, without ``-n``."""
+MAX_PROBLEMS = 5
+"""Files left out of a list that are named; of more, only the count is."""
+NO_LOG = "no run log that can be read"
+
+
+def runs(given: Namespace) -> str:
+    """List the runs of a folder, newest first, or those of a file of any format."""
+    if given.folder is not None and holds_other_files(given.folder):
+        return _runs_of_files(given)
+    store, left_out = store_in(given.folder), list[str]()
+    found = families(store.each_summary(left_out), set(store.ids()))
+    lists = (family if given.nested else family[:1] for family in found)
+    matching = (some for some in lists if any(matches(one, given.words) for one in some))
+    lines = list(chain.from_iterable(islice(matching, given.most)))
+    for line in problems_told([Problem(name, "", NO_LOG) for name in left_out], MAX_PROBLEMS, see_all="", commands=SHELL):
+        complain(line)
+    count, folder = len(store.ids()), store.shown_folder
+    told = list_told(lines, count=count, folder=folder, most=given.most, wanted=given.words)
+    name = "ID" if given.folder is None else str(Path(folder) / "ID.jsonl")
+    hints = [f"Show one: agentnb show {name}"] if lines else []
+    hints += [f"Resume an interrupted one: agentnb recover {name}"] if any(one.can_be_recovered for one in lines) else []
+    hints += [f"Answer one that waits: agentnb answer {name} ANSWER"] if any(one.can_be_answered for one in lines) else []
+    return history_text(lines, ". ".join([told, *hints])) + "\n"
+
+
+def _runs_of_files(given: Namespace) -> str:
+    """List the runs of a file, or of a folder of files, of any format, with their numbers."""
+    problems: list[Problem] = []
+    found = [*iter_traces(given.folder, strict=False, problems=problems)]
+    for line in problems_told(problems, MAX_PROBLEMS, see_all="", commands=SHELL):
+        complain(line)
+    return files_text(found, str(given.folder), words=given.words, most=given.most, is_folder=path_of(given.folder).is_dir())
+
+
+def show(given: Namespace) -> str:
+    """Show a run of a file of any format as text, or as a self-contained page of HTML."""
+    found = runs_named(given.run, loose=given.loose)
+    run = chosen(found, given.which, given.run)
+    if run is None:
+        if given.html or given.output is not None:
+            raise SettingsError(f"{given.run} holds {len(found):,} runs", f"Name one: agentnb show {given.run} --run 1")
+        return files_text(found, given.run, most=len(found))
+    html = given.html or (given.output is not None and given.output.suffix.lower() in (".html", ".htm"))
+    text = page_html(redacted(run)) if html else run_text(run, commands=SHELL) + "\n"
+    return written(text.encode("utf-8", "replace"), given.output, "The run") if given.output else text
+
+
+def table(given: Namespace) -> str:
+    """Write a table of runs, as CSV or Parquet."""
+    if given.name not in tables.NAMES:
+        raise SettingsError(f"There is no table {given.name}", near(given.name, tables.NAMES))
+    kind = ".csv" if given.output is None else given.output.suffix.lower()
+    if kind not in (".csv", ".parquet"):
+        raise SettingsError(f"{given.output} is neither CSV nor Parquet", "End the name with .csv or .parquet")
+    sources: list[Path | Store] = [source_of(path) for path in given.paths]
+    source = sources[0] if len(sources) == 1 else sources or default_store()[0]
+    frame = getattr(tables, given.name)(load_traces(source, strict=False) if given.loose else source)
+    if kind == ".parquet":
+        return written(_parquet(frame, given.output), given.output, "The table")
+    text: str = frame.to_csv(index=False, lineterminator="\n")
+    return written(text.encode("utf-8", "replace"), given.output, "The table") if given.output else text
+
+
+def replay(given: Namespace) -> str:
+    """Show what other guidance, another policy or limit would have done with a recorded run of any product."""
+    known = runs_named(given.run, loose=False)
+    run = chosen(known, given.which, given.run)
+    if run is None:
+        raise SettingsError(f"{given.run} holds {len(known):,} runs", f"Name one: agentnb replay {given.run} --run 1")
+    found = replay_run(
+        run,
+        guidance=_guidance(given.guidance),
+        policy=given.policy,
+        detect=given.detect,
+        limits={} if given.max_rounds is None else {"max_rounds": given.max_rounds},
+        workflow_mode=True if given.workflow_mode else None,
+    )
+    return replay_text(found) + "\n"
+
+
+def _guidance(name: str | None) -> str | GuidanceSet | None:
+    """Return the name of a built-in set, or the set in a Markdown file."""
+    if name is None or name in BUILT_IN:
+        return name
+    path = path_of(name)
+    if not path.is_file():
+        raise SettingsError(f"There is no guidance set {name}", f"Name {', '.join(BUILT_IN)} or a Markdown file of one")
+    return GuidanceSet.from_markdown("-".join(path.stem.split()), path.read_text("utf-8", "replace"))
+
+
+def _parquet(frame: Any, path: Path) -> bytes:
+    try:
+        return frame.to_parquet(None, index=False, engine="pyarrow")  # type: ignore[no-any-return]  # without a path: bytes
+    except ImportError as error:
+        what = f"{path} cannot be written: Parquet needs the package pyarrow"
+        raise StoreError(what, "pip install 'agentnb[scale]', or name a file that ends with .csv") from error
+
+
+RECORDED: dict[str, Command] = {
+    "runs": Command(
+        runs,
+        (
+            argument(
+                "folder",
+                nargs="?",
+                metavar="FOLDER",
+                type=file,
+                help="a folder of run logs, or one that holds .agentnb/runs; or a file or folder of any format, or an example",
+            ),
+            argument("-n", dest="most", metavar="N", type=count, default=SHOWN, help=f"how many at most; default: {SHOWN}"),
+            argument(
+                "-w",
+                "--word",
+                dest="words",
+                metavar="WORD",
+                action="append",
+                default=[],
+                help="only runs with this word in status, model or prompt; may be given several times",
+            ),
+            argument("--nested", action="store_true", help="also list the runs nested in each, below it"),
+        ),
+        "agentnb runs\nagentnb runs project -n 5 -w failed",
+    ),
+    "show": Command(
+        show,
+        (
+            argument(
+                "run",
+                metavar="ID|FILE",
+                type=text_of,
+                help="a file of any format, an example such as complex-fails, or the id of a run here (its end is enough)",
+            ),
+            argument("--run", dest="which", metavar="NUMBER|ID", type=text_of, help="which run of a file of several"),
+            LOOSE,
+            argument("--html", action="store_true", help="a page of HTML"),
+            argument("-o", help="write to this file; HTML if it ends with .html", **OUTPUT),
+        ),
+        "agentnb show 1507efae80\nagentnb show run.jsonl -o run.html\nagentnb show traces.json --run 3",
+    ),
+    "table": Command(
+        table,
+        (
+            argument("name", metavar="NAME", help=", ".join(tables.NAMES)),
+            argument(
+                "paths",
+                nargs="*",
+                metavar="PATH",
+                type=text_of,
+                help="files of any format, folders, patterns, examples or ids; default: the runs of this folder",
+            ),
+            LOOSE,
+            argument(
+                "-o", help="write to this file: .csv, or .parquet (needs pyarrow); default: CSV to standard output", **OUTPUT
+            ),
+        ),
+        "agentnb table usage > usage.csv\nagentnb table runs a/.agentnb/runs 'b/*.jsonl' -o runs.parquet",
+    ),
+    "replay": Command(
+        replay,
+        (
+            argument("run", metavar="ID|FILE", type=text_of, help="a file of any format, an example, or the id of a run here"),
+            argument(
+                "--run", dest="which", metavar="N", type=text_of, help="its number in the file, from 1, or the end of its id"
+            ),
+            argument("-g", "--guidance", metavar="NAME", type=text_of, help="a guidance set: matrix, off, or a Markdown file"),
+            argument("-p", "--policy", metavar="NAME", type=text_of, help="matrix or minimal"),
+            argument("-d", "--detect", metavar="PRESET", type=text_of, help="a preset of detectors, such as default"),
+            argument("--workflow-mode", action="store_true", help="with workflow mode of the policy matrix"),
+            argument("--max-rounds", metavar="N", type=count, help="with this limit"),
+        ),
+        "agentnb replay complex-fails --workflow-mode\nagentnb replay run.jsonl -g brief.md -p minimal",
+    ),
+}
+"""The commands by name."""

@@ -1,0 +1,88 @@
+"""Runs and files, by what the person types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from glob import has_magic
+from pathlib import Path
+
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError, StoreError, TraceError
+from agentnb.interchange.files import is_there, load_traces
+from agentnb.session.places import default_store
+from agentnb.store.store import Store
+from agentnb.store.writing import write_whole
+from agentnb.workflow.files.files import path_of
+
+
+def store_in(folder: Path | None) -> Store:
+    """Return the store of a folder; by default that of the current one."""
+    if folder is None:
+        return default_store()[0]
+    if not folder.is_dir():
+        raise StoreError(f"There is no folder {folder}", "agentnb runs lists those of this folder's .agentnb/runs")
+    return Store(_runs_within(folder))
+
+
+def _runs_within(folder: Path) -> Path:
+    """Return the folder, or its ``.agentnb/runs`` if that is where its logs are."""
+    within = folder / ".agentnb" / "runs"
+    return within if within.is_dir() and not any(folder.glob("*.jsonl")) else folder
+
+
+def holds_other_files(path: Path) -> bool:
+    """Return whether this is a file, an example, or a folder in which no run log of agentnb is found."""
+    folder = path_of(path)
+    if not folder.is_dir():
+        return is_there(path)
+    store = Store(_runs_within(folder))
+    return next(iter(store.each_summary()), None) is None and any(folder.rglob("*.*"))
+
+
+def runs_named(name: str, *, loose: bool) -> list[Run]:
+    """Return the runs of a file or an example, or the run with this id."""
+    path = path_of(name)
+    if path.is_dir():
+        raise SettingsError(f"{path} is a folder", f"agentnb runs {path} lists its runs")
+    if not (_is_file(path) or is_there(name)):
+        return [default_store()[0].load(name)]
+    found = load_traces(name, strict=not loose)
+    if not found:
+        raise TraceError(f"{name} holds no run")
+    return found
+
+
+def chosen(found: Sequence[Run], which: str | None, name: str) -> Run | None:
+    """Return the run with this number from 1, or the end of this id; without, the only one that is not nested in another."""
+    if not which:
+        ids = {run.id for run in found}
+        fits = [run for run in found if run.parent_id not in ids]
+    elif which.isdecimal() and 0 < int(which) <= len(found):
+        fits = [found[int(which) - 1]]
+    else:
+        fits = [run for run in found if run.id.endswith(which)]
+    if which and len(fits) != 1:
+        many = f"{len(fits):,} runs" if fits else "no run"
+        raise SettingsError(f"{name} has {many} {which}", f"agentnb runs {name} lists its {len(found):,} runs")
+    return fits[0] if len(fits) == 1 else None
+
+
+def source_of(name: str) -> Path:
+    """Return a file, a folder or a glob as it is, and the file of a run that is named by its id."""
+    path = path_of(name)
+    if path.is_dir():
+        return _runs_within(path)
+    if _is_file(path) or has_magic(name) or is_there(name):
+        return path
+    store = default_store()[0]
+    return store.path(store.find(name))
+
+
+def _is_file(path: Path) -> bool:
+    return path.suffix == ".jsonl" or path.exists()  # an id has no ending
+
+
+def written(data: bytes, path: Path, what: str) -> str:
+    """Write the file and return nothing for standard output."""
+    write_whole(path_of(path), [data], what)
+    return ""

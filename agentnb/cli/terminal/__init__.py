@@ -1,0 +1,1 @@
+"""A terminal: streams, progress, questions, interrupts."""

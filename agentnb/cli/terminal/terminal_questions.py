@@ -1,0 +1,169 @@
+"""Questions of a run at the terminal: written to standard error, answered on standard input."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+from concurrent.futures import Future
+from contextlib import suppress
+from queue import SimpleQueue
+
+from agentnb.cli.terminal.dialogue import dialogue
+from agentnb.cli.terminal.progress import Progress
+from agentnb.cli.terminal.streams import tell
+from agentnb.core.log.events import AnyEvent, Delta, QuestionAnswered, QuestionAsked
+from agentnb.core.log.stores import Watcher
+from agentnb.core.questions import WaitingOnUser
+from agentnb.errors import SettingsError
+from agentnb.runtime.host.host import Beginning
+from agentnb.runtime.host.live import LiveRun
+
+PATIENCE = 1.0
+"""Seconds that the thread gets to end with its run."""
+
+
+def is_at_terminal() -> bool:
+    """Return whether a person can be asked here: standard input and standard error are terminals."""
+    streams = (sys.stdin, sys.stderr)
+    return os.name == "posix" and all(stream is not None and stream.isatty() for stream in streams)
+
+
+def ask(question: str) -> str:
+    """Write a question and return the line that the person types."""
+    tell(question, end="")
+    return sys.stdin.readline()
+
+
+class NotAsked(Exception):
+    """The question was closed while its answer was being typed."""
+
+
+class Lines:
+    """The lines that are typed. They are read in another thread than the one that wakes it."""
+
+    # Not with `sys.stdin`: a thread that waits in it cannot be woken, and Python cannot end.
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._wakes, self._wake = os.pipe()
+        self._typed = b""
+
+    def read(self) -> str:
+        """Return the next line. Raises EOFError at its end, which Ctrl-D is, and `NotAsked` if it was woken."""
+        while b"\n" not in self._typed:
+            ready, _, _ = select.select([self._fd, self._wakes], [], [])
+            if self._wakes in ready:
+                raise NotAsked
+            data = b""
+            with suppress(OSError):  # the terminal is gone
+                data = os.read(self._fd, 65_536)
+            if not data:
+                self._typed = b""
+                raise EOFError
+            self._typed += data
+        line, _, self._typed = self._typed.partition(b"\n")
+        return line.decode("utf-8", "replace")
+
+    def forget(self) -> None:
+        """Forget what was typed before the question was asked, and that it was woken."""
+        import termios  # not on every system
+
+        self._typed = b""
+        with suppress(termios.error):
+            termios.tcflush(self._fd, termios.TCIFLUSH)
+        while select.select([self._wakes], [], [], 0)[0]:
+            os.read(self._wakes, 1)
+
+    def wake(self) -> None:
+        """Let whoever waits for a line wait no longer. From any thread."""
+        os.write(self._wake, b"x")
+
+    def close(self) -> None:
+        """Close it, once nobody reads."""
+        os.close(self._wakes)
+        os.close(self._wake)
+
+
+class TerminalQuestions:
+    """Watches a run as `Progress` does, and asks its questions one after the other. `close` it when the run has ended."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._lines = Lines(sys.stdin.fileno())
+        self._questions: SimpleQueue[WaitingOnUser | None] = SimpleQueue()
+        self._live: Future[LiveRun] = Future()
+        self._lock = threading.Lock()
+        self._closed: set[str] = set()
+        self._is_over = False
+        self._current = ""
+        """Id of the question that is being asked."""
+        self._thread = threading.Thread(target=self._ask_all, name="agentnb-questions", daemon=True)
+
+    def __call__(self, item: AnyEvent | Delta) -> None:
+        """Take in an event of the run."""
+        self._progress(item)
+        if isinstance(item, QuestionAsked):
+            self._questions.put(item.question)
+        elif isinstance(item, QuestionAnswered):
+            self._close(item.question_id)
+
+    def nested(self, beginning: Beginning) -> Watcher:
+        """Return the watcher of a run that is nested in this one: what it asks is asked by this one."""
+        return self._progress.nested(beginning)
+
+    def begin(self, live: LiveRun) -> None:
+        """Ask the questions of this run from now on."""
+        self._live.set_result(live)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ask no more."""
+        with self._lock:
+            self._is_over = True
+        self._questions.put(None)
+        self._lines.wake()
+        if self._thread.is_alive():
+            self._thread.join(PATIENCE)
+        if not self._thread.is_alive():
+            self._lines.close()
+
+    def _close(self, question_id: str) -> None:
+        with self._lock:
+            self._closed.add(question_id)
+            if question_id == self._current:
+                self._lines.wake()
+
+    def _ask_all(self) -> None:
+        live = self._live.result()
+        try:
+            while (question := self._questions.get()) is not None:
+                self._lines.forget()
+                with self._lock:
+                    self._current = "" if self._is_over or question.id in self._closed else question.id
+                if self._current:
+                    self._ask(live, question)
+        except EOFError:
+            tell("")
+        finally:
+            if not self._is_over:
+                with suppress(SettingsError):  # it has just ended
+                    live.leave()
+
+    def _ask(self, live: LiveRun, question: WaitingOnUser) -> None:
+        """Ask one question. Raises EOFError if the person leaves it open."""
+        self._progress.pause()
+        try:
+            talk = dialogue(question)
+            words = next(talk)
+            while True:
+                tell(words, end="")
+                words = talk.send(self._lines.read())
+        except StopIteration as done:
+            with suppress(SettingsError):  # it was withdrawn
+                live.answer(done.value, question.id)
+        except NotAsked:
+            tell("\nThis question is not asked any more.")
+        finally:
+            self._progress.resume()

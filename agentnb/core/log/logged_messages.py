@@ -1,0 +1,128 @@
+"""The stored conversation of a log, without the rest of its run.
+
+The fold makes all of a run, which takes three times as long; a table of messages over thousands of logs needs none of the rest.
+A property test holds that both give the same messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+from agentnb.core.log import events as e
+from agentnb.core.messages import Message, ToolCall, ToolResult, user
+
+
+class LoggedMessages:
+    """The messages of a run and what tells whether it goes on, with the names that they have in `RunFacts`."""
+
+    __slots__ = (
+        "_calls",
+        "_in_round",
+        "_results",
+        "_suspended",
+        "id",
+        "inherited",
+        "messages",
+        "parent_id",
+        "pending",
+        "should_continue",
+        "started_at",
+    )
+
+    def __init__(self, events: Iterable[e.AnyEvent]) -> None:
+        """Take in all events of a well-formed log."""
+        self.id = ""
+        self.parent_id: str | None = None
+        self.started_at: datetime | None = None
+        self.inherited = 0
+        """Number of messages inherited from the conversation that the run continues."""
+        self.messages: list[Message] = []
+        self.should_continue = True
+        """Whether the run has not ended yet."""
+        self.pending: list[Message] = []
+        """Messages of the person that have not been sent to the model yet."""
+        self._in_round = self._suspended = False
+        self._calls: list[str] = []
+        """Ids of the calls of the open round, in their order."""
+        self._results: dict[str, ToolResult] = {}
+        take = _HANDLERS.get
+        for event in events:
+            handler = take(type(event))
+            if handler is not None:
+                handler(self, event)
+
+    def _run_started(self, event: e.RunStarted) -> None:
+        self.id, self.parent_id, self.started_at = event.run_id, event.parent_id, event.at
+        self.messages += [*event.history, event.prompt]
+        self.inherited = len(event.history)
+
+    def _round_started(self, event: e.RoundStarted) -> None:
+        self._calls, self._in_round = [], True
+        if self.pending:
+            self._take_pending()
+        if event.continuation:
+            self.messages.append(user(event.continuation))
+
+    def _model_replied(self, event: e.ModelReplied) -> None:
+        message = event.message
+        self.messages.append(message)
+        self._calls = [part.id for part in message.parts if type(part) is ToolCall]
+
+    def _result_came(self, event: e.ToolFinished | e.CallBlocked) -> None:
+        if not event.parent_call:
+            self._results[event.result.call_id] = event.result
+
+    def _round_finished(self, event: e.RoundFinished) -> None:
+        self._in_round = False
+        if self._calls:
+            self.messages.append(Message("tool", self._results_so_far()))
+
+    def _results_so_far(self) -> tuple[ToolResult, ...]:
+        results = self._results
+        return tuple([results[call] for call in self._calls if call in results])
+
+    def _command_received(self, event: e.CommandReceived) -> None:
+        if event.command == "say":
+            self.pending.append(event.message or user(event.text))
+
+    def _run_suspended(self, event: e.RunSuspended) -> None:
+        self._suspended = True
+
+    def _run_recovered(self, event: e.RunRecovered) -> None:
+        self._suspended = False
+
+    def _run_finished(self, event: e.RunFinished) -> None:
+        self._close()
+        self.should_continue = False
+
+    def _close(self) -> None:
+        """Add the messages that no further round will, as `fold.close_conversation` does."""
+        if self._in_round and (results := self._results_so_far()):
+            self.messages.append(Message("tool", results))
+        self._take_pending()
+
+    def _take_pending(self) -> None:
+        self.messages += self.pending
+        self.pending.clear()
+
+    def mark_interrupted(self) -> None:
+        """Note that no process writes its log any more."""
+        if self.should_continue and not self._suspended:
+            self._close()
+        self.should_continue = False
+
+
+_HANDLERS: dict[type[e.Event], Callable[[LoggedMessages, Any], None]] = {
+    e.RunStarted: LoggedMessages._run_started,
+    e.RoundStarted: LoggedMessages._round_started,
+    e.ModelReplied: LoggedMessages._model_replied,
+    e.ToolFinished: LoggedMessages._result_came,
+    e.CallBlocked: LoggedMessages._result_came,
+    e.RoundFinished: LoggedMessages._round_finished,
+    e.CommandReceived: LoggedMessages._command_received,
+    e.RunSuspended: LoggedMessages._run_suspended,
+    e.RunRecovered: LoggedMessages._run_recovered,
+    e.RunFinished: LoggedMessages._run_finished,
+}

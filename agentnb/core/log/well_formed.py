@@ -1,0 +1,479 @@
+"""The check of a log that was read: its events must make a run. A live run needs none, as it writes nothing else.
+
+Times may go backwards, as clocks do. What is checked is what the fold, the tables, the cards and the requests rely on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC
+from typing import Any, TypeAlias
+
+from agentnb.core.compaction import Compacted
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
+from agentnb.core.log.well_formed_values import (
+    LARGEST,
+    Wrong,
+    check_depth,
+    check_extensions,
+    check_message,
+    check_number,
+    check_todos,
+    check_tools,
+    check_usage,
+)
+from agentnb.core.messages import Image, Text, ToolCall, ToolResult
+from agentnb.core.usage import UNKNOWN
+from agentnb.errors import TraceError
+
+YEARS = range(1900, 9000)
+"""The years in which times can be shown in any place."""
+ENDS = frozenset({"completed", "limited", "stopped", "cancelled", "unknown", "failed"})
+"""The statuses with which a run can end."""
+
+
+AnyCallEvent: TypeAlias = "e.ToolAdmitted | e.ToolStarted | e.ToolFinished | e.CallBlocked"
+CheckCall: TypeAlias = Callable[[AnyCallEvent, str], None]
+"""Checks that an event is about the call of this id."""
+
+
+def check_events(events: Sequence[e.AnyEvent], source: str) -> None:
+    """Raise `TraceError` with ``source``, the line and the reason if these events, one per line, do not make a run."""
+    reading = _Reading()
+    try:
+        if _heads_are_sound(events):
+            reading.take_sound(events)
+        else:
+            for event in events:
+                reading.take(event)
+    except Wrong as wrong:
+        raise reading.error(source, wrong) from None
+
+
+def _heads_are_sound(events: Sequence[e.AnyEvent]) -> bool:
+    """Return whether what all kinds have in common is sound. All events at once: one by one, it took most of the time."""
+    if not events or type(events[0]) is not e.RunStarted:
+        return False
+    times = [event.at for event in events if event.at is not None]
+    return (
+        [event.seq for event in events] == [*range(len(events))]
+        and e.RunStarted not in {*map(type, events[1:])}
+        and e.RunFinished not in {*map(type, events[:-1])}
+        and len({event.run_id for event in events}) == len({event.parent_id for event in events}) == 1
+        and {at.tzinfo for at in times} <= {UTC}
+        and (not times or (min(times).year in YEARS and max(times).year in YEARS))
+    )
+
+
+def checker(source: str) -> Callable[[e.AnyEvent], None]:
+    """Return a function that checks the events of a log one after the other, and raises what `check_events` does."""
+    reading = _Reading()
+
+    def check(event: e.AnyEvent) -> None:
+        try:
+            reading.take(event)
+        except Wrong as wrong:
+            raise reading.error(source, wrong) from None
+
+    return check
+
+
+class _Reading:
+    """How far a log was read: as much of its run as the next event depends on."""
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.run_id = ""
+        self.parent_id: str | None = None
+        self.over = False
+        self.rounds = 0
+        self.is_open = self.replied = self.has_calls = self.suspended = False
+        self.messages = self.pending = 0
+        self.calls: set[str] = set()
+        """Ids of all calls of the run's own rounds."""
+        self.unanswered: dict[str, None] = {}
+        self.begun: set[str] = set()
+        """Calls that began in this process, and have no result yet."""
+        self.inner: set[str] = set()
+        """Calls that tools made, and that have no result yet."""
+        self.questions: set[str] = set()
+        self.steps: set[str] = set()
+        """Paths of the steps that are open."""
+        self.step_calls: dict[str, str] = {}
+        """Steps of the calls that steps made and that have no result yet, by the ids of the calls."""
+        self.calling: Counter[str] = Counter()
+        """How many such calls each step has."""
+
+    def take(self, event: e.AnyEvent) -> None:
+        """Check the event against all before it. Raises `Wrong`."""
+        if event.seq != self.seq:
+            raise Wrong(f"Event {event.seq} of run {event.run_id} came where {self.seq} was due")
+        if self.over:
+            raise Wrong(f"{_kind(event)} comes after the end of the run")
+        kind = type(event)
+        if self.seq == 0:
+            self.run_id, self.parent_id = event.run_id, event.parent_id
+        elif event.run_id != self.run_id or event.parent_id != self.parent_id:
+            raise Wrong(f"{_kind(event)} is of another run, {event.run_id!r}")
+        if (kind is e.RunStarted) != (self.seq == 0):
+            raise Wrong("a log begins with run_started, which stands there once")
+        at = event.at
+        if at is not None and (at.tzinfo is None or at.year not in YEARS):
+            raise Wrong(f"the time {at.isoformat()} has no time zone, or cannot be shown")
+        self.take_sound((event,))
+
+    def take_sound(self, events: Iterable[e.AnyEvent]) -> None:
+        """Check what is particular to the kinds of these events. Raises `Wrong`."""
+        check_of, first = _CHECKS.get, self.seq
+        for self.seq, event in enumerate(events, first):
+            check = check_of(type(event))
+            if check is not None:
+                check(self, event)
+        self.seq += 1
+
+    def error(self, source: str, wrong: Wrong) -> TraceError:
+        """Return the error for the event that was wrong: it is one line in the log, as all before it."""
+        return TraceError(
+            f"{source}, line {self.seq + 1}: {wrong}", "The log was changed or is damaged; the lines before it are sound"
+        )
+
+    # What several kinds need
+
+    def in_round(self, event: e.Event) -> None:
+        """Check that a round is open."""
+        if not self.is_open:
+            raise Wrong(f"{_kind(event)} comes while no round is open")
+
+    def before_reply(self, event: e.Event) -> None:
+        """Check that the open round has no reply yet."""
+        if not self.is_open or self.replied:
+            self.in_round(event)
+            raise Wrong(f"{_kind(event)} comes after the reply of its round")
+
+    def call_is_open(self, event: e.Event, call_id: str) -> None:
+        """Check that the open round has a call of this id without a result."""
+        if not self.is_open or call_id not in self.unanswered:
+            self.in_round(event)
+            why = "has its result already" if call_id in self.calls else "was never made"
+            raise Wrong(f"{_kind(event)} is about the call {call_id!r}, which {why}")
+
+    def calls_of(self, event: AnyCallEvent) -> tuple[CheckCall, CheckCall]:
+        """Return the checks of the call of a step, else of the open round: that it is open, and that it ends."""
+        return (self.step_call_is_open, self.step_call_ends) if event.step else (self.call_is_open, self.call_ends)
+
+    def step_call_is_open(self, event: AnyCallEvent, call_id: str) -> None:
+        """Check that the step is open, and that its call of this id has no result; one that is new is added."""
+        step = event.step
+        if step not in self.steps:
+            raise Wrong(f"{_kind(event)} is about a call of the step {step!r}, which is not open")
+        if call_id not in self.step_calls:
+            self.step_calls[call_id] = step
+            self.calling[step] += 1
+        elif self.step_calls[call_id] != step:
+            raise Wrong(f"the call {call_id!r} is of the step {self.step_calls[call_id]!r}, not of {step!r}")
+
+    def check_compacted(self, compacted: Compacted) -> None:
+        """Check that a summary stands for messages that there are."""
+        if not 0 <= compacted.first <= compacted.kept <= self.messages or not 0 <= compacted.count <= LARGEST:
+            told = f"{compacted.first} to {compacted.kept} of {self.messages}"
+            raise Wrong(f"the summary stands for messages that there are not: {told}")
+
+    # The kinds
+
+    def run_started(self, event: e.RunStarted) -> None:
+        """Check what a run begins with."""
+        if not event.run_id:
+            raise Wrong("the run has no id")
+        if not 1 <= event.schema <= e.SCHEMA:
+            raise Wrong(f"there is no schema {event.schema}")
+        if event.prompt.role != "user":
+            raise Wrong(f"the prompt is a message of the {event.prompt.role}, not of the user")
+        # A workflow may be run without one.
+        says = any(isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in event.prompt.parts)
+        if event.run_kind == "agent" and not says:
+            raise Wrong("the prompt is blank")
+        for name in ("guidance", "policy", "history"):
+            if not isinstance(event.settings.get(name, {}), dict):
+                raise Wrong(f"settings.{name} is not an object")
+        check_extensions(event.settings.get("extensions", []))
+        check_depth("settings", event.settings)
+        check_tools(event.tools)
+        for message in (*event.history, event.prompt):
+            check_message(message)
+        check_todos((*event.todos, *event.carried_todos))
+        self.messages = len(event.history) + 1
+        if event.compacted is not None:
+            self.check_compacted(event.compacted)
+        if event.origin is not None and event.origin.usage is not None:
+            check_usage(event.origin.usage)
+        if event.forked_from is not None:
+            check_number("forked_from.round", event.forked_from.round)
+
+    def round_started(self, event: e.RoundStarted) -> None:
+        """Check that it is the next round."""
+        if self.is_open:
+            raise Wrong(f"round {event.index} begins before round {self.rounds - 1} has ended")
+        if event.index != self.rounds:
+            raise Wrong(f"round {event.index} begins where round {self.rounds} was due")
+        if event.before == "running":
+            raise Wrong("the round before it cannot be running")
+        self.rounds += 1
+        self.is_open, self.replied = True, False
+        self.messages += self.pending + bool(event.continuation)
+        self.pending = 0
+
+    def retry_scheduled(self, event: e.RetryScheduled) -> None:
+        """Check an attempt of the open round."""
+        self.in_round(event)
+        check_number("attempt", event.attempt)
+        check_number("status", event.status or 0)
+
+    def guidance_given(self, event: e.GuidanceGiven) -> None:
+        """Check guidance of the open round."""
+        self.before_reply(event)
+        check_number("guidance.level", event.guidance.level)
+
+    def context_compacted(self, event: e.ContextCompacted) -> None:
+        """Check a compaction before the reply of the open round."""
+        self.before_reply(event)
+        self.check_compacted(event.compacted)
+        check_usage(event.usage)
+
+    def model_replied(self, event: e.ModelReplied) -> None:
+        """Check the one reply of the open round, and that its calls are new."""
+        if not self.is_open or self.replied:
+            self.before_reply(event)
+        message = event.message
+        if message.role != "assistant":
+            raise Wrong(f"the reply is a message of the {message.role}, not of the assistant")
+        check_message(message)
+        if event.metadata:
+            check_depth("metadata", event.metadata)
+        if event.usage is not UNKNOWN:
+            check_usage(event.usage)
+        for part in message.parts:
+            if type(part) is ToolResult:
+                raise Wrong("the reply holds the result of a tool")
+            if type(part) is ToolCall:
+                if part.id in self.calls:
+                    raise Wrong(f"the call {part.id!r} was made before")
+                self.calls.add(part.id)
+                self.unanswered[part.id] = None
+        self.replied, self.has_calls = True, bool(self.unanswered)
+        self.messages += 1
+
+    def tool_admitted(self, event: e.ToolAdmitted) -> None:
+        """Check that the call is open."""
+        if not event.parent_call:
+            is_open, _ = self.calls_of(event)
+            is_open(event, event.call.id)
+        check_depth("its arguments", event.call.arguments)
+
+    def tool_started(self, event: e.ToolStarted) -> None:
+        """Check that the call is open, and begins once in this process."""
+        if event.parent_call:
+            self.inner_begins(event.parent_call)
+            self.inner.add(event.call.id)
+            return
+        call_id = event.call.id
+        is_open, _ = self.calls_of(event)
+        is_open(event, call_id)
+        if call_id in self.begun:
+            raise Wrong(f"the call {call_id!r} begins twice")
+        check_depth("its arguments", event.call.arguments)
+        self.begun.add(call_id)
+
+    def tool_finished(self, event: e.ToolFinished) -> None:
+        """Check that it is the one result of an open call."""
+        if event.parent_call:
+            if event.result.call_id not in self.inner:
+                raise Wrong(f"the result of the inner call {event.result.call_id!r} has no call")
+            self.inner.discard(event.result.call_id)
+            return
+        _, ends = self.calls_of(event)
+        ends(event, event.result.call_id)
+        if (table := event.display) is not None:
+            for name in ("row_count", "column_count", "gap"):
+                check_number(f"display.{name}", getattr(table, name))
+
+    def call_blocked(self, event: e.CallBlocked) -> None:
+        """Check that it answers an open call that has not begun."""
+        if event.parent_call:
+            self.inner_begins(event.parent_call)
+            return
+        is_open, ends = self.calls_of(event)
+        is_open(event, event.call.id)
+        if event.call.id in self.begun:
+            raise Wrong(f"the call {event.call.id!r} is blocked although it has begun")
+        if event.result.call_id != event.call.id:
+            raise Wrong(f"the result of the blocked call {event.call.id!r} is of another call, {event.result.call_id!r}")
+        ends(event, event.call.id)
+
+    def call_ends(self, event: AnyCallEvent, call_id: str) -> None:
+        """Check that the open round has the call, and that it has no result yet."""
+        self.call_is_open(event, call_id)
+        del self.unanswered[call_id]
+
+    def step_call_ends(self, event: AnyCallEvent, call_id: str) -> None:
+        """Check that the step has made the call, and that it has no result yet."""
+        if self.step_calls.pop(call_id, None) != event.step:
+            raise Wrong(f"{_kind(event)} is about the call {call_id!r}, which its step {event.step!r} has not open")
+        self.calling[event.step] -= 1
+        self.begun.discard(call_id)
+
+    def inner_begins(self, parent: str) -> None:
+        """Check that the call whose tool makes another is running."""
+        if parent not in self.begun and parent not in self.inner:
+            raise Wrong(f"a call was made by the tool of {parent!r}, which is not running")
+
+    def round_finished(self, event: e.RoundFinished) -> None:
+        """Check that the open round ends, with a result for every call."""
+        self.in_round(event)
+        if event.index != self.rounds - 1:
+            raise Wrong(f"round {event.index} ends while round {self.rounds - 1} is open")
+        if event.status in ("running", ""):
+            raise Wrong(f"a round cannot end as {event.status!r}")
+        if self.unanswered:
+            raise Wrong(f"the call {next(iter(self.unanswered))!r} has no result at the end of its round")
+        self.messages += self.has_calls
+        self.is_open = self.has_calls = False
+        self.begun.clear()
+        self.inner.clear()
+
+    def todos_changed(self, event: e.TodosChanged) -> None:
+        """Check the list."""
+        check_todos(event.todos)
+
+    def question_asked(self, event: e.QuestionAsked) -> None:
+        """Check that no open question has its id."""
+        if event.question.id in self.questions:
+            raise Wrong(f"the question {event.question.id!r} is asked twice")
+        check_depth("the schema of its answer", event.question.schema)
+        self.questions.add(event.question.id)
+
+    def question_answered(self, event: e.QuestionAnswered) -> None:
+        """Check that the question is open."""
+        if event.question_id not in self.questions:
+            raise Wrong(f"the question {event.question_id!r} is not open")
+        check_depth("the answer", event.answer)
+        self.questions.remove(event.question_id)
+
+    def rounds_named(self, event: e.LoopDetected | w.FindingMade) -> None:
+        """Check that the rounds are in order."""
+        if not 0 <= event.first <= event.last <= LARGEST:
+            raise Wrong(f"{_kind(event)} names the rounds {event.first} to {event.last}")
+        check_depth("evidence", getattr(event, "evidence", None))
+
+    def command_received(self, event: e.CommandReceived) -> None:
+        """Count what the person says."""
+        if event.message is not None:
+            if event.message.role != "user":
+                raise Wrong(f"what was said is a message of the {event.message.role}, not of the user")
+            check_message(event.message)
+        self.pending += event.command == "say"
+
+    def run_suspended(self, event: e.RunSuspended) -> None:
+        """Note that open questions outlive the process."""
+        self.suspended = True
+
+    def run_recovered(self, event: e.RunRecovered) -> None:
+        """Check the version; nobody waits for questions of a process that died, and its calls may begin anew."""
+        if not 1 <= event.schema <= e.SCHEMA:
+            raise Wrong(f"there is no schema {event.schema}")
+        if not self.suspended or event.consent == "refused":
+            self.questions.clear()
+        self.suspended = False
+        self.begun.clear()
+        self.inner.clear()
+
+    def run_finished(self, event: e.RunFinished) -> None:
+        """Check that all rounds have ended, and the run with them."""
+        if self.is_open:
+            raise Wrong(f"the run ends before round {self.rounds - 1} has ended")
+        if event.status not in ENDS:
+            raise Wrong(f"a run cannot end as {event.status!r}")
+        if event.last_round == "running":
+            raise Wrong("the last round cannot be running at the end of the run")
+        if event.totals is not None:
+            check_usage(event.totals.usage)
+            check_usage(event.totals.nested or UNKNOWN)
+            for name in ("size", "rounds", "recovered", "steps", "inside"):
+                check_number(f"totals.{name}", getattr(event.totals, name))
+        self.over = True
+
+    def used(self, event: w.ModelCalled) -> None:
+        """Check counts of tokens."""
+        check_usage(event.usage)
+
+    def extra_usage(self, event: e.ExtraUsage) -> None:
+        """Check counts of tokens, its own and those of a nested run."""
+        check_usage(event.usage)
+        check_usage(event.nested)
+
+    def step_started(self, event: w.StepStarted) -> None:
+        """Note that the step is open, and check its data."""
+        self.plain_data(event)
+        self.steps.add(event.step)
+
+    def step_ended(self, event: w.StepFinished | w.StepAttempted) -> None:
+        """Check its data, and that each of its calls has a result."""
+        self.plain_data(event)
+        if self.calling[event.step]:
+            raise Wrong(f"the step {event.step!r} ends before its call has a result")
+        self.steps.discard(event.step)
+
+    def plain_data(self, event: e.Event) -> None:
+        """Check the depth of data of any shape, and the size of whole numbers."""
+        for name in event.__struct_fields__[_IN_EVERY_EVENT:]:
+            value = getattr(event, name)
+            check_depth(name, value)
+            if isinstance(value, int):
+                check_number(name, value)
+
+    def tools_changed(self, event: w.ToolsChanged) -> None:
+        """Check the schemas of the tools."""
+        check_tools(event.tools)
+
+
+_IN_EVERY_EVENT = len(e.Event.__struct_fields__)
+
+
+def _kind(event: e.Event) -> str:
+    return str(event.__struct_config__.tag)
+
+
+_CHECKS: dict[type[e.Event], Callable[[_Reading, Any], None]] = {
+    e.RunStarted: _Reading.run_started,
+    e.RoundStarted: _Reading.round_started,
+    e.GuidanceGiven: _Reading.guidance_given,
+    e.RetryScheduled: _Reading.retry_scheduled,
+    e.CompactionStarted: _Reading.before_reply,
+    e.ContextCompacted: _Reading.context_compacted,
+    e.ExtraUsage: _Reading.extra_usage,
+    e.ModelReplied: _Reading.model_replied,
+    e.ToolAdmitted: _Reading.tool_admitted,
+    e.ToolStarted: _Reading.tool_started,
+    e.ToolFinished: _Reading.tool_finished,
+    e.CallBlocked: _Reading.call_blocked,
+    e.TodosChanged: _Reading.todos_changed,
+    e.QuestionAsked: _Reading.question_asked,
+    e.QuestionAnswered: _Reading.question_answered,
+    e.RoundFinished: _Reading.round_finished,
+    e.LoopDetected: _Reading.rounds_named,
+    e.CommandReceived: _Reading.command_received,
+    e.RunSuspended: _Reading.run_suspended,
+    e.RunRecovered: _Reading.run_recovered,
+    e.RunFinished: _Reading.run_finished,
+    w.StepStarted: _Reading.step_started,
+    w.StepAttempted: _Reading.step_ended,
+    w.StepFinished: _Reading.step_ended,
+    w.ResultGiven: _Reading.plain_data,
+    w.PlanProposed: _Reading.plain_data,
+    w.PlanEdited: _Reading.plain_data,
+    w.ModelCalled: _Reading.used,
+    w.ToolsChanged: _Reading.tools_changed,
+    w.FindingMade: _Reading.rounds_named,
+    w.OtherEvent: _Reading.plain_data,
+}

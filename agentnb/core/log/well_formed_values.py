@@ -1,0 +1,91 @@
+"""The check of the values in a log that was read: they must fit into tables, and be shown and written again in any place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from agentnb.core.messages import Message, Text, Thinking, ToolCall
+from agentnb.core.request import ToolSpec
+from agentnb.core.schema.nesting import is_too_deep
+from agentnb.core.todos import Todo
+from agentnb.core.usage import Usage
+
+LARGEST = 2**63 - 1
+"""The largest whole number that a table can hold."""
+MAX_DEPTH = 300
+"""Levels of data that can be shown and written again in any place; what agentnb writes now has at most 100."""
+
+
+class Wrong(Exception):
+    """Why an event cannot stand where it stands."""
+
+
+class _Sound:
+    """The tools whose schemas were last found sound, in any log."""
+
+    tools: tuple[ToolSpec, ...] = ()
+
+
+def check_number(name: str, value: int) -> None:
+    """Raise `Wrong` unless this is a count that a table can hold."""
+    if not 0 <= value <= LARGEST:
+        raise Wrong(f"{name} cannot be {value if abs(value) <= LARGEST else 'so large'}")
+
+
+def check_depth(name: str, value: Any) -> None:
+    """Raise `Wrong` if this data is nested too deep."""
+    if value and is_too_deep(value, MAX_DEPTH):
+        raise _too_deep(name)
+
+
+def _too_deep(name: str) -> Wrong:
+    return Wrong(f"{name} is nested too deep to be read")
+
+
+def check_tools(tools: tuple[ToolSpec, ...]) -> None:
+    """Raise `Wrong` if a schema is nested too deep.
+
+    The runs of a folder often have the same tools: comparing them with the last sound ones takes a fifth of the time.
+    """
+    if tools == _Sound.tools:
+        return
+    for tool in tools:
+        if is_too_deep(tool.input_schema, MAX_DEPTH):
+            raise _too_deep(f"the schema of {tool.name}")
+    _Sound.tools = tools
+
+
+def check_extensions(extensions: Any) -> None:
+    """Raise `Wrong` unless these settings of extensions have their form."""
+    wanted = {"name": str, "tools": list, "settings": dict}
+    for one in extensions if isinstance(extensions, list) else [None]:
+        if not isinstance(one, dict) or "name" not in one:
+            raise Wrong("settings.extensions is not a list of objects with names")
+        for name, kind in wanted.items():
+            if not isinstance(one.get(name, kind()), kind):
+                raise Wrong(f"{name} of an extension cannot be {one[name]!r}")
+
+
+def check_usage(usage: Usage) -> None:
+    """Raise `Wrong` unless these are counts of tokens."""
+    for name in ("input", "output", "cache_read", "cache_write", "reasoning"):
+        value = getattr(usage, name)
+        if value is not None:
+            check_number(name, value)
+
+
+def check_todos(todos: Iterable[Todo]) -> None:
+    """Raise `Wrong` if an id does not fit into a table."""
+    for todo in todos:
+        if abs(todo.id) > LARGEST:
+            raise Wrong("the id of a todo cannot be so large")
+
+
+def check_message(message: Message) -> None:
+    """Raise `Wrong` if arguments or metadata are nested too deep."""
+    for part in message.parts:
+        if type(part) is ToolCall and is_too_deep(part.arguments, MAX_DEPTH):
+            raise _too_deep(f"the arguments of {part.name}")
+        if isinstance(part, (Text, ToolCall, Thinking)) and part.provider_metadata is not None:
+            check_depth("provider_metadata", part.provider_metadata)

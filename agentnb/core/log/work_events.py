@@ -1,0 +1,213 @@
+"""Events of what an agent's loop does not do itself: steps, branches, plans, other model calls, findings, draws.
+
+An orchestrator, a planner, a detector or an experiment writes them; `agentnb.core.log.events` has them all in one union.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from agentnb.core.log.event import Event
+from agentnb.core.request import ToolSpec
+from agentnb.core.usage import UNKNOWN, Usage
+
+Severity = Literal["notice", "nudge", "block", "stop"]
+
+
+class StepStarted(Event, frozen=True, kw_only=True, tag="step_started", gc=False):
+    """A step of a workflow or a plan, or a further attempt at it, began. ``parent`` is the block around it.
+
+    ``inputs`` are plain data. ``iteration`` counts the executions of the step, and ``attempt`` the tries of one, from 1.
+    """
+
+    step: str
+    step_kind: str = ""
+    title: str = ""
+    parent: str = ""
+    iteration: int = 0
+    inputs: Any = None
+    nested: str = ""
+    """Id of the nested run that does its work, if one does."""
+    agent: str = ""
+    """Name of the agent, the tool or the file that does its work."""
+    attempt: int = 1
+
+
+class StepAttempted(Event, frozen=True, kw_only=True, tag="step_attempted", gc=False):
+    """An attempt at a step failed, and another follows after ``wait`` seconds. ``attempt`` counts from 1."""
+
+    step: str
+    attempt: int
+    error: str = ""
+    wait: float = 0.0
+
+
+class StepSkipped(Event, frozen=True, kw_only=True, tag="step_skipped", gc=False):
+    """A step was not run; ``reason`` says why, such as the condition that was false."""
+
+    step: str
+    reason: str = ""
+
+
+class StepFinished(Event, frozen=True, kw_only=True, tag="step_finished", gc=False):
+    """A step is over: completed, failed or cancelled. ``seconds`` is None where that is unknown."""
+
+    step: str
+    status: Literal["completed", "failed", "cancelled"] = "completed"
+    output: Any = None
+    error: str = ""
+    attempts: int = 1
+    seconds: float | None = 0.0
+    sets: dict[str, Any] = msgspec.field(default_factory=dict)
+    """The variables that it set, in a task file."""
+    words: tuple[str, ...] = ()
+    """Of a failure: the words that it has for ``retry.on``, and ``final`` if no other attempt is to be made."""
+    reason: str = ""
+    """Why it was cancelled although its run went on; empty if with its run."""
+
+
+class BranchTaken(Event, frozen=True, kw_only=True, tag="branch_taken", gc=False):
+    """A step chose where to continue: ``to`` is the step or branch, ``reason`` the condition that held."""
+
+    step: str
+    to: str
+    reason: str = ""
+    count: int = 0
+    """Of a way back to an earlier step: how often it was taken in this loop, this time included; else 0."""
+
+
+class ResultGiven(Event, frozen=True, kw_only=True, tag="result_given", gc=False):
+    """A workflow that names its result has one: plain data, of the type that a template has.
+
+    ``text`` is the same as a text, where that is not ``output`` itself or its JSON.
+    """
+
+    output: Any = None
+    text: str = ""
+
+
+class PlanProposed(Event, frozen=True, kw_only=True, tag="plan_proposed", gc=False):
+    """A plan was made. ``plan`` is the whole plan as plain data; a new proposal with the same id replaces it."""
+
+    plan_id: str
+    plan: dict[str, Any]
+    call_id: str = ""
+    """The tool call that asked for it, if one did."""
+
+
+class PlanEdited(Event, frozen=True, kw_only=True, tag="plan_edited", gc=False):
+    """A plan was changed before it ran; ``plan`` is the whole plan as it is now."""
+
+    plan_id: str
+    plan: dict[str, Any]
+    by: str = "person"
+
+
+class PlanApproved(Event, frozen=True, kw_only=True, tag="plan_approved", gc=False):
+    """A plan may run."""
+
+    plan_id: str
+    by: str = "person"
+
+
+class PlanRejected(Event, frozen=True, kw_only=True, tag="plan_rejected", gc=False):
+    """A plan will not run; ``reason`` is what the planner is told."""
+
+    plan_id: str
+    by: str = "person"
+    reason: str = ""
+
+
+class PlanReviewed(Event, frozen=True, kw_only=True, tag="plan_reviewed", gc=False):
+    """A model reviewed a plan."""
+
+    plan_id: str
+    verdict: str
+    notes: str = ""
+
+
+class ModelCalled(Event, frozen=True, kw_only=True, tag="model_called", gc=False):
+    """A model was called besides the loop. ``operation``: summary, planner, review, judge, detector, or a word of one's own."""
+
+    operation: str
+    model: str = ""
+    profile: str = ""
+    execution_mode: str = ""
+    call_id: str = ""
+    """The tool call for which it was made, if any."""
+    usage: Usage = UNKNOWN
+    seconds: float | None = 0.0
+    error: str = ""
+
+
+class ToolsChanged(Event, frozen=True, kw_only=True, tag="tools_changed"):
+    """From the next round on the model sees these tools."""
+
+    tools: tuple[ToolSpec, ...]
+    reason: str = ""
+
+
+class FindingMade(Event, frozen=True, kw_only=True, tag="finding_made", gc=False):
+    """A detector found something in the rounds ``first`` to ``last``. ``sentence`` says what, ``evidence`` is plain data."""
+
+    rule: str
+    family: str
+    first: int
+    last: int
+    severity: Severity = "notice"
+    sentence: str = ""
+    evidence: Any = None
+
+
+class GuidanceDrawn(Event, frozen=True, kw_only=True, tag="guidance_drawn", gc=False):
+    """A guidance set was drawn at random, and is in force from here on.
+
+    ``propensity`` is the probability with which this one was drawn, above 0 to 1.
+    """
+
+    set: str
+    propensity: float
+    version: str = ""
+    among: dict[str, float] = msgspec.field(default_factory=dict)
+    """The probability of each set that could have been drawn."""
+    texts: dict[str, str] | None = None
+    """The texts of the set by part; None in logs of earlier versions, in which the set of the start stays in force."""
+
+
+class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given", gc=False):
+    """Calls of a tool are allowed without a question from here on. ``by``: person, program or policy."""
+
+    grant_id: str
+    tool: str
+    reach: Literal["run", "session"] = "run"
+    """run: the run in which it was given and the runs nested in that; session: all runs of the session."""
+    by: str = "person"
+    question_id: str = ""
+    """Id of the question whose answer gave it, if one did."""
+    given_in: str = ""
+    """Id of the run around this one in which it was given; empty if that is this one, or for the session."""
+
+
+class GrantWithdrawn(Event, frozen=True, kw_only=True, tag="grant_withdrawn", gc=False):
+    """A grant was taken back: calls of its tool are asked about again."""
+
+    grant_id: str
+    by: str = "person"
+
+
+class ContextShifted(Event, frozen=True, kw_only=True, tag="context_shifted", gc=False):
+    """The scope of the run changed: from here on it works in this context, on this entity."""
+
+    context_type: str
+    entity: str = ""
+    call_id: str = ""
+    reason: str = ""
+
+
+class OtherEvent(Event, frozen=True, kw_only=True, tag="other", gc=False):
+    """An event of a kind that this version does not know: kept as it came, and shown by its name."""
+
+    name: str
+    data: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -1,0 +1,117 @@
+"""Approvals: the answers to the question whether a tool call may run, and the decisions that they make."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from agentnb.core.messages import ToolCall, encodable
+from agentnb.core.questions import JudgedCall, WaitingOnUser, checked_answer
+from agentnb.core.redaction import redact
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.rounds import WorkflowRound
+from agentnb.errors import SettingsError
+
+ApprovalWord: TypeAlias = Literal["auto", "ask", "never", "read_only"]
+"""How much of what a run does needs the person's permission: its approval mode, as it is typed.
+
+``auto``: what no gate holds up, runs. ``ask``: the person is asked before each call of a tool that does more than read.
+``never``: the person is not asked, and what a gate would ask about is denied. ``read_only``: calls of tools that do more than
+read are denied without a question.
+"""
+AUTO, ASK, NEVER, READ_ONLY = MODES = ("auto", "ask", "never", "read_only")
+APPROVE, DENY, EDIT = "approve", "deny", "edit"
+_REASON = re.compile(rf"\s*(?:{DENY}|no)\s*[:,]\s*(.*\S)\s*", re.IGNORECASE | re.DOTALL)
+_REASON_PATTERN = r"^\s*([Dd][Ee][Nn][Yy]|[Nn][Oo])\s*[:,]\s*\S"
+"""The same for JSON Schema, which knows no flags."""
+
+
+def waiting_for_approval(waiting: Iterable[WaitingOnUser], current: WorkflowRound | None) -> list[WaitingOnUser]:
+    """Return those open questions that gates asked about calls of this round: only they may outlive their process.
+
+    What a running tool asks is not among them, nor what a gate asks about a call that a tool makes itself.
+    """
+    held = {record.call.id for record in current.records if record.waits} if current is not None else set()
+    return [question for question in waiting if question.kind == "approval" and question.call_id in held]
+
+
+def answerable_later(run: RunFacts) -> list[WaitingOnUser]:
+    """Return the open questions that can be answered when the run is resumed: it was suspended, or its process died.
+
+    Of a workflow these include the approvals that its steps, and the agents of its steps, ask for.
+    """
+    if run.is_suspended:
+        return list(run.waiting)
+    held = {question.id for question in waiting_for_approval(run.waiting, run.open_round)}
+    return [question for question in run.waiting if question.id in held or _is_of_step(run, question)]
+
+
+def _is_of_step(run: RunFacts, question: WaitingOnUser) -> bool:
+    return question.kind == "human_step" or (question.kind == "approval" and question.call_id in run.step_records)
+
+
+def checked_answers(run: RunFacts, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answers for a run that is resumed; raises `SettingsError` if they are not what it waits for."""
+    waiting = {question.id: question for question in answerable_later(run)}
+    for question_id in given:
+        if question_id not in waiting:
+            open_ids = ", ".join(waiting) or "none"
+            raise SettingsError(f"Run {run.id} waits for no answer to {question_id!r}", f"Open: {open_ids}")
+    return {question_id: checked_answer(waiting[question_id].schema, value) for question_id, value in given.items()}
+
+
+class Decision(NamedTuple):
+    """What the person decided about a tool call."""
+
+    approved: bool
+    reason: str = ""
+    """Why not, in the person's words."""
+    arguments: dict[str, Any] | None = None
+    """The arguments that the person gave instead of the model's."""
+
+
+def judged_call(call: ToolCall, rule: str, effects: str | None = None) -> JudgedCall:
+    """Return the whole call that a gate asks about, redacted as in the log. ``effects``: those that its tool declares."""
+    return redact(JudgedCall(call.name, encodable(arguments_as_json(call.arguments)), encodable(rule), effects))
+
+
+def arguments_as_json(arguments: Any) -> str:
+    """Return the whole arguments of a call as JSON, or their repr: a call that a tool makes may have any objects."""
+    try:
+        return msgspec.json.encode(arguments).decode()
+    except (TypeError, ValueError, RecursionError):
+        return repr(arguments)
+
+
+def approval_schema(approvals: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the JSON Schema of an answer: approve, deny, ``deny: REASON``, ``{"deny": REASON}`` or ``{"edit": ARGUMENTS}``.
+
+    ``approvals``: further answers that approve.
+    """
+    return {
+        "anyOf": [
+            {"enum": [APPROVE, *approvals, DENY]},
+            {"type": "boolean"},
+            {"type": "string", "pattern": _REASON_PATTERN},
+            _object(DENY, {"type": "string"}),
+            _object(EDIT, {"type": "object"}),
+        ]
+    }
+
+
+def decision(answer: Any) -> Decision:
+    """Return the decision of an answer that fits the schema."""
+    if isinstance(answer, dict):
+        if EDIT in answer:
+            return Decision(True, arguments=answer[EDIT])
+        return Decision(False, str(answer.get(DENY, "")))
+    if isinstance(answer, str) and (found := _REASON.fullmatch(answer)):
+        return Decision(False, found[1])
+    return Decision(answer is True or (isinstance(answer, str) and answer != DENY))
+
+
+def _object(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: schema}, "required": [name], "additionalProperties": False}

@@ -1,0 +1,431 @@
+"""The fold: how each kind of event changes a run. No other code changes its state.
+
+`Run.apply` feeds it for a run with judgements, `folded` for the facts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from functools import reduce
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.core.compaction import Compaction
+from agentnb.core.guidance import GuidanceTexts
+from agentnb.core.log import events as e
+from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
+from agentnb.core.questions import AskedQuestion, Outcome
+from agentnb.core.request import role_of
+from agentnb.core.run import grants, inner_calls, step_calls, work_fold
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.rounds import CallRecord, Retry, WorkflowRound
+from agentnb.core.todos import is_open, newly_blocked, newly_completed
+from agentnb.core.usage import NOTHING_USED, NestedUsage, logged_nested_usage
+from agentnb.core.view import with_item, with_last, without_last
+from agentnb.errors import TraceError
+
+
+def _run_started(run: RunFacts, event: e.RunStarted) -> None:
+    run._opening = event
+    run._prompt = event.prompt.text
+    run._tools = event.tools
+    run._roles = {tool.name: tool.role or role_of(tool.name) for tool in event.tools}
+    run._context_type, run._entity = event.context_type, event.entity
+    run._settings = event.settings
+    run._guidance = run._given_guidance = _guidance_of(event)
+    if isinstance(variables := event.settings.get("variables"), dict):  # of a task file
+        run._variables.update(variables)
+    run._inherited = len(event.history)
+    run._messages.extend(event.history)
+    run._messages.append(event.prompt)
+    run._results.update((call.id, None) for message in event.history for call in message.calls)
+    run._results.update(
+        (part.call_id, part) for message in event.history for part in message.parts if isinstance(part, ToolResult)
+    )
+    if event.origin is not None and event.origin.usage is not None:
+        run._usage = event.origin.usage  # of the whole run: `_use` adds nothing to it
+        run._counters.spent = event.origin.usage.cost or 0.0
+    run._compacted = event.compacted
+    run._todos = event.todos
+    run._todos_unseen = bool(event.todos)
+    run._carried_todos = event.carried_todos
+    run._started_at = event.at
+
+
+def _guidance_of(event: e.RunStarted) -> GuidanceTexts:
+    named = event.settings.get("guidance")
+    if not isinstance(named, dict):  # a run of another product, or of the first versions
+        return GuidanceTexts(texts=event.guidance)
+    return GuidanceTexts(str(named.get("set", "")), str(named.get("version", "")), event.guidance)
+
+
+def _round_started(run: RunFacts, event: e.RoundStarted) -> None:
+    run._messages.extend(run._pending)
+    run._pending.clear()
+    if event.continuation:
+        run._messages.append(user(event.continuation))
+    if event.before and run._rounds:
+        run._rounds[-1] = replace(run._rounds[-1], status=event.before)
+    run._rounds.append(WorkflowRound(event.index, event.reason, event.at, note=event.note, recovered=run._recovered))
+    run._call_places = {}
+    if run._inner_places:
+        run._inner_places = {}
+    run._recovered = False
+
+
+def _guidance_given(run: RunFacts, event: e.GuidanceGiven) -> None:
+    current = run._rounds[-1]
+    run._rounds[-1] = replace(current, guidance=with_item(current.guidance, event.guidance))
+
+
+def _retry_scheduled(run: RunFacts, event: e.RetryScheduled) -> None:
+    current = run._rounds[-1]
+    retry = Retry(event.attempt, event.seconds, event.reason, event.status, event.heard)
+    run._rounds[-1] = replace(current, retries=with_item(current.retries, retry))
+
+
+def _compaction_started(run: RunFacts, event: e.CompactionStarted) -> None:
+    current = run._rounds[-1]
+    run._rounds[-1] = replace(current, compactions=with_last(_whole(current.compactions), Compaction(event.why)))
+
+
+def _context_compacted(run: RunFacts, event: e.ContextCompacted) -> None:
+    current = run._rounds[-1]
+    done = Compaction(event.why, event.compacted, event.usage, event.seconds, event.problem)
+    run._rounds[-1] = replace(current, compactions=with_item(_whole(current.compactions), done))
+    run._compacted = event.compacted
+    run._use(event.usage)
+
+
+def _spent_besides(run: RunFacts, event: e.ExtraUsage) -> None:
+    if (nested := logged_nested_usage(event.nested_run, event.inside, event.nested)) is not None:
+        run._use_inside(event.nested_run, nested)
+    if event.usage != NOTHING_USED:
+        run._use(event.usage)
+
+
+def _whole(compactions: Sequence[Compaction]) -> Sequence[Compaction]:
+    """Return the compactions without the one under way, which is the last."""
+    return without_last(compactions) if compactions and compactions[-1].compacted is None else compactions
+
+
+def _model_replied(run: RunFacts, event: e.ModelReplied) -> None:
+    message = event.message
+    run._todos_unseen = False
+    run._messages.append(message)
+    records: list[CallRecord] = []
+    text, places = "", {}
+    for part in message.parts:  # one plain loop: it runs in every round
+        if type(part) is ToolCall:
+            places[part.id] = len(records)
+            records.append(CallRecord(part, role=run._roles.get(part.name) or role_of(part.name)))
+            run._results[part.id] = None
+        elif type(part) is Text:
+            text += part.text
+    run._call_places = places
+    run._use(event.usage)
+    current = run._rounds[-1]
+    goes_on = current.reason == "reply_cut"  # the reply continues the text that was cut off
+    run._text = run._text + text if goes_on else text or run._text
+    run._rounds[-1] = replace(
+        current,
+        reply=message,
+        stop_reason=event.stop_reason,
+        usage=event.usage,
+        model_seconds=event.seconds,
+        metadata=event.metadata,
+        signals=event.signals,
+        records=tuple(records),
+    )
+
+
+def _put_record(run: RunFacts, call_id: str, **changes: Any) -> None:
+    place = run._call_places.get(call_id)
+    if place is not None:
+        _replace_record(run, place, replace(run._rounds[-1].records[place], **changes))
+
+
+def _replace_record(run: RunFacts, place: int, record: CallRecord) -> None:
+    current = run._rounds[-1]
+    records = [*current.records]
+    records[place] = record
+    run._rounds[-1] = replace(current, records=tuple(records))
+
+
+def _tool_admitted(run: RunFacts, event: e.ToolAdmitted) -> None:
+    if event.step:
+        step_calls.admitted(run, event)
+    elif not event.parent_call:
+        _put_record(run, event.call.id, call=event.call, waits=bool(event.reason))
+
+
+def _tool_started(run: RunFacts, event: e.ToolStarted) -> None:
+    call, counters = event.call, run._counters
+    if event.parent_call:
+        inner_calls.started(run, event)
+    elif event.step:
+        step_calls.started(run, event)
+    else:
+        records = run._rounds[-1].records
+        if len(records) != 1 or records[0].call is not call or records[0].waits:
+            _put_started(run, call)  # usually it is the model's own, and the only one; a person may have changed it
+        run._calls.started(call)
+    counters.calls += 1
+    counters.calls_this_turn += 1
+
+
+def _put_started(run: RunFacts, call: ToolCall) -> None:
+    place = run._call_places.get(call.id)
+    record = run._rounds[-1].records[place] if place is not None else None
+    if record is not None and (record.call is call or record.call == call) and not record.waits:
+        return
+    _put_record(run, call.id, call=call, waits=False)
+
+
+def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
+    if event.parent_call:
+        inner_calls.finished(run, event)
+        return
+    if event.step:
+        step_calls.finished(run, event)
+        return
+    result = event.result
+    call_id = result.call_id
+    place = run._call_places.get(call_id)
+    if place is not None:
+        before = run._rounds[-1].records[place]
+        record = CallRecord(
+            before.call,
+            result,
+            event.seconds,
+            event.traceback,
+            event.display,
+            before.rule,
+            event.progress,
+            before.role,
+            before.inner,
+            printed=event.printed,
+            nested=event.nested,
+        )
+        _replace_record(run, place, record)
+    run._results[call_id] = result
+    run._calls.finished(result)
+
+
+def _call_blocked(run: RunFacts, event: e.CallBlocked) -> None:
+    if event.parent_call:
+        inner_calls.blocked(run, event)
+        return
+    if event.step:
+        step_calls.blocked(run, event)
+        return
+    _put_record(run, event.call.id, result=event.result, rule=event.rule, waits=False)
+    run._results[event.call.id] = event.result
+    run._calls.blocked(event.call)
+
+
+def _todos_changed(run: RunFacts, event: e.TodosChanged) -> None:
+    if event.by == "model" and run._rounds:
+        _model_changed_todos(run, event)
+    else:
+        run._todos_done &= {todo.identity for todo in event.todos if not is_open(todo)}
+    run._todos = event.todos
+    run._todos_unseen = event.by == "outside"  # the model's own call returns the whole list
+
+
+def _model_changed_todos(run: RunFacts, event: e.TodosChanged) -> None:
+    """Note what the model completed for the first time: to reopen a todo and complete it again is no progress."""
+    completed = newly_completed(run._todos, event.todos)
+    done = [todo for todo in completed if todo.identity not in run._todos_done]
+    run._todos_done.update(todo.identity for todo in done)
+    current = run._rounds[-1]
+    run._rounds[-1] = replace(
+        current,
+        completed=reduce(with_item, [todo.id for todo in done], current.completed),
+        blocked=reduce(with_item, [todo.id for todo in newly_blocked(run._todos, event.todos)], current.blocked),
+    )
+
+
+def _round_finished(run: RunFacts, event: e.RoundFinished) -> None:
+    current = run._rounds[-1]
+    if event.spent_inside:
+        run._use_inside("", NestedUsage.of_dollars(event.spent_inside))
+    if current.records:
+        run._messages.append(Message("tool", current.results))
+    run._rounds[-1] = replace(
+        current,
+        status=event.status,
+        guidance=tuple(current.guidance),
+        completed=tuple(current.completed),
+        blocked=tuple(current.blocked),
+        todo_violations=tuple(current.todo_violations),
+        retries=tuple(current.retries),
+        compactions=tuple(_whole(current.compactions)) if current.compactions else (),
+        ended_at=event.at,
+        seconds=event.seconds,
+    )
+
+
+def _loop_detected(run: RunFacts, event: e.LoopDetected) -> None:
+    run._loops.append(event)
+
+
+def _limit_reached(run: RunFacts, event: e.LimitReached) -> None:
+    run._limit = event
+
+
+def _command_received(run: RunFacts, event: e.CommandReceived) -> None:
+    if event.command == "say":
+        run._pending.append(event.message or user(event.text))
+        run._counters.calls_this_turn = 0
+        run._calls.clear()
+    elif event.command in ("pause", "resume"):
+        run._paused = event.command == "pause"
+        _set_status(run)
+
+
+def _question_asked(run: RunFacts, event: e.QuestionAsked) -> None:
+    run._waiting[event.question.id] = len(run._questions)
+    run._questions.append(AskedQuestion(question=event.question, round=_round_index(run), asked_at=event.at))
+    _set_status(run)
+
+
+def _round_index(run: RunFacts) -> int:
+    return run._rounds[-1].index if run._rounds else 0
+
+
+def _question_answered(run: RunFacts, event: e.QuestionAnswered) -> None:
+    outcome: Outcome = "withdrawn" if event.withdrawn else "declined" if event.declined else "answered"
+    answer = event.answer if outcome == "answered" else None
+    place = run._waiting.get(event.question_id)
+    if place is not None and run._opening.schema < grants.SINCE:
+        grant = grants.grant_in_answer(run._questions[place].question, event)
+        if grant is not None:
+            run._grants[grant.grant_id] = grant
+    _close_question(run, event.question_id, outcome=outcome, answer=answer, by=event.by, closed_at=event.at)
+    _set_status(run)
+
+
+def _close_question(run: RunFacts, question_id: str, **changes: Any) -> None:
+    """Note what became of this question, if it is open."""
+    place = run._waiting.pop(question_id, None)
+    if place is not None:
+        run._questions[place] = replace(run._questions[place], **changes)
+
+
+def _withdraw_all(run: RunFacts, at: datetime | None) -> None:
+    """Withdraw the open questions: nobody awaits their answers any more."""
+    for question_id in [*run._waiting]:
+        _close_question(run, question_id, outcome="withdrawn", closed_at=at)
+
+
+def _withdraw_answers(run: RunFacts) -> None:
+    """Withdraw all questions and answers so far, also in the events, which the person's own gates may read."""
+    run._grants.clear()
+    run._questions[:] = [replace(asked, outcome="withdrawn", answer=None) for asked in run._questions]
+    run._waiting.clear()
+    for place, event in enumerate(run._events):
+        if type(event) is e.QuestionAnswered:
+            run._events[place] = replace(event, answer=None, declined=False, withdrawn=True)
+
+
+def _set_status(run: RunFacts) -> None:
+    run._status = "waiting_on_user" if run._paused or run._waiting else "running"
+
+
+def _run_suspended(run: RunFacts, event: e.RunSuspended) -> None:
+    run._suspended = True
+    _set_status(run)
+
+
+def _run_recovered(run: RunFacts, event: e.RunRecovered) -> None:
+    current = run._rounds[-1] if run._rounds else None
+    died = not run._suspended  # else its process ended in order
+    if current is not None and current.status == "running":
+        run._rounds[-1] = replace(current, recovered=current.recovered or died, compactions=_whole(current.compactions))
+    else:
+        run._recovered = run._recovered or died
+    if event.approve:
+        run._settings = {**run._settings, "approve": event.approve}
+    if event.guidance is not None:
+        run._guidance = run._given_guidance = event.guidance
+    run._paused = False
+    if event.consent == "refused":
+        _withdraw_answers(run)
+    if not run._suspended:
+        _withdraw_all(run, None)  # the process that waited for answers has died, nobody knows when
+    run._suspended = False
+    run._counters.times_recovered += 1
+    _set_status(run)
+
+
+def _warned(run: RunFacts, event: e.Warned) -> None:
+    run._warned.append(event)
+
+
+def _error_raised(run: RunFacts, event: e.ErrorRaised) -> None:
+    run._error = event.error
+
+
+def _run_finished(run: RunFacts, event: e.RunFinished) -> None:
+    run._close_conversation()
+    run._status = event.status
+    run._paused = False
+    _withdraw_all(run, event.at)  # of a run that has ended no question is open
+    run._stop_reason = event.stop_reason or None  # foreign traces may not say why they ended
+    run._ended_at = event.at
+    run._seconds = event.seconds
+    if event.last_round and run._rounds:
+        run._rounds[-1] = replace(run._rounds[-1], status=event.last_round)
+
+
+HANDLERS: dict[type[e.Event], Callable[[RunFacts, Any], None]] = {
+    e.RunStarted: _run_started,
+    e.RoundStarted: _round_started,
+    e.GuidanceGiven: _guidance_given,
+    e.RetryScheduled: _retry_scheduled,
+    e.CompactionStarted: _compaction_started,
+    e.ContextCompacted: _context_compacted,
+    e.ExtraUsage: _spent_besides,
+    e.ModelReplied: _model_replied,
+    e.ToolAdmitted: _tool_admitted,
+    e.ToolStarted: _tool_started,
+    e.ToolFinished: _tool_finished,
+    e.CallBlocked: _call_blocked,
+    e.TodosChanged: _todos_changed,
+    e.QuestionAsked: _question_asked,
+    e.QuestionAnswered: _question_answered,
+    e.RoundFinished: _round_finished,
+    e.LoopDetected: _loop_detected,
+    e.LimitReached: _limit_reached,
+    e.CommandReceived: _command_received,
+    e.RunSuspended: _run_suspended,
+    e.RunRecovered: _run_recovered,
+    e.Warned: _warned,
+    e.ErrorRaised: _error_raised,
+    e.RunFinished: _run_finished,
+    **work_fold.HANDLERS,
+}
+
+
+def apply(run: RunFacts, event: e.AnyEvent) -> None:
+    """Take in the next event."""
+    if event.seq != len(run._events):
+        raise out_of_order(run, event)
+    HANDLERS[type(event)](run, event)
+    run._events.append(event)
+
+
+def out_of_order(run: RunFacts, event: e.AnyEvent) -> TraceError:
+    """Return the error for an event that is not the next."""
+    return TraceError(f"Event {event.seq} of run {event.run_id} came where {len(run._events)} was due")
+
+
+def folded(events: Iterable[e.AnyEvent]) -> RunFacts:
+    """Return the facts of the run that these events make."""
+    run = RunFacts()
+    for event in events:
+        apply(run, event)
+    return run

@@ -1,0 +1,110 @@
+"""The fold over inner calls, which a tool made itself: they stand in the record of its call and nowhere else.
+
+They count as calls of the run, but are not part of the conversation, and repeat nothing that the model asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from agentnb.core.log import events as e
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.rounds import CallRecord
+
+Records = tuple[CallRecord, ...]
+Path = tuple[int, ...]
+"""Place of a call: that of the call of the reply, or of the step, then the places among the inner calls of each."""
+
+
+def started(run: RunFacts, event: e.ToolStarted) -> None:
+    """Add the call to those of its parent call."""
+    _add(run, event.parent_call, CallRecord(event.call, role=run.role_of(event.call.name)))
+
+
+def finished(run: RunFacts, event: e.ToolFinished) -> None:
+    """Record the result of the call."""
+    call_id = event.result.call_id
+    path = _places(run, call_id).get(call_id)
+    if path is not None:
+        _change(run, call_id, path, lambda one: _ended(one, event))
+
+
+def blocked(run: RunFacts, event: e.CallBlocked) -> None:
+    """Add the call, which was not run, to those of its parent call."""
+    _add(run, event.parent_call, CallRecord(event.call, event.result, rule=event.rule, role=run.role_of(event.call.name)))
+
+
+def outer_calls(run: RunFacts) -> Iterator[CallRecord]:
+    """Yield the calls of the model, in order, then those of steps."""
+    for one in run._rounds:
+        yield from one.records
+    for each in run._step_calls:
+        yield each.record
+
+
+def all_calls(run: RunFacts) -> Iterator[CallRecord]:
+    """Yield the calls of the model and of steps, each before those that its tool made."""
+    for outer in outer_calls(run):
+        yield outer
+        if outer.inner:
+            yield from (record for _, record in with_inner(outer.inner))
+
+
+def count_of(run: RunFacts, parent: str) -> int:
+    """Return the number of calls that the tool of an open call has made so far, also in a process that died."""
+    path = run._open_step_calls.get(parent)
+    records = (run._step_calls[path[0]].record,) if path is not None else run._rounds[-1].records if run._rounds else ()
+    return sum(above == parent for above, _ in with_inner(records))
+
+
+def with_inner(records: Records, parent: str = "") -> Iterator[tuple[str, CallRecord]]:
+    """Yield all calls with the ids of their parent calls, each before those that its tool made."""
+    for one in records:
+        yield parent, one
+        if one.inner:
+            yield from with_inner(one.inner, one.call.id)
+
+
+def _ended(one: CallRecord, event: e.ToolFinished) -> CallRecord:
+    how = event.seconds, event.traceback, event.display, one.rule, event.progress, one.role
+    return CallRecord(one.call, event.result, *how, one.inner, False, event.printed, event.nested)
+
+
+def _places(run: RunFacts, call_id: str) -> dict[str, Path]:
+    """Return the places of the calls of steps if this is among them, else those of the open round's inner calls."""
+    opened = run._open_step_calls
+    return opened if call_id in opened else run._inner_places
+
+
+def _add(run: RunFacts, parent: str, added: CallRecord) -> None:
+    places, place = _places(run, parent), run._call_places.get(parent)
+    path = places.get(parent) if place is None else (place,)
+    if path is None:
+        return
+
+    def with_added(one: CallRecord) -> CallRecord:
+        places[added.call.id] = (*path, len(one.inner))
+        return replace(one, inner=(*one.inner, added))
+
+    _change(run, parent, path, with_added)
+
+
+def _change(run: RunFacts, call_id: str, path: Path, change: Callable[[CallRecord], CallRecord]) -> None:
+    """Change the record at this path. Only the records on it are looked at: a tool may make thousands of calls."""
+    if call_id in run._open_step_calls:
+        of_step = run._step_calls[path[0]]
+        (record,) = _changed((of_step.record,), (0, *path[1:]), change)
+        run._step_calls[path[0]] = replace(of_step, record=record)
+        return
+    current = run._rounds[-1]
+    run._rounds[-1] = replace(current, records=_changed(current.records, path, change))
+
+
+def _changed(records: Records, path: Path, change: Callable[[CallRecord], CallRecord]) -> Records:
+    place, further = path[0], path[1:]
+    one = records[place]
+    changed = [*records]
+    changed[place] = replace(one, inner=_changed(one.inner, further, change)) if further else change(one)
+    return tuple(changed)

@@ -1,0 +1,72 @@
+"""The output of a run: the JSON of its answer, checked against the schema in the run's settings."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agentnb.core.messages import encodable
+from agentnb.core.run.rounds import WorkflowRound
+from agentnb.core.schema.json_schema import schema_problems
+from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
+
+MAX_PROBLEMS = 10
+"""Problems of an answer that are listed."""
+_BEGINNINGS = '{["'
+"""First characters of JSON that is more than a number or a name."""
+_FENCE = re.compile(r"[ \t]{0,3}```(?P<language>[\w-]{0,20})[ \t]*")
+
+
+class Output(NamedTuple):
+    """A text read as an answer: its value, and what is wrong with it, one sentence each; nothing if it fits."""
+
+    value: Any = None
+    problems: tuple[str, ...] = ()
+
+
+def read_output(text: str, schema: dict[str, Any]) -> Output:
+    """Read a text as an answer of this schema: JSON and nothing else, or words around one code block that holds it."""
+    text = text.replace("\r\n", "\n").strip()
+    if not text:
+        return Output(problems=("it holds no text",))
+    try:
+        value = msgspec.json.decode(_json_of(text))
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        why = f": {encodable(str(error))}" if text[0] in _BEGINNINGS or "```" in text else ", and begins with words"
+        return Output(problems=(f"it is not JSON alone{why}",))
+    if is_too_deep(value):
+        return Output(problems=(f"it is nested deeper than {MAX_DEPTH} levels",))
+    return Output(value, tuple(map(encodable, islice(schema_problems(schema, value, formats=True), MAX_PROBLEMS))))
+
+
+def _json_of(text: str) -> str:
+    if text[0] in _BEGINNINGS or "```" not in text:
+        return text
+    blocks: list[list[str]] = []
+    is_open = False
+    for line in text.split("\n"):
+        fence = _FENCE.fullmatch(line)
+        if fence is not None and not (is_open and fence["language"]):
+            is_open = not is_open
+            if is_open:
+                blocks.append([])
+        elif is_open:
+            blocks[-1].append(line)
+    if len(blocks) != 1 or is_open:
+        raise ValueError("it holds several code blocks" if not is_open and blocks else "its code block does not end")
+    return "\n".join(blocks[0])
+
+
+def logged_schema(run_settings: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the JSON Schema of the answers from the settings of a run; None if they are free text."""
+    logged = run_settings.get("output")
+    schema = logged.get("schema") if isinstance(logged, dict) else None
+    return schema if isinstance(schema, dict) else None
+
+
+def answer_of(last: WorkflowRound, text: str) -> str:
+    """Return the text of the last reply; with the text before it (``run.text``), if it continues a reply that was cut off."""
+    return text if last.reason == "reply_cut" else last.text

@@ -1,0 +1,167 @@
+"""What the steps of a run gave: the step context, which templates, prompts and people read.
+
+An entry is plain data. Of a step that does work: ``agent`` or what else it is, ``output``, and ``runs``, all its executions
+with their outputs, the latest last. Of a parallel block: ``outputs`` by child, ``order`` as in the file, and ``attempts``.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from agentnb.core.log import work_events as w
+
+Entry = dict[str, Any]
+BLOCKS = ("parallel", "map", "emit")
+"""The kinds of steps whose children run at the same time: all of them count, or none."""
+WITHOUT_ENTRY = ("call", "on_error")
+"""The kinds of steps that are part of the work of another, or of what is done when it failed."""
+OF_TASKS = ("task", "emit", "await")
+"""The kinds of steps of a task file."""
+
+
+class StepOutputs:
+    """The entries of the steps that have completed, by id, in the order in which they first did.
+
+    Changed by the fold only; `snapshot` may be called from any thread.
+    """
+
+    __slots__ = ("_blocks", "_history", "_last", "_lock", "_steps", "_text")
+
+    def __init__(self) -> None:
+        self._steps: dict[str, Entry] = {}
+        self._blocks: dict[str, _Block] = {}
+        """By path, the blocks that are open."""
+        self._history: dict[str, list[Entry]] = {}
+        """By path, the executions of a step that count: not those within a block that failed."""
+        self._lock = threading.Lock()
+        self._last: Entry | None = None
+        """The entry of the last step that does work; of a task, ``_text`` is its text."""
+        self._text = ""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StepOutputs) and (self._steps, self.text) == (other._steps, other.text)
+
+    __hash__ = None  # type: ignore[assignment]  # it grows
+
+    @property
+    def text(self) -> str:
+        """The output of the last step that does work, as text."""
+        return self._text if self._last is None else text_of(self._last)
+
+    @property
+    def steps(self) -> Mapping[str, Entry]:
+        """The entries by id."""
+        return MappingProxyType(self._steps)
+
+    def inside(self, block: str) -> Mapping[str, Entry]:
+        """Return the entries of the children of a block that is open, by id, in the order in which they completed."""
+        found = self._blocks.get(block)
+        return {} if found is None else MappingProxyType(found.children)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return a copy of the whole: ``steps`` by id, and the ``order`` in which they first completed."""
+        with self._lock:
+            return {"steps": copy.deepcopy(self._steps), "order": list(self._steps)}
+
+    def start(self, event: w.StepStarted) -> None:
+        """Take in that a step, or a further attempt at it, began: what the last attempt at a block gave is forgotten."""
+        if event.step_kind in BLOCKS:
+            inputs = event.inputs if isinstance(event.inputs, dict) else {}
+            self._blocks[event.step] = _Block(inputs.get("order") or ())
+
+    def finish(self, event: w.StepFinished, kind: str, parent: str, agent: str) -> None:
+        """Take in that a step is over. ``kind``, ``parent`` and ``agent`` are those of its start."""
+        block = self._blocks.pop(event.step, None)
+        if event.status != "completed" or kind in WITHOUT_ENTRY:
+            return
+        own_id = event.step[len(parent) + 1 :] if parent and event.step.startswith(f"{parent}/") else event.step
+        around = self._blocks.get(parent) if parent else None
+        with self._lock:
+            entry = self._entry(event, kind, agent, block, kept=around is None)
+            if around is not None:
+                around.children[own_id] = entry
+                return
+            self._steps[own_id] = entry
+            if block is not None and kind == "parallel":
+                self._keep_runs(event.step, entry)
+            if kind in OF_TASKS:
+                self._text, self._last = _text_of_task(event.output, self.text), None
+            elif kind != "condition":
+                self._last = entry
+
+    def _entry(self, event: w.StepFinished, kind: str, agent: str, block: _Block | None, *, kept: bool) -> Entry:
+        if kind == "parallel" and block is not None and not event.error:
+            outputs = block.in_order()
+            return {"outputs": outputs, "order": list(outputs), "attempts": event.attempts}
+        output = event.output
+        if block is not None and kind == "map" and not event.error:
+            output = [one.get("output", one.get("outputs")) for one in block.in_order().values()]
+        run: Entry = {"output": output} if kind == "condition" else {"output": output, "attempts": event.attempts}
+        runs = self._history.setdefault(event.step, []) if kept else [*self._history.get(event.step, ())]
+        runs.append(run)
+        is_nameless = not agent or kind in ("condition", "human", "map", "parallel", "")
+        named = {} if is_nameless else {kind: agent}
+        return {**named, "output": output, "runs": runs}
+
+    def _keep_runs(self, path: str, entry: Entry) -> None:
+        """Count the executions within a block that has completed."""
+        for child, inner in entry.get("outputs", {}).items():
+            if "runs" in inner:
+                self._history[f"{path}/{child}"] = inner["runs"]
+            else:
+                self._keep_runs(f"{path}/{child}", inner)
+
+
+class _Block:
+    """A block that is open: what its children gave so far."""
+
+    __slots__ = ("children", "order")
+
+    def __init__(self, order: Any) -> None:
+        self.order = tuple(order)
+        self.children: dict[str, Entry] = {}
+
+    def in_order(self) -> dict[str, Entry]:
+        """Return the entries in the order of the file; items of a map by their places."""
+        known = [one for one in self.order if one in self.children]
+        others = [one for one in self.children if one not in self.order]
+        others.sort(key=lambda one: int(one) if one.isdecimal() else 0)
+        return {one: self.children[one] for one in (*known, *others)}
+
+
+def leaves(steps: Mapping[str, Entry], before: str = "") -> Iterator[tuple[str, Entry]]:
+    """Yield the entries of steps that did work, with their paths, those in blocks in the order of the file."""
+    for name, entry in steps.items():
+        path = f"{before}{name}"
+        if "outputs" in entry:
+            yield from leaves(entry["outputs"], f"{path}/")
+        else:
+            yield path, entry
+
+
+def text_of(entry: Entry) -> str:
+    """Return what a step gave as text; of a block, the texts of its children below each other."""
+    texts = [as_text(one["output"]) for _, one in leaves({"": entry})]
+    return "\n\n".join(one for one in texts if one)
+
+
+def _text_of_task(output: Any, before: str) -> str:
+    """Return the result of a task as text: of an object with the results of a plan, the last of these; of none, that before."""
+    results = output.get("results") if isinstance(output, dict) else None
+    if isinstance(results, list):
+        last = results[-1] if results else None
+        return as_text(last.get("result")) if isinstance(last, dict) else before
+    return before if output is None else as_text(output)
+
+
+def as_text(output: Any) -> str:
+    """Return an output as text: JSON, unless it is one."""
+    if output is None:
+        return ""
+    return output if isinstance(output, str) else msgspec.json.encode(output).decode()

@@ -1,0 +1,336 @@
+"""The timeline of a run: its rounds, model calls, attempts, waits, compactions, tool calls, steps and pauses.
+
+Each part has the events with which it began and ended, whose times are ``at``: None where a log does not know them. Tables,
+plots and exports read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeAlias
+
+import msgspec
+
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
+from agentnb.core.messages import ToolCall
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.rounds import FINAL_ANSWER
+from agentnb.core.usage import NOTHING_USED, Usage
+
+CHAT, COMPACTION = "chat", "compaction"
+"""Operations of model calls: those of the rounds, as OpenTelemetry names them, and those that write a summary."""
+OVERFLOW = "overflow"
+"""Why the conversation was compacted: a call was refused as too long."""
+TOO_LONG = "The conversation was longer than the model can take; it was compacted, and sent again"
+INTERRUPTED = "interrupted"
+"""Why a summary failed whose process died."""
+
+
+_CALL_ENDS = (e.ToolFinished, e.CallBlocked)
+
+
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """A part of a run."""
+
+    begun: e.AnyEvent | None
+    """The event with which it began; None if no event says so."""
+    ended: e.AnyEvent | None
+    """The event with which it ended; None while it is open, or if the log ends before."""
+
+
+def first_seq(part: Part) -> int:
+    """Return the number of the first event of a part."""
+    event = part.begun or part.ended
+    return -1 if event is None else event.seq
+
+
+class Round(Part, frozen=True, gc=False):
+    """A round, from `RoundStarted` to `RoundFinished`."""
+
+
+class ModelCall(Part, frozen=True, gc=False):
+    """A call of a model with all its attempts. A call besides the rounds has only its end, `ModelCalled`."""
+
+    round: int | None
+    """Index of the round; None before the first."""
+    operation: str
+    retries: tuple[e.RetryScheduled, ...] = ()
+    usage: Usage | None = None
+    """Usage that its end does not say, such as that of a reply that was not kept."""
+    problem: str = ""
+    """Why it failed, if that did not end the run."""
+
+
+class Attempt(Part, frozen=True, gc=False):
+    """An attempt at the model call of a round; ``begun`` is the `RetryScheduled` whose wait came before it, if one did."""
+
+
+class Wait(Part, frozen=True, gc=False):
+    """The wait before another attempt, from `RetryScheduled` to the event that shows that the wait is over."""
+
+
+class Compaction(Part, frozen=True, gc=False):
+    """A compaction of the conversation, with or without a model call."""
+
+
+class Tool(Part, frozen=True, gc=False):
+    """A tool call, whoever made it; a blocked one ends with `CallBlocked`, and has a start only if a dead process ran it."""
+
+    call: ToolCall | None
+    """None for a result whose call is not in the log."""
+
+    @property
+    def call_id(self) -> str:
+        """Id of the call."""
+        return self.ended.result.call_id if isinstance(self.ended, _CALL_ENDS) else "" if self.call is None else self.call.id
+
+
+class Step(Part, frozen=True, gc=False):
+    """An attempt at a step; a step that was skipped has only its end, `StepSkipped`."""
+
+
+class Pause(Part, frozen=True, gc=False):
+    """A pause by the person."""
+
+
+def timeline(run: RunFacts, *kinds: type[Part]) -> list[Part]:
+    """Return the parts of a run of these kinds, or all, in the order in which they ended; those that are open come last."""
+    fold, take = _Timeline(), _takes(kinds).get
+    for event in run.events:
+        handler = take(type(event))
+        if handler is not None:
+            handler(fold, event)
+    fold.close()
+    return [part for part in fold.parts if type(part) in kinds] if kinds else fold.parts
+
+
+class _Timeline:
+    """The open parts of a run, and those that have ended."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self._round: e.RoundStarted | None = None
+        self._is_round_open = self._has_chat = False
+        self._round_end: e.RoundFinished | None = None
+        self._sent: e.AnyEvent | None = None
+        """The event since which the request of the round could be sent."""
+        self._attempt: e.AnyEvent | None = None
+        self._wait: e.RetryScheduled | None = None
+        self._retries: list[e.RetryScheduled] = []
+        """Retries of the round's own call."""
+        self._unkept: Usage | None = None
+        """Usage of a reply of the round that was not kept."""
+        self._compaction: e.CompactionStarted | None = None
+        self._summary: e.CompactionStarted | None = None
+        self._summary_retries: list[e.RetryScheduled] = []
+        self._summary_usage: Usage | None = None
+        """Usage of a summary that was stopped."""
+        self._reply: e.ModelReplied | None = None
+        self._tools: dict[str, e.ToolStarted] = {}
+        self._steps: dict[str, w.StepStarted] = {}
+        self._pause: e.CommandReceived | None = None
+
+    # Rounds and their model calls
+
+    def round_started(self, event: e.RoundStarted) -> None:
+        """Begin a round, whose first attempt begins with it."""
+        self._end_chat()
+        if self._round is not None:
+            self._unkept = None
+        self._round = self._sent = self._attempt = event
+        self._is_round_open = self._has_chat = True
+        self._round_end, self._retries = None, []
+
+    def replied(self, event: e.ModelReplied) -> None:
+        """End the model call of the round."""
+        self._end_wait(event)
+        self.parts.append(Attempt(self._attempt, event))
+        self._attempt = None
+        self._reply = event
+        self._end_chat(event)
+
+    def round_finished(self, event: e.RoundFinished) -> None:
+        """End the round, and an attempt without a reply."""
+        self._end_wait(event)
+        self._end_attempt(event)
+        self._is_round_open, self._round_end = False, event
+        self.parts.append(Round(self._round, event))
+
+    def retry_scheduled(self, event: e.RetryScheduled) -> None:
+        """End a failed attempt, and begin the wait before the next."""
+        self._end_wait(event)
+        self._wait = event
+        if self._attempt is not None:
+            if event.attempt > 0:
+                self.parts.append(Attempt(self._attempt, event))
+            self._attempt = event
+        (self._retries if self._summary is None else self._summary_retries).append(event)
+
+    def compaction_started(self, event: e.CompactionStarted) -> None:
+        """Begin a compaction; a call that was refused as too long ends with it."""
+        self._end_wait(event)
+        if event.why == OVERFLOW:
+            self._add_call(self._sent, event, self._chat(), self._retries, problem=TOO_LONG)
+            self._retries = []
+        self._compaction = self._summary = event
+        self._summary_retries, self._summary_usage, self._attempt = [], None, None
+
+    def compacted(self, event: e.ContextCompacted) -> None:
+        """End a compaction; the request can be sent now."""
+        self._end_wait(event)
+        self.parts.append(Compaction(self._compaction, event))
+        self._compaction, self._attempt, self._sent = None, event, event
+        by_model = bool(event.problem) or event.usage != NOTHING_USED
+        self._end_summary(event, event.problem, by_model=by_model)
+
+    def extra_usage(self, event: e.ExtraUsage) -> None:
+        """Record usage of a reply, or of a summary, that was not kept."""
+        if event.usage == NOTHING_USED:
+            return
+        if self._summary is None:
+            self._unkept = event.usage
+        else:
+            self._summary_usage = event.usage
+
+    def recovered(self, event: e.RunRecovered) -> None:
+        """End a summary whose process died."""
+        self._end_wait(event)
+        self._end_summary(event, INTERRUPTED)
+
+    def model_called(self, event: w.ModelCalled) -> None:
+        """Add a call besides the rounds."""
+        self._add_call(None, event, event.operation, (), problem=event.error)
+
+    def run_finished(self, event: e.RunFinished) -> None:
+        """End a wait that the end of the run cut short."""
+        self._end_wait(event)
+
+    # Tools, steps and pauses
+
+    def tool_started(self, event: e.ToolStarted) -> None:
+        """Begin a tool call."""
+        self._tools[event.call.id] = event
+
+    def tool_finished(self, event: e.ToolFinished) -> None:
+        """End a tool call."""
+        call_id = event.result.call_id
+        begun = self._tools.pop(call_id, None)
+        self.parts.append(Tool(begun, event, self._replied_call(call_id) if begun is None else begun.call))
+
+    def _replied_call(self, call_id: str) -> ToolCall | None:
+        """Return the call of the last reply that has this id."""
+        calls = () if self._reply is None else self._reply.message.calls
+        return next((call for call in calls if call.id == call_id), None)
+
+    def call_blocked(self, event: e.CallBlocked) -> None:
+        """Add a call that was not run."""
+        self.parts.append(Tool(self._tools.pop(event.call.id, None), event, event.call))
+
+    def step_started(self, event: w.StepStarted) -> None:
+        """Begin an attempt at a step."""
+        self._steps[event.step] = event
+
+    def step_ended(self, event: w.StepFinished | w.StepAttempted | w.StepSkipped) -> None:
+        """End an attempt at a step."""
+        self.parts.append(Step(self._steps.pop(event.step, None), event))
+
+    def command_received(self, event: e.CommandReceived) -> None:
+        """Begin or end a pause."""
+        if event.command == "pause" and self._pause is None:
+            self._pause = event
+        elif self._pause is not None and event.command != "say":
+            self.parts.append(Pause(self._pause, event))
+            self._pause = None
+
+    # Ends
+
+    def close(self) -> None:
+        """Add what is open where the log ends."""
+        self._end_wait(None)
+        self._end_summary(None)
+        self._end_attempt(None)
+        self._end_chat()
+        if self._is_round_open:
+            self.parts.append(Round(self._round, None))
+        self.parts += [Tool(begun, None, begun.call) for begun in self._tools.values()]
+        self.parts += [Step(begun, None) for begun in self._steps.values()]
+        if self._compaction is not None:
+            self.parts.append(Compaction(self._compaction, None))
+        if self._pause is not None:
+            self.parts.append(Pause(self._pause, None))
+
+    def _end_wait(self, event: e.AnyEvent | None) -> None:
+        if self._wait is not None:
+            self.parts.append(Wait(self._wait, event))
+            self._wait = None
+
+    def _end_attempt(self, event: e.AnyEvent | None) -> None:
+        if self._attempt is not None:
+            self.parts.append(Attempt(self._attempt, event))
+            self._attempt = None
+
+    def _end_chat(self, reply: e.ModelReplied | None = None) -> None:
+        """Add the model call of the round, once; without a reply it ends with the round."""
+        if self._has_chat:
+            self._has_chat = False
+            self._add_call(self._sent, reply or self._round_end, self._chat(), self._retries, self._unkept)
+
+    def _end_summary(self, event: e.AnyEvent | None, problem: str = "", *, by_model: bool = True) -> None:
+        begun, self._summary = self._summary, None
+        if begun is not None and by_model:
+            self._add_call(begun, event, COMPACTION, self._summary_retries, self._summary_usage, problem)
+
+    def _add_call(
+        self,
+        begun: e.AnyEvent | None,
+        ended: e.AnyEvent | None,
+        operation: str,
+        retries: Any,
+        usage: Usage | None = None,
+        problem: str = "",
+    ) -> None:
+        index = None if self._round is None else self._round.index
+        self.parts.append(ModelCall(begun, ended, index, operation, tuple(retries), usage, problem))
+
+    def _chat(self) -> str:
+        assert self._round is not None, "only a round has one"
+        return FINAL_ANSWER if self._round.reason == FINAL_ANSWER else CHAT
+
+
+Takes: TypeAlias = dict[type[e.Event], Callable[[_Timeline, Any], None]]
+_OF_ROUNDS: Takes = {
+    e.RoundStarted: _Timeline.round_started,
+    e.ModelReplied: _Timeline.replied,
+    e.RoundFinished: _Timeline.round_finished,
+    e.RetryScheduled: _Timeline.retry_scheduled,
+    e.CompactionStarted: _Timeline.compaction_started,
+    e.ContextCompacted: _Timeline.compacted,
+    e.ExtraUsage: _Timeline.extra_usage,
+    e.RunRecovered: _Timeline.recovered,
+    e.RunFinished: _Timeline.run_finished,
+    w.ModelCalled: _Timeline.model_called,
+}
+_OF_TOOLS: Takes = {
+    e.ModelReplied: _Timeline.replied,
+    e.ToolStarted: _Timeline.tool_started,
+    e.ToolFinished: _Timeline.tool_finished,
+    e.CallBlocked: _Timeline.call_blocked,
+}
+_OF_STEPS: Takes = {
+    w.StepStarted: _Timeline.step_started,
+    w.StepFinished: _Timeline.step_ended,
+    w.StepAttempted: _Timeline.step_ended,
+    w.StepSkipped: _Timeline.step_ended,
+}
+_OF_PAUSES: Takes = {e.CommandReceived: _Timeline.command_received}
+_TAKES: dict[type[Part], Takes] = {Tool: _OF_TOOLS, Step: _OF_STEPS, Pause: _OF_PAUSES}
+"""The events that begin or end parts of a kind, and what each does; those of all other kinds are `_OF_ROUNDS`."""
+
+
+@cache
+def _takes(kinds: tuple[type[Part], ...]) -> Takes:
+    """Return what the events do that begin or end parts of these kinds, or of any."""
+    tables = [_TAKES.get(kind, _OF_ROUNDS) for kind in kinds] if kinds else [_OF_ROUNDS, *_TAKES.values()]
+    return {kind: take for table in tables for kind, take in table.items()}

@@ -1,0 +1,170 @@
+"""The fold of steps, plans, other model calls, findings and scope: what a run keeps of the events in `work_events`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.core.guidance import GuidanceTexts
+from agentnb.core.log import work_events as w
+from agentnb.core.log.event import Event
+from agentnb.core.request import role_of
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.work_records import PlanRecord, StepRecord
+from agentnb.core.usage import counts
+
+
+def _step_started(run: RunFacts, event: w.StepStarted) -> None:
+    before = run._steps.get(event.step)
+    times = (0 if before is None else before.times) + (event.attempt == 1)
+    run._steps[event.step] = StepRecord(
+        event.step,
+        event.step_kind,
+        event.title,
+        event.parent,
+        inputs=event.inputs,
+        nested=event.nested,
+        times=times,
+        agent=event.agent,
+        attempt=event.attempt,
+    )
+    run._outputs.start(event)
+
+
+def _step(run: RunFacts, step: str) -> StepRecord:
+    return run._steps.get(step) or StepRecord(step)
+
+
+def _step_attempted(run: RunFacts, event: w.StepAttempted) -> None:
+    run._steps[event.step] = replace(_step(run, event.step), attempts=event.attempt, error=event.error)
+
+
+def _step_skipped(run: RunFacts, event: w.StepSkipped) -> None:
+    run._steps[event.step] = replace(_step(run, event.step), status="skipped", reason=event.reason, goes_to="")
+
+
+def _step_finished(run: RunFacts, event: w.StepFinished) -> None:
+    before = _step(run, event.step)
+    run._steps[event.step] = StepRecord(
+        before.id,
+        before.kind,
+        before.title,
+        before.parent,
+        event.status,
+        before.inputs,
+        before.nested,
+        event.output,
+        event.error,
+        event.reason or before.reason,
+        event.attempts,
+        before.times,
+        event.seconds,
+        before.agent,
+        before.attempt,
+        "" if event.reason else before.goes_to,
+    )
+    run._outputs.finish(event, before.kind, before.parent, before.agent)
+    if event.sets:
+        run._variables.update(event.sets)
+
+
+def _branch_taken(run: RunFacts, event: w.BranchTaken) -> None:
+    before = run._steps.get(event.step) or StepRecord(event.step, "goto", status="completed", attempts=1)
+    reason = f"to {event.to}" + (f": {event.reason}" * bool(event.reason))
+    run._steps[event.step] = replace(before, reason=reason, goes_to=event.to)
+    if event.count:
+        edge = f"{event.step} -> {event.to}"
+        run._back_edges[edge] = run._back_edges.get(edge, 0) + 1
+
+
+def _result_given(run: RunFacts, event: w.ResultGiven) -> None:
+    run._result = event
+
+
+def _plan_proposed(run: RunFacts, event: w.PlanProposed) -> None:
+    run._plans[event.plan_id] = PlanRecord(event.plan_id, event.plan)
+
+
+def _plan(run: RunFacts, plan_id: str) -> PlanRecord:
+    return run._plans.get(plan_id) or PlanRecord(plan_id, {})
+
+
+def _plan_edited(run: RunFacts, event: w.PlanEdited) -> None:
+    run._plans[event.plan_id] = replace(_plan(run, event.plan_id), plan=event.plan, status="edited", by=event.by)
+
+
+def _plan_approved(run: RunFacts, event: w.PlanApproved) -> None:
+    run._plans[event.plan_id] = replace(_plan(run, event.plan_id), status="approved", by=event.by)
+
+
+def _plan_rejected(run: RunFacts, event: w.PlanRejected) -> None:
+    run._plans[event.plan_id] = replace(_plan(run, event.plan_id), status="rejected", by=event.by)
+
+
+def _plan_reviewed(run: RunFacts, event: w.PlanReviewed) -> None:
+    before = _plan(run, event.plan_id)
+    run._plans[event.plan_id] = replace(before, reviews=(*before.reviews, event))
+
+
+def _model_called(run: RunFacts, event: w.ModelCalled) -> None:
+    run._model_calls.append(event)
+    if counts(event.usage, event.error):
+        run._use(event.usage)
+
+
+def _tools_changed(run: RunFacts, event: w.ToolsChanged) -> None:
+    run._tools = event.tools
+    run._roles = {tool.name: tool.role or role_of(tool.name) for tool in event.tools}
+
+
+def _finding_made(run: RunFacts, event: w.FindingMade) -> None:
+    run._findings.append(event)
+
+
+def _guidance_drawn(run: RunFacts, event: w.GuidanceDrawn) -> None:
+    run._drawn = event
+    if event.texts is not None:
+        run._guidance = GuidanceTexts(event.set, event.version, event.texts)
+
+
+def _grant_given(run: RunFacts, event: w.GrantGiven) -> None:
+    run._grants[event.grant_id] = event
+
+
+def _grant_withdrawn(run: RunFacts, event: w.GrantWithdrawn) -> None:
+    run._grants.pop(event.grant_id, None)
+
+
+def _context_shifted(run: RunFacts, event: w.ContextShifted) -> None:
+    run._context_type, run._entity = event.context_type, event.entity
+
+
+def _nothing_known(run: RunFacts, event: w.OtherEvent) -> None:
+    """Keep the event in the list of all events only."""
+
+
+HANDLERS: dict[type[Event], Callable[[RunFacts, Any], None]] = {
+    w.StepStarted: _step_started,
+    w.StepAttempted: _step_attempted,
+    w.StepSkipped: _step_skipped,
+    w.StepFinished: _step_finished,
+    w.BranchTaken: _branch_taken,
+    w.ResultGiven: _result_given,
+    w.PlanProposed: _plan_proposed,
+    w.PlanEdited: _plan_edited,
+    w.PlanApproved: _plan_approved,
+    w.PlanRejected: _plan_rejected,
+    w.PlanReviewed: _plan_reviewed,
+    w.ModelCalled: _model_called,
+    w.ToolsChanged: _tools_changed,
+    w.FindingMade: _finding_made,
+    w.GrantGiven: _grant_given,
+    w.GrantWithdrawn: _grant_withdrawn,
+    w.GuidanceDrawn: _guidance_drawn,
+    w.ContextShifted: _context_shifted,
+    w.OtherEvent: _nothing_known,
+}
+KINDS: tuple[type[Event], ...] = tuple(HANDLERS)
+"""The kinds of events that are folded here."""

@@ -1,0 +1,71 @@
+"""Records of the steps, their tool calls and the plans of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from agentnb.core.log.events import Progress
+from agentnb.core.log.work_events import PlanReviewed
+from agentnb.core.run.rounds import CallRecord
+
+
+class StepRecord(msgspec.Struct, frozen=True, gc=False):
+    """A step as it stands: its last start, and what came of it."""
+
+    id: str
+    kind: str = ""
+    title: str = ""
+    parent: str = ""
+    status: str = "running"
+    """running, completed, failed, cancelled or skipped."""
+    inputs: Any = None
+    nested: str = ""
+    """Id of the nested run that does its work, if one does."""
+    output: Any = None
+    error: str = ""
+    reason: str = ""
+    """Why it was skipped, or where it continued."""
+    attempts: int = 0
+    times: int = 0
+    """How often it was started, further attempts not counted."""
+    seconds: float | None = None
+    agent: str = ""
+    """Name of the agent, the tool or the file that does its work."""
+    attempt: int = 0
+    """The number of the attempt that began last."""
+    goes_to: str = ""
+    """The step or branch that it chose to continue with; ``reason`` says why, too."""
+
+
+class StepCall(msgspec.Struct, frozen=True, gc=False):
+    """A tool call that a step made, not a model."""
+
+    step: str
+    """Path of the step."""
+    record: CallRecord
+    started_at: datetime | None = None
+    """UTC; None if it has not begun, or where that is unknown."""
+    ended_at: datetime | None = None
+    """UTC; None while it is open, or where that is unknown."""
+
+
+class PlanRecord(msgspec.Struct, frozen=True, gc=False):
+    """A plan as it stands."""
+
+    id: str
+    plan: dict[str, Any]
+    status: str = "proposed"
+    """proposed, edited, approved or rejected."""
+    by: str = ""
+    reviews: tuple[PlanReviewed, ...] = ()
+
+
+def progress_of(steps: Iterable[StepRecord]) -> Progress | None:
+    """Return how many of the steps are over, and which are open; None if there are none."""
+    known = list(steps)
+    going_on = [one.title or one.id for one in known if one.status == "running"]
+    return Progress(len(known) - len(going_on), len(known), ", ".join(going_on)) if known else None

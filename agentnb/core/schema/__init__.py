@@ -1,0 +1,1 @@
+"""JSON values: checked against a schema, bounded in depth, whole numbers kept whole."""

@@ -1,0 +1,106 @@
+"""Whole numbers written as 1.0: JSON Schema takes them for integers, and models send them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentnb.core.schema.json_schema import UnusableSchema, schema_errors
+
+_MAX_REFERENCES = 100
+"""References in a row; a schema that refers to itself only has no more to say."""
+
+
+def whole_numbers(schema: Any, value: Any) -> Any:
+    """Return the value with 1.0 as 1 wherever the schema allows an integer and no other number.
+
+    The very same object is returned if nothing changes.
+    """
+    return _whole(schema, value, schema)
+
+
+def _whole(schema: Any, value: Any, root: Any) -> Any:
+    schema = _resolved(schema, root)
+    if isinstance(value, float):
+        return _number(schema, value, root)
+    if not isinstance(value, dict | list) or not isinstance(schema, dict):
+        return value
+    for alternatives in (schema.get("anyOf"), schema.get("oneOf")):
+        if isinstance(alternatives, list):
+            return _of_alternatives(alternatives, value, root)
+    return _object(schema, value, root) if isinstance(value, dict) else _array(schema, value, root)
+
+
+def _resolved(schema: Any, root: Any) -> Any:
+    """Follow references to the schema's own definitions."""
+    for _ in range(_MAX_REFERENCES):
+        reference = schema.get("$ref") if isinstance(schema, dict) else None
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            break
+        schema = root
+        for step in reference.removeprefix("#").split("/")[1:]:
+            schema = schema.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(schema, dict) else None
+    return schema
+
+
+def _number(schema: Any, value: float, root: Any) -> float | int:
+    if not value.is_integer():
+        return value
+    kinds, same = _kinds(schema, root, _MAX_REFERENCES)
+    listed = next((one for one in same if type(one) is int and one == value), None)
+    if listed is not None:
+        return listed
+    return int(value) if "integer" in kinds and not kinds & {"number", "any"} else value
+
+
+def _kinds(schema: Any, root: Any, depth: int) -> tuple[set[str], list[Any]]:
+    """Return the types that a schema allows, ``any`` if it does not say, and the values it lists."""
+    schema = _resolved(schema, root)
+    if not isinstance(schema, dict) or not depth:
+        return {"any"}, []
+    if isinstance(schema.get("enum"), list):
+        return set(), schema["enum"]
+    if "const" in schema:
+        return set(), [schema["const"]]
+    kinds: set[str] = set()
+    listed: list[Any] = []
+    for one in [*_list(schema.get("anyOf")), *_list(schema.get("oneOf"))]:
+        more, same = _kinds(one, root, depth - 1)
+        kinds |= more
+        listed += same
+    named = schema.get("type")
+    kinds |= {named} if isinstance(named, str) else {one for one in _list(named) if isinstance(one, str)}
+    return (kinds, listed) if kinds or listed else ({"any"}, [])
+
+
+def _of_alternatives(alternatives: list[Any], value: Any, root: Any) -> Any:
+    """Return the value as the first alternative has it that it fits."""
+    for one in alternatives:
+        whole = _whole(one, value, root)
+        if isinstance(one, dict) and _fits({**one, "$defs": root.get("$defs", {})}, whole):
+            return whole
+    return value
+
+
+def _fits(schema: dict[str, Any], value: Any) -> bool:
+    try:
+        return not schema_errors(schema, value)
+    except UnusableSchema:
+        return False
+
+
+def _object(schema: dict[str, Any], value: dict[str, Any], root: Any) -> dict[str, Any]:
+    known, others = schema.get("properties"), schema.get("additionalProperties")
+    known = known if isinstance(known, dict) else {}
+    whole = {name: _whole(known.get(name, others), one, root) for name, one in value.items()}
+    return whole if any(whole[name] is not one for name, one in value.items()) else value
+
+
+def _array(schema: dict[str, Any], value: list[Any], root: Any) -> list[Any]:
+    first = _list(schema.get("prefixItems"))
+    rest = schema.get("items")
+    whole = [_whole(first[place] if place < len(first) else rest, one, root) for place, one in enumerate(value)]
+    return whole if any(new is not old for new, old in zip(whole, value, strict=True)) else value
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

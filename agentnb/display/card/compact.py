@@ -1,0 +1,123 @@
+"""A run in a few kilobytes, whatever its length, for lists of many runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agentnb.advice import LoadRun
+from agentnb.core.questions import AskedQuestion, by_call
+from agentnb.core.run.rounds import CallRecord, WorkflowRound
+from agentnb.detect.run import Run
+from agentnb.display.markdown.markdown import markdown_html
+from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.parts.head import chip_html, prompt_html
+from agentnb.display.parts.step_list import has_steps, step_lines
+from agentnb.display.style import inlined
+from agentnb.display.texts.call_labels import MARKS, state
+from agentnb.display.texts.figures import asked, meta
+from agentnb.display.texts.labels import clean, counted, cut, first_line
+from agentnb.display.texts.notebook_commands import in_notebook
+from agentnb.display.texts.question_labels import answer_told
+from agentnb.display.texts.round_notes import round_notes
+from agentnb.display.texts.states import as_left, shown_answer, told_in_pieces
+from agentnb.display.texts.todo_labels import todo_lines
+
+MAX_OF_A_PROMPT = 300
+MAX_OF_AN_ANSWER = 2_500
+LAST_ROUNDS = 20
+LINE = 130
+"""Characters of a line about a round."""
+ROOM = {"answer": 6_000, "todos": 1_800, "rounds": 3_200, "notes": 1_200}
+"""Bytes of HTML that each part may have; the whole stays under 15,000."""
+
+
+def compact_html(run: Run) -> Html:
+    """Return state, prompt, answer, todos, a line for each of the last rounds, and what to type to see it all."""
+    return inlined(tag("div", "compact", _head(run), *compact_pieces(run)))
+
+
+def compact_pieces(run: Run, *, stored: bool = True) -> list[Html]:
+    """Return the pieces of `compact_html` below its first line. ``stored``: `%agent load` finds the run."""
+    hint = tag(
+        "div",
+        "compact-hint",
+        tag("code", "compact-code", in_notebook((LoadRun(run.id),))),
+        " shows all of it, and puts it in run",
+    )
+    return [
+        prompt_html(asked(run), MAX_OF_A_PROMPT, "compact-prompt"),
+        _answer(run),
+        *_notes(run),
+        _lines("compact-todos", _that_fit(todo_lines(run), ROOM["todos"])),
+        _rounds(run),
+        hint if stored and run.events else NOTHING,
+    ]
+
+
+def _head(run: Run) -> Html:
+    return tag("div", "compact-head", chip_html(run), " ", tag("span", "meta", first_line(", ".join(meta(run)), 200)))
+
+
+def _answer(run: Run) -> Html:
+    """Return the answer as Markdown, or as plain text if its HTML would be too large."""
+    answer = shown_answer(run).strip()
+    if not answer:
+        return NOTHING
+    text = cut(answer, MAX_OF_AN_ANSWER)
+    html = inlined(tag("div", "compact-answer", markdown_html(text, MAX_OF_AN_ANSWER + 100)))
+    return html if _size(html) <= ROOM["answer"] else tag("pre", "compact-lines", words(answer, 800))
+
+
+def _notes(run: Run) -> Iterable[Html]:
+    lines = _that_fit([first_line(note, 400) for note in map("".join, told_in_pieces(run))], ROOM["notes"], newest=True)
+    return [tag("div", "compact-note", line) for line in lines]
+
+
+def _rounds(run: Run) -> Html:
+    """Return the last rounds, without the final one if it is the answer, which is shown above; without any, the steps."""
+    if has_steps(run):
+        return _lines("compact-lines", _that_fit([line[2:] for line in step_lines(run)], ROOM["rounds"], newest=True))
+    rounds = as_left(run)
+    count = len(rounds) - bool(shown_answer(run))
+    last = rounds[max(0, count - LAST_ROUNDS) : count]
+    lines = _that_fit([round_line(one, run.settings, run.questions_of(one.index)) for one in last], ROOM["rounds"], newest=True)
+    if earlier := count - len(lines):
+        lines.insert(0, counted(earlier, "earlier round"))
+    return _lines("compact-lines", lines)
+
+
+def round_line(one: WorkflowRound, settings: Mapping[str, Any], questions: Iterable[AskedQuestion]) -> str:
+    """Return ``  3  I look first.  load ✓, describe ✗ failed, ask_person ✓ (You: yes)``."""
+    answer = [first_line(clean(one.text), 60)] if one.text.strip() else []
+    asked = by_call(questions)
+    calls = ", ".join(_call(record, asked.get(record.call.id, ())) for record in one.records)
+    told = [line.text for line in round_notes(one, settings) if line.at_once]
+    line = "  ".join([*answer, calls] if calls else answer or told or [one.status])
+    return f"{one.index + 1:>3}  {line if len(line) <= LINE else line[: LINE - 1] + '…'}"
+
+
+def _call(record: CallRecord, questions: Iterable[AskedQuestion]) -> str:
+    kind = state(record)
+    told = [first_line(clean(answer_told(one)), 40) for one in questions if one.outcome != "open"]
+    answers = f" ({', '.join(told)})" if told else ""
+    return f"{first_line(clean(record.call.name), 40)} {MARKS[kind]}" + ("" if kind == "ok" else f" {kind}") + answers
+
+
+def _lines(kind: str, lines: list[str]) -> Html:
+    return tag("pre", kind, "\n".join(lines)) if lines else NOTHING
+
+
+def _that_fit(lines: list[str], room: int, *, newest: bool = False) -> list[str]:
+    """Return as many lines as fit in ``room`` bytes of HTML: from the first, or from the last."""
+    kept: list[str] = []
+    for line in reversed(lines) if newest else lines:
+        room -= _size(words(line)) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    return kept[::-1] if newest else kept
+
+
+def _size(html: Html) -> int:
+    return len(html.encode("utf-8", "replace"))

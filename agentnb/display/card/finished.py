@@ -1,0 +1,133 @@
+"""What stands above the transcript of a run that has ended: its answer or why there is none, its figures, what went wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from agentnb.advice import Command, pieces
+from agentnb.core.messages import Image
+from agentnb.core.run.rounds import CallRecord
+from agentnb.detect.run import Run
+from agentnb.display.card.transcript import MAX_OF_PICTURES, Transcript
+from agentnb.display.card.workflow_card import steps_html, steps_title
+from agentnb.display.form import Form
+from agentnb.display.markdown.markdown import markdown_html
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.parts.head import details_html
+from agentnb.display.parts.long_text import Way, long_html
+from agentnb.display.parts.question import question_html
+from agentnb.display.parts.results import is_pictured, pictures_html
+from agentnb.display.parts.step_list import has_steps
+from agentnb.display.parts.todos import todo_list_html
+from agentnb.display.parts.totals import Totals
+from agentnb.display.parts.trouble import trouble_links
+from agentnb.display.texts.call_labels import state
+from agentnb.display.texts.labels import counted, cut
+from agentnb.display.texts.notebook_commands import NOTEBOOK
+from agentnb.display.texts.states import next_step, notes_in_pieces, shown_answer, why_in_pieces
+from agentnb.display.texts.todo_labels import todos_done
+
+MAX_FIGURES = 6
+"""Pictures shown above the transcript: the last ones."""
+MAX_OF_AN_ANSWER = 100_000
+MAX_OF_A_REASON = 2_000
+MAX_OF_A_LAST_REPLY = 600
+_SENTENCE = re.compile(r"(?s)(.{8,200}?[.:!?])(\s.*)")
+
+
+def answer_html(text: str) -> Html:
+    """Return an answer: the model's text as Markdown."""
+    return tag("div", "answer", markdown_html(text.strip(), MAX_OF_AN_ANSWER))
+
+
+def result_html(run: Run) -> Html:
+    """Return the answer; without one, why there is none, the last reply, and the questions that are open."""
+    answer = shown_answer(run)
+    reason = pieces_html(why_in_pieces(run), lead="bad" if run.status == "failed" else "warn")
+    kind = "why why-bad" if run.status == "failed" else "why"
+    boxes = [tag("div", kind, reason, _traceback(run))] if reason else []
+    if not answer and run.status in ("limited", "stopped", "cancelled") and run.text.strip():
+        last = markdown_html(run.text.strip(), MAX_OF_A_LAST_REPLY)
+        boxes.append(tag("div", "why", tag("b", "warn", "Last reply:"), last))
+    boxes += [tag("div", "why", pieces_html(note)) for note in notes_in_pieces(run)]
+    asked = [question_html(one, live=False, over=not run.should_continue) for one in run.questions if one.outcome == "open"]
+    open_questions = tag("div", "list", *asked) if asked else NOTHING
+    return joined(answer_html(answer) if answer else NOTHING, *boxes, open_questions)
+
+
+def _traceback(run: Run) -> Html:
+    """Return the traceback of the person's own model, folded, as tools have theirs."""
+    if run.error is None or not run.error.traceback:
+        return NOTHING
+    told = long_html(run.error.traceback, Way(where="run.error.traceback"))
+    title = tag("summary", "tool-fold-title", "Traceback of your model")
+    return tag("details", "tool-fold", title, told, data_fold="error:traceback")
+
+
+def pieces_html(pieces: Iterable[str], lead: str = "") -> Html:
+    """Mark up the commands among the pieces of a text as code; its first sentence in the tone ``lead``."""
+    marked: list[Html] = []
+    for piece in pieces:
+        if isinstance(piece, Command):
+            marked.append(tag("code", "command", piece))
+        elif lead and not marked:
+            text = cut(piece, MAX_OF_A_REASON)
+            first = _SENTENCE.fullmatch(text)
+            head, rest = (first.group(1), first.group(2)) if first else (text, "")
+            marked += [tag("b", lead, words(head)), words(rest)]
+        else:
+            marked.append(words(cut(piece, MAX_OF_A_REASON)))
+    return joined(*marked)
+
+
+def pictured_calls(run: Run) -> list[CallRecord]:
+    """Return the calls whose pictures are shown above the transcript: the last ones, while there is room."""
+    found: list[CallRecord] = []
+    room, count = MAX_OF_PICTURES, 0
+    for record in reversed([record for one in run.rounds for record in one.records]):
+        if state(record) == "ok" and is_pictured(record) and record.result is not None:
+            images = [part for part in record.result.parts if isinstance(part, Image)]
+            room, count = room - sum(len(part.data) for part in images), count + len(images)
+            if room < 0 or count > MAX_FIGURES:
+                break
+            found.append(record)
+    return found[::-1]
+
+
+def figures_html(records: list[CallRecord]) -> Html:
+    """Return the pictures of these calls, side by side where there is room."""
+    return tag("div", "figures", *[each for record in records for each in pictures_html(record)]) if records else NOTHING
+
+
+def foot_html(run: Run, totals: Totals, form: Form, shown: Transcript) -> Html:
+    """Return what opens to the transcript, the todos and the details, what went wrong, and what to type next."""
+    items = [*_folds(run, totals, form, shown)]
+    step = next_step(run)
+    if step is not None:
+        items.append(tag("span", "next-step", pieces_html(pieces("", [step], NOTEBOOK))))
+    return tag("div", "foot", Html(" ".join(items))) if items else NOTHING
+
+
+def _folds(run: Run, totals: Totals, form: Form, shown: Transcript) -> Iterator[Html]:
+    if shown.rounds:  # what the person opened in the live card stays in sight
+        opened = any(is_open for key, is_open in form.folds.items() if form.details or not key.startswith("saw:"))
+        title = f"Transcript, {counted(totals.rounds, 'round')}"
+        yield _part("rounds", title, tag("div", "rounds", shown.rounds), form.is_open("rounds", opened))
+    if has_steps(run):
+        opened = any(is_open for key, is_open in form.folds.items() if key.startswith(("step:", "nested:")))
+        yield _part("rounds", steps_title(run), steps_html(run, form), form.is_open("rounds", opened))
+    yield from trouble_links(totals.wrong, run.id)
+    if run.todos:
+        todos = tag("div", "list", todo_list_html(run.todos, live=False))
+        yield _part("todos", f"Todos {todos_done(run.todos)}", todos, form.is_open("todos"))
+    saw = any(is_open for key, is_open in form.folds.items() if not form.details and key.startswith("saw:"))
+    yield _part(
+        "details", "Details", tag("div", "list", details_html(run, totals), shown.details), form.is_open("details", saw)
+    )
+
+
+def _part(key: str, title: str, body: Html, is_open: bool) -> Html:
+    return tag(
+        "details", "part", tag("summary", "part-title", title), tag("div", "part-body", body), data_fold=key, open=is_open
+    )

@@ -1,0 +1,143 @@
+"""A run as HTML that survives saving: inline styles, ``<details>``, no script, no style sheet.
+
+All text of models and tools is escaped, or sanitised Markdown; pictures from tools are embedded as data, and nothing is
+fetched. The pieces are those of the live card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from agentnb.core.questions import AskedQuestion
+from agentnb.core.run.rounds import WorkflowRound
+from agentnb.detect.run import Run
+from agentnb.display.card.finished import figures_html, foot_html, pictured_calls, pieces_html, result_html
+from agentnb.display.card.text import ROUNDS_WHILE_RUNNING
+from agentnb.display.card.transcript import transcript
+from agentnb.display.card.workflow_card import steps_html, workflow_html
+from agentnb.display.form import Form, effects_of, no_nested_runs
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.parts.bookkeeping import also_html, said_html
+from agentnb.display.parts.expectations import expectations_html
+from agentnb.display.parts.finding_links import finding_marks, findings_html
+from agentnb.display.parts.head import MAX_OF_A_PROMPT, chip_html, meta_html, prompt_html
+from agentnb.display.parts.rounds import MAX_OF_A_TEXT, round_html, round_pieces
+from agentnb.display.parts.step_list import has_steps
+from agentnb.display.parts.todos import todos_html
+from agentnb.display.parts.totals import Totals
+from agentnb.display.style import inlined, kept
+from agentnb.display.texts.event_lines import AlsoHappened, without_steps
+from agentnb.display.texts.figures import asked
+from agentnb.display.texts.labels import counted
+from agentnb.display.texts.states import as_left, is_foreign, told_in_pieces
+from agentnb.display.texts.user_messages import USER, UserMessages
+
+_PLAIN = Form()
+
+
+def run_html(
+    run: Run,
+    *,
+    prompt: bool = False,
+    folds: Mapping[str, bool] | None = None,
+    details: bool = False,
+    variable: str = "run",
+    nested: Callable[[str, Mapping[str, bool]], Html] = no_nested_runs,
+) -> Html:
+    """Return an ended run: its answer first, then what went wrong, and folded all that it did.
+
+    ``folds`` are those that the person opened (or closed) in the live card, and that stay so; ``details``: the rounds show
+    their details; ``variable`` holds the run; ``nested`` returns the runs that a call began.
+    """
+    form = Form(folds=folds or {}, details=details, variable=variable, nested=nested)
+    return kept(plain_html(run, form, prompt=prompt))
+
+
+def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
+    """Return the HTML of `run_html` without inline styles, for a page with a style sheet."""
+    totals, pictured = Totals(as_left(run)), pictured_calls(run)
+    above = frozenset([record.call.id for record in pictured])
+    form = form._replace(
+        marks=finding_marks(run),
+        foreign=is_foreign(run),
+        effects=effects_of(run.tools),
+        settings=run.settings,
+        over=not run.should_continue,
+        shown_above=above,
+    )
+    return tag(
+        "div",
+        "run",
+        head_html(run, totals),
+        prompt_html(asked(run), MAX_OF_A_TEXT if form.whole else MAX_OF_A_PROMPT) if prompt else NOTHING,
+        workflow_html(run),
+        result_html(run),
+        expectations_html(run),
+        figures_html(pictured),
+        _also(without_rounds(run), form),
+        NOTHING if run.rounds else _user_messages(run, form),
+        findings_html(run, form),
+        foot_html(run, totals, form, transcript(run, form)),
+    )
+
+
+def _user_messages(run: Run, form: Form) -> Html:
+    """Return the person's messages in a run without rounds."""
+    user_messages = UserMessages(run.events, USER if form.foreign else "").during(0)
+    return tag("div", "list", said_html(user_messages, by_you=not form.foreign)) if user_messages else NOTHING
+
+
+def running_html(
+    run: Run,
+    *,
+    streaming: str = "",
+    drawn: dict[int, Html] | None = None,
+    hint: str = "",
+    nested: Callable[[str, Mapping[str, bool]], Html] = no_nested_runs,
+) -> Html:
+    """Return a run in progress, where no live card is possible: its last rounds, and the streaming text.
+
+    ``drawn`` caches finished rounds from one call to the next.
+    """
+    drawn = {} if drawn is None else drawn
+    shown = run.rounds[-ROUNDS_WHILE_RUNNING:]
+    left_out = len(run.rounds) - len(shown)
+    # Without pictures: it is drawn many times a second.
+    form = Form(pictures=False, effects=effects_of(run.tools), settings=run.settings, nested=nested)
+    rounds = [_drawn(one, drawn, form, run.questions_of(one.index)) for one in shown]
+    earlier = tag("div", "list quiet", counted(left_out, "earlier round")) if left_out else NOTHING
+    text = tag("div", "streaming", words(streaming, MAX_OF_A_TEXT)) if streaming else NOTHING
+    todos = tag("div", "list", todos_html(run.todos, live=False)) if run.todos else NOTHING
+    hinted = tag("div", "list quiet", hint) if hint else NOTHING
+    user_messages = NOTHING if run.rounds else _user_messages(run, form)
+    work = [user_messages, workflow_html(run), steps_html(run, form), todos, earlier, *rounds, text]
+    return kept(tag("div", "run", head_html(run, Totals(run.rounds)), hinted, *work, notes_html(run)))
+
+
+def _drawn(one: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Sequence[AskedQuestion]) -> Html:
+    if one.status == "running" or any(each.outcome == "open" for each in questions):
+        return inlined(round_html(one.index, round_pieces(one, form, questions=questions)))
+    if one.index not in drawn:
+        drawn[one.index] = inlined(round_html(one.index, round_pieces(one, form, questions=questions)))
+    return drawn[one.index]
+
+
+def head_html(run: Run, totals: Totals) -> Html:
+    """Return state and usage, on one line where there is room."""
+    return tag("div", "head", chip_html(run), " ", meta_html(run, totals))
+
+
+def without_rounds(run: Run) -> Sequence[str]:
+    """Return the lines of all that happened in a run that made no rounds, besides its steps."""
+    if run.rounds:
+        return ()
+    return AlsoHappened(without_steps(run.events) if has_steps(run) else run.events).during(0)
+
+
+def notes_html(run: Run, also: Sequence[str] = (), form: Form = _PLAIN) -> Html:
+    """Return the notes to the person, why the run ended and what to type next; before them what ``also`` happened."""
+    return joined(_also(also, form), *[tag("div", "why", pieces_html(note)) for note in told_in_pieces(run)])
+
+
+def _also(lines: Sequence[str], form: Form) -> Html:
+    return tag("div", "list", also_html(lines, "also", form)) if lines else NOTHING

@@ -1,0 +1,339 @@
+"""What a live card shows, as data: the pieces of the run so far, and which of them have changed since the last frame.
+
+It knows neither widgets nor threads. Each frame has a number, so that a browser that missed one can request the whole;
+the whole and the frames since then give the same picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.core.log.events import (
+    AnyEvent,
+    CommandReceived,
+    Delta,
+    Event,
+    ModelReplied,
+    Progress,
+    RetryScheduled,
+    RoundFinished,
+    RoundStarted,
+    RunFinished,
+    RunStarted,
+    RunSuspended,
+    TextDelta,
+    ThinkingDelta,
+    ToolPrinted,
+    ToolProgress,
+)
+from agentnb.core.messages import encodable
+from agentnb.core.questions import AskedQuestion, by_call
+from agentnb.core.redaction import redact
+from agentnb.core.run.inner_calls import with_inner
+from agentnb.core.run.rounds import WorkflowRound
+from agentnb.core.todos import Todo
+from agentnb.detect.run import Run
+from agentnb.display.card.html import notes_html
+from agentnb.display.card.nested import NestedRuns
+from agentnb.display.card.workflow_card import LiveSteps
+from agentnb.display.form import Form, effects_of
+from agentnb.display.markdown.streamed_markdown import Blocks
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.parts.bookkeeping import compactions_html, retries_html
+from agentnb.display.parts.finding_links import LiveFindings
+from agentnb.display.parts.head import chip_html, meta_html, model_html, totals_html
+from agentnb.display.parts.rounds import LAST, Pieces, call_html, round_pieces, text_html, thinking_html
+from agentnb.display.parts.todos import todos_html
+from agentnb.display.parts.totals import Totals
+from agentnb.display.parts.trouble import trouble_links
+from agentnb.display.texts.elapsed import Elapsed
+from agentnb.display.texts.event_lines import AlsoHappened
+from agentnb.display.texts.labels import clean
+from agentnb.display.texts.states import chip, is_going_on
+from agentnb.display.texts.user_messages import UserMessages
+from agentnb.workflow.graph.node_states import STEP_EVENTS
+
+Frame = dict[str, Any]
+ASKED = ("pause", "resume", "say")
+"""Commands that the run's loop reads later, between two rounds."""
+MAX_ASKED = 2_000
+"""Characters shown of a message that the run has not read yet."""
+
+
+class LiveCard:
+    """The growing picture of one run. Pass it each event and delta; take a frame whenever one may be sent."""
+
+    def __init__(self, *, controls: bool = True) -> None:
+        """``controls``: whether clicks are received while the run is live."""
+        self.run = Run()
+        self._controls = controls
+        self.nested = NestedRuns()
+        """The runs that its calls began."""
+        self._findings = LiveFindings()
+        self._form = Form(live=controls, nested=self.nested.html, marks=self._findings.marks)
+        self._totals = Totals()
+        self._user_messages = UserMessages()
+        self._also = AlsoHappened()
+        self._elapsed = Elapsed()
+        self._steps: LiveSteps | None = None
+        """Those of a run that works in steps."""
+        self._asked: list[tuple[str, str]] = []
+        self._rounds: dict[int, Pieces] = {}
+        self._drawn: dict[str, tuple[tuple[object, ...], Html]] = {}
+        self._progress: dict[str, Progress] = {}
+        """How far each call of the open round has come."""
+        self._printed: dict[str, str] = {}
+        """The end of what each call of the open round has printed."""
+        self._stale: set[int] = set()
+        self._slots: dict[str, Html] = {}
+        self._blocks = Blocks()
+        self._settled: list[Html] = []
+        self._thought = ""
+        self.heard: list[Delta] = []
+        """The deltas of a reply that is not complete yet, in order."""
+        self._new_text: list[str] = []
+        self._new_thought: list[str] = []
+        self._seq = 0
+        self._streams = 0
+
+    def take(self, item: AnyEvent | Delta) -> None:
+        """Record an event or a delta."""
+        if isinstance(item, Event):
+            self._take_event(item)
+            return
+        if isinstance(item, ToolProgress):
+            self._progress[item.call_id] = item.progress
+            self._stale.add(len(self.run.rounds) - 1)
+            return
+        if isinstance(item, ToolPrinted):
+            self._printed[item.call_id] = item.text
+            self._stale.add(len(self.run.rounds) - 1)
+            return
+        self.heard.append(item)
+        if isinstance(item, TextDelta):
+            self._new_text.append(item.text)
+        elif isinstance(item, ThinkingDelta):
+            self._new_thought.append(item.text)
+
+    @property
+    def shows_steps(self) -> bool:
+        """Whether its run works in steps."""
+        return self._steps is not None
+
+    def nested_changed(self) -> None:
+        """Note that a nested run has changed: the open round is drawn again."""
+        self._stale.add(len(self.run.rounds) - 1)
+
+    def asked(self, name: str, text: str = "") -> None:
+        """Record a command that the run has not read yet: it is shown until its event comes."""
+        if name in ASKED:
+            self._asked.append((name, redact(encodable(text))))  # in the form that its event will have
+
+    def _take_event(self, event: AnyEvent) -> None:
+        if self.run.waiting:  # this event may close questions of earlier rounds
+            self._stale.update(one.round for one in self.run.questions if one.outcome == "open")
+        self.run.apply(event)
+        if isinstance(event, RoundStarted):
+            self._drawn.clear()
+            self._progress.clear()
+            self._printed.clear()
+            self._stale.add(event.index - 1)  # its status may have changed
+        elif isinstance(event, ModelReplied | RetryScheduled):
+            self._end_stream()
+        elif isinstance(event, RoundFinished):
+            self._totals.add(self.run.rounds[-1])
+        elif isinstance(event, RunStarted):
+            self._form = self._form._replace(effects=effects_of(event.tools), settings=event.settings)
+            self._steps = LiveSteps.of(self.run, event)
+        elif isinstance(event, CommandReceived):
+            self._was_read(event)
+        elif isinstance(event, RunFinished | RunSuspended):
+            self._asked.clear()
+        self._user_messages.take(event)
+        if self._steps is not None:
+            self._steps.take(event)
+        if self._steps is None or not isinstance(event, STEP_EVENTS):
+            self._also.take(event)
+        self._elapsed.take(event)
+        self._stale.update(self._findings.take(event, self.run))
+        self._stale.add(len(self.run.rounds) - 1)
+
+    def _was_read(self, event: CommandReceived) -> None:
+        asked = (event.command, event.text if event.command == "say" else "")
+        if asked in self._asked:
+            self._asked.remove(asked)
+
+    def _end_stream(self) -> None:
+        self._streams += 1
+        self.heard.clear()
+        self._blocks, self._settled, self._thought = Blocks(), [], ""
+        self._new_text.clear()
+        self._new_thought.clear()
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether part of an incomplete reply has arrived."""
+        return bool(self._new_text or self._new_thought or self._settled or self._blocks.tail or self._thought)
+
+    def frame(self, todos: tuple[Todo, ...] | None = None) -> Frame | None:
+        """Return what has changed since the last frame; None if nothing has. ``todos``: the list as it is on its board now."""
+        slots = self._new_slots(todos)
+        rounds = self._new_rounds()
+        stream = self._new_stream()
+        if not (slots or rounds or stream):
+            return None
+        self._seq += 1
+        return {**self._frame(), "slots": slots, "rounds": rounds, "stream": stream}
+
+    def whole(self, todos: tuple[Todo, ...] | None = None) -> Frame:
+        """Return the whole picture, for a view that is new or has missed a frame."""
+        self.frame(todos)  # brings the kept pieces up to date; its number becomes that of the whole
+        rounds = [{"index": index, "keys": list(pieces), "html": dict(pieces)} for index, pieces in self._rounds.items()]
+        stream = {
+            "settled": list(self._settled),
+            "tail": self._blocks.tail,
+            "kind": self._blocks.tail_kind,
+            "thought": self._thought,
+        }
+        return {**self._frame(), "whole": True, "slots": dict(self._slots), "rounds": rounds, "stream": stream}
+
+    def _frame(self) -> Frame:
+        return {
+            "kind": "frame",
+            "seq": self._seq,
+            "now": round(datetime.now(UTC).timestamp() * 1_000),
+            "say": chip(self.run, hears=self.is_streaming),
+            "going": is_going_on(self.run),
+            "heard": self._controls,
+            "streaming": self._streams if self.is_streaming else None,
+        }
+
+    def _new_slots(self, todos: tuple[Todo, ...] | None) -> dict[str, Html]:
+        run = self.run
+        current = run.open_round
+        totals = self._totals.and_of(current) if current is not None else self._totals
+        now = {
+            "chip": chip_html(run, hears=self.is_streaming),
+            "graph": self._steps.graph_html() if self._steps is not None else NOTHING,
+            "meta": joined(meta_html(run, totals, self._elapsed), model_html(run)),
+            "controls": self._controls_html(),
+            "todos": todos_html(run.todos if todos is None else todos, live=self._controls),
+            "totals": totals_html(run, totals),
+            "findings": self._findings.html,
+            "trouble": joined(*trouble_links(totals.wrong, run.id)),
+            "notes": notes_html(run, () if run.rounds else self._also.during(0)),
+            "asked": self._asked_html(),
+        }
+        changed = {name: html for name, html in now.items() if self._slots.get(name) != html}
+        self._slots |= changed
+        return changed
+
+    def _controls_html(self) -> Html:
+        if not is_going_on(self.run):
+            return NOTHING
+        if not self._controls:
+            return tag("span", "hint", "To stop it: Kernel → Interrupt")
+        last = next((name for name, _ in reversed(self._asked) if name != "say"), "")
+        is_paused = self.run.status == "waiting_on_user" and not self.run.waiting
+        told = tag("span", "hint", "Pausing …") if last == "pause" and not is_paused else NOTHING
+        to_resume = last == "pause" or (is_paused and not last)
+        do, label = ("resume", "Resume") if to_resume else ("pause", "Pause")
+        return joined(told, _button(do, label), _button("stop", "Stop", main=True))
+
+    def _asked_html(self) -> Html:
+        """Return the person's messages that the model has not read yet."""
+        later = tag("span", "quiet", " (read in the next round)")
+        user_messages = [words(text, MAX_ASKED) for name, text in self._asked if name == "say"]
+        lines = [tag("div", "said", tag("b", "", "You: "), text, later) for text in user_messages]
+        return tag("div", "round", tag("div", "number"), tag("div", "pieces", *lines)) if lines else NOTHING
+
+    def _new_rounds(self) -> list[dict[str, Any]]:
+        changed = []
+        if self._steps is not None and self._stale and not self.run.rounds:
+            changed += self._changed(0, self._steps.pieces(self._form, self._printed, self.nested))
+        for index in sorted(self._stale):
+            if 0 <= index < len(self.run.rounds):
+                changed += self._changed(index, self._pieces(self.run.rounds[index]))
+        self._stale.clear()
+        return changed
+
+    def _changed(self, index: int, pieces: Pieces) -> list[dict[str, Any]]:
+        """Keep the pieces of a round, or the steps in place of the first, and return the new ones as a frame has them."""
+        before = self._rounds.get(index, {})
+        self._rounds[index] = pieces
+        new = {key: html for key, html in pieces.items() if before.get(key) != html}
+        return [{"index": index, "keys": list(pieces), "html": new}] if new or list(before) != list(pieces) else []
+
+    def _pieces(self, one: WorkflowRound) -> Pieces:
+        questions = self.run.questions_of(one.index)
+        user_messages, also = self._user_messages.during(one.index), self._also.during(one.index)
+        if one.status != "running":
+            return round_pieces(one, self._form, user_messages=user_messages, also=also, questions=questions)
+        calls = {record.call.id for record in one.records}
+        others = [each for each in questions if each.question.call_id not in calls]
+        bare = replace(one, reply=None, records=(), compactions=(), retries=())
+        rest = round_pieces(bare, self._form, user_messages=user_messages, also=also, questions=others)
+        last = {key: rest.pop(key) for key in LAST if key in rest}
+        return rest | self._kept_pieces(one, by_call(questions)) | last
+
+    def _kept_pieces(self, one: WorkflowRound, asked: dict[str, list[AskedQuestion]]) -> Pieces:
+        """Return the pieces of an open round that are many or long; each is redrawn only when a source object is replaced."""
+        form = self._form
+        found = {
+            "compactions": self._once("compactions", (one.compactions,), lambda: compactions_html(one, form)),
+            "retries": self._once("retries", (one.retries,), lambda: retries_html(one)),
+            "thinking": self._once("thinking", (one.reply,), lambda: thinking_html(one, form)),
+            "text": self._once("text", (one.reply,), lambda: text_html(one) if one.text.strip() else NOTHING),
+        }
+        for place, record in enumerate(one.records):
+            questions = asked.get(record.call.id, ())
+            progress = self._progress.get(record.call.id) if record.result is None else None
+            printed = self._printed.get(record.call.id) if record.result is None else None
+            shown = record
+            if progress is not None or printed is not None:
+                shown = replace(record, progress=progress, printed=printed or "")
+            key = f"call:{place}"
+            made = partial(call_html, one, place, shown, form, questions)
+            changes = sum(self.nested.changes(one.call.id) for _, one in with_inner((record,)))
+            found[key] = self._once(key, (record, progress, printed, changes, *questions), made)
+        return {key: html for key, html in found.items() if html}
+
+    def _once(self, key: str, made_of: tuple[object, ...], draw: Callable[[], Html]) -> Html:
+        before = self._drawn.get(key)
+        if before is None or len(before[0]) != len(made_of) or any(map(is_other, before[0], made_of)):
+            before = self._drawn[key] = (made_of, draw())
+        return before[1]
+
+    def _new_stream(self) -> Frame:
+        """Return the blocks that later text can no longer change, and the raw text after them."""
+        frame: Frame = {}
+        if self._new_thought:
+            more = "".join(self._new_thought)
+            self._thought += more
+            self._new_thought.clear()
+            frame["more_thought"] = more
+        if self._new_text:
+            more = "".join(self._new_text)
+            self._new_text.clear()
+            self._blocks.feed(more)
+            if settled := self._blocks.settle():
+                self._settled += settled
+                frame |= {"add": settled, "tail": self._blocks.tail}
+            else:
+                frame["more"] = clean(more)
+            frame["kind"] = self._blocks.tail_kind
+        return frame
+
+
+def is_other(before: object, now: object) -> bool:
+    """Return whether a source was replaced: objects by identity, as comparing them would take long, and numbers by value."""
+    return before != now if isinstance(now, int) else before is not now
+
+
+def _button(do: str, label: str, *, main: bool = False) -> Html:
+    return tag("button", "button primary" if main else "button", label, type="button", data_do=do, data_key=do)

@@ -1,0 +1,118 @@
+"""Many runs in one line: how many there are in each state, the time since the first began, and what they cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from time import perf_counter
+
+from agentnb.detect.run import Run
+from agentnb.display.markup import NOTHING, Html, tag
+from agentnb.display.parts.head import MARKS, chip_html, tone
+from agentnb.display.style import kept
+from agentnb.display.texts.figures import meta
+from agentnb.display.texts.labels import clean, counted, duration, first_line
+from agentnb.display.texts.states import STATES, chip
+
+ORDER = ("completed", "running", "waiting_on_user", "limited", "stopped", "cancelled", "interrupted", "unknown", "failed")
+"""The states of runs in a line about many, in order."""
+MAX_LISTED = 100
+"""Ended runs that are listed, the failed ones among them for certain."""
+LINE = 100
+"""Characters of a prompt in the list."""
+
+
+class ManyRuns:
+    """Counts runs. Of a run that has ended it keeps a line of text, not the run."""
+
+    def __init__(self) -> None:
+        self._live: dict[str, Run] = {}
+        self._ended: Counter[str] = Counter()
+        self._cost = 0.0
+        self._since = self._until = 0.0
+        self._lines: list[str] = []
+        self._failed: list[str] = []
+        self._left_out = 0
+
+    def add(self, run_id: str, run: Run) -> None:
+        """Count this run from now on."""
+        self._since = self._since or perf_counter()
+        self._live[run_id] = run
+
+    def ended(self, run_id: str) -> None:
+        """Count a run as ended, and let go of it."""
+        run = self._live.pop(run_id, None)
+        if run is None:
+            return
+        self._ended[run.status] += 1
+        self._cost += run.spent
+        self._until = perf_counter()
+        kind = self._failed if run.status == "failed" else self._lines
+        if len(kind) < MAX_LISTED:
+            kind.append(_line(run_id, run))
+        else:
+            self._left_out += 1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all have ended."""
+        return not self._live
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._live) + self._ended.total()
+
+    @property
+    def states(self) -> str:
+        """``5 done, 1 running, 1 failed``."""
+        found = self._ended + Counter(run.status for run in list(self._live.values()))
+        return ", ".join(f"{found[status]:,} {STATES[status].lower()}" for status in ORDER if found[status])
+
+    @property
+    def _seconds(self) -> float:
+        return (self._until if self.is_over else perf_counter()) - self._since
+
+    @property
+    def _figures(self) -> list[str]:
+        cost = self._cost + sum(run.spent for run in list(self._live.values()))
+        time = duration(self._seconds) if self.is_over else f"{self._seconds // 60:.0f}:{self._seconds % 60:02.0f}"
+        return [time, *([f"${cost:.4f}" if cost < 0.1 else f"${cost:.2f}"] if cost else [])]
+
+    @property
+    def text(self) -> str:
+        """``7 runs: 5 done, 1 running, 1 failed · 3:07 · $0.0123``."""
+        return " · ".join([f"{counted(self.count, 'run')}: {self.states}", *self._figures])
+
+    def html(self, *, listed: bool = True) -> Html:
+        """Return the line with a bar while runs go on; at the end it opens to a line for each run, if ``listed``."""
+        kind = "active" if not self.is_over else "warn" if set(self._ended) - {"completed"} else "good"
+        kind = "bad" if self._ended["failed"] and self.is_over else kind
+        mark = tag("span", "mark", MARKS[kind], aria_hidden="true")
+        ended = self._ended.total()
+        bar = tag("progress", "bar", aria_label="Runs that have ended", value=str(ended), max=str(self.count))
+        pieces = [
+            tag("span", f"chip {kind}", mark, f" {counted(self.count, 'run')}"),
+            NOTHING if self.is_over else bar,
+            tag("span", "meta", *[Html(f"{tag('span', 'part', one)} ") for one in (self.states, *self._figures)]),
+        ]
+        line = Html(" ".join(piece for piece in pieces if piece))
+        if not self.is_over or not listed:
+            return tag("div", "head", line)
+        rest = [f"{self._left_out:,} more"] if self._left_out else []
+        lines = tag("pre", "many-lines", "\n".join([*self._failed, *self._lines, *rest]))
+        return tag("details", "", tag("summary", "many-summary", tag("span", "many-head", line)), lines)
+
+
+def many_runs_html(runs: ManyRuns) -> Html:
+    """Return the line as an output of its own."""
+    return kept(tag("div", "run", runs.html()))
+
+
+def run_line_html(run: Run, told: str) -> Html:
+    """Return a run that is shown elsewhere in one line."""
+    return kept(tag("div", "quiet", chip_html(run), f" · {', '.join(meta(run))} · {told}"))
+
+
+def _line(run_id: str, run: Run) -> str:
+    words = [f"{MARKS[tone(run)]} {chip(run)}", *meta(run)[:2]]
+    return "  ".join([*words, first_line(clean(run.prompt), LINE), run_id])

@@ -1,0 +1,73 @@
+"""One self-contained page of a run: no script, nothing fetched, readable in light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agentnb.core.messages import Text, Thinking
+from agentnb.detect.run import Run
+from agentnb.display.card.html import plain_html
+from agentnb.display.form import Form
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.parts.long_text import MAX_OF_ALL
+from agentnb.display.parts.question import MAX_OF_A_QUESTION
+from agentnb.display.parts.results import as_json, given
+from agentnb.display.parts.rounds import MAX_OF_A_TEXT, MAX_OF_THINKING
+from agentnb.display.parts.step_list import MAX_WHOLE
+from agentnb.display.style import style_sheet
+from agentnb.display.texts.labels import counted, first_line
+from agentnb.interchange.page_log import ELEMENT, packed_log
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""Makes the browser itself refuse everything but our style sheet and the pictures in the page."""
+
+
+LEFT_OUT = "Parts of very long texts are left out of this page, where it says so"
+
+
+def page_html(run: Run) -> str:
+    """Return the whole page, with what the model saw in each round, and the log of the run, from which it is loaded again."""
+    title = f"{first_line(run.prompt, 70)} · agentnb"
+    started = f"{run.started_at:%Y-%m-%d %H:%M} UTC" if run.started_at else ""
+    about = " · ".join(part for part in (run.id, started, counted(len(run.events), "event")) if part)
+    head = joined(
+        Html('<meta charset="utf-8">'),
+        Html('<meta name="generator" content="agentnb">'),
+        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Html(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
+        tag("title", "", words(title)),
+        Html(f"<style>\n{style_sheet()}</style>"),
+    )
+    card = plain_html(run, Form(whole=True, folds={"rounds": True}), prompt=True)
+    log = tag("code", "tool-code", f"{run.id}.jsonl")
+    whole = f"{LEFT_OUT}. Its log has them whole: load_trace opens this page, and "
+    note = tag("p", "quiet", whole, log) if _is_cut(run) else NOTHING
+    packed = Html(f'<template id="{ELEMENT}">{packed_log(run.events)}</template>')
+    body = tag("body", "page", tag("main", "", note, card, tag("p", "quiet", about)), packed)
+    return f"<!doctype html>\n{tag('html', '', tag('head', '', head), body, lang='en')}\n"
+
+
+def _is_cut(run: Run) -> bool:
+    """Return whether a text of the run is longer than a page shows."""
+    return any(length > most for length, most in _lengths(run))
+
+
+def _lengths(run: Run) -> Iterator[tuple[int, int]]:
+    """Yield the length of each text that may be cut, and how much of it a page shows."""
+    yield len(run.prompt), MAX_OF_A_TEXT
+    for one in run.rounds:
+        yield len(one.text), MAX_OF_A_TEXT
+        yield sum(len(part.text) for part in one.reply.parts if isinstance(part, Thinking)) if one.reply else 0, MAX_OF_THINKING
+        for each in one.compactions:
+            yield len(each.compacted.text) if each.compacted else 0, MAX_OF_A_TEXT
+        for record in one.records:
+            for value in given(record).values():
+                yield len(value if isinstance(value, str) else as_json(value)), MAX_OF_ALL
+            for part in record.result.parts if record.result else ():
+                yield len(part.text) if isinstance(part, Text) else 0, MAX_OF_ALL
+            yield len(record.traceback), MAX_OF_ALL
+    for step in run.step_records.values():
+        yield len(step.error), MAX_WHOLE
+        yield len(step.output) if isinstance(step.output, str) else 0, MAX_WHOLE
+    for question in run.questions:
+        yield len(question.question.message), MAX_OF_A_QUESTION

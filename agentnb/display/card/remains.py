@@ -1,0 +1,40 @@
+"""What stays of a run whose kernel died while a page showed its card: a frame that the page fills with what it last knew."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from agentnb.advice import Command, RecoverRun
+from agentnb.display.card.finished import pieces_html
+from agentnb.display.markup import Html, tag
+from agentnb.display.parts.head import MARKS, TONES
+from agentnb.display.style import inline_style, inlined, rules
+from agentnb.display.texts.notebook_commands import in_notebook
+from agentnb.display.texts.states import STATES
+
+RECOVER = ("The kernel died. Restart it, define your tools, then run ", Command(in_notebook((RecoverRun(""),))))
+NOT_STORED = ("The kernel died, and the run with it: it was in memory only. What this page knew of it is below",)
+
+
+@cache
+def remains_html(*, stored: bool) -> Html:
+    """Return the frame, which says what to type next. ``stored``: the log of the run is kept, so that it can be recovered.
+
+    The page fills elements with ``data-slot`` from the slots of the card, and the one with ``data-rounds`` with its rounds.
+    """
+    kind = TONES["interrupted"]
+    mark = tag("span", "mark", MARKS[kind], aria_hidden="true")
+    chip = tag("span", f"chip {kind}", mark, f" {STATES['interrupted']}")
+    head = tag("div", "head", chip, " ", tag("span", "", data_slot="meta"))
+    note = tag("div", f"note {kind}", pieces_html(RECOVER if stored else NOT_STORED))
+    rounds = tag("div", "rounds", tag("div", "", data_rounds=True), tag("div", "list", data_slot="totals"))
+    did = tag("details", "", tag("summary", "summary", "Transcript"), rounds, open=True)
+    graph = tag("div", "", data_slot="graph")
+    todos, found = (tag("div", "list", data_slot=name) for name in ("todos", "findings"))
+    return inlined(tag("div", "run", head, note, graph, todos, found, did, tag("div", "", data_slot="notes")))
+
+
+@cache
+def inline_styles() -> dict[str, str]:
+    """Return the inline style of each class, for what the page fills in."""
+    return {name: style for name in rules() if (style := inline_style(name))}

@@ -1,0 +1,351 @@
+"""What the model saw in a round, as HTML: the exact request, with the origin of each piece in words.
+
+All its text is shown as it was sent, in ``<pre>``, except for control characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agentnb.context.request_history import LeftOut, SentRequest
+from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.request import ToolSpec
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.texts.labels import clean, counted, first_line, thousands
+
+MAX_OF_A_RESULT = 300
+"""Characters of a tool result that a saved notebook shows a second time: the round before shows it too."""
+MAX_OF_A_TEXT = 2_000
+"""Characters of other text of the conversation, which is shown elsewhere too."""
+MAX_OF_A_SCHEMA = 600
+"""Characters of a tool's schema in a saved notebook: the todo tool's alone has twelve thousand, the same in each run."""
+SHORT = 100
+"""Longest JSON that stays on one line, in characters."""
+MAX_NAMES = 200
+"""Characters of the line that names the tools."""
+
+STORED = "stored; some earlier messages of round {} are not sent"
+NEWEST = 2
+"""Messages that a round adds at the end: a reply, and the message that follows it."""
+
+WHY_LEFT_OUT = {
+    "workflow_mode": "text that workflow mode continued from is not sent again",
+    "failed_round": "every call of that round failed",
+    "empty": "it is empty",
+}
+
+
+class _Origin(NamedTuple):
+    """Where a piece came from."""
+
+    kind: str
+    mark: str
+    word: str
+
+
+class _Form(NamedTuple):
+    """How many characters are shown; None: all."""
+
+    result: int | None = None
+    text: int | None = None
+
+
+_WHOLE = _Form()
+_CUT = _Form(MAX_OF_A_RESULT, MAX_OF_A_TEXT)
+
+
+def request_view_html(seen: SentRequest, *, whole: bool, schemas: bool = False) -> Html:
+    """Return the request of one round. ``whole``: all of it; otherwise what is new in it, and a line about the rest, so that
+    the rounds of a long run take no more room than the run. ``schemas``: all of the tools' schemas in any case.
+    """
+    form = _WHOLE if whole else _CUT
+    told = whole or seen.index == 0
+    frame = _frame(seen, whole or schemas) if told else _line("same", "= System prompt and tools: as in round 1")
+    return tag("div", "sight", tag("div", "sight-summary", summary(seen)), frame, _messages(seen, form, whole))
+
+
+def summary(seen: SentRequest) -> str:
+    """Return ``7 messages, about 2.1k tokens, 5 as in the round before (cached 1.8k tokens)``."""
+    about = "about " if seen.tokens_estimated else ""
+    parts = [counted(len(seen.request.messages), "message"), f"{about}{thousands(seen.tokens)} tokens"]
+    if seen.unchanged:
+        parts.append(f"{seen.unchanged} as in the round before")
+    if seen.kept > seen.unchanged:
+        parts.append("1 more differs only in the reminder" if seen.unchanged else "1 differs only in the reminder")
+    if seen.sent_before and not seen.kept:
+        parts.append("none as in the round before")
+    if seen.compacted is not None and seen.compacted.text:
+        parts.append(f"with a summary of {counted(seen.compacted.count, 'stored message')}")
+    if not_sent := len(seen.left_out) + _unsummed(seen) + seen.truncated:
+        parts.append(f"{not_sent} left out")
+    return f"{', '.join(parts)} ({_cached(seen.cached)})"
+
+
+def _unsummed(seen: SentRequest) -> int:
+    """Return how many messages were left out by a compaction without a summary."""
+    return seen.compacted.count if seen.compacted is not None and not seen.compacted.text else 0
+
+
+def _cached(tokens: int | None) -> str:
+    if tokens is None:
+        return "cached: unknown"
+    return f"cached {thousands(tokens)} tokens" if tokens else "nothing cached"
+
+
+def _line(kind: str, text: str) -> Html:
+    return tag("div", f"sight-{kind}", text)
+
+
+def _fold(title: str, *content: Html) -> Html:
+    return tag("details", "sight-fold", tag("summary", "sight-title", title), *content)
+
+
+def _pre(text: str, most: int | None = None, kind: str = "sight-text") -> Html:
+    shown = words(text, most)
+    return tag("pre", kind, Html(f"\n{shown}") if shown.startswith("\n") else shown)  # HTML drops the first line break
+
+
+def _json(value: Any, most: int | None = None) -> Html:
+    data = msgspec.json.encode(value)
+    on_one_line = msgspec.json.format(data, indent=0)
+    shown = on_one_line if len(on_one_line) <= SHORT else msgspec.json.format(data, indent=2)
+    return _pre(shown.decode(), most)
+
+
+# System prompt, tools and settings
+
+
+def _frame(seen: SentRequest, whole: bool) -> Html:
+    request = seen.request
+    system = _fold(f"System prompt, {counted(len(request.system), 'character')}", _pre(request.system))
+    named = first_line(clean(", ".join(tool.name for tool in request.tools)), MAX_NAMES)
+    tools = _fold(f"{counted(len(request.tools), 'tool')}: {named}", *[_tool(tool, whole) for tool in request.tools])
+    return joined(
+        system if request.system else _line("same", "No system prompt"),
+        tools if request.tools else _line("same", "No tools"),
+        _fold("Settings", _json(request.settings)) if request.settings else NOTHING,
+    )
+
+
+def _tool(tool: ToolSpec, whole: bool) -> Html:
+    description = _pre(tool.description) if tool.description else NOTHING
+    schema = _fold("its arguments, as JSON Schema", _json(tool.input_schema, None if whole else MAX_OF_A_SCHEMA))
+    return tag("div", "sight-tool", tag("div", "sight-head", tag("b", "", tool.name)), description, schema)
+
+
+# The messages
+
+
+def _messages(seen: SentRequest, form: _Form, whole: bool) -> Html:
+    """Return all messages in order: those of the round before on one line or folded, then the new ones."""
+    known, since = _known(seen)
+    split = seen.left_out_before if seen.sent_before else sum(one.place < known for one in seen.left_out)
+    end = len(seen.request.messages)
+    moved = range(max(1, known), end - NEWEST) if _is_made_anew(seen) and not whole else range(0)
+    later = (*_between(seen, known, end, seen.left_out[split:], form, moved), _ephemeral(seen))
+    title = f"{_numbers(known)}: {since}" if known else f"As in round {seen.index}"
+    title += f"; {split} left out there too" if split else ""
+    if known > 1 and (gap := _unsummed(seen) + seen.truncated):
+        title += f"; {counted(gap, 'message')} left out behind the first"
+    title += f"; the summary among them stands for {_summed_up(seen)}" if _place_of_summary(seen) in range(known) else ""
+    if not known and not split:
+        return joined(*later)
+    if whole:
+        return joined(_fold(f"= {title}", *_between(seen, 0, known, seen.left_out[:split], form)), *later)
+    return joined(_line("same", f"= {title}"), *later)
+
+
+def _is_made_anew(seen: SentRequest) -> bool:
+    """Return whether messages in the middle of the previous request are no longer sent: a summary replaces them, or nothing."""
+    return seen.kept < seen.sent_before - 1
+
+
+def _known(seen: SentRequest) -> tuple[int, str]:
+    """Return how many messages at the beginning need not be shown again, and where they come from."""
+    if not seen.sent_before:
+        return seen.inherited, "stored, from the run that this one continues"
+    but = "" if seen.unchanged == seen.kept else f"{'' if seen.kept == 1 else ', the last'} but for the reminder"
+    return seen.kept, f"stored, as in round {seen.index}{but}"
+
+
+def _numbers(known: int) -> str:
+    return "Message 1" if known == 1 else f"Messages 1 to {known}"
+
+
+def _between(
+    seen: SentRequest, start: int, end: int, left_out: Iterable[LeftOut], form: _Form, moved: range = range(0)
+) -> Iterator[Html]:
+    """Yield these messages of the request and, in their places, those left out of it. Those that have only ``moved`` share one
+    line, except for the summary.
+    """
+    waiting = list(left_out)
+    summary = _place_of_summary(seen) if moved else None
+    for place in range(start, end):
+        if place == max(1, start) and start <= 1:
+            yield _gap(seen)
+        while waiting and waiting[0].place <= place:
+            yield _left_out(waiting.pop(0), form)
+        if place not in moved or place == summary:
+            yield _message(seen, place, form)
+        elif place == moved.start or place - 1 == summary:
+            first = f"Message {place + 1}" if place == moved.stop - 1 else f"Messages {place + 1} to {moved.stop}"
+            yield _line("same", f"= {first}: {STORED.format(seen.index)}")
+    for one in waiting:
+        yield _left_out(one, form)
+
+
+def _gap(seen: SentRequest) -> Html:
+    """Return lines about what is missing after the first message."""
+    lines = []
+    if count := _unsummed(seen):
+        lines.append(f"{counted(count, 'stored message')} left out: they could not be summarized")
+    if seen.truncated:
+        lines.append(f"{counted(seen.truncated, 'message')} left out: there were more than may be sent")
+    return joined(*[tag("div", "sight-message sight-bar-left-out", tag("div", "sight-head", f"⊘ {line}")) for line in lines])
+
+
+def _message(seen: SentRequest, place: int, form: _Form) -> Html:
+    is_last = place == len(seen.request.messages) - 1
+    message = seen.lasting if is_last else seen.request.messages[place]
+    number = f"{place + 1} · {message.role}" + (f" · {first_line(clean(message.author), MAX_NAMES)}" if message.author else "")
+    if seen.compacted is not None and place == _place_of_summary(seen):
+        told = f"Σ a summary, in the place of {_summed_up(seen)}"
+        alone, content = _with_summary(seen.compacted.text, told, message, form)
+        word = told[2:] if alone else "stored, and joined to it a summary"
+        return _framed(number, _Origin("summed", "Σ", word), content)
+    return _framed(number, _origin(seen, place), *[_part(part, form) for part in message.parts])
+
+
+def _place_of_summary(seen: SentRequest) -> int | None:
+    """Return the place of the message that holds the summary, if any: one of the first, which may hold other text too."""
+    if seen.compacted is None or not seen.compacted.text:
+        return None
+    first = enumerate(list(seen.request.messages[: seen.compacted.first + 2]))
+    return next((place for place, message in first if seen.compacted.text in message.text), None)
+
+
+def _with_summary(summary: str, told: str, message: Message, form: _Form) -> tuple[bool, Html]:
+    """Return whether the message holds only the summary, and the message: any other text in it is stored text."""
+    alone = len(message.parts) == 1 and message.text.strip() == summary.strip()
+    pieces: list[Html] = []
+    for part in message.parts:
+        before, found, after = part.text.partition(summary) if isinstance(part, Text) else ("", "", "")
+        head = NOTHING if alone else tag("div", "sight-part", tag("span", "sight-summed", told))
+        around = [_pre(words.strip(), form.text) if words.strip() else NOTHING for words in (before, after)]
+        pieces.append(joined(around[0], head, _pre(found, form.text), around[1]) if found else _part(part, form))
+    return alone, joined(*pieces)
+
+
+def _summed_up(seen: SentRequest) -> str:
+    return counted(seen.compacted.count if seen.compacted is not None else 0, "stored message")
+
+
+def _ephemeral(seen: SentRequest) -> Html:
+    """Return the reminder in full: the end of the request."""
+    if not seen.ephemeral:
+        return NOTHING
+    origin = _Origin("ephemeral", "◌", "ephemeral, in this request only")
+    number = f"{len(seen.request.messages)} · {seen.request.messages[-1].role}, its end"
+    return _framed(number, origin, _pre(seen.ephemeral))
+
+
+def _left_out(one: LeftOut, form: _Form) -> Html:
+    origin = _Origin("left-out", "⊘", f"left out: {WHY_LEFT_OUT[one.why]}")
+    return _framed(one.message.role, origin, *[_part(part, form) for part in one.message.parts])
+
+
+def _origin(seen: SentRequest, place: int) -> _Origin:
+    if not seen.sent_before:
+        return (
+            _Origin("stored", "=", "stored, of the run before")
+            if place < seen.inherited
+            else _Origin("new", "+", "new, stored")
+        )
+    if place < seen.unchanged:
+        return _Origin("stored", "=", f"stored, as in round {seen.index}")
+    if place < seen.kept:
+        return _Origin("stored", "=", f"stored, as in round {seen.index} but for the reminder")
+    if _is_made_anew(seen):
+        return _Origin("stored", "=", STORED.format(seen.index))
+    if place < seen.sent_before:
+        return _Origin("new", "+", f"stored, and longer: text was added since round {seen.index}")
+    return _Origin("new", "+", f"new since round {seen.index}, stored")
+
+
+def _framed(number: str, origin: _Origin, *content: Html) -> Html:
+    told = tag("span", f"sight-{origin.kind}", f"{origin.mark} {origin.word}")
+    head = tag("div", "sight-head", tag("b", "", number), " · ", told)
+    return tag("div", f"sight-message sight-bar-{origin.kind}", head, *content)
+
+
+# The parts of a message
+
+
+def _part(part: AnyPart, form: _Form) -> Html:
+    return joined(_SHOWN[type(part)](part, form), _for_the_provider(part))
+
+
+def _text(part: Text, form: _Form) -> Html:
+    return _pre(part.text, form.text) if part.text.strip() else _line("part", f"text, {_blank(part.text)}")
+
+
+def _blank(text: str) -> str:
+    return f"{counted(len(text), 'blank character')}" if text else "empty"
+
+
+def _thinking(part: Thinking, form: _Form) -> Html:
+    return joined(_line("part", "thinking"), _pre(part.text, form.text)) if part.text else _line("part", "thinking, no text")
+
+
+def _image(part: Image, form: _Form) -> Html:
+    return _line("part", f"picture, {size(len(part.data))}, {first_line(part.media_type, 60)}")
+
+
+def _call(part: ToolCall, form: _Form) -> Html:
+    return joined(_part_line("call of", part.name, part.id), _json(part.arguments, form.text))
+
+
+def _result(part: ToolResult, form: _Form) -> Html:
+    inner = [_given(one, form) for one in part.parts] or [_line("part", "nothing in it")]
+    return joined(_part_line("result of", part.name, part.call_id, _failure(part)), *inner)
+
+
+def _given(part: Text | Image, form: _Form) -> Html:
+    return _pre(part.text, form.result, "sight-text sight-result") if isinstance(part, Text) else _image(part, form)
+
+
+def _failure(part: ToolResult) -> str:
+    return f"✗ error {part.error_code or ''}".rstrip() if part.is_error else ""
+
+
+def _part_line(what: str, name: str, call_id: str, more: str = "") -> Html:
+    identity = tag("span", "sight-id", call_id)
+    return tag("div", "sight-part", f"{what} ", tag("b", "", name), " · ", identity, f" · {more}" if more else "")
+
+
+def _for_the_provider(part: AnyPart) -> Html:
+    """Return a line if opaque data goes back to the provider with the part."""
+    data = None if isinstance(part, Image | ToolResult) else part.provider_metadata
+    if data is None:
+        return NOTHING
+    named = first_line(clean(", ".join(data)), MAX_NAMES)
+    return _line("part", f"with data of the provider, {size(len(msgspec.json.encode(data)))}: {named}")
+
+
+_SHOWN: dict[type[Any], Callable[[Any, _Form], Html]] = {
+    Text: _text,
+    Thinking: _thinking,
+    Image: _image,
+    ToolCall: _call,
+    ToolResult: _result,
+}
+
+
+def size(count: int) -> str:
+    """Return ``312 B``, ``12 kB``, ``3.4 MB``."""
+    if count < 1_000:
+        return f"{count} B"
+    return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"

@@ -1,0 +1,155 @@
+"""A run as plain text: for terminals, nbconvert and readers of the saved file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from agentnb.advice import AnswerRun, Commands, in_words
+from agentnb.core.questions import AskedQuestion, by_call
+from agentnb.core.run.inner_calls import with_inner
+from agentnb.core.run.rounds import CallRecord, WorkflowRound
+from agentnb.detect.run import Run
+from agentnb.display.card.workflow_card import workflow_lines
+from agentnb.display.parts.begun_runs import begun_lines
+from agentnb.display.parts.expectations import expectation_lines
+from agentnb.display.parts.step_list import has_steps
+from agentnb.display.texts import call_labels, figures, labels, states, todo_labels
+from agentnb.display.texts.event_lines import AlsoHappened, without_steps
+from agentnb.display.texts.notebook_commands import NOTEBOOK
+from agentnb.display.texts.question_labels import closed_question_lines, question_lines
+from agentnb.display.texts.round_notes import round_notes
+from agentnb.display.texts.user_messages import USER, UserMessages
+
+SHORTEST = 0.1
+"""Shortest time of a call that is shown, in seconds."""
+ROUNDS_WHILE_RUNNING = 12
+"""Rounds shown of a run in progress; a finished run shows all."""
+MARGIN = "     "
+LINE = 110
+"""Characters of a line that shows a result."""
+MAX_INNER = 20
+"""Lines for the calls that one tool made itself."""
+MAX_PRINTED = 3
+"""Lines shown of what one tool printed: the last."""
+MAX_OF_AN_ANSWER = 100_000
+MAX_READ = 10_000
+"""Characters of a text that are searched for its first words."""
+
+
+def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) -> str:
+    """Return the whole run: its state, its answer, then a few lines per round.
+
+    ``commands``: the surface whose words say what to type.
+    """
+    lines = [head_line(run)]
+    answer = labels.clean(labels.cut(states.shown_answer(run).strip(), MAX_OF_AN_ANSWER))
+    lines += [answer, ""] if answer else []
+    first = max(0, len(run.rounds) - ROUNDS_WHILE_RUNNING) if states.is_going_on(run) else 0
+    if first:
+        lines.append(labels.counted(first, "earlier round"))
+    rounds = states.as_left(run)
+    also = AlsoHappened(without_steps(run.events) if has_steps(run) else run.events)
+    user_messages = UserMessages(run.events, USER if states.is_foreign(run) else "You")
+    for one in rounds[first:]:
+        with_text = not (answer and one is rounds[-1])
+        lines += round_lines(one, run.settings, run.questions_of(one.index), with_text=with_text, also=also.during(one.index))
+        lines += user_message_lines(user_messages.during(one.index))
+    if has_steps(run):
+        lines += workflow_lines(run)
+    if not rounds:
+        lines += [f"{MARGIN}[{line}]" for line in also.during(0)]
+        lines += user_message_lines(user_messages.during(0))
+    if streaming:
+        lines.append(f"     {labels.first_line(labels.clean(streaming[:MAX_READ]), LINE)}")
+    lines += [f"  {line}" for line in todo_labels.todo_lines(run)]
+    lines += question_lines(run)
+    if run.waiting and states.is_going_on(run):
+        lines.append(in_words([AnswerRun(lead="Answer it")], commands))
+    lines += [f"Note: {note}" for note in states.notes(run, commands)]
+    lines += expectation_lines(run)
+    if ending := states.ending(run, commands):
+        lines.append(ending)
+    return "\n".join(lines).rstrip()
+
+
+def head_line(run: Run) -> str:
+    """Return the state and the figures: ``Done: 3 rounds, 2 tool calls``."""
+    chip = states.chip(run)
+    return f"{chip}{' · ' if ':' in chip else ': '}{', '.join(figures.meta(run))}"
+
+
+def round_lines(
+    one: WorkflowRound,
+    settings: Mapping[str, Any] | None = None,
+    questions: Iterable[AskedQuestion] = (),
+    *,
+    with_text: bool = True,
+    also: Iterable[str] = (),
+) -> Iterator[str]:
+    """Yield the lines of a round, in a run with these settings: the reply, its calls, the closed questions, and what ``also``
+    happened.
+    """
+    asked = by_call(questions)
+    number = f"{one.index + 1:>3}  "
+    for line in round_notes(one, settings):
+        if line.at_once:
+            yield f"{number}[{line.text}]"
+            number = MARGIN
+    if with_text and one.text.strip():
+        author = f"{one.reply.author}: " if one.reply is not None and one.reply.author else ""
+        yield number + labels.first_line(labels.clean(author + one.text[:MAX_READ]), LINE)
+        number = MARGIN
+    for record in one.records:
+        yield number + call_line(record)
+        number = MARGIN
+        if record.inner:
+            yield from inner_lines(record)
+        yield from begun_lines(record.nested, "       ")
+        if record.printed:
+            yield from printed_lines(record)
+        yield from _question_lines(asked.pop(record.call.id, ()))
+    yield from _question_lines(chain.from_iterable(asked.values()))
+    for happened in also:
+        yield f"{number}[{happened}]"
+        number = MARGIN
+
+
+def user_message_lines(messages: Iterable[str]) -> Iterator[str]:
+    """Yield a line for each message of the person."""
+    return (MARGIN + labels.first_line(labels.clean(text[:MAX_READ]), LINE) for text in messages)
+
+
+def inner_lines(record: CallRecord) -> Iterator[str]:
+    """Yield a line for each call that the tool made itself; of many, for the last ones."""
+    found = [one for _, one in with_inner(record.inner)]
+    if len(found) > MAX_INNER:
+        yield f"       ↳ {len(found) - MAX_INNER:,} earlier calls"
+    for one in found[-MAX_INNER:]:
+        yield f"       ↳ {call_line(one)}"
+        yield from begun_lines(one.nested, "         ")
+
+
+def printed_lines(record: CallRecord) -> Iterator[str]:
+    """Yield the last lines that the tool printed."""
+    lines = record.printed.rstrip().split("\n")
+    if len(lines) > MAX_PRINTED:
+        yield f"       | {labels.counted(len(lines) - MAX_PRINTED, 'earlier line')} printed"
+    for line in lines[-MAX_PRINTED:]:
+        yield f"       | {labels.first_line(labels.clean(line[:MAX_READ]), LINE)}".rstrip()
+
+
+def _question_lines(questions: Iterable[AskedQuestion]) -> Iterator[str]:
+    for one in questions:
+        yield from (f"       {line}" for line in closed_question_lines(one, LINE))
+
+
+def call_line(record: CallRecord) -> str:
+    """Return a call and its outcome, on one line."""
+    shown = f"{labels.clean(record.call.name)}({call_labels.arguments(record, 60)})"
+    result = labels.first_line(labels.clean(record.result.text[:MAX_READ]), LINE - 40) if record.result else ""
+    took = f", {labels.duration(record.seconds)}" if record.seconds and record.seconds >= SHORTEST else ""
+    if record.progress is not None and not record.success:
+        took += f", {call_labels.progress(record.progress)}"
+    return f"{shown}  {call_labels.outcome(record)}{took}" + (f"  → {result}" if result else "")

@@ -1,0 +1,167 @@
+"""The rounds of an ended run, within the room that a saved notebook has for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from agentnb.advice import LoadRun
+from agentnb.context.request_history import sent_requests
+from agentnb.core.messages import Image
+from agentnb.core.run.rounds import CallRecord, WorkflowRound
+from agentnb.detect.run import Run
+from agentnb.display.card.compact import round_line
+from agentnb.display.card.request_view import request_view_html
+from agentnb.display.form import Form
+from agentnb.display.markup import NOTHING, Html, joined, tag
+from agentnb.display.parts.bookkeeping import saw_detail
+from agentnb.display.parts.rounds import round_html, round_pieces
+from agentnb.display.parts.trouble import round_anchor
+from agentnb.display.style import inlined
+from agentnb.display.texts.event_lines import AlsoHappened
+from agentnb.display.texts.labels import clean, counted, short_id
+from agentnb.display.texts.notebook_commands import in_notebook
+from agentnb.display.texts.round_notes import ignored_guidance, round_notes
+from agentnb.display.texts.states import as_left, is_foreign, shown_answer
+from agentnb.display.texts.user_messages import USER, UserMessages
+
+MAX_OF_PICTURES = 4_000_000
+"""Bytes of all pictures of a run, which are saved in the notebook; beyond that, only the last pictures are shown."""
+MAX_ROUNDS = 400
+"""Rounds of a run that a saved notebook holds; of a longer run, the last rounds and the first `FIRST`."""
+FIRST = 20
+ROOM = 300_000
+"""Bytes of HTML for rounds, without pictures: the last ones in full, the others a line each."""
+ROOM_OF_REQUESTS = 80_000
+"""Bytes of HTML for what the model saw, in the last rounds and the first."""
+_PICTURE = re.compile(r"base64,[A-Za-z0-9+/=]+")
+
+
+class Transcript(NamedTuple):
+    """The rounds of a run, drawn."""
+
+    rounds: Html
+    details: Html
+    """A line of guidance for each round, which opens to what the model saw."""
+
+
+def transcript(run: Run, form: Form) -> Transcript:
+    """Return the rounds, and the details of each. What has no room is cut, and the transcript says so."""
+    rounds = [one for place, one in enumerate(as_left(run)) if form.whole or not _is_left_out(run, place)]
+    saw, details = _requests(run, rounds, form)
+    drawn = _drawn(run, rounds, form, saw)
+    cut = _cut(run, drawn, form)
+    return Transcript(joined(cut, *[html for html, _ in drawn]), details)
+
+
+def _drawn(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[int, Html]) -> list[tuple[Html, bool]]:
+    """Return each round that has something to show, and whether it is whole: the last ones are, while there is room."""
+    answer = (
+        run.rounds[-1].index if run.rounds and shown_answer(run) else -1
+    )  # the last round is the answer, which is shown as such
+    pictured = pictured_rounds(rounds, None if form.whole else MAX_OF_PICTURES, form.shown_above)
+    user_messages, also, room = UserMessages(run.events, USER if is_foreign(run) else ""), AlsoHappened(run.events), ROOM
+    drawn: list[tuple[Html, bool]] = []
+    for one in reversed(rounds):
+        questions = [each for each in run.questions_of(one.index) if each.outcome != "open"]  # those stand above
+        more = also.during(one.index)
+        about = _is_remarkable(one) or user_messages.during(one.index) or questions or more
+        if one.index == answer and not (about or len(run.rounds) > 1):
+            continue
+        anchor = round_anchor(run.id, one.index)
+        html = Html("")
+        if room > 0:
+            pieces = round_pieces(
+                one,
+                form._replace(pictures=one.index in pictured),
+                saw=saw.get(one.index, NOTHING),
+                user_messages=user_messages.during(one.index),
+                also=more,
+                questions=questions,
+                with_text=one.index != answer,
+            )
+            if one.index == answer and not pieces:
+                continue
+            html = round_html(one.index, pieces, anchor)
+            html = html if form.whole else inlined(html)
+            room -= 0 if form.whole else size(html)
+        whole = room >= 0 and bool(html)
+        line = tag("div", "quiet round-line", round_line(one, run.settings, questions), data_round=str(one.index), id=anchor)
+        drawn.append((html if whole else line, whole))
+    return drawn[::-1]
+
+
+def size(html: str) -> int:
+    """Return the bytes of the HTML, without its pictures."""
+    return len(_PICTURE.sub("", html).encode("utf-8", "replace"))
+
+
+def _is_left_out(run: Run, place: int) -> bool:
+    return FIRST <= place < len(run.rounds) - MAX_ROUNDS
+
+
+def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:
+    """Return what is cut, and what to type to see it."""
+    if form.whole:
+        return NOTHING
+    lines = sum(not whole for _, whole in drawn)
+    left_out = max(0, len(run.rounds) - MAX_ROUNDS - FIRST)
+    cuts = [f"{counted(left_out, 'round')} left out"] if left_out else []
+    cuts += [f"{counted(lines, 'round')} cut to a line"] if lines else []
+    if not cuts:
+        return NOTHING
+    if is_foreign(run):
+        page = tag("code", "command", f'save_trace({form.variable}, "run.html")')
+        return tag("div", "list quiet", f"{', '.join(cuts)}. A page has all of it: ", page)
+    save = tag("code", "command", 'save_trace(run, "run.html")')
+    load = tag("code", "command", in_notebook((LoadRun(clean(short_id(run.id))),)))
+    return tag("div", "list quiet", f"{', '.join(cuts)}. All of it is in the log: ", load, ", then ", save)
+
+
+def _is_remarkable(one: WorkflowRound) -> bool:
+    return any(line.at_once for line in round_notes(one))
+
+
+def _requests(run: Run, rounds: Iterable[WorkflowRound], form: Form) -> tuple[dict[int, Html], Html]:
+    """Return what the model saw in the rounds that show it, and the details of the others."""
+    views = _views(run, form)
+    shown = {one.index for one in rounds if form.details or ignored_guidance(one)}
+    lines = [saw_detail(one, views.get(one.index, NOTHING), form) for one in rounds if one.index not in shown]
+    return {index: views[index] for index in shown if index in views}, joined(*lines)
+
+
+def _views(run: Run, form: Form) -> dict[int, Html]:
+    found = dict(sent_requests(run))
+    if form.whole:
+        return {index: request_view_html(seen, whole=False, schemas=True) for index, seen in found.items()}
+    room = ROOM_OF_REQUESTS
+    views: dict[int, Html] = {}
+    for index in dict.fromkeys((0, *sorted(found, reverse=True))):
+        if index in found and room > 0:
+            html = inlined(request_view_html(found[index], whole=False))
+            room -= size(html)
+            views |= {index: html} if room >= 0 else {}
+    return views
+
+
+def pictured_rounds(rounds: Iterable[WorkflowRound], room: int | None, above: Collection[str] = ()) -> frozenset[int]:
+    """Return the rounds whose pictures are shown: from the last backwards, while there is ``room`` (bytes; None: for all).
+
+    Pictures of the calls ``above`` are shown elsewhere, and take room too.
+    """
+    found: set[int] = set()
+    for one in reversed(list(rounds)):
+        size_of = {record.call.id: _bytes_of_pictures(record) for record in one.records}
+        if room is not None:
+            room -= sum(size_of.values())
+            if room < 0:
+                break
+        if any(bytes_of and call_id not in above for call_id, bytes_of in size_of.items()):
+            found.add(one.index)
+    return frozenset(found)
+
+
+def _bytes_of_pictures(record: CallRecord) -> int:
+    parts = record.result.parts if record.result is not None else ()
+    return sum(len(part.data) for part in parts if isinstance(part, Image))

@@ -1,0 +1,155 @@
+"""The card of a workflow's run: its graph, and below it the steps with the runs nested in them, finished or live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+
+from agentnb.core.log.events import AnyEvent, RunStarted
+from agentnb.core.questions import AskedQuestion
+from agentnb.core.run.work_records import StepRecord
+from agentnb.detect.run import Run
+from agentnb.display.card.nested import NestedRuns
+from agentnb.display.form import Form
+from agentnb.display.graph.workflow_graph import GraphPicture
+from agentnb.display.graph.workflow_text import graph_lines
+from agentnb.display.markup import NOTHING, Html, tag
+from agentnb.display.parts.begun_runs import begun_lines
+from agentnb.display.parts.question import question_html
+from agentnb.display.parts.step_list import (
+    begun_by_steps,
+    has_steps,
+    indented,
+    shown_records,
+    step_html,
+    step_lines,
+    step_pieces,
+)
+from agentnb.display.texts.labels import clean, first_line
+from agentnb.workflow.files.logged import logged_workflow
+from agentnb.workflow.graph.declared_graph import declared_graph
+from agentnb.workflow.graph.graph import Graph
+from agentnb.workflow.graph.node_states import StepProgress, node_states
+
+MAX_PRINTED = 200
+"""Characters of the last line that a step has printed or its agent is saying."""
+
+
+def graph_in(run: Run) -> Graph | None:
+    """Return the graph of the workflow that a run is of; None for other runs, or if its log does not hold it."""
+    spec = logged_workflow(run.settings) if run.kind == "workflow" else None
+    return None if spec is None else declared_graph(spec)
+
+
+def workflow_html(run: Run) -> Html:
+    """Return the graph of a run, coloured by the states of its steps; nothing for other runs than those of workflows."""
+    graph = graph_in(run)
+    return NOTHING if graph is None else GraphPicture(graph).html(node_states(graph, run))
+
+
+def steps_html(run: Run, form: Form) -> Html:
+    """Return the steps of a run, each with what it did and asked; nothing if it has rounds instead."""
+    if not has_steps(run):
+        return NOTHING
+    begun = begun_by_steps(run)
+    drawn = step_pieces(run, lambda record, status: step_html(record, status, form, begun.get(record.id, ())))
+    pieces = with_questions(run, drawn, form, closed_only=True)
+    return tag("div", "steps", *pieces.values())
+
+
+def steps_title(run: Run) -> str:
+    """Return ``Steps 12``, the title of the list."""
+    return f"Steps {len(shown_records(run)):,}"
+
+
+def workflow_lines(run: Run) -> Iterator[str]:
+    """Yield the steps of a run as lines, as an outline of its workflow if its log holds that, and the runs that tools began."""
+    graph = graph_in(run)
+    if graph is None:
+        yield from step_lines(run)
+    else:
+        yield from (f"  {line}" for line in graph_lines(graph, node_states(graph, run)))
+    yield from begun_lines([*chain.from_iterable(begun_by_steps(run).values())], "    ")
+
+
+def with_questions(run: Run, pieces: dict[str, Html], form: Form, *, closed_only: bool = False) -> dict[str, Html]:
+    """Return the pieces of steps, each followed by what it asked; open questions of steps that are not listed come last."""
+    asked: dict[str, list[AskedQuestion]] = {}
+    for one in run.questions:
+        if one.outcome != "open" or not closed_only:
+            asked.setdefault(f"step:{one.question.call_id}", []).append(one)
+    found: dict[str, Html] = {}
+    for key, piece in pieces.items():
+        found[key] = piece
+        found |= _questions(asked.pop(key, ()), form)
+    rest = [one for questions in asked.values() for one in questions if one.outcome == "open"]
+    return found | _questions(rest, form)
+
+
+def _questions(asked: Iterable[AskedQuestion], form: Form) -> dict[str, Html]:
+    return {
+        f"question:{one.question.id}": question_html(one, live=form.live, over=form.over, whole=form.whole) for one in asked
+    }
+
+
+class LiveSteps:
+    """The steps of a run that grows. Pass it each event."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        graph = graph_in(run)
+        self._picture = None if graph is None else GraphPicture(graph)
+        self._progress = None if graph is None else StepProgress(graph)
+        self._graph = NOTHING
+        self._is_stale = True
+        self._drawn: dict[str, tuple[StepRecord, str, int, Html]] = {}
+
+    @staticmethod
+    def of(run: Run, event: RunStarted) -> LiveSteps | None:
+        """Return those of a run that begins; None for the run of an agent."""
+        return None if event.run_kind == "agent" else LiveSteps(run)
+
+    def take(self, event: AnyEvent) -> None:
+        """Record an event."""
+        self._is_stale = True
+        if self._progress is not None:
+            self._progress.take(event)
+
+    def graph_html(self) -> Html:
+        """Return the graph as it is now; nothing if the log does not hold it."""
+        if self._picture is not None and self._progress is not None and self._is_stale:
+            self._graph = self._picture.html(self._progress.states(self._run))
+        self._is_stale = False
+        return self._graph
+
+    def pieces(self, form: Form, printed: Mapping[str, str], nested: NestedRuns) -> dict[str, Html]:
+        """Return the steps and their questions by their keys.
+
+        ``printed``: the end of what steps have printed, shown while they run; ``nested``: the runs nested in them.
+        """
+
+        def draw(record: StepRecord, status: str) -> Html:
+            before, version = self._drawn.get(record.id), nested.changes(record.id)
+            if before is None or before[0] is not record or before[1:3] != (status, version):
+                before = self._drawn[record.id] = (record, status, version, step_html(record, status, form))
+            return before[3]
+
+        drawn = step_pieces(self._run, draw)
+        self._drawn = {path: one for path, one in self._drawn.items() if f"step:{path}" in drawn}
+        found: dict[str, Html] = {}
+        for key, piece in drawn.items():
+            path = key.partition(":")[2]
+            found[key] = piece
+            if last := self._last_line(path, printed, nested):
+                found[f"last:{path}"] = last
+        return with_questions(self._run, found, form)
+
+    def _last_line(self, path: str, printed: Mapping[str, str], nested: NestedRuns) -> Html:
+        """Return the last line of what a step that runs has printed, or what its agent is saying: small, as it comes often."""
+        record = self._run.step_records.get(path)
+        if record is None or record.status != "running":
+            return NOTHING
+        text, kind = printed.get(path, "").rstrip().rpartition("\n")[2], "tool-printing"
+        if not text:
+            text, kind = nested.saying(path), "step-saying"
+        return indented(path, tag("div", kind, first_line(clean(text), MAX_PRINTED))) if text.strip() else NOTHING

@@ -1,0 +1,118 @@
+"""What is shown of a large graph: the steps of a long list and the branches of a wide block are folded into one node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from agentnb.workflow.graph.graph import EXIT, Edge, Graph, Node
+from agentnb.workflow.graph.node_states import NodeState
+
+MAX_NODES = 24
+"""Steps of one list that are drawn; of more, the first and the last, and those between that lead elsewhere."""
+ENDS = 6
+"""Steps that are always drawn at the begin and at the end of a long list."""
+MAX_BRANCHES = 9
+"""Branches of a parallel step that are drawn."""
+MAX_DEPTH = 3
+"""Blocks that are drawn within one another."""
+FOLDED = "folded"
+"""The kind of a node that stands for several steps."""
+URGENT = ("waiting", "retrying", "failed", "interrupted", "cancelled", "running", "skipped", "completed")
+"""Of several steps, the state of the first of these is shown."""
+
+
+class Folded(NamedTuple):
+    """A graph that is small enough to be drawn."""
+
+    graph: Graph
+    members: Mapping[str, tuple[str, ...]]
+    """By the path of a node that stands for several steps: the paths of these."""
+
+    def states(self, states: Mapping[str, NodeState]) -> dict[str, NodeState]:
+        """Return the states for its nodes; those that stand for several steps count theirs."""
+        found = dict(states)
+        for path, members in self.members.items():
+            counts = Counter(state.status for one in members if (state := states.get(one)) is not None)
+            status = next((one for one in URGENT if counts[one]), "")
+            found[path] = NodeState(status, 1, items=dict(counts))
+        return found
+
+
+def folded(graph: Graph) -> Folded:
+    """Return the graph as it is drawn."""
+    members: dict[str, tuple[str, ...]] = {}
+    return Folded(_folded(graph, 0, members), members)
+
+
+def _folded(graph: Graph, depth: int, members: dict[str, tuple[str, ...]]) -> Graph:
+    kept = _kept(graph)
+    nodes: list[Node] = []
+    shown_as = {EXIT: EXIT}
+    for run in _runs(graph.nodes, kept):
+        node = _inner(run[0], depth, members) if len(run) == 1 else _stand_in(run, "step", members)
+        nodes.append(node)
+        shown_as |= {one.path: node.path for one in run}
+    places = {node.path: place for place, node in enumerate(nodes)}
+    edges: dict[tuple[str, str], Edge] = {}
+    for edge in graph.edges:
+        ends = shown_as[edge.source], shown_as[edge.target]
+        if ends[0] != ends[1] or edge.source == edge.target:
+            is_back = ends[1] != EXIT and places[ends[1]] <= places[ends[0]]
+            edges.setdefault(ends, Edge(*ends, edge.labels, is_back, edge.choices))
+    return Graph(tuple(nodes), tuple(edges.values()))
+
+
+def _kept(graph: Graph) -> set[str]:
+    """Return the paths of the nodes that are drawn by themselves."""
+    paths = [node.path for node in graph.nodes]
+    if len(paths) <= MAX_NODES:
+        return set(paths)
+    kept = {*paths[:ENDS], *paths[-ENDS:]}
+    room = MAX_NODES - len(kept)
+    for edge in graph.edges:
+        if edge.labels or edge.is_back:
+            more = {edge.source, edge.target} - kept - {EXIT}
+            if len(more) <= room:
+                kept |= more
+                room -= len(more)
+    return kept
+
+
+def _runs(nodes: Sequence[Node], kept: set[str]) -> Iterator[list[Node]]:
+    """Yield each node that is kept by itself, and those between two of them together."""
+    run: list[Node] = []
+    for node in nodes:
+        if node.path in kept:
+            if run:
+                yield run
+            yield [node]
+            run = []
+        else:
+            run.append(node)
+    if run:
+        yield run
+
+
+def _inner(node: Node, depth: int, members: dict[str, tuple[str, ...]]) -> Node:
+    """Return a node with what is drawn inside it."""
+    if not node.children:
+        return node
+    if depth >= MAX_DEPTH:
+        members[node.path] = tuple(one.path for child in node.children for one in child.all_nodes)
+        words = f"{len(node.children):,} branches"
+        return Node(node.path, node.id, node.kind, words)
+    few = node.children if len(node.children) <= MAX_BRANCHES else node.children[: MAX_BRANCHES - 1]
+    children = [_folded(child, depth + 1, members) for child in few]
+    rest = [one for child in node.children[len(few) :] for one in child.nodes]
+    if rest:
+        children.append(Graph((_stand_in(rest, "branch", members),)))
+    return Node(node.path, node.id, node.kind, node.words, tuple(children))
+
+
+def _stand_in(nodes: Sequence[Node], noun: str, members: dict[str, tuple[str, ...]]) -> Node:
+    path = f"{nodes[0].path} … {nodes[-1].path}"
+    members[path] = tuple(one.path for node in nodes for one in Graph((node,)).all_nodes)
+    plural = {"step": "steps", "branch": "branches"}[noun] if len(nodes) != 1 else noun
+    return Node(path, f"{len(nodes):,} {plural}", FOLDED, f"{nodes[0].id} to {nodes[-1].id}")

@@ -1,0 +1,150 @@
+"""The graph of a workflow as HTML: boxes and lines in their places, coloured by state.
+
+No SVG: JupyterLab drops it in notebooks that are not trusted, and leaves its words. Placed boxes stay; where styles are
+dropped too, the boxes are a list of the steps with their states, and the labels of edges say where they lead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agentnb.display.graph.graph_folding import Folded, folded
+from agentnb.display.graph.graph_layout import Box, Plan, Wire, label_of, laid_out
+from agentnb.display.markup import NOTHING, Html, joined, tag
+from agentnb.display.style import kept
+from agentnb.display.texts.labels import clean, counted, first_line, times
+from agentnb.display.texts.states import STEP_STATES
+from agentnb.display.texts.step_labels import MARKS, TONES, about, figures, words_of
+from agentnb.workflow.graph.declared_graph import Declared, declared_graph
+from agentnb.workflow.graph.graph import EXIT, Graph
+from agentnb.workflow.graph.node_states import NodeState
+
+LOOK = {  # a frame, and a tint unless other nodes are inside
+    "completed": "done",
+    "running": "active",
+    "waiting": "active",
+    "retrying": "ended",
+    "failed": "wrong",
+    "cancelled": "ended",
+    "interrupted": "ended",
+    "skipped": "skipped",
+}
+"""The look of a node in each state."""
+SHAPES = {"condition": "graph-condition", "map": "graph-many", "folded": "graph-many"}
+"""The shapes of nodes that are not plain boxes, by kind."""
+ROUTINE = ("", "completed")
+"""States whose word is not shown: their mark says it."""
+GREY = "#808080"
+"""The colour of lines: three times as bright or dark as light and dark ground alike."""
+WIDE = 480
+"""Pixels: a wider graph is drawn smaller in a narrow window."""
+_UNKNOWN = NodeState()
+
+
+class GraphPicture:
+    """The picture of a workflow, laid out once; `html` colours it."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._folded: Folded = folded(graph)
+        self._plan: Plan = laid_out(self._folded.graph)
+        self._ids = {node.path: node.id for node in self._folded.graph.all_nodes} | {EXIT: "end"}
+
+    def html(self, states: Mapping[str, NodeState] | None = None) -> Html:
+        """Return the picture, without inline styles of its classes. ``states`` by path; without them nothing has begun."""
+        shown = self._folded.states(states or {})
+        plan = self._plan
+        lines = [_lines(wire) for wire in plan.wires]
+        labels: dict[str, list[Html]] = {}
+        for wire in plan.wires:
+            labels.setdefault(wire.edge.source, []).append(self._label(wire, shown))
+        nodes: list[Html] = []
+        for box in plan.boxes:
+            nodes += [_node(box, shown.get(box.node.path, _UNKNOWN)), *labels.get(box.node.path, ())]
+        size = f"height:{_px(plan.height)};width:{_px(plan.width)}"
+        inner = Html(f'<div style="{size};position:relative;margin:0 auto">{joined(*lines, *nodes)}</div>')
+        look = "graph-plan graph-wide" if plan.width > WIDE else "graph-plan"
+        steps = sum(1 for node in self._folded.graph.all_nodes)
+        name = f"Graph of the workflow: {counted(steps, 'step')}"
+        return tag("div", "graph", tag("div", look, inner), tabindex="0", role="group", aria_label=name)
+
+    def _label(self, wire: Wire, states: Mapping[str, NodeState]) -> Html:
+        edge = wire.edge
+        count = states.get(edge.source, _UNKNOWN).loops.get(edge.target, 0)
+        words = label_of(edge, count)
+        leads = f" leads to {self._ids.get(edge.target, edge.target)}" + (f", followed {times(count)}" if count else "")
+        rest = tag("span", "unseen", clean(leads))
+        x, y = wire.label_at
+        return _placed(x, y, tag("div", "graph-label", words, rest))
+
+
+def graph_html(spec: Declared, states: Mapping[str, NodeState] | None = None) -> Html:
+    """Return a workflow as the output of a cell: its graph, coloured by the states of the steps (by path), if given."""
+    return kept(tag("div", "run", GraphPicture(declared_graph(spec)).html(states)))
+
+
+def _node(box: Box, state: NodeState) -> Html:
+    node = box.node
+    if node.path == EXIT:
+        return _placed(box.left, box.top, tag("div", "graph-end", "end"), box.width, box.height)
+    kind = "graph-block" if node.children else f"graph-node {SHAPES.get(node.kind, '')}".strip()
+    tone = TONES.get(state.status, "")
+    mark = tag("span", f"mark {tone}".strip(), MARKS.get(state.status, MARKS[""]), aria_hidden="true")
+    word = STEP_STATES.get(state.status, "")
+    state_word = tag("span", "unseen" if state.status in ROUTINE else f"step-state {tone}".strip(), word) if word else NOTHING
+    name = tag("span", "graph-block-name" if node.children else "graph-name", first_line(clean(node.id), 60))
+    what, more = words_of(node, state, 60), figures(state)
+    counted_as = tag("span", "graph-figures", more) if more else NOTHING
+    if node.children:
+        inner = tag("div", "graph-line", mark, " ", name, " ", _words(what), " ", counted_as, " ", state_word)
+    else:
+        second = tag("div", "graph-line", _words(what), " ", counted_as)
+        inner = joined(tag("div", "graph-line", mark, " ", name, " ", state_word), second)
+    title = ": ".join(
+        filter(None, [first_line(clean(node.id), 100), about(node), state.error and first_line(clean(state.error), 300)])
+    )
+    look = f"graph-frame-{LOOK[state.status]}" if state.status in LOOK else ""
+    tint = f"graph-{LOOK[state.status]}" if look and not node.children and state.status != "skipped" else ""
+    kinds = " ".join(filter(None, (kind, look, tint)))
+    return _placed(box.left, box.top, tag("div", kinds, inner, title=title), box.width, box.height)
+
+
+def _words(what: str) -> Html:
+    return tag("span", "graph-words", what)
+
+
+def _placed(left: float, top: float, content: Html, width: float | None = None, height: float | None = None) -> Html:
+    size = "" if width is None or height is None else f";width:{_px(width)};height:{_px(height)}"
+    return Html(f'<div style="position:absolute;left:{_px(left)};top:{_px(top)}{size}">{content}</div>')
+
+
+def _lines(wire: Wire) -> Html:
+    """Return an edge as straight lines, with a head at its end."""
+    stroke = "dashed" if wire.edge.is_back else "solid"
+    found: list[str] = []
+    for (x, y), (to_x, to_y) in zip(wire.corners, wire.corners[1:], strict=False):
+        left, top = min(x, to_x), min(y, to_y)
+        if abs(to_x - x) > abs(to_y - y):
+            size = f"width:{_px(abs(to_x - x) + 1)};border-top:1px {stroke} {GREY}"
+        else:
+            size = f"height:{_px(abs(to_y - y) + 1)};border-left:1px {stroke} {GREY}"
+        found.append(f'<div style="position:absolute;left:{_px(left)};top:{_px(top)};{size}"></div>')
+    return Html("".join([*found, _head(wire)]))
+
+
+def _head(wire: Wire) -> str:
+    (before, above), (x, y) = wire.corners[-2:]
+    if abs(x - before) > abs(y - above):  # it comes from the side
+        is_left = x < before
+        left, top = (x if is_left else x - 6), y - 3.5
+        sides = (
+            f"border-top:4px solid transparent;border-bottom:4px solid transparent;border-{'right' if is_left else 'left'}:6px"
+        )
+    else:
+        left, top = x - 3.5, y - 6
+        sides = "border-left:4px solid transparent;border-right:4px solid transparent;border-top:6px"
+    place = f"position:absolute;left:{_px(left)};top:{_px(top)};width:0;height:0"
+    return f'<div style="{place};{sides} solid {GREY}"></div>'
+
+
+def _px(value: float) -> str:
+    return f"{value:.4g}px" if value < 1_000 else f"{value:.0f}px"

@@ -1,0 +1,58 @@
+"""A workflow as plain text: an outline of its steps, with a mark for the state of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from agentnb.display.graph.graph_folding import folded
+from agentnb.display.texts.labels import clean, first_line, times
+from agentnb.display.texts.states import STEP_STATES
+from agentnb.display.texts.step_labels import MARKS, figures, words_of
+from agentnb.workflow.graph.declared_graph import Declared, declared_graph
+from agentnb.workflow.graph.graph import EXIT, Edge, Graph, Node
+from agentnb.workflow.graph.node_states import NodeState
+
+LINE = 110
+"""Characters of a line."""
+_UNKNOWN = NodeState()
+
+
+def graph_text(spec: Declared, states: Mapping[str, NodeState] | None = None) -> str:
+    """Return a workflow as an outline, with the states of its steps, by path, if given."""
+    return "\n".join(graph_lines(declared_graph(spec), states or {}))
+
+
+def graph_lines(graph: Graph, states: Mapping[str, NodeState]) -> Iterator[str]:
+    """Yield a line for each step, and one for each way that does not lead to the step below it."""
+    small = folded(graph)
+    yield from _lines(small.graph, small.states(states), "")
+
+
+def _lines(graph: Graph, states: Mapping[str, NodeState], margin: str) -> Iterator[str]:
+    ways: dict[str, list[Edge]] = {}
+    for edge in graph.edges:
+        ways.setdefault(edge.source, []).append(edge)
+    names = {node.path: first_line(clean(node.id), 60) for node in graph.nodes} | {EXIT: "end"}
+    for place, node in enumerate(graph.nodes):
+        state = states.get(node.path, _UNKNOWN)
+        yield f"{margin}{_node(node, state)}"
+        following = graph.nodes[place + 1].path if place + 1 < len(graph.nodes) else EXIT
+        for edge in ways.get(node.path, ()):
+            if edge.labels or edge.target != following:
+                yield f"{margin}    {_way(edge, names, state)}"
+        for child in node.children:
+            yield from _lines(child, states, f"{margin}    ")
+
+
+def _node(node: Node, state: NodeState) -> str:
+    word = "" if state.status in ("", "completed") else STEP_STATES.get(state.status, "")
+    what = words_of(node, state, 60)
+    told = [first_line(clean(node.id), 60), what, word, figures(state), first_line(clean(state.error[:10_000]), LINE)]
+    return f"{MARKS.get(state.status, MARKS[''])} {'  '.join(filter(None, told))}"
+
+
+def _way(edge: Edge, names: Mapping[str, str], state: NodeState) -> str:
+    arrow = "↑ back to" if edge.is_back else "→"
+    count = state.loops.get(edge.target, 0)
+    taken = f", {times(count)}" if count and edge.is_back else ""
+    return f"{' / '.join(edge.labels)} {arrow} {names[edge.target]}{taken}".strip()

@@ -1,0 +1,1 @@
+"""Several runs shown: lists, the trace browser, two runs side by side."""

@@ -1,0 +1,50 @@
+"""A run for a person who judges it: what was asked, answered, called and returned, and nothing that agentnb made of it."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from agentnb.core.run.rounds import WorkflowRound
+from agentnb.detect.run import Run
+from agentnb.display.form import Form, effects_of
+from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.parts.rounds import round_html, round_pieces
+from agentnb.display.parts.todos import todo_list_html
+from agentnb.display.style import kept
+from agentnb.display.texts.figures import asked
+from agentnb.display.texts.labels import clean, counted, cut
+from agentnb.display.texts.states import as_left
+
+MAX_OF_A_PROMPT = 20_000
+FIRST, LAST = 50, 150
+"""Rounds shown of a longer run."""
+MAX_OF_AN_ERROR = 2_000
+
+
+def blind_html(run: Run) -> Html:
+    """Return a run to be judged: its prompt, its rounds, its todos and its error, and nothing that judges it."""
+    form = Form(effects=effects_of(run.tools), over=not run.should_continue)
+    rounds = [_without_judgements(one) for one in as_left(run)]
+    shown, left_out = rounds, 0
+    if len(rounds) > FIRST + LAST:
+        shown, left_out = [*rounds[:FIRST], *rounds[-LAST:]], len(rounds) - FIRST - LAST
+    drawn = [round_html(one.index, round_pieces(one, form)) for one in shown]
+    if left_out:
+        drawn.insert(FIRST, tag("div", "list quiet", f"{counted(left_out, 'round')} not shown"))
+    prompt = tag("div", "prompt", tag("b", "", "Asked: "), words(asked(run).strip(), MAX_OF_A_PROMPT))
+    todos = tag("div", "list", todo_list_html(run.todos, live=False)) if run.todos else NOTHING
+    error = tag("div", "why why-bad", cut(clean(str(run.error)), MAX_OF_AN_ERROR)) if run.error else NOTHING
+    return kept(tag("div", "run", prompt, tag("div", "rounds", *drawn), todos, error))
+
+
+def _without_judgements(one: WorkflowRound) -> WorkflowRound:
+    """Return the round without guidance, warnings and verdicts, which tell what agentnb made of it."""
+    return replace(
+        one,
+        status="running" if one.status == "running" else "success",
+        note="",
+        guidance=(),
+        followed=(),
+        todo_violations=(),
+        said_before=None,
+    )

@@ -1,0 +1,170 @@
+"""The trace browser as HTML and text: rows of runs, the run that is opened, and the form that stays in a saved notebook."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from agentnb.advice import Commands
+from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
+from agentnb.display.card.compact import compact_pieces
+from agentnb.display.card.html import plain_html
+from agentnb.display.form import Form
+from agentnb.display.lists.run_rows import RunRow
+from agentnb.display.markup import NOTHING, Html, tag
+from agentnb.display.parts.head import MARKS
+from agentnb.display.style import NO_FORMULAS, inlined, kept
+from agentnb.display.texts.labels import clean, counted, dollars, first_line, thousands
+from agentnb.display.texts.notebook_commands import NOTEBOOK
+from agentnb.interchange.trace_file import Problem
+
+PAGE = 100
+"""Runs in one page of the list."""
+OPENING = 10
+"""Runs of a saved list that open to a short form; the others of its first page are lines."""
+OPENED = "<!-- the opened run -->"
+"""Where the opened run goes in the frame that `saved_frame` returns."""
+AGAIN = "Run this cell again to find, filter and step through them."
+UNKNOWN = "unknown"
+"""The model of a trace that does not name it."""
+MAX_OF_A_PROMPT = 160
+MAX_OF_A_TITLE = 600
+MAX_READ = 10_000
+"""Characters of a prompt that are searched for its first words."""
+_OPEN = {"rounds": True, "findings": True}
+
+
+def key_class(key: str) -> str:
+    """Return the class of the saved form by which a page finds the output of this browser; empty if no page is to."""
+    return f" browser-{key}" if key else ""
+
+
+def rows_html(rows: Iterable[RunRow]) -> Html:
+    """Return a button for each run, with its place among all runs in ``data-place``."""
+    return tag("ol", "browser-runs", *map(_row, rows))
+
+
+def _row(row: RunRow) -> Html:
+    first = tag("span", "browser-first", _state(row), " ", tag("span", "browser-where", _where(row)))
+    asked = tag("span", "browser-asked", _asked(row.run), title=first_line(clean(row.run.prompt[:MAX_READ]), MAX_OF_A_TITLE))
+    told = tag("span", "browser-figures", " · ".join(figures(row)))
+    button = tag(
+        "button", "browser-open", first, " ", asked, " ", told, type="button", data_place=str(row.place), tabindex="-1"
+    )
+    return tag("li", "browser-item", button)
+
+
+def _state(row: RunRow) -> Html:
+    mark = tag("span", "mark", MARKS[row.tone], aria_hidden="true")
+    return tag("b", f"history-status {row.tone}", mark, f" {first_line(row.state, 40)}")
+
+
+def _where(row: RunRow) -> str:
+    """Return the format, task and trial of a run."""
+    origin = row.run.origin
+    about = [row.format]
+    if origin is not None:
+        about += [f"task {origin.task}"] if origin.task else []
+        about += [f"trial {origin.trial}"] if origin.trial else []
+    return first_line(clean(" · ".join(about)), 60)
+
+
+def _asked(run: Run) -> str:
+    return first_line(clean(run.prompt[:MAX_READ]), MAX_OF_A_PROMPT) or "(no prompt)"
+
+
+def figures(row: RunRow) -> list[str]:
+    """Return rounds or steps, calls, failed calls, findings, tokens, cost and model of a run, as far as they are known."""
+    usage: Usage = row.run.usage
+    tokens = (usage.input or 0) + (usage.output or 0)
+    steps = row.run.step_count
+    parts = [
+        counted(steps, "step") if steps and not row.rounds else counted(row.rounds, "round"),
+        counted(row.calls, "call") if row.calls else "",
+        f"{row.failed:,} failed" if row.failed else "",
+        counted(len(row.findings), "finding") if row.findings else "",
+        f"{thousands(tokens)} tokens" if tokens else "",
+        dollars(row.run.cost) if row.run.cost else "",
+        "" if row.run.model == UNKNOWN else first_line(clean(row.run.model.partition("?")[0]), 40),
+    ]
+    return [part for part in parts if part]
+
+
+def opened_html(run: Run, variable: str) -> Html:
+    """Return a run as the card has it once it has ended, with its findings and with its transcript open.
+
+    ``variable``: the Python expression that is the run.
+    """
+    return kept(plain_html(run, Form(folds=_OPEN, variable=variable), prompt=True))
+
+
+def runs_told(formats: Iterable[str]) -> str:
+    """Return how many runs there are, and of which formats."""
+    counts = Counter(formats)
+    count = counts.total()
+    if len(counts) == 1:
+        return f"{counted(count, 'run')} of {next(iter(counts))}"
+    return f"{counted(count, 'run')}: {', '.join(f'{n:,} {name}' for name, n in counts.most_common())}"
+
+
+def page_told(first: int, shown: int, fitting: int, total: int) -> str:
+    """Return which part of a list is shown: ``101 to 200 of 341 runs that fit, of 2,000``."""
+    of_all = f", of {total:,}" if fitting != total else ""
+    if shown == fitting:
+        return f"{counted(fitting, 'run')}{of_all}"
+    return f"{first + 1:,} to {first + shown:,} of {counted(fitting, 'run')}{of_all}"
+
+
+def saved_frame(rows: Sequence[RunRow], total: int, title: str, key: str) -> Html:
+    """Return what stays in a saved notebook: the first rows, and `OPENED` where the HTML of the opened run goes.
+
+    ``rows``: the first page of ``total`` runs; ``key`` names the browser that a page puts in its place while there is a kernel.
+    """
+    listed = [_saved_row(row) for row in rows[:OPENING]]
+    if lines := rows[OPENING:PAGE]:
+        listed.append(tag("pre", "history-lines", "\n".join(map(line, lines))))
+    if total > min(len(rows), PAGE):
+        listed.append(tag("div", "browser-more quiet", f"{total - min(len(rows), PAGE):,} more"))
+    heading = tag("div", "browser-title", tag("b", "", title), f". {AGAIN}")
+    side = tag("div", "browser-list", *listed) if total > 1 else NOTHING
+    body = tag("div", "browser-body", side, tag("div", "browser-run", Html(OPENED)))
+    frame = tag("div", f"browser{key_class(key)}", heading, body)
+    return Html(f'<div class="{NO_FORMULAS}">{inlined(frame)}</div>')
+
+
+def saved_html(frame: str, opened: Html = NOTHING) -> Html:
+    """Return the frame with the opened run in it."""
+    return Html(frame.replace(OPENED, opened))
+
+
+def _saved_row(row: RunRow) -> Html:
+    pieces = (tag("span", "browser-first", _state(row), " ", tag("span", "browser-where", _where(row))), " ")
+    asked = (tag("span", "browser-asked", _asked(row.run)), " ", tag("span", "browser-figures", " · ".join(figures(row))))
+    summary = tag("summary", "browser-summary", tag("span", "browser-line", *pieces, *asked))
+    opened = tag("div", "history-open compact", *compact_pieces(row.run, stored=False))
+    return tag("details", "browser-row", summary, opened)
+
+
+def line(row: RunRow) -> str:
+    """Return a run on one line of text."""
+    state, asked = first_line(f"{MARKS[row.tone]} {row.state}", 24), first_line(row.run.prompt[:MAX_READ], 50)
+    return clean(f"{row.place:>4}  {state:<24}  {asked:<50}  {', '.join(figures(row))}")
+
+
+def browser_text(rows: Sequence[RunRow], total: int, title: str) -> str:
+    """Return the runs as lines of text, each with its index."""
+    more = [f"{total - len(rows):,} more"] if total > len(rows) else []
+    return "\n".join([f"{clean(title)}:", *map(line, rows), *more])
+
+
+def problems_told(
+    problems: Sequence[Problem], most: int, *, see_all: str = ": .problems has all", commands: Commands = NOTEBOOK
+) -> list[str]:
+    """Return how many files, or parts of them, were left out, and why, a line each; of many, the first and where all are."""
+    if not problems:
+        return []
+    shown = [f"  {first_line(clean(one.worded(commands)), 200)}" for one in problems[:most]]
+    left_out = len(problems) - len(shown)
+    more = [f"  {left_out:,} more{see_all}"] if left_out else []
+    return [f"{len(problems):,} left out:", *shown, *more]

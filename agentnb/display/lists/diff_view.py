@@ -1,0 +1,238 @@
+"""Two runs side by side, as HTML and as text: figures, where they part, aligned rounds, todos."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from agentnb.core.run.rounds import WorkflowRound
+from agentnb.detect.run import Run
+from agentnb.display.card.compact import round_line
+from agentnb.display.card.text import round_lines
+from agentnb.display.card.transcript import size
+from agentnb.display.form import Form, effects_of
+from agentnb.display.lists.diff_calls import Calls, differing_calls
+from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.parts.head import chip_html
+from agentnb.display.parts.rounds import Pieces, round_html, round_pieces
+from agentnb.display.style import inlined, kept
+from agentnb.display.texts.labels import clean, duration, first_line, short_id
+from agentnb.display.texts.states import as_left, chip
+from agentnb.rerun.diff import RoundPair, RunDiff
+
+ROOM = 300_000
+"""Bytes of HTML for rounds that differ; the others are a line each. Rounds that are alike have as much again."""
+MAX_PAIRS = 400
+"""Pairs of rounds that differ and are shown; of more, only the count is."""
+MAX_TODOS = 40
+MAX_OF_A_VALUE = 80
+UNKNOWN = "-"
+WORDS = {
+    "text": "they say other things",
+    "results": "the same calls have other results",
+    "calls": "they make other calls",
+    "only_a": "only a has it",
+    "only_b": "only b has it",
+}
+_NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
+_PLACE = re.compile(r"round ([0-9,]+) of ([ab])")
+
+
+def diff_html(diff: RunDiff) -> Html:
+    """Return both runs beside each other where there is room, else one below the other. Equal rounds are folded."""
+    heading = tag("div", "diff-heads", _head_of("a", diff.a), _head_of("b", diff.b))
+    parts = (heading, _sentence(diff), _figures(diff), _todos(diff), tag("div", "diff-rounds", *_rounds(diff)))
+    return kept(tag("div", "diff", *parts))
+
+
+def _head_of(side: str, run: Run) -> Html:
+    told = first_line(clean(run.prompt), 160)
+    where = first_line(clean(" · ".join(filter(None, (_source(run), run.model.partition("?")[0])))), 160)
+    return tag(
+        "div",
+        "diff-side",
+        tag("b", "diff-name", side),
+        " ",
+        chip_html(run),
+        " ",
+        tag("span", "meta", where),
+        tag("div", "diff-asked", told),
+    )
+
+
+def _source(run: Run) -> str:
+    """Return the file of a run that another product recorded, else the end of its id."""
+    return run.origin.file_name if run.origin else f"…{short_id(run.id)}"
+
+
+def _sentence(diff: RunDiff) -> Html:
+    """Return where they part, with links to the rounds."""
+    pieces = _PLACE.split(diff.sentence)
+    linked = [words(pieces[0][:1].upper() + pieces[0][1:])]
+    for number, side, rest in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
+        link = tag("a", "to-round", f"round {number}", href=f"#{_anchor(diff, side, int(number.replace(',', '')) - 1)}")
+        linked += [link, words(f" of {side}{rest}")]
+    return tag("div", "why", tag("b", "", *linked), ".")
+
+
+def _figures(diff: RunDiff) -> Html:
+    """Return a row for each figure that differs, and those that are alike on one line; without those known of neither run."""
+    known = [*_known(diff)]
+    rows = [_figure(name, a, b) for name, a, b in known if a != b]
+    table = tag("table", "data", _row("th", ("", "a", "b", "b - a"), "data-column"), *rows) if rows else NOTHING
+    alike = ", ".join(f"{name.replace('_', ' ')} {_value(name, a)}" for name, a, b in known if a == b)
+    return tag("div", "list", table, tag("div", "quiet", f"Alike: {alike}") if alike else NOTHING)
+
+
+def _known(diff: RunDiff) -> Iterator[tuple[str, Any, Any]]:
+    found = diff.figures()
+    yield from ((name, a, b) for name, (a, b) in found.items() if a is not None or b is not None)
+
+
+def _figure(name: str, a: Any, b: Any) -> Html:
+    more = b - a if not isinstance(a, str | None) and not isinstance(b, str | None) else None
+    told = f"{'+' if more > 0 else '-'}{_value(name, abs(more))}" if more is not None else ""
+    return _row("td", (name.replace("_", " "), _value(name, a), _value(name, b), told), "diff-figure")
+
+
+def _row(cell: str, texts: Sequence[str], kind: str) -> Html:
+    cells = [tag(cell, f"data-cell {kind}", text) for text in texts]
+    return tag("tr", "", *cells)
+
+
+def _value(name: str, value: Any) -> str:
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, str):
+        return first_line(clean(value), MAX_OF_A_VALUE)
+    if name == "seconds":
+        return duration(value)
+    return f"${value:.4f}" if name == "cost" else f"{value:,}"
+
+
+def _todos(diff: RunDiff) -> Html:
+    """Return the todos whose last state differs, by title."""
+    rows = _differing_todos(diff)
+    if not rows:
+        return NOTHING
+    shown = [_row("td", (first_line(clean(title), MAX_OF_A_VALUE), a, b), "diff-figure") for title, a, b in rows[:MAX_TODOS]]
+    return tag("div", "list", tag("table", "data", _row("th", ("todos that differ", "a", "b"), "data-column"), *shown))
+
+
+def _differing_todos(diff: RunDiff) -> list[tuple[str, str, str]]:
+    a, b = ({todo.title: todo.status.replace("-", " ") for todo in run.todos} for run in (diff.a, diff.b))
+    titles = dict.fromkeys([*a, *b])
+    return [(title, a.get(title, UNKNOWN), b.get(title, UNKNOWN)) for title in titles if a.get(title) != b.get(title)]
+
+
+# The rounds
+
+
+def _rounds(diff: RunDiff) -> Iterator[Html]:
+    forms = {side: _form(side, run) for side, run in (("a", diff.a), ("b", diff.b))}
+    room, alike, shown = ROOM, ROOM, 0
+    for is_alike, group in groupby(diff.rounds, lambda pair: pair.difference == "same"):
+        pairs = [*group]
+        if is_alike:
+            html = inlined(_alike(diff, pairs, forms["a"], cut=alike <= 0))
+            alike -= size(html)
+            yield html
+            continue
+        for pair in pairs[: max(0, MAX_PAIRS - shown)]:
+            html = inlined(_pair(diff, pair, forms, cut=room <= 0))
+            room -= size(html)
+            yield html
+        if (left_out := shown + len(pairs) - MAX_PAIRS) > 0:
+            yield tag("div", "list quiet", f"{min(left_out, len(pairs)):,} more that differ")
+        shown += len(pairs)
+
+
+def _form(side: str, run: Run) -> Form:
+    return Form(pictures=False, effects=effects_of(run.tools), settings=run.settings, over=True, variable=side)
+
+
+def _alike(diff: RunDiff, pairs: Sequence[RoundPair], form: Form, *, cut: bool) -> Html:
+    """Return rounds that are the same in both, folded; they are drawn once."""
+    rounds = [pair.a for pair in pairs if pair.a is not None]
+    drawn = [_round(diff, "a", one, {} if cut else round_pieces(one, form), form) for one in rounds]
+    summary = tag("summary", "quiet", alike_words(pairs))
+    return tag("details", "diff-alike", summary, *drawn)
+
+
+def alike_words(pairs: Sequence[RoundPair]) -> str:
+    """Return ``rounds 1 to 5 are alike``, with the numbers in b where they are others."""
+    first, last = pairs[0], pairs[-1]
+    assert first.a is not None and last.a is not None and first.b is not None and last.b is not None
+    in_a, in_b = (
+        f"{one.index + 1} to {other.index + 1}" if one is not other else f"{one.index + 1}"
+        for one, other in ((first.a, last.a), (first.b, last.b))
+    )
+    noun, verb = ("round", "is") if len(pairs) == 1 else ("rounds", "are")
+    return f"{noun} {in_a}{f' of a and {in_b} of b' if in_a != in_b else ''} {verb} alike"
+
+
+def _pair(diff: RunDiff, pair: RoundPair, forms: Mapping[str, Form], *, cut: bool) -> Html:
+    """Return two rounds that belong together, side by side, with what differs marked; or the one that has no counterpart."""
+    sides = (("a", pair.a, pair.b), ("b", pair.b, pair.a))
+    columns = [_column(diff, side, one, other, forms[side], cut=cut) for side, one, other in sides]
+    return tag("div", "diff-pair", tag("div", "diff-what quiet", WORDS[pair.difference]), tag("div", "diff-columns", *columns))
+
+
+def _column(diff: RunDiff, side: str, one: WorkflowRound | None, other: WorkflowRound | None, form: Form, *, cut: bool) -> Html:
+    if one is None:
+        return tag("div", "diff-column diff-none", tag("span", "quiet", f"{side}: no such round"))
+    pieces = {} if cut else _marked(one, other, round_pieces(one, form))
+    drawn = tag("div", "diff-round", _round(diff, side, one, pieces, form))
+    return tag("div", "diff-column", tag("span", "diff-name", side), drawn)
+
+
+def _round(diff: RunDiff, side: str, one: WorkflowRound, pieces: Pieces, form: Form) -> Html:
+    anchor = _anchor(diff, side, one.index)
+    if pieces:
+        return round_html(one.index, pieces, anchor)
+    return tag("div", "quiet round-line", round_line(one, form.settings, ()), id=anchor)
+
+
+def _marked(one: WorkflowRound, other: WorkflowRound | None, pieces: Pieces) -> Pieces:
+    """Return the pieces of a round, those that its counterpart has not marked."""
+    if other is None:
+        return pieces
+    differing: Calls = differing_calls(one, other)
+    marked = dict(pieces)
+    for place, notes in differing.items():
+        if (key := f"call:{place}") in marked:
+            marked[key] = tag("div", "diff-other", marked[key], *[tag("div", "diff-note", note) for note in notes])
+    if one.text != other.text and "text" in marked:
+        marked["text"] = tag("div", "diff-other", marked["text"])
+    return marked
+
+
+def _anchor(diff: RunDiff, side: str, index: int) -> str:
+    ids = "-".join(_NOT_IN_AN_ID.sub("", short_id(run.id)) for run in (diff.a, diff.b))
+    return f"agentnb-diff-{ids}-{side}-{index + 1}"
+
+
+# As text
+
+
+def diff_text(diff: RunDiff) -> str:
+    """Return the same as lines of text: where they part, the figures that differ, the rounds that do, todos."""
+    lines = [f"a: {chip(diff.a)}, {_source(diff.a)}", f"b: {chip(diff.b)}, {_source(diff.b)}"]
+    lines.append(f"{diff.sentence[:1].upper()}{diff.sentence[1:]}.")
+    lines += [
+        f"  {name.replace('_', ' '):<18} {_value(name, a):>18} {_value(name, b):>18}" for name, a, b in _known(diff) if a != b
+    ]
+    for is_alike, group in groupby(diff.rounds, lambda pair: pair.difference == "same"):
+        pairs = [*group]
+        lines += [f"  {alike_words(pairs)}"] if is_alike else [line for pair in pairs for line in _pair_lines(diff, pair)]
+    lines += [f"  todo {clean(title)!r}: {a} in a, {b} in b" for title, a, b in _differing_todos(diff)]
+    return clean("\n".join(lines))
+
+
+def _pair_lines(diff: RunDiff, pair: RoundPair) -> Iterator[str]:
+    yield f"  {WORDS[pair.difference]}:"
+    for side, one, run in (("a", pair.a, diff.a), ("b", pair.b, diff.b)):
+        if one is not None:
+            yield from (f"  {side} {line}" for line in round_lines(as_left(run)[one.index], run.settings))

@@ -1,0 +1,177 @@
+"""Lists of runs: as text, as HTML that stays in a saved notebook, and as buttons for the panel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.parts.head import MARKS, TONES
+from agentnb.display.style import kept
+from agentnb.display.texts.labels import SHORT_ID, clean, counted, first_line, short_id, thousands
+from agentnb.display.texts.states import state_words
+from agentnb.store.summaries import RunSummary
+
+MAX_OPENING = 20
+"""Runs of a list that can be opened: they are saved in the notebook, so their size is bounded. The rest are lines of text."""
+MAX_NOTEBOOK = 60
+"""Characters of a notebook's name in a list."""
+
+
+def history_text(found: Sequence[RunSummary], told: str) -> str:
+    """Return one line per run, below ``told``, the text about the list."""
+    return "\n".join([clean(told), *map(_line, found)])
+
+
+def history_html(found: Sequence[RunSummary], told: str, open_run: Callable[[str], Html]) -> Html:
+    """Return the list, newest first; the first `MAX_OPENING` open to what ``open_run`` returns for their id."""
+    rows = [_row(one, open_run) for one in found[:MAX_OPENING]]
+    rest = _rest(found[MAX_OPENING:]) if len(found) > MAX_OPENING else NOTHING
+    return kept(tag("div", "history", tag("div", "history-title", told), *rows, rest))
+
+
+def list_told(found: Sequence[RunSummary], *, count: int, folder: str, most: int, wanted: Sequence[str]) -> str:
+    """Return what a list is of: ``30 runs in runs, the newest 20 matching “failed”``.
+
+    ``count``: runs in the folder; ``most``: top-level runs that were asked for; ``wanted``: the words they had to match.
+    """
+    top_level = [one for one in found if not one.depth]
+    is_cut = len(top_level) == most and count > sum(1 + one.nested for one in top_level)
+    newest = f", the newest {most}" if is_cut else ""
+    if wanted:
+        shown = " and ".join(f"“{word}”" for word in wanted)
+        match = "matching" if newest else "matches" if len(top_level) == 1 else "match"
+        newest = f"{newest or f', {len(top_level)}'} {match} {shown}"
+    return f"{counted(count, 'run')} in {folder}{newest}"
+
+
+def matches(one: RunSummary, wanted: Sequence[str]) -> bool:
+    """Return whether each of these words occurs in the run's status, stop reason, recovery, model, tags, notebook or prompt."""
+    recovered = "recovered" if one.recovered else ""
+    words_of = (
+        one.status,
+        state_told(one),
+        one.stop_reason,
+        recovered,
+        one.model,
+        *one.tags,
+        one.notebook,
+        one.prompt,
+    )
+    told = "\n".join(words_of).casefold()
+    return all(word.casefold() in told for word in wanted)
+
+
+def _remarks(one: RunSummary) -> list[str]:
+    """Return ``recovered``, ``2 nested`` (the number of runs nested in this one) and its notebook, as far as they apply."""
+    notebook = first_line(clean(one.notebook), MAX_NOTEBOOK)
+    return [*filter(None, ("recovered" if one.recovered else "", f"{one.nested:,} nested" if one.nested else "", notebook))]
+
+
+def _line(one: RunSummary) -> str:
+    took = f"{first_line(state_told(one), 26):<26} {work_told(one):>10}  {cost_told(one):>8}"
+    remarks = "".join(f"  ({remark})" for remark in _remarks(one))
+    tags = f"  {tags_told(one)}" if one.tags else ""
+    asked = f"{_indent(one)}{first_line(one.prompt, 34)}{remarks}{tags}"
+    return clean(f"{first_line(one.id, 100)}  {took}  {first_line(one.model, 22):<22}  {asked}")
+
+
+def _indent(one: RunSummary) -> str:
+    """Return what stands before the prompt of a nested run, deeper for a deeper one."""
+    return f"{'  ' * (one.depth - 1)}↳ " if one.depth else ""
+
+
+def _row(one: RunSummary, open_run: Callable[[str], Html]) -> Html:
+    remarks = joined(*[joined(tag("span", "quiet", remark), " ") for remark in _remarks(one)])
+    indent = tag("span", "", _indent(one).rstrip().replace(" ", "\N{NO-BREAK SPACE}"), " ") if one.depth else NOTHING
+    asked = tag("span", "history-prompt", asked_html(one))
+    tags = joined(" ", tag("span", "quiet", tags_told(one))) if one.tags else NOTHING
+    first = tag("span", "history-first", status_html(one), " ", indent, remarks, asked, tags)
+    summary = tag("summary", "history-summary", tag("span", "history-line", first, " ", _figures(one)))
+    return tag("details", "history-run", summary, tag("div", "history-open", open_run(one.id)))
+
+
+def tags_told(one: RunSummary) -> str:
+    """Return the tags of a run: ``#night #v2``."""
+    return first_line(clean(" ".join(f"#{one}" for one in one.tags)), 80)
+
+
+def status_html(one: RunSummary) -> Html:
+    """Return the status as a mark and a word; for a run stopped at a limit, which limit."""
+    tone = TONES.get(one.status, "warn")
+    mark = tag("span", "mark", MARKS[tone], aria_hidden="true")
+    return tag("b", f"history-status {tone}", mark, f" {state_told(one)}")
+
+
+def state_told(one: RunSummary) -> str:
+    """Return the state in words: ``Done``, ``Limit reached: budget``."""
+    return state_words(one.status, one.stop_reason)
+
+
+def work_told(one: RunSummary) -> str:
+    """Return ``3 rounds``; of a workflow and what else works in steps ``6 steps``."""
+    in_steps = not one.rounds and (one.steps or one.kind != "agent")
+    return counted(one.steps, "step") if in_steps else counted(one.rounds, "round")
+
+
+def when(one: RunSummary, form: str) -> str:
+    """Return when it began, in local time; empty where that is unknown."""
+    return "" if one.started_at is None else one.started_at.astimezone().strftime(form)
+
+
+def asked_html(one: RunSummary) -> Html:
+    """Return the first words of the prompt."""
+    return words(first_line(clean(one.prompt), 160) or "(no prompt)")
+
+
+def _figures(one: RunSummary) -> Html:
+    """Return time, rounds, tokens, cost, model and id, in columns."""
+    cells = [
+        ("when", when(one, "%d %b %H:%M"), when(one, "%Y-%m-%d %H:%M:%S")),
+        ("rounds", work_told(one), None),
+        ("tokens", f"{thousands(one.tokens)} tokens" if one.tokens is not None else "", None),
+        ("cost", cost_told(one), None),
+        ("model", first_line(clean(one.model), 40), first_line(one.model, 300)),
+        ("id", f"…{short_id(one.id)}" if len(one.id) > SHORT_ID else one.id, one.id),
+    ]
+    shown = [piece for name, text, title in cells for piece in (tag("span", f"history-{name}", text, title=title), " ")]
+    return tag("span", "history-figures", *shown[:-1])
+
+
+def cost_told(one: RunSummary) -> str:
+    """Return the cost, that of nested runs included; an unknown price is not shown as free."""
+    if one.cost is None:
+        return "no price"
+    return f"${one.cost:.4f}" if one.cost else "$0"
+
+
+def _rest(found: Sequence[RunSummary]) -> Html:
+    """Return the runs that do not open, as text in one fold."""
+    summary = tag("summary", "history-summary", f"{counted(len(found), 'run')} before these")
+    return tag("details", "history-run", summary, tag("pre", "history-lines", "\n".join(map(_line, found))))
+
+
+def run_list_html(found: Sequence[RunSummary]) -> Html:
+    """Return a button for each run, with its id in ``data-run``; the order stays (newest first)."""
+    if not found:
+        return tag("p", "runs-none", "No runs yet. Runs of cells and of this panel appear here.")
+    return tag("ol", "runs", *map(_button_row, found))
+
+
+def _button_row(one: RunSummary) -> Html:
+    first = tag(
+        "span",
+        "runs-line",
+        status_html(one),
+        " ",
+        tag("time", "runs-when", when(one, "%d %b %H:%M"), title=when(one, "%Y-%m-%d %H:%M:%S")),
+    )
+    figures = [] if one.status == "running" else [work_told(one), cost_told(one)]  # its card shows them as they grow
+    told = [*figures, *_remarks(one), first_line(clean(one.model.partition("?")[0]), 40)]
+    pieces = (
+        first,
+        " ",
+        tag("span", "runs-asked", asked_html(one)),
+        " ",
+        tag("span", "runs-told", " · ".join(filter(None, told))),
+    )
+    return tag("li", "runs-item", tag("button", "runs-run", joined(*pieces), type="button", data_run=one.id))

@@ -1,0 +1,159 @@
+"""The runs of a trace browser as rows of facts, and finding among them by words and by what they have in common."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, get_args
+
+import msgspec
+
+from agentnb.core.log.event import Status
+from agentnb.core.run.inner_calls import outer_calls
+from agentnb.detect.run import Run
+from agentnb.display.parts.finding_links import MAX_LISTED, findings_of
+from agentnb.display.parts.head import tone
+from agentnb.display.texts.figures import failed_calls
+from agentnb.display.texts.labels import clean, first_line
+from agentnb.display.texts.states import STATES, chip
+
+OWN = "agentnb"
+"""The format of runs that agentnb recorded itself."""
+NO_FINDING = "none"
+_WORDS = re.compile(r'"([^"]+)"|(\S+)')
+MAX_OF_A_NAME = 60
+"""Characters of a name to filter by: formats, tools and findings are named by files."""
+
+
+class RunRow(NamedTuple):
+    """What a list shows of a run, and filters by."""
+
+    place: int
+    """Its index in the list of runs."""
+    run: Run
+    tone: str
+    state: str
+    """Its state in words: ``Limit reached: 50 rounds``."""
+    status: str
+    format: str
+    rounds: int
+    calls: int
+    failed: int
+    findings: tuple[str, ...]
+    """The rules of its findings, one for each finding."""
+    tools: frozenset[str]
+    """Names of the tools that were called."""
+
+
+class Wanted(NamedTuple):
+    """Which runs are looked for. Empty texts want anything."""
+
+    find: str = ""
+    """Words that all occur in its prompt, texts, results, tools' names and arguments; ``"in quotes"`` they are one."""
+    status: str = ""
+    finding: str = ""
+    format: str = ""
+    tool: str = ""
+
+
+class Choice(NamedTuple):
+    """A value to filter by, and how many runs have it."""
+
+    value: str
+    label: str
+    runs: int
+
+
+def row_of(place: int, run: Run) -> RunRow:
+    """Return the facts of a run in a list."""
+    records = [*outer_calls(run)]
+    return RunRow(
+        place,
+        run,
+        tone(run),
+        chip(run),
+        run.status,
+        _name(run.origin.format) if run.origin is not None else OWN,
+        len(run.rounds),
+        len(records),
+        failed_calls(run),
+        tuple([_name(one.rule) for one in findings_of(run, MAX_LISTED)]),
+        frozenset([_name(record.call.name) for record in records]),
+    )
+
+
+def _name(text: str) -> str:
+    return first_line(clean(text), MAX_OF_A_NAME)
+
+
+def matching(rows: Iterable[RunRow], wanted: Wanted) -> list[RunRow]:
+    """Return the rows that fit, in their order."""
+    fitting = (row for row in rows if all(value in VALUES[name](row) for name, value in _filters(wanted)))
+    return with_words(fitting, wanted.find)
+
+
+def with_words(rows: Iterable[RunRow], find: str) -> list[RunRow]:
+    """Return the rows that have all words that are looked for."""
+    words = words_of(find)
+    return [row for row in rows if contains(row.run, words)] if words else [*rows]
+
+
+def choices(rows: Sequence[RunRow], wanted: Wanted) -> dict[str, list[Choice]]:
+    """Return the values of each filter, the commonest first, among the rows that fit the other filters and the words."""
+    found = with_words(rows, wanted.find)
+    return {name: _choices(matching(found, wanted._replace(find="", **{name: ""})), name) for name in VALUES}
+
+
+def _choices(rows: Iterable[RunRow], name: str) -> list[Choice]:
+    counts = Counter(value for row in rows for value in VALUES[name](row))
+    if name == "status":
+        order = [status for status in get_args(Status) if counts[status]]
+        return [Choice(status, STATES.get(status, status), counts[status]) for status in order]
+    return [Choice(value, value.replace("_", " ") if name == "finding" else value, n) for value, n in counts.most_common()]
+
+
+def _filters(wanted: Wanted) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in wanted._asdict().items() if name in VALUES and value]
+
+
+VALUES: dict[str, Callable[[RunRow], Iterable[str]]] = {
+    "status": lambda row: (row.status,),
+    "finding": lambda row: {*row.findings} or (NO_FINDING,),
+    "format": lambda row: (row.format,),
+    "tool": lambda row: row.tools,
+}
+"""The filters, and the values of a run for each."""
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words to find, in lower case; those in quotes are one."""
+    return [quoted or word for quoted, word in _WORDS.findall(text.casefold())]
+
+
+def contains(run: Run, words: Iterable[str]) -> bool:
+    """Return whether each of these words, in lower case, occurs somewhere in the run."""
+    missing = [*words]
+    for text in _texts(run):
+        folded = text.casefold()
+        missing = [word for word in missing if word not in folded]
+        if not missing:
+            return True
+    return not missing
+
+
+def _texts(run: Run) -> Iterator[str]:
+    """Yield what a run can be found by: its prompt and id first, then its messages and calls."""
+    yield run.prompt
+    yield f"{run.id} {run.model} {' '.join(run.tags)}"
+    if run.origin is not None:
+        yield f"{run.origin.file} {run.origin.task} {run.origin.trial}"
+    for message in run.messages:
+        yield message.text
+        yield message.author
+    for record in outer_calls(run):
+        yield record.call.name
+        yield msgspec.json.encode(record.call.arguments).decode()
+        if record.result is not None:
+            yield record.result.text
+    yield from (one.sentence for one in findings_of(run, MAX_LISTED))

@@ -1,0 +1,1 @@
+"""Markdown of models as safe HTML, also while it streams."""

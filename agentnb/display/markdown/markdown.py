@@ -1,0 +1,89 @@
+"""Markdown of a model as HTML: parsed by one library, sanitised by another, and bounded whatever the text is."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from agentnb.display.markdown.code import CLASSES, with_code
+from agentnb.display.markdown.markdown_parser import MARK, parser
+from agentnb.display.markup import NOTHING, PREFIX, Html, joined, tag
+from agentnb.display.texts.labels import clean
+
+if TYPE_CHECKING:
+    import nh3
+
+MAX_CHARACTERS = 100_000
+"""Characters of one text that are shown."""
+GROWTH = 30
+"""Maximum length of the HTML as a multiple of the text; ordinary text doubles, only tricks exceed this."""
+_CELL = re.compile(r'<(t[hd])(?: align="(left|center|right)")?>')
+_PLACE = re.compile(f"{MARK}(\\d+){MARK}")
+ELEMENTS = {"p", "br", "strong", "em", "s", "code", "pre", "blockquote", "ul", "ol", "li", "hr", "a"}
+TABLE = {"table", "thead", "tbody", "tr", "th", "td"}
+ATTRIBUTES: dict[str, set[str]] = {"a": {"href"}, "ol": {"start"}, "th": {"align"}, "td": {"align"}, "*": set()}
+"""Allowed attributes of each element; links also get ``rel`` and ``target``."""
+
+
+def markdown_html(text: str, most: int = MAX_CHARACTERS) -> Html:
+    """Return the text as HTML in a box of its own; of a long text, the beginning and the count of what is left out.
+
+    Formulas are typeset. HTML in the text is shown as written, and so is TeX that cannot be typeset, text that the library
+    cannot parse, and text that nests too deep.
+    """
+    shown = clean(text)
+    return markdown_box(fragment(shown[:most]), left_out(len(shown) - most))
+
+
+def markdown_box(*content: Html) -> Html:
+    """Put blocks of Markdown in a box."""
+    return tag("div", "md", *content)
+
+
+def left_out(count: int) -> Html:
+    """Return the line that says how much of a text is not shown; empty if all of it is shown."""
+    return tag("p", "md-left-out", f"… ({count:,} more characters)") if count > 0 else NOTHING
+
+
+def fragment(text: str) -> Html:
+    """Return cleaned text as HTML, without a box."""
+    if not text.strip():
+        return NOTHING
+    try:
+        formulas: list[str] = []
+        rendered = parser().render(text, {"formulas": None if MARK in text else formulas})
+        if len(rendered) > GROWTH * len(text) + 2_000:
+            return _as_written(text)
+        # Clean again: entities such as &#x202e; have become characters only now.
+        shown = with_code(_CELL.sub(_aligned, clean(_cleaner().clean(rendered))))
+        # Formulas only now: the sanitiser lets no MathML through.
+        return Html(_PLACE.sub(lambda found: formulas[int(found[1])], shown)) if formulas else shown
+    except Exception:  # text that the library cannot parse must stay readable
+        return _as_written(text)
+
+
+def _aligned(cell: re.Match[str]) -> str:
+    """Give a table cell a class for its alignment: without our rule, JupyterLab aligns all cells to the right."""
+    return f'<{cell.group(1)} class="{PREFIX}cell-{cell.group(2) or "left"}">'
+
+
+def _as_written(text: str) -> Html:
+    return joined(tag("pre", "", tag("code", "", text)), Html("\n"))
+
+
+@cache
+def _cleaner() -> nh3.Cleaner:
+    """Return the sanitiser, made once. It changes nothing that the parser makes: it guards against a hole in the parser."""
+    import nh3
+
+    return nh3.Cleaner(
+        tags=ELEMENTS | TABLE,
+        attributes=ATTRIBUTES,
+        allowed_classes={"code": set(CLASSES)},
+        set_tag_attribute_values={"a": {"target": "_blank"}},
+        link_rel="noopener noreferrer nofollow",
+        url_schemes={"http", "https", "mailto"},
+        url_relative="deny",
+        clean_content_tags={"script", "style"},
+    )

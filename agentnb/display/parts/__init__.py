@@ -1,0 +1,1 @@
+"""Parts of a card as HTML: calls, rounds, todos, questions, results."""

@@ -1,0 +1,41 @@
+"""The runs that a call began, as its log lists them: lines of text, and HTML with how to see each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from agentnb.advice import LoadRun
+from agentnb.core.log.events import NestedStart
+from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.texts.labels import clean, counted, first_line
+from agentnb.display.texts.notebook_commands import in_notebook
+
+MAX_LISTED = 20
+"""Runs listed of one call: the last."""
+MAX_NAME = 80
+"""Characters of the name of an agent, and of the id of a run."""
+
+
+def begun_lines(begun: Sequence[NestedStart], margin: str) -> Iterator[str]:
+    """Yield a line for each run; of many, for the last ones."""
+    if len(begun) > MAX_LISTED:
+        yield f"{margin}↳ {counted(len(begun) - MAX_LISTED, 'earlier run')}"
+    for one in begun[-MAX_LISTED:]:
+        yield f"{margin}↳ {first_line(clean(one.agent), MAX_NAME) or 'run'}: run {clean(one.run_id)}"
+
+
+def begun_html(begun: Sequence[NestedStart]) -> Html:
+    """Return a line for each run, with how to see it; of many, for the last ones."""
+    left_out = max(len(begun) - MAX_LISTED, 0)
+    lines = [
+        tag(
+            "div",
+            "nested-line",
+            tag("b", "nested-name", words(one.agent or "run", MAX_NAME)),
+            " ",
+            tag("code", "compact-code", in_notebook((LoadRun(first_line(clean(one.run_id), MAX_NAME)),))),
+        )
+        for one in begun[left_out:]
+    ]
+    more = tag("div", "quiet", f"{left_out:,} earlier runs") if left_out else NOTHING
+    return tag("div", "nested", more, *lines) if lines else NOTHING

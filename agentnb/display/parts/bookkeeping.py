@@ -1,0 +1,113 @@
+"""What surrounds the reply and the calls of a round, as HTML: quiet where it is routine, a warning where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from agentnb.core.compaction import Compaction
+from agentnb.core.guidance import Followed, Guidance
+from agentnb.core.run.rounds import WorkflowRound
+from agentnb.detect.rules import INTERVENTION
+from agentnb.display.form import Form
+from agentnb.display.markdown.markdown import markdown_html
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.texts.labels import counted
+from agentnb.display.texts.round_notes import RECOVERED, compaction_line, guidance_line, ignored_guidance, retry_line
+
+MAX_OF_A_SUMMARY = 100_000
+MAX_OF_AN_AUTHOR = 100
+MAX_ALSO = 4
+"""Lines of what else happened that are shown without being opened."""
+SAW = "what the model saw"
+
+
+def fold(
+    key: str, summary: Html | str, body: Html, form: Form, kind: str = "quiet-fold", tone: str = "quiet", **about: str
+) -> Html:
+    """Return something folded into one line, which is quiet unless it has another ``tone``."""
+    head = tag("summary", tone, summary)
+    return tag("details", kind, head, body, data_fold=key, open=form.is_open(key), **about)
+
+
+def odd(sentence: Html | str) -> Html:
+    """Return a line that stands out."""
+    return tag("div", "odd", sentence)
+
+
+def saw_html(one: WorkflowRound, saw: Html, form: Form) -> Html:
+    """Return the guidance of a round, which opens to what the model saw. Guidance that was not followed stands out.
+
+    The rest is a detail: a saved card shows it in its details, not in the round.
+    """
+    ignored = ignored_guidance(one)
+    if not (ignored or form.live or form.details):
+        return NOTHING
+    key, tone, line = f"saw:{one.index}", "ignored" if ignored else "quiet", _ignored(ignored) if ignored else _line(one)
+    if form.live:
+        fill = tag("div", "", data_fill=f"saw:{one.index}")
+        found = fold(key, line, fill, form, "saw", tone, data_ask="saw", data_round=str(one.index))
+    else:
+        found = fold(key, line, saw, form, "saw", tone) if saw else tag("div", tone, line)
+    return odd(found) if ignored else tag("div", "detail", found)
+
+
+def saw_detail(one: WorkflowRound, saw: Html, form: Form) -> Html:
+    """Return the line of a round in the details of a saved card: its guidance, which opens to what the model saw."""
+    line = joined(f"Round {one.index + 1}: ", _line(one))
+    return fold(f"saw:{one.index}", line, saw, form, "saw") if saw else tag("div", "quiet", line) if one.guidance else NOTHING
+
+
+def _ignored(found: Sequence[tuple[Guidance, Followed]]) -> Html:
+    reasons = "; ".join(dict.fromkeys(verdict.why for _, verdict in found))
+    what = "intervention" if any(guidance.cell == INTERVENTION for guidance, _ in found) else "guidance"
+    return joined(tag("b", "warn", f"Ignored {what}: "), f"{reasons} · {SAW}")
+
+
+def _line(one: WorkflowRound) -> Html:
+    verdicts = (*one.followed, *[None] * (len(one.guidance) - len(one.followed)))
+    told = [guidance_line(given, verdict) for given, verdict in zip(one.guidance, verdicts, strict=True)]
+    return words(" · ".join([*told, SAW]))
+
+
+def recovered_html() -> Html:
+    """Return that the run was resumed in this round."""
+    return tag("div", "quiet", f"↻ {RECOVERED}")
+
+
+def also_html(lines: Sequence[str], key: str, form: Form) -> Html:
+    """Return what else happened: a few lines as they are, more of them folded."""
+    told = joined(*[tag("div", "quiet", f"· {line}") for line in lines])
+    if len(lines) <= MAX_ALSO:
+        return told
+    summary = tag("summary", "quiet", f"· also happened: {counted(len(lines), 'event')}")
+    return tag("details", "quiet-fold", summary, told, data_fold=key, open=form.is_open(key, form.whole))
+
+
+def author_html(author: str) -> Html:
+    """Return who wrote a message, where several share a conversation."""
+    return tag("div", "quiet", tag("b", "", words(author, MAX_OF_AN_AUTHOR))) if author else NOTHING
+
+
+def said_html(messages: Iterable[str], *, by_you: bool = True) -> Html:
+    """Return the messages to the agent in a round: those of the person, or in a run of another product those of its users."""
+    return joined(*[tag("div", "said", tag("b", "", "You: ") if by_you else NOTHING, text) for text in messages])
+
+
+def retries_html(one: WorkflowRound) -> Html:
+    """Return a line for each failed attempt to call the model."""
+    return joined(*[odd(f"▲ {retry_line(retry)}") for retry in one.retries])
+
+
+def compactions_html(one: WorkflowRound, form: Form) -> Html:
+    """Return a line for each compaction before this round, which opens to the summary."""
+    return joined(*[_compaction(one.index, place, each, form) for place, each in enumerate(one.compactions)])
+
+
+def _compaction(index: int, place: int, one: Compaction, form: Form) -> Html:
+    line = compaction_line(one, form.settings)
+    if one.compacted is None:
+        return tag("div", "quiet", f"{line} …")
+    if one.problem or not one.compacted.text:
+        return odd(f"▲ {line}")
+    body = tag("div", "summed", markdown_html(one.compacted.text.strip(), MAX_OF_A_SUMMARY))
+    return fold(f"summary:{index}:{place}", line, body, form)

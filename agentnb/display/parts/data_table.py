@@ -1,0 +1,141 @@
+"""A table that a tool returned, as HTML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from agentnb.core.display_data import Cell, Table
+from agentnb.core.messages import encodable
+from agentnb.core.schema.nesting import is_too_deep
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.texts.labels import counted
+
+LONGEST_CELL = 300
+"""Longest JSON text that still fits well in a cell, in characters."""
+FEWEST_OBJECTS, MAX_OBJECTS = 2, 30
+MAX_COLUMNS = 20
+MAX_DECIMALS = 6
+"""Digits shown of a number that is not whole."""
+MAX_INDENTED_LEVELS = 20
+"""Levels of lists and objects that are indented: of deeper ones the indentation would be most of the text."""
+GAP = "\N{EN DASH}"
+
+
+def table_html(table: Table) -> Html:
+    """Return head and rows in a scrolling box, and beneath them how much of the table is shown."""
+    numeric = [_is_numeric([row[place] for row in table.rows]) for place in range(_width(table))]
+    texts = [_texts([row[place] for row in table.rows]) for place in range(_width(table))]
+    rows = [_row([text[number] for text in texts], row, numeric, len(table.index)) for number, row in enumerate(table.rows)]
+    if 0 < table.gap < len(rows):
+        left_out = f"… {counted(table.row_count - len(rows), 'row')} left out …"
+        rows.insert(table.gap, tag("tr", "", tag("td", "data-cell data-gap", left_out, colspan=str(max(1, _width(table))))))
+    body = tag("table", "data", _head(table, numeric), tag("tbody", "", *rows))
+    box = tag("div", "data-box", body, tabindex="0", role="region", aria_label=f"Table, {table_size(table)}")
+    return joined(box, tag("div", "data-size", table_size(table)))
+
+
+def table_size(table: Table) -> str:
+    """Return ``30 of 344 rows, 8 columns shown``; for a whole table, only its size."""
+    rows, columns = len(table.rows), len(table.columns)
+    told = [_of(rows, table.row_count, "row"), _of(columns, table.column_count, "column")]
+    whole = rows >= table.row_count and columns >= table.column_count
+    return ", ".join(told) + ("" if whole else " shown")
+
+
+def table_of_objects(value: Any) -> Table | None:
+    """Return a list of flat objects that all have the same keys as a table; None for anything else."""
+    if not isinstance(value, list) or not FEWEST_OBJECTS <= len(value) <= MAX_OBJECTS:
+        return None
+    first = value[0]
+    if not isinstance(first, dict) or not 1 <= len(first) <= MAX_COLUMNS:
+        return None
+    if not all(isinstance(one, dict) and one.keys() == first.keys() and all(map(_is_flat, one.values())) for one in value):
+        return None
+    rows = tuple([tuple([one[key] for key in first]) for one in value])
+    return Table(tuple(first), rows, len(rows), len(first)).mapped(encodable)
+
+
+def pretty(value: Any) -> str:
+    """Format a value as readable JSON: on one line if it is short or nested deep, else a line for each value."""
+    short = encodable(json.dumps(value, ensure_ascii=False))
+    if len(short) <= 80 or is_too_deep(value, MAX_INDENTED_LEVELS):
+        return short
+    try:
+        return msgspec.json.format(short, indent=2)
+    except msgspec.DecodeError:  # Python writes NaN, which is no JSON
+        return encodable(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def _is_flat(value: Any) -> bool:
+    return value is None or isinstance(value, int | float) or (isinstance(value, str) and len(value) <= LONGEST_CELL)
+
+
+def _of(shown: int, count: int, noun: str) -> str:
+    return counted(count, noun) if shown >= count else f"{shown:,} of {counted(count, noun)}"
+
+
+def _width(table: Table) -> int:
+    """Return the width of the narrowest row, the head included: cells beyond it have no head."""
+    return min([len(table.index) + len(table.columns), *map(len, table.rows)])
+
+
+def _head(table: Table, numeric: Sequence[bool]) -> Html:
+    names = (*table.index, *table.columns)[: len(numeric)]
+    cells = [
+        tag("th", "data-cell data-column data-number" if is_number else "data-cell data-column", words(name), scope="col")
+        for name, is_number in zip(names, numeric, strict=True)
+    ]
+    return tag("thead", "", tag("tr", "", *cells)) if cells else NOTHING
+
+
+def _row(texts: Sequence[str], row: Sequence[Cell], numeric: Sequence[bool], index: int) -> Html:
+    cells = []
+    for place, (text, is_number) in enumerate(zip(texts, numeric, strict=True)):
+        kind = "data-cell data-number" if is_number else "data-cell"
+        if place < index:
+            cells.append(tag("th", f"{kind} data-index", words(text), scope="row"))
+        else:
+            missing = row[place] is None
+            cells.append(tag("td", f"{kind} data-gap" if missing else kind, words(text), title="missing" if missing else None))
+    return tag("tr", "", *cells)
+
+
+def _is_numeric(column: Sequence[Cell]) -> bool:
+    """Return whether the column holds only numbers and gaps, and at least one number."""
+    there = [cell for cell in column if cell is not None]
+    return bool(there) and all(_is_number(cell) for cell in there)
+
+
+def _is_number(cell: Cell) -> bool:
+    return (isinstance(cell, int | float) and not isinstance(cell, bool)) or cell in ("inf", "-inf")
+
+
+def _texts(column: Sequence[Cell]) -> list[str]:
+    """Return the cells as text; all numbers of a column have the same number of decimals."""
+    decimals = max((_decimals(cell) for cell in column if isinstance(cell, float)), default=0)
+    return [_text(cell, decimals) for cell in column]
+
+
+def _text(cell: Cell, decimals: int) -> str:
+    if cell is None:
+        return GAP
+    if not isinstance(cell, float):
+        return str(cell)
+    return f"{cell:.6g}" if _is_extreme(cell) else f"{cell:.{decimals}f}"
+
+
+def _decimals(value: float) -> int:
+    """Return the number of decimals to show: of six digits, without trailing zeros."""
+    if _is_extreme(value):
+        return 0
+    digits = f"{value:.{MAX_DECIMALS}g}"
+    told = len(digits.partition(".")[2]) if "e" not in digits else 0
+    return min(MAX_DECIMALS, told)
+
+
+def _is_extreme(value: float) -> bool:
+    return value != 0 and not 1e-4 <= abs(value) < 1e15

@@ -1,0 +1,31 @@
+"""What a run was expected to hold to, with a mark each, once it has ended."""
+
+from __future__ import annotations
+
+from agentnb.detect.run import Run
+from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.parts.head import MARKS
+from agentnb.display.texts.labels import clean, cut
+from agentnb.rerun.expect import logged_outcomes
+
+MAX_OF_A_LINE = 600
+TONES = {True: "good", False: "bad"}
+TITLE = {True: "As expected", False: "Not as expected"}
+
+
+def expectations_html(run: Run) -> Html:
+    """Return a line for each expectation of the cell that started the run; empty without any, and until it has ended."""
+    outcomes = logged_outcomes(run)
+    if not outcomes:
+        return NOTHING
+    kept = all(one.holds for one in outcomes)
+    lines = [
+        tag("div", "", tag("b", TONES[one.holds], MARKS[TONES[one.holds]]), " ", words(one.sentence, MAX_OF_A_LINE))
+        for one in outcomes
+    ]
+    return tag("div", "why" if kept else "why why-bad", tag("b", TONES[kept], f"{TITLE[kept]}:"), *lines)
+
+
+def expectation_lines(run: Run) -> list[str]:
+    """Return the same as text, such as ``✗ loops == 0: loops is 2, broken in round 4``."""
+    return [f"{MARKS[TONES[one.holds]]} {cut(clean(one.sentence), MAX_OF_A_LINE)}" for one in logged_outcomes(run)]

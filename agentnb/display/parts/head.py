@@ -1,0 +1,200 @@
+"""The first line of a card, and the totals at its side: state, time, tokens, money."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from agentnb.core.log.events import RetryScheduled
+from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.parts.totals import Totals
+from agentnb.display.texts.elapsed import Elapsed
+from agentnb.display.texts.figures import used
+from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, counted, duration, first_line, thousands, times
+from agentnb.display.texts.states import chip, has_ended, is_going_on, leaves_todos, rounds_told, steps_told
+
+TONES = {
+    "running": "active",
+    "waiting_on_user": "asking",
+    "completed": "good",
+    "limited": "warn",
+    "stopped": "warn",
+    "cancelled": "warn",
+    "interrupted": "warn",
+    "unknown": "neutral",
+    "failed": "bad",
+}
+MARKS = {"active": "●", "asking": "◆", "good": "✓", "neutral": "□", "warn": "■", "bad": "✗"}
+"""Each state has its own mark and word: colour only underlines it."""
+MAX_OF_A_PROMPT = 2_000
+MAX_OF_A_PLACE = 300
+"""Characters of a file's name, or of another fact about where a run comes from."""
+MAX_OF_SPEAKERS = 400
+SHORTEST = 0.1
+"""Shortest time of a run that is shown, in seconds."""
+MAX_WAIT = 1e8
+"""Seconds of the longest wait that is counted down: three years."""
+
+
+def tone(run: Run) -> str:
+    """Return the tone of a run's state: active, asking, good, neutral, warn or bad."""
+    return "warn" if leaves_todos(run) else TONES[run.status]
+
+
+def prompt_html(prompt: str, most: int = MAX_OF_A_PROMPT, kind: str = "prompt") -> Html:
+    """Return the prompt as the person wrote it."""
+    return tag("div", kind, tag("b", "", "Asked: "), words(prompt.strip(), most)) if prompt.strip() else NOTHING
+
+
+def chip_html(run: Run, *, hears: bool = False) -> Html:
+    """Return the state in a word or two, with its mark; in a live card, the wait for a retry counts down."""
+    kind = tone(run)
+    until = _wait_ends(run)
+    rest = tag("span", "", "", data_until=str(_milliseconds(until))) if until else NOTHING
+    return tag(
+        "span",
+        f"chip {kind}",
+        tag("span", "mark", MARKS[kind], aria_hidden="true"),
+        f" {first_line(chip(run, hears=hears), 200)}",
+        rest,
+    )
+
+
+def _wait_ends(run: Run) -> datetime | None:
+    """Return the time of the next retry, while one is pending."""
+    last = run.events[-1] if run.events else None
+    if not isinstance(last, RetryScheduled) or last.at is None:
+        return None
+    return last.at + timedelta(seconds=min(last.seconds, MAX_WAIT))
+
+
+def _milliseconds(at: datetime) -> int:
+    return round(at.timestamp() * 1_000)
+
+
+def meta_html(run: Run, totals: Totals, elapsed: Elapsed | None = None) -> Html:
+    """Return progress and usage, each beside its limit. With ``elapsed``, the page keeps counting the time."""
+    parts = [_rounds(run), words(steps_told(run)), _calls_so_far(run, totals), _elapsed(run, elapsed), *map(words, used(run))]
+    shown = [part for part in parts if part]
+    return tag("span", "meta", Html(" · ".join([tag("span", "part-of", part) for part in shown])))
+
+
+def _divided(pieces: list[Html], by: str) -> Html:
+    """Join the pieces in a row; the separator is visible only where styles are dropped."""
+    return Html(tag("span", "unseen", by).join(pieces))
+
+
+def _rounds(run: Run) -> Html:
+    if run.should_continue and run.rounds:
+        most = f" of {run.max_rounds}" if run.max_rounds else ""
+        return words(f"round {len(run.rounds)}{most}")
+    is_in_the_state = run.status == "limited" and run.stop_reason == "max_rounds"
+    return NOTHING if is_in_the_state else words(rounds_told(run))
+
+
+def _calls_so_far(run: Run, totals: Totals) -> Html:
+    """Return the number of calls of an ended run; of a live one beside its limit, in constant width."""
+    if not run.should_continue:
+        return words(counted(totals.calls, "call")) if totals.calls else NOTHING
+    most = amount(run.settings.get("max_tool_calls"))
+    limit = f"{most:g}" if most is not None else ""
+    return words(f"{str(run.calls_made).rjust(len(limit), FIGURE_SPACE)} of {limit} calls") if limit else NOTHING
+
+
+def _elapsed(run: Run, elapsed: Elapsed | None) -> Html:
+    if has_ended(run):
+        return words(duration(run.seconds)) if run.seconds is not None and run.seconds >= SHORTEST else NOTHING
+    if elapsed is None or not is_going_on(run):
+        return NOTHING
+    most = amount(run.settings.get("max_seconds"))
+    limit = words(f" of {_clock(most)}" if most else "")
+    if elapsed.standing is not None:
+        return joined(_clock(elapsed.standing), limit)
+    since = elapsed.since
+    return joined(tag("span", "", "", data_since=str(_milliseconds(since))), limit) if since is not None else NOTHING
+
+
+def _clock(seconds: float) -> str:
+    """Return ``01:30``, as the page counts; below a second, the text of `duration`."""
+    return f"{int(seconds) // 60:02}:{int(seconds) % 60:02}" if seconds >= 1 or not seconds else duration(seconds)
+
+
+def model_html(run: Run) -> Html:
+    """Return the name of the model."""
+    return tag("span", "model detail", words(first_line(run.model.partition("?")[0], 80)), title=first_line(run.model, 300))
+
+
+def details_html(run: Run, totals: Totals) -> Html:
+    """Return the facts of a run that are seldom looked for: its id, model, guidance, tokens and counts."""
+    guidance = run.settings.get("guidance")
+    used = ""
+    if isinstance(guidance, dict) and guidance.get("set") not in (None, "off"):
+        used = f"{first_line(str(guidance['set']), 60)}@{str(guidance.get('version', ''))[:4]}"
+    rows = [
+        ("run", first_line(run.id, 100)),
+        ("started", f"{run.started_at:%Y-%m-%d %H:%M:%S} UTC" if run.started_at else ""),
+        ("model", first_line(run.model, 100)),
+        ("guidance", used),
+        ("recovered", times(run.times_recovered) if run.times_recovered else ""),
+        *_origin(run),
+        ("speakers", first_line(clean(", ".join(speakers(run))), MAX_OF_SPEAKERS)),
+        *_counts(run, totals),
+    ]
+    return tag("div", "totals", _divided(_rows(rows), " · "))
+
+
+def _origin(run: Run) -> list[tuple[str, str]]:
+    """Return where a run was read from that another product recorded; empty for agentnb's own."""
+    one = run.origin
+    if one is None:
+        return []
+    found = (("format", one.format), ("file", one.file), ("position", one.position), ("task", one.task), ("trial", one.trial))
+    return [(name, first_line(clean(value), MAX_OF_A_PLACE)) for name, value in found]
+
+
+def speakers(run: Run) -> list[str]:
+    """Return the names of those who wrote messages of the run, in the order in which they first did; empty if none has one."""
+    return [*dict.fromkeys(message.author for message in run.messages if message.author)]
+
+
+def totals_html(run: Run, totals: Totals) -> Html:
+    """Return tokens, calls and guidance, one line each."""
+    shown = _rows(_counts(run, totals))
+    return joined(tag("div", "title", "Run"), tag("div", "totals", _divided(shown, " · "))) if shown else NOTHING
+
+
+def _counts(run: Run, totals: Totals) -> list[tuple[str, str]]:
+    return [
+        ("input", _input(run.usage)),
+        ("output", thousands(run.usage.output) if run.usage.output else ""),
+        ("tool calls", _calls(run, totals)),
+        ("in this turn", _calls_this_turn(run)),
+        ("guidance followed", f"{totals.followed} of {totals.judged}" if totals.judged else ""),
+        ("failed attempts", str(totals.retried) if totals.retried else ""),
+        ("summarized", times(totals.summed) if totals.summed else ""),
+    ]
+
+
+def _rows(rows: list[tuple[str, str]]) -> list[Html]:
+    return [
+        joined(tag("span", "", name, tag("span", "unseen", ": ")), tag("span", "value", value)) for name, value in rows if value
+    ]
+
+
+def _calls(run: Run, totals: Totals) -> str:
+    """Return the number of calls; beside a limit, the number that counts towards it."""
+    most = amount(run.settings.get("max_tool_calls"))
+    if most is not None and run.should_continue:
+        return f"{run.calls_made} of {most:g}"
+    return totals.with_ends(str(totals.calls)) if totals.calls else ""
+
+
+def _calls_this_turn(run: Run) -> str:
+    most = amount(run.settings.get("max_tool_calls_per_turn"))
+    return f"{run.calls_this_turn} of {most:g}" if most is not None and run.should_continue else ""
+
+
+def _input(usage: Usage) -> str:
+    cached = f" ({thousands(usage.cache_read)} cached)" if usage.cache_read else ""
+    return f"{thousands(usage.input)}{cached}" if usage.input else ""

@@ -1,0 +1,211 @@
+"""Tool results, shown as what they are: tables as tables, pictures as pictures, data as data, anything else as text.
+
+Nothing in them is ever treated as markup, not even as Markdown: it is third-party text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from agentnb.core.messages import Image, Text, ToolResult
+from agentnb.core.run.rounds import CallRecord
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.parts.data_table import pretty, table_html, table_of_objects
+from agentnb.display.parts.long_text import MAX_AT_ONCE, MAX_OF_ALL, Way, long_html
+from agentnb.display.texts.call_labels import state
+from agentnb.display.texts.labels import clean, cut
+from agentnb.tools.pictures import media_type
+
+LONGEST_ON_ITS_LINE = 80
+"""Longest argument that is shown beside its name, in characters."""
+MAX_READ = 200_000
+"""Longest text that is parsed as JSON, in characters."""
+MAX_WHILE_RUNNING = 40_000
+"""Characters shown of an argument while its call runs."""
+MAX_IN_ALT = 200
+
+_DESCRIBED = re.compile(r"a (?:figure of|picture of|picture \()")
+"""The beginning of text that only describes the picture after it."""
+
+
+class Shown(NamedTuple):
+    """A picture with the text before it."""
+
+    image: Image
+    alt: str
+    caption: str
+
+
+def result_html(
+    record: CallRecord,
+    *,
+    pictures: bool = True,
+    whole: bool = False,
+    live: bool = False,
+    where: str = "",
+    key: str = "",
+) -> Html:
+    """Return the result of a call; nothing while there is none.
+
+    ``where``: the Python expression of its text, shown where a long text is cut; ``live``: a button can request all of it;
+    ``whole``: nothing is cut; ``key``: prefix of the names of its folds.
+    """
+    if record.result is None:
+        return NOTHING
+    way = Way(record.call.id, live, where, key, MAX_OF_ALL if whole else MAX_AT_ONCE)
+    if record.result.is_error:
+        return joined(
+            *_blocks(record.result, way, pictures, "tool-output tool-problem" if state(record) == "failed" else "tool-output"),
+            _traceback(record, way),
+        )
+    if record.display is not None:
+        pieces = list(_pieces(record.result, pictures))
+        read = [long_html(piece, way) for piece in pieces if isinstance(piece, str)]
+        shown = [_picture(piece) for piece in pieces if isinstance(piece, Shown)]
+        return joined(table_html(record.display), *shown, _folded("What the model read", way.key and f"{way.key}:read", *read))
+    return joined(*_blocks(record.result, way, pictures, "tool-output"))
+
+
+def arguments_html(record: CallRecord, *, whole: bool = False, live: bool = False, where: str = "") -> Html:
+    """Return each argument with its value: text with its line breaks, as in code and SQL, else JSON."""
+    waits = live and record.result is None  # no button yet: what it fetched would soon be out of date
+    most = MAX_OF_ALL if whole else MAX_WHILE_RUNNING if waits else MAX_AT_ONCE
+    way = Way(record.call.id, live and not waits, in_record(where, "call.arguments"), most=most)
+    return joined(*[_argument(name, value, way) for name, value in given(record).items()])
+
+
+def given(record: CallRecord) -> dict[str, Any]:
+    """Return the arguments by name, even if a careless model sent no object."""
+    arguments = record.call.arguments
+    return arguments if isinstance(arguments, dict) else {"arguments": arguments}
+
+
+def is_pictured(record: CallRecord) -> bool:
+    """Return whether the result has a picture that can be shown."""
+    return record.result is not None and any(
+        isinstance(part, Image) and media_type(part.data) is not None for part in record.result.parts
+    )
+
+
+def pictures_html(record: CallRecord) -> list[Html]:
+    """Return the pictures of a result, without captions."""
+    if record.result is None or record.result.is_error:
+        return []
+    return [_picture(piece._replace(caption="")) for piece in _pieces(record.result, pictures=True) if isinstance(piece, Shown)]
+
+
+def is_tabular(record: CallRecord) -> bool:
+    """Return whether the result is shown as a table."""
+    if record.display is not None or record.result is None or record.result.is_error:
+        return record.display is not None
+    return any(table_of_objects(_data(part.text)) is not None for part in record.result.parts if isinstance(part, Text))
+
+
+def _argument(name: str, value: Any, way: Way) -> Html:
+    label = tag("span", "tool-argument-name", words(name))
+    text = value if isinstance(value, str) else as_json(value)
+    if len(text) <= LONGEST_ON_ITS_LINE and "\n" not in text:
+        return tag("div", "tool-argument", label, " ", tag("code", "tool-code", words(text)))
+    return tag("div", "tool-argument", label, long_html(text, way))
+
+
+def as_json(value: Any) -> str:
+    """Return a value as readable JSON, else as Python shows it."""
+    try:
+        return pretty(value)
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)
+
+
+def _blocks(result: ToolResult, way: Way, pictures: bool, kind: str) -> Iterator[Html]:
+    for piece in _pieces(result, pictures):
+        if isinstance(piece, Shown):
+            yield _picture(piece)
+        else:
+            yield long_html(piece, way, kind) if result.is_error else _text(piece, way)
+
+
+def _pieces(result: ToolResult, pictures: bool) -> Iterator[str | Shown]:
+    """Yield texts and pictures in order. Text that only describes a picture goes with it."""
+    text = ""
+    for part in result.parts:
+        if isinstance(part, Text):
+            text = f"{text}\n{part.text}" if text else part.text
+        elif pictures and media_type(part.data) is not None:
+            before, _, last = text.rpartition("\n")
+            described = bool(_DESCRIBED.match(last))
+            if told := before if described else text:
+                yield told
+            yield Shown(part, last, last if described else "")
+            text = ""
+    if text or not any(isinstance(part, Image) for part in result.parts):
+        yield text
+
+
+def _text(text: str, way: Way) -> Html:
+    if text.strip() == "":
+        return tag("div", "tool-left-out", "(an empty text)")
+    value = _data(text)
+    if value is None:
+        return long_html(text, way)
+    table = table_of_objects(value)
+    return table_html(table) if table is not None else long_html(_laid_out(value, text), way)
+
+
+def _data(text: str) -> Any:
+    """Return the object or array that a JSON text holds; None for any other text."""
+    if text.lstrip()[:1] not in ("{", "[") or len(text) > MAX_READ:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _laid_out(value: Any, text: str) -> str:
+    """Return the data with a line for each value, unless that makes it many times longer."""
+    try:
+        laid_out = pretty(value)
+    except (ValueError, RecursionError):
+        return text
+    return laid_out if len(laid_out) <= 4 * len(text) + 1_000 else text
+
+
+def _picture(shown: Shown) -> Html:
+    kind = media_type(shown.image.data)
+    source = f"data:{kind};base64,{b64encode(shown.image.data).decode()}"
+    image = tag("img", "tool-picture", src=source, alt=cut(clean(shown.alt), MAX_IN_ALT))
+    caption = tag("figcaption", "tool-caption", cut(clean(shown.caption), MAX_IN_ALT)) if shown.caption else NOTHING
+    return tag("figure", "tool-figure", Html(image.removesuffix("</img>")), caption)
+
+
+def printed_html(record: CallRecord, *, whole: bool = False, live: bool = False, where: str = "", apart: bool = False) -> Html:
+    """Return what the tool printed; nothing if it printed nothing. ``apart``: with a line between it and what is above."""
+    if not record.printed:
+        return NOTHING
+    way = Way(record.call.id, live, in_record(where, "printed"), most=MAX_OF_ALL if whole else MAX_AT_ONCE)
+    return joined(
+        tag("div", "tool-label tool-apart" if apart else "tool-label", "printed"), long_html(record.printed.rstrip("\n"), way)
+    )
+
+
+def _traceback(record: CallRecord, way: Way) -> Html:
+    if not record.traceback:
+        return NOTHING
+    told = long_html(record.traceback, way._replace(where=in_record(way.where, "traceback")))
+    return _folded("Traceback of your code", way.key and f"{way.key}:traceback", told)
+
+
+def in_record(where: str, field: str) -> str:
+    """Return the Python expression of another field of a call, from that of its result's text."""
+    return f"{where.removesuffix('.text').replace('.results[', '.records[')}.{field}" if where else ""
+
+
+def _folded(title: str, key: str, *body: Html) -> Html:
+    if not body:
+        return NOTHING
+    return tag("details", "tool-fold", tag("summary", "tool-fold-title", title), *body, data_fold=key or None)

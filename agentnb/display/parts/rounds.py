@@ -1,0 +1,117 @@
+"""A round of a run as HTML, in pieces: a live card changes one without touching the others, a saved one joins them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+from agentnb.core.messages import Thinking
+from agentnb.core.questions import AskedQuestion, by_call
+from agentnb.core.run.rounds import CallRecord, WorkflowRound
+from agentnb.display.form import Form
+from agentnb.display.markdown.markdown import markdown_html
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.parts.begun_runs import begun_html
+from agentnb.display.parts.bookkeeping import (
+    also_html,
+    author_html,
+    compactions_html,
+    fold,
+    odd,
+    recovered_html,
+    retries_html,
+    said_html,
+    saw_html,
+)
+from agentnb.display.parts.question import question_html
+from agentnb.display.parts.tool_card import tool_card_html
+from agentnb.display.texts.labels import counted
+from agentnb.display.texts.round_notes import round_warnings
+
+MAX_OF_A_TEXT = 100_000
+MAX_OF_THINKING = 40_000
+
+Pieces = dict[str, Html]
+"""The pieces of a round by their keys, in order. Keys stay the same as long as the round lives."""
+LAST = ("found", "marks", "also", "said", "saw")
+"""The pieces that follow the reply and its calls."""
+
+
+def round_pieces(
+    one: WorkflowRound,
+    form: Form,
+    *,
+    saw: Html = NOTHING,
+    user_messages: Iterable[str] = (),
+    also: Sequence[str] = (),
+    questions: Iterable[AskedQuestion] = (),
+    with_text: bool = True,
+) -> Pieces:
+    """Return all pieces of a round.
+
+    ``saw``: what the model saw; ``user_messages``: what the person said during it; ``also``: lines of what else happened;
+    ``questions``: what they were asked in it.
+    """
+    pieces: Pieces = {"recovered": recovered_html() if one.recovered else NOTHING}
+    pieces |= {"compactions": compactions_html(one, form), "retries": retries_html(one), "thinking": thinking_html(one, form)}
+    if with_text and one.text.strip():
+        pieces["text"] = text_html(one)
+    asked = by_call(questions)
+    for place, record in enumerate(one.records):
+        pieces[f"call:{place}"] = call_html(one, place, record, form, asked.pop(record.call.id, ()))
+    for each in chain.from_iterable(asked.values()):
+        pieces[f"question:{each.question.id}"] = _question(each, form)
+    if one.status != "running":
+        pieces["found"] = joined(*[odd(f"▲ {sentence}") for sentence in round_warnings(one)])
+    pieces["marks"] = form.marks.get(one.index, NOTHING)
+    pieces |= {"also": also_html(also, f"also:{one.index}", form), "said": said_html(user_messages, by_you=not form.foreign)}
+    pieces["saw"] = saw_html(one, saw, form)
+    return {key: piece for key, piece in pieces.items() if piece}
+
+
+def round_html(index: int, pieces: Pieces, anchor: str = "") -> Html:
+    """Return a round with its number. Where styles are dropped, the number is on a line of its own."""
+    number = tag("div", "number", tag("span", "unseen", "Round "), str(index + 1))
+    body = tag("div", "pieces", *pieces.values())
+    return tag("div", "round", number, body, data_round=str(index), id=anchor or None)
+
+
+def thinking_html(one: WorkflowRound, form: Form) -> Html:
+    """Return the model's thinking, folded."""
+    parts = one.reply.parts if one.reply is not None else ()
+    thought = "\n\n".join(part.text for part in parts if isinstance(part, Thinking) and part.text.strip())
+    if not thought:
+        return NOTHING
+    body = tag("div", "thought", words(thought.strip(), MAX_OF_THINKING))
+    return fold(f"thinking:{one.index}", f"thinking, {counted(len(thought.split()), 'word')}", body, form)
+
+
+def text_html(one: WorkflowRound) -> Html:
+    """Return the text of the reply."""
+    author = author_html(one.reply.author) if one.reply is not None else NOTHING
+    return joined(author, tag("div", "text", markdown_html(one.text.strip(), MAX_OF_A_TEXT)))
+
+
+def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, questions: Iterable[AskedQuestion] = ()) -> Html:
+    """Return the card of a call, and below it the runs that it began and what it asked the person."""
+
+    def nested(each: CallRecord) -> Html:
+        return form.nested(each.call.id, form.folds) or begun_html(each.nested)
+
+    card = tool_card_html(
+        record,
+        key=f"call:{one.index}:{place}",
+        is_open=form.folds.get(f"call:{one.index}:{place}"),
+        live=form.live,
+        pictures=form.pictures and record.call.id not in form.shown_above,
+        whole=form.whole,
+        effects=form.effects.get(record.call.name),
+        where=f"{form.variable}.rounds[{one.index}].results[{place}].text",
+        nested=nested,
+    )
+    asked = [_question(each, form, may_wait=record.waits) for each in questions]
+    return joined(card, nested(record), *asked)
+
+
+def _question(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -> Html:
+    return question_html(asked, live=form.live, over=form.over, whole=form.whole, may_wait=may_wait)

@@ -1,0 +1,244 @@
+"""The card of a tool call: shown from the moment of the call, with the tool's name as title and the result inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple, TypeAlias
+
+from agentnb.core.display_data import Table
+from agentnb.core.log.events import Progress
+from agentnb.core.run.rounds import CallRecord
+from agentnb.core.todos import TODO_TOOL
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.parts.begun_runs import begun_html
+from agentnb.display.parts.data_table import table_size
+from agentnb.display.parts.results import arguments_html, as_json, given, is_pictured, is_tabular, printed_html, result_html
+from agentnb.display.texts import call_labels, labels
+
+LONGEST_TITLE = 80
+MAX_IN_LINE = 200
+"""Characters of the arguments in the head of a card; what does not fit is cut by its width."""
+MAX_INNER = 20
+"""Calls shown of those that a tool made itself."""
+FITS = 60
+"""Characters of arguments that can be read in the head of even a narrow card."""
+ICONS = {"planning": "☰", "execute": "$", "network": "⇄", "write": "✎", "read": "◇", "work": "◆"}
+"""A sign for each category; of several effects of a tool, the first in this order counts."""
+TONES = {
+    "running": "active",
+    "waiting": "warn",
+    "ok": "good",
+    "failed": "bad",
+    "stopped": "warn",
+    "interrupted": "warn",
+    "blocked": "warn",
+}
+
+
+ODD = ("blocked", "stopped", "interrupted")
+"""States of calls that stand out, besides failed."""
+SHORTEST = 0.1
+"""Shortest time of a call that is shown, in seconds."""
+MAX_OF_A_RESULT = 160
+"""Characters of a result in the head of a card; what does not fit is cut by its width."""
+
+
+NestedHtml: TypeAlias = Callable[[CallRecord], Html]
+"""Returns the runs that a call began."""
+
+
+class ToolCard(NamedTuple):
+    """The content of a tool card, as data."""
+
+    name: str
+    """The name of the tool; the title of its card from beginning to end."""
+    status: str
+    """running, waiting, ok, failed, blocked, stopped or interrupted."""
+    call_id: str
+    details: tuple[str, ...] = ()
+    """The arguments, one line each."""
+    display: Table | None = None
+    seconds: float | None = 0.0
+    category: str = "work"
+    """planning, or the effect of the tool as far as it is known."""
+    icon: str = ICONS["work"]
+    parent: str | None = None
+    """The tool that made the call, if one did."""
+    metadata: dict[str, Any] = {}  # noqa: RUF012  # never changed
+    """The error code, and what the provider sent with the call."""
+
+
+def tool_card(record: CallRecord, effects: Collection[str] | None = None, parent: str | None = None) -> ToolCard:
+    """Return the card of a call. ``effects``: those of its tool, if they are known."""
+    category = _category(record, effects)
+    metadata = dict(record.call.provider_metadata or {})
+    if record.result is not None and record.result.error_code:
+        metadata["error_code"] = record.result.error_code
+    return ToolCard(
+        name=record.call.name,
+        status=call_labels.state(record),
+        call_id=record.call.id,
+        details=_details(record),
+        display=record.display,
+        seconds=record.seconds,
+        category=category,
+        icon=ICONS[category],
+        parent=parent,
+        metadata=metadata,
+    )
+
+
+def tool_card_html(
+    record: CallRecord,
+    *,
+    key: str = "",
+    is_open: bool | None = None,
+    live: bool = False,
+    pictures: bool = True,
+    whole: bool = False,
+    where: str = "",
+    effects: Collection[str] | None = None,
+    nested: NestedHtml | None = None,
+) -> Html:
+    """Return the card of a call, folded unless its result is to be seen at once (or as ``is_open`` says).
+
+    ``key`` names its fold, and those within it; ``live``: a button can request all of a long result; ``where``: the Python
+    expression that holds its text; ``whole``: nothing is cut; ``nested`` returns the runs that its inner calls began, by
+    default as the log lists them.
+    """
+    card = tool_card(record, effects)
+    shown = opens_by_itself(record, live=live, pictures=pictures) if is_open is None else is_open
+    body = tool_body_html(record, key=key, live=live, pictures=pictures, whole=whole, where=where, nested=nested)
+    return tag(
+        "details",
+        f"tool {_loudness(card)}".rstrip(),
+        _head(card, record),
+        tag("div", "tool-body", body, data_fill=f"all:{card.call_id}" if live and record.result is not None else None),
+        data_fold=key or None,
+        open=shown,
+        data_call=card.call_id,
+        data_status=card.status,
+    )
+
+
+def tool_body_html(
+    record: CallRecord,
+    *,
+    key: str = "",
+    live: bool = False,
+    pictures: bool = True,
+    whole: bool = False,
+    where: str = "",
+    nested: NestedHtml | None = None,
+) -> Html:
+    """Return the body of a card: the result, and before it what it printed, and the arguments if the head has no room for them.
+
+    With ``whole`` it is the answer to the button of a live card that requests everything, and replaces the body.
+    """
+    result = result_html(record, pictures=pictures, whole=whole, live=live, where=where, key=key)
+    inner = _inner_cards(record, nested or _logged, key=key, live=live, pictures=pictures, whole=whole)
+    if _fits(record) and not record.printed:
+        return joined(inner, result)
+    arguments = NOTHING if _fits(record) else arguments_html(record, whole=whole, live=live, where=where)
+    printed = printed_html(record, whole=whole, live=live, where=where, apart=bool(arguments or inner))
+    label = tag("div", "tool-label tool-apart", "result") if result else NOTHING
+    return joined(arguments, inner, printed, label, result)
+
+
+def _inner_cards(record: CallRecord, nested: NestedHtml, *, key: str, live: bool, pictures: bool, whole: bool) -> Html:
+    """Return the cards of the calls that the tool made itself, each with the runs that it began; of many, the last ones."""
+    left_out = max(len(record.inner) - MAX_INNER, 0)
+    form: dict[str, Any] = {"live": live, "pictures": pictures, "whole": whole, "nested": nested}
+    cards = [
+        joined(tool_card_html(one, key=f"{key}:{place}" if key else "", is_open=False, **form), nested(one))
+        for place, one in enumerate(record.inner)
+        if whole or place >= left_out
+    ]
+    more = tag("div", "quiet", f"{left_out:,} earlier calls") if left_out and not whole else NOTHING
+    return tag("div", "tool-inner", more, *cards) if cards else NOTHING
+
+
+def _logged(record: CallRecord) -> Html:
+    return begun_html(record.nested)
+
+
+def opens_by_itself(record: CallRecord, *, live: bool, pictures: bool = True) -> bool:
+    """Return whether the result is to be seen without opening the card: pictures; in a live card also tables."""
+    return (live and is_tabular(record)) or (pictures and is_pictured(record))
+
+
+def _loudness(card: ToolCard) -> str:
+    """Return the class by which a call stands out, or by which a planning call that went well does not."""
+    if card.status == "failed":
+        return "bad-call"
+    return "odd" if card.status in ODD else "routine" if card.category == "planning" and card.status == "ok" else ""
+
+
+def _head(card: ToolCard, record: CallRecord) -> Html:
+    failed, name = card.status == "failed", words(card.name, LONGEST_TITLE)
+    quiet = _loudness(card) == "routine"
+    icon = tag("span", "tool-icon", card.icon, title=card.category, aria_hidden="true")
+    shown = [
+        NOTHING if card.category in ("work", "planning") else icon,
+        tag("span", "quiet", name) if quiet else tag("b", "tool-name bad" if failed else "tool-name", name),
+        tag("code", "tool-line", words(call_labels.arguments(record, MAX_IN_LINE))),
+        tag("span", f"tool-state {TONES[card.status]}", words(call_labels.outcome(record), MAX_IN_LINE))
+        if card.status != "ok"
+        else NOTHING,
+        tag("span", "tool-error bad" if failed else "tool-result", _result_line(record)) if record.result else NOTHING,
+        tag("span", "tool-time", labels.duration(card.seconds)) if card.seconds and card.seconds >= SHORTEST else NOTHING,
+    ]
+    head = tag("span", "tool-head", Html(" ".join(piece for piece in shown if piece)))
+    progress = _progress(record.progress) if record.success is not True else NOTHING
+    return tag("summary", "tool-summary", head, progress, _printing(record) if record.result is None else NOTHING)
+
+
+def _printing(record: CallRecord) -> Html:
+    """Return the last line that a running tool has printed."""
+    last = record.printed.rstrip()[-4 * MAX_IN_LINE :].rpartition("\n")[2]
+    return tag("div", "tool-printing", words(labels.clean(last), MAX_IN_LINE)) if last.strip() else NOTHING
+
+
+def _result_line(record: CallRecord) -> Html:
+    """Return a result in a few words: the size of a table, the first words of a text; of a figure, that it is one."""
+    if call_labels.state(record) not in ("ok", "failed") or record.result is None or not record.is_work:
+        return NOTHING
+    if record.display is not None:
+        return words(table_size(record.display))
+    if is_pictured(record):
+        return NOTHING
+    text = record.result.text[: 4 * MAX_OF_A_RESULT].strip()
+    text = text.partition("\n")[0] if record.result.is_error else text
+    return words(labels.first_line(labels.clean(text), MAX_OF_A_RESULT))
+
+
+def _progress(progress: Progress | None) -> Html:
+    """Return a bar with how far the call has come, or had come when it failed or was stopped."""
+    if progress is None:
+        return NOTHING
+    text = call_labels.progress(progress)
+    known = progress.total is not None and progress.total > 0
+    value = {"value": f"{max(progress.done, 0):g}", "max": f"{progress.total:g}"} if known else {}
+    return tag("span", "tool-progress", tag("progress", "bar", aria_label="Progress", **value), " ", words(text, MAX_IN_LINE))
+
+
+def _category(record: CallRecord, effects: Collection[str] | None) -> str:
+    if not record.is_work:
+        return "planning"
+    return next((one for one in ICONS if one in (effects or ())), "work")
+
+
+def _details(record: CallRecord) -> tuple[str, ...]:
+    """Return each argument on a line of its own."""
+    lines = []
+    for name, value in given(record).items():
+        text = value if isinstance(value, str) else as_json(value)
+        lines.append(labels.first_line(labels.clean(f"{name}: {text}"), MAX_IN_LINE))
+    return tuple(lines)
+
+
+def _fits(record: CallRecord) -> bool:
+    """Return whether the head already shows the arguments in full."""
+    if record.call.name == TODO_TOOL:
+        return False
+    return len(call_labels.arguments(record, 2 * FITS)) <= FITS

@@ -1,0 +1,83 @@
+"""The totals of a run, counted once per round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentnb.core.run.rounds import WorkflowRound
+from agentnb.detect.rules import TODO_LIST
+from agentnb.display.parts.trouble import Trouble, trouble_of
+from agentnb.display.texts.call_labels import state
+from agentnb.display.texts.labels import counted
+
+
+class Totals:
+    """Counts over rounds. A live view adds each round when it ends, so that nothing is counted again."""
+
+    __slots__ = (
+        "blocked",
+        "calls",
+        "cut",
+        "failed",
+        "followed",
+        "guided",
+        "judged",
+        "retried",
+        "rounds",
+        "summed",
+        "wrong",
+    )
+
+    def __init__(self, rounds: Iterable[WorkflowRound] = ()) -> None:
+        self.rounds = self.calls = self.blocked = self.failed = self.guided = self.judged = self.followed = self.retried = 0
+        self.cut = self.summed = 0
+        self.wrong: dict[str, Trouble] = {}
+        """What went wrong, by kind. Replaced when it grows, never changed."""
+        for one in rounds:
+            self.add(one)
+
+    def add(self, one: WorkflowRound) -> None:
+        """Add a round to the counts."""
+        states = [state(record) for record in one.records]
+        self.rounds += 1
+        self.calls += len(states)
+        self.blocked += states.count("blocked")
+        self.failed += states.count("failed")
+        self.cut += states.count("interrupted")
+        self.summed += sum(each.compacted is not None and not each.problem for each in one.compactions)
+        self.guided += sum(guidance.cell != TODO_LIST for guidance in one.guidance)
+        self.judged += sum(verdict.followed is not None for verdict in one.followed)
+        self.followed += sum(verdict.followed is True for verdict in one.followed)
+        self.retried += one.failed_attempts
+        more = {kind: count for kind, count in trouble_of(one).items() if count}
+        if more:
+            grown = {kind: self.wrong.get(kind, Trouble()).and_in(one.index, count) for kind, count in more.items()}
+            self.wrong = self.wrong | grown
+
+    def and_of(self, one: WorkflowRound | None) -> Totals:
+        """Return these totals plus those of the open round; these stay unchanged."""
+        both = Totals()
+        for name in self.__slots__:
+            setattr(both, name, getattr(self, name))
+        if one is not None:
+            both.add(one)
+        return both
+
+    @property
+    def calls_told(self) -> str:
+        """``9 tool calls, 1 skipped``; empty if there are none."""
+        return self.with_ends(counted(self.calls, "tool call")) if self.calls else ""
+
+    def with_ends(self, calls: str) -> str:
+        """Append to the number of calls how many were skipped, were interrupted, and failed."""
+        counts = ((self.blocked, "skipped"), (self.cut, "interrupted"), (self.failed, "failed"))
+        extra = [f"{count:,} {what}" for count, what in counts if count]
+        return ", ".join([calls, *extra])
+
+    @property
+    def guidance_told(self) -> str:
+        """``guidance given 5 times, followed 4``; empty if none was given."""
+        if not self.guided:
+            return ""
+        times = "once" if self.guided == 1 else f"{self.guided:,} times"
+        return f"guidance given {times}" + (f", followed {self.followed:,} of {self.judged:,}" if self.judged else "")

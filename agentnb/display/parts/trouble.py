@@ -1,0 +1,88 @@
+"""What went wrong in a run, by kind: how often, and in which rounds. Each is a link to those rounds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from agentnb.core.run.rounds import WorkflowRound
+from agentnb.display.markup import Html, joined, tag, words
+from agentnb.display.texts.call_labels import state
+from agentnb.display.texts.labels import counted, short_id, times
+from agentnb.display.texts.round_notes import ignored_guidance, round_warnings
+
+MAX_LINKED = 8
+"""Rounds of a kind that are linked; of more, only the count is shown."""
+_NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
+
+
+class Trouble(NamedTuple):
+    """How often one kind of thing went wrong, in how many rounds, and the indices of the first of them."""
+
+    total: int = 0
+    in_rounds: int = 0
+    rounds: tuple[int, ...] = ()
+
+    def and_in(self, index: int, count: int) -> Trouble:
+        """Return this, with ``count`` more in a later round."""
+        return Trouble(self.total + count, self.in_rounds + 1, (*self.rounds, index)[:MAX_LINKED])
+
+
+TONES = {"failed": "bad", "skipped": "warn", "interrupted": "warn", "ignored": "warn", "retried": "warn", "found": "warn"}
+"""The tone of each kind, in the order in which they are shown."""
+
+
+def trouble_of(one: WorkflowRound) -> dict[str, int]:
+    """Return how often each kind of thing went wrong in this round."""
+    states = [state(record) for record in one.records]
+    return {
+        "failed": states.count("failed"),
+        "skipped": states.count("blocked"),
+        "interrupted": states.count("interrupted"),
+        "ignored": len(ignored_guidance(one)),
+        "retried": one.failed_attempts,
+        "found": len(round_warnings(one)) - (one.said_before is not None),  # which is among the findings
+    }
+
+
+def trouble_words(kind: str, count: int) -> str:
+    """Return ``2 failed calls``, ``guidance ignored twice``."""
+    if kind == "ignored":
+        return f"guidance ignored {times(count)}"
+    return counted(count, {"retried": "failed attempt", "found": "warning"}.get(kind, f"{kind} call"))
+
+
+def trouble_links(found: Mapping[str, Trouble], run_id: str) -> Iterator[Html]:
+    """Yield each kind that occurred with links to its rounds: ``2 failed calls: rounds 4, 7``."""
+    for kind, tone in TONES.items():
+        trouble = found.get(kind, Trouble())
+        if trouble.total:
+            links = Html(", ".join([round_link(run_id, index) for index in trouble.rounds]))
+            left_out = trouble.in_rounds - len(trouble.rounds)
+            more = f" and {left_out:,} more" if left_out else ""
+            noun = "round" if trouble.in_rounds == 1 else "rounds"
+            told = joined(words(trouble_words(kind, trouble.total)), f": {noun} ", links, more)
+            yield tag("span", f"wrong {tone}", told)
+
+
+def round_anchor(run_id: str, index: int) -> str:
+    """Return the id of the element that shows a round."""
+    name = _NOT_IN_AN_ID.sub("", short_id(run_id))
+    return f"agentnb-{name}-{index + 1}" if name else ""
+
+
+def address_of(anchor: str) -> str:
+    """Return the address of an element of the same card.
+
+    Its hyphens are encoded: JupyterLab would scroll to an element whose id it finds as written, and open no fold around it.
+    Of an address that it does not understand it leaves the link to the browser, which opens what the element is folded in.
+    """
+    return f"#{anchor.replace('-', '%2D')}"
+
+
+def round_link(run_id: str, index: int) -> Html:
+    """Return the number of a round as a link to it."""
+    anchor = round_anchor(run_id, index)
+    label = words(str(index + 1))
+    return tag("a", "to-round", label, href=address_of(anchor)) if anchor else label

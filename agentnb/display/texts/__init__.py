@@ -1,0 +1,1 @@
+"""Words of what is shown: labels, states, commands. No HTML."""

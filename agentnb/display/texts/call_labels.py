@@ -1,0 +1,105 @@
+"""The words for a tool call: its arguments on one line, its state and its outcome."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from agentnb.core.log.events import Progress
+from agentnb.core.run.rounds import (
+    AWAITS_APPROVAL,
+    DENIED,
+    INTERRUPTED,
+    LIMIT_REACHED,
+    LOST,
+    MAX_TOOL_CALLS,
+    MAX_TOOL_CALLS_PER_TURN,
+    TIME_LIMIT,
+    CallRecord,
+    is_blocked,
+)
+from agentnb.core.todos import TODO_TOOL
+from agentnb.display.texts.labels import clean, counted, first_line
+
+WHY_SKIPPED = {
+    "consecutive": "repeated call",
+    "immediate_repeat": "repeated call, no new information",
+    "frequency": "repeated call",
+    "alternation": "the same two calls in turn",
+    "batch": "the same calls as in earlier replies",
+    MAX_TOOL_CALLS: "limit of tool calls reached",
+    MAX_TOOL_CALLS_PER_TURN: "limit of tool calls in this turn reached",
+}
+"""Why a gate blocked a call, by its rule."""
+WHY_NOT_ENDED = {
+    "cancelled": "stopped by you",
+    TIME_LIMIT: "cut off by the time limit",
+    LIMIT_REACHED: "not run: limit reached",
+    INTERRUPTED: "interrupted: the kernel died",
+    LOST: "no result in the trace",
+    AWAITS_APPROVAL: "waits for approval",
+}
+"""Why a call was not run, or not to its end, by its error code."""
+MARKS = {"running": "…", "waiting": "…", "ok": "✓", "failed": "✗", "stopped": "■", "interrupted": "■", "blocked": "⊘"}
+
+
+def arguments(record: CallRecord, most: int) -> str:
+    """Return the arguments of a call on one line: ``name=JSON``; for the todo tool, its operation: ``update 1 completed``."""
+    if record.call.name == TODO_TOOL and (told := _todo_arguments(record.call.arguments)):
+        return first_line(clean(told), most)
+    given = record.call.arguments if isinstance(record.call.arguments, dict) else {"arguments": record.call.arguments}
+    pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in given.items())
+    return first_line(clean(", ".join(pairs)), most)
+
+
+def _todo_arguments(given: Any) -> str:
+    """Return the operation and its todos; empty if the tool does not know the arguments."""
+    if not isinstance(given, dict):
+        return ""
+    operation = given.get("operation")
+    updates = given.get("todoUpdates")
+    if operation == "update" and isinstance(updates, list) and all(isinstance(one, dict) for one in updates):
+        return "update " + ", ".join(f"{one.get('id')} {one.get('status', 'changed')}" for one in updates)
+    items = given.get({"write": "todoList", "add": "newTodos"}.get(str(operation), ""))
+    if isinstance(items, list):
+        return f"{operation} {counted(len(items), 'todo')}"
+    return "read" if operation == "read" else ""
+
+
+def state(record: CallRecord) -> str:
+    """Return the state of a call: running, waiting (for approval), ok, failed, blocked, stopped or interrupted."""
+    if record.result is None:
+        return "waiting" if record.waits else "running"
+    code = record.result.error_code
+    if is_blocked(record) or code in (MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, LIMIT_REACHED, DENIED):
+        return "blocked"
+    if code == AWAITS_APPROVAL:
+        return "waiting"
+    if code in ("cancelled", TIME_LIMIT, INTERRUPTED, LOST):
+        return "interrupted" if code in (INTERRUPTED, LOST) else "stopped"
+    return "failed" if record.result.is_error else "ok"
+
+
+def progress(one: Progress) -> str:
+    """Return how far a call has come: ``3 of 10: reading``."""
+    count = _count(one.done) if one.total is None else f"{_count(one.done)} of {_count(one.total)}"
+    return f"{count}: {clean(one.text)}" if one.text else count
+
+
+def _count(number: float) -> str:
+    return f"{number:,.0f}" if float(number).is_integer() else f"{number:,.4g}"
+
+
+def outcome(record: CallRecord) -> str:
+    """Return the state of a call, as a mark and in words: ``✓ ok``, ``⊘ skipped: repeated call``."""
+    kind = state(record)
+    code = record.result.error_code if record.result is not None else None
+    if code in WHY_NOT_ENDED:
+        return f"{MARKS[kind]} {WHY_NOT_ENDED[code]}"
+    if kind == "blocked":
+        reason = WHY_SKIPPED.get(record.rule, "" if code == DENIED else WHY_SKIPPED["consecutive"])
+        return f"{MARKS[kind]} skipped: {reason}" if reason else f"{MARKS[kind]} denied"
+    words = {"waiting": "waiting for your approval"}
+    why = f": {clean(code).replace('_', ' ')}" if kind == "failed" and code not in (None, "tool_error") else ""
+    return f"{MARKS[kind]} {words.get(kind, kind)}{why}"

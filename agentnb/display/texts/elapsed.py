@@ -1,0 +1,61 @@
+"""The elapsed time of a live run, without the time in which no process was working on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from agentnb.core.log.events import AnyEvent, RoundFinished, RunFinished, RunRecovered, RunStarted
+from agentnb.core.run.wait_state import WaitState
+
+MAX_SHOWN = 1e8
+"""Seconds before a recovery that are counted at most: three years."""
+
+
+class Elapsed:
+    """Counts the elapsed time of a run. Pass it each event.
+
+    Time spent waiting for the person is counted too, unless the run has ``max_seconds``: then only the time that counts towards
+    that limit is shown.
+    """
+
+    def __init__(self, events: Iterable[AnyEvent] = ()) -> None:
+        self._since: datetime | None = None
+        self._rounds = 0.0
+        self._holds = False
+        self._wait_state = WaitState()
+        self._held_at: datetime | None = None
+        for event in events:
+            self.take(event)
+
+    def take(self, event: AnyEvent) -> None:
+        """Record an event."""
+        self._wait_state.take(event)
+        if isinstance(event, RunStarted):
+            self._since = event.at
+            self._holds = "max_seconds" in event.settings
+        elif isinstance(event, RunRecovered):
+            self._since, self._held_at = event.at and event.at - timedelta(seconds=min(self._rounds, MAX_SHOWN)), None
+        elif isinstance(event, RoundFinished):
+            self._rounds += event.seconds or 0.0
+        elif isinstance(event, RunFinished) or (self._holds and not self._wait_state):
+            self._release(event.at)
+        elif self._holds and self._held_at is None:
+            self._held_at = event.at
+
+    def _release(self, at: datetime | None) -> None:
+        if self._held_at is not None and self._since is not None and at is not None:
+            self._since += at - self._held_at
+        self._held_at = None
+
+    @property
+    def since(self) -> datetime | None:
+        """The start from which a clock without pauses would show the elapsed time; None while the clock is paused."""
+        return None if self._held_at is not None else self._since
+
+    @property
+    def standing(self) -> float | None:
+        """The elapsed seconds while the clock is paused; else None."""
+        if self._held_at is None or self._since is None:
+            return None
+        return max(0.0, (self._held_at - self._since).total_seconds())

@@ -1,0 +1,156 @@
+"""A line for each event that no other part of the display shows: steps, plans, other model calls, findings, unknown kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from agentnb.core.log import work_events as w
+from agentnb.core.log.events import AnyEvent, Event, RoundStarted, RunRecovered, RunSuspended, ToolAdmitted
+from agentnb.core.run.work_fold import KINDS
+from agentnb.core.usage import Usage
+from agentnb.display.texts.labels import clean, counted, duration, first_line, thousands
+from agentnb.workflow.graph.node_states import STEP_EVENTS
+
+LONGEST = 200
+"""Characters of a line."""
+MAX_LINES = 40
+"""Lines shown of one round."""
+SHOWN = frozenset({*KINDS, RunSuspended, RunRecovered} - {w.ResultGiven})
+"""The kinds of events that are shown by their lines. The result of a workflow is shown as its answer."""
+
+
+def event_line(event: AnyEvent) -> str:
+    """Return what happened, in one short line without control characters: ``step load completed in 1.2 s``.
+
+    Empty for kinds that the display shows in other ways.
+    """
+    words = _WORDS.get(type(event))
+    return "" if words is None else first_line(clean(words(event)), LONGEST)
+
+
+def without_steps(events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
+    """Yield the events that are not about steps."""
+    return (event for event in events if not isinstance(event, STEP_EVENTS))
+
+
+class AlsoHappened:
+    """The lines of a run's events, by the index of the round during which they came. Pass it each event."""
+
+    def __init__(self, events: Iterable[AnyEvent] = ()) -> None:
+        self._by_round: dict[int, list[str]] = {}
+        self._more: dict[int, int] = {}
+        self._index = 0
+        for event in events:
+            self.take(event)
+
+    def take(self, event: AnyEvent) -> None:
+        """Record an event."""
+        if isinstance(event, RoundStarted):
+            self._index = event.index
+        elif type(event) in SHOWN and (line := event_line(event)):
+            lines = self._by_round.setdefault(self._index, [])
+            if len(lines) < MAX_LINES:
+                lines.append(line)
+            else:
+                self._more[self._index] = self._more.get(self._index, 0) + 1
+
+    def during(self, index: int) -> Sequence[str]:
+        """Return the lines of this round; those from before the first round belong to the first."""
+        more = self._more.get(index)
+        lines = self._by_round.get(index, [])
+        return [*lines, f"and {counted(more, 'more event')}: tables.events has them all"] if more else lines
+
+
+def _because(reason: str) -> str:
+    return f": {reason}" if reason else ""
+
+
+def _named(event: Any) -> str:
+    return f"{event.step} ({event.title})" if event.title else str(event.step)
+
+
+def _step_started(event: w.StepStarted) -> str:
+    again = f", iteration {event.iteration}" if event.iteration > 1 else ""
+    return f"step {_named(event)} began{again}"
+
+
+def _step_attempted(event: w.StepAttempted) -> str:
+    return f"step {event.step}: attempt {event.attempt} failed{_because(event.error)}"
+
+
+def _step_finished(event: w.StepFinished) -> str:
+    took = f" in {duration(event.seconds)}" if event.seconds else ""
+    return f"step {event.step} {event.status}{took}{_because(event.error)}"
+
+
+def _plan_proposed(event: w.PlanProposed) -> str:
+    steps = event.plan.get("steps")
+    size = f", {counted(len(steps), 'step')}" if isinstance(steps, list) else ""
+    return f"plan {event.plan_id} proposed{size}"
+
+
+def _model_called(event: w.ModelCalled) -> str:
+    by = f" by {event.model.partition('?')[0]}" if event.model else ""
+    facts = [*_used(event.usage), *([duration(event.seconds)] if event.seconds else [])]
+    failed = f" failed: {event.error}" if event.error else ""
+    return " · ".join([f"model call for {event.operation}{by}{failed}", *facts])
+
+
+def _used(usage: Usage) -> list[str]:
+    tokens = (usage.input or 0) + (usage.output or 0)
+    cost = [f"${usage.cost:.4f}"] if usage.cost else []
+    return [f"{thousands(tokens)} tokens", *cost] if tokens else cost
+
+
+def _tools_changed(event: w.ToolsChanged) -> str:
+    names = ", ".join(tool.name for tool in event.tools) or "none"
+    return f"tools from here on: {names}" + (f" ({event.reason})" if event.reason else "")
+
+
+def _finding_made(event: w.FindingMade) -> str:
+    first, last = event.first + 1, event.last + 1
+    rounds = f"round {first}" if first == last else f"rounds {first} to {last}"
+    return f"{event.severity}: {event.sentence or event.rule.replace('_', ' ')} ({rounds})"
+
+
+def _context_shifted(event: w.ContextShifted) -> str:
+    on = f", on {event.entity}" if event.entity else ""
+    return f"context {event.context_type}{on}{_because(event.reason)}"
+
+
+def _other(event: w.OtherEvent) -> str:
+    fields = msgspec.json.encode(event.data).decode("utf-8", "replace") if event.data else ""
+    return f"{event.name.replace('_', ' ')}{_because(fields)}"
+
+
+_CONSENT = {
+    "taken": "log from elsewhere: you took its approvals and answers as yours",
+    "refused": "log from elsewhere: its approvals and answers do not count",
+}
+_WHY_SUSPENDED = {"nobody_here": "nobody could answer here", "asked": "you chose Later"}
+_WORDS: dict[type[Event], Callable[[Any], str]] = {
+    ToolAdmitted: lambda event: f"call of {event.call.name} waits{_because(event.reason)}",
+    RunRecovered: lambda event: _CONSENT.get(event.consent, ""),
+    RunSuspended: lambda event: f"suspended until you answer{_because(_WHY_SUSPENDED.get(event.why, event.why))}",
+    w.StepStarted: _step_started,
+    w.StepAttempted: _step_attempted,
+    w.StepSkipped: lambda event: f"step {event.step} skipped{_because(event.reason)}",
+    w.StepFinished: _step_finished,
+    w.BranchTaken: lambda event: f"step {event.step} continues with {event.to}{_because(event.reason)}",
+    w.PlanProposed: _plan_proposed,
+    w.PlanEdited: lambda event: f"plan {event.plan_id} edited by {event.by}",
+    w.PlanApproved: lambda event: f"plan {event.plan_id} approved by {event.by}",
+    w.PlanRejected: lambda event: f"plan {event.plan_id} rejected by {event.by}{_because(event.reason)}",
+    w.PlanReviewed: lambda event: f"plan {event.plan_id} reviewed: {event.verdict}{_because(event.notes)}",
+    w.ModelCalled: _model_called,
+    w.ToolsChanged: _tools_changed,
+    w.FindingMade: _finding_made,
+    w.GuidanceDrawn: lambda event: f"guidance {event.set} drawn, with a probability of {event.propensity:.3g}",
+    w.GrantGiven: lambda event: "" if event.given_in else f"all calls of {event.tool} allowed",  # else the run around shows it
+    w.GrantWithdrawn: lambda event: f"grant {event.grant_id} taken back",
+    w.ContextShifted: _context_shifted,
+    w.OtherEvent: _other,
+}

@@ -1,0 +1,60 @@
+"""The figures of a run: rounds, calls, time, tokens and cost, a few words each."""
+
+from __future__ import annotations
+
+from agentnb.core.run.inner_calls import outer_calls
+from agentnb.core.todos import open_todos
+from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
+from agentnb.display.texts.call_labels import state
+from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, count_of, counted, dollars, duration, thousands
+from agentnb.display.texts.states import has_ended, rounds_told, steps_told
+
+
+def meta(run: Run) -> list[str]:
+    """Return rounds, calls, todos, time, usage and model, a few words each."""
+    calls = sum(1 for _ in outer_calls(run))
+    parts = [part for part in (rounds_told(run), steps_told(run), counted(calls, "tool call") if calls else "") if part]
+    if failed := failed_calls(run):
+        parts.append(f"{failed:,} failed")
+    if run.todos:
+        done = len(run.todos) - len(open_todos(run.todos))
+        parts.append(f"{done} of {counted(len(run.todos), 'todo')}")
+    if has_ended(run) and run.seconds is not None:
+        parts.append(duration(run.seconds))
+    return [*parts, *used(run), *filter(None, [clean(run.model)])]
+
+
+def asked(run: Run) -> str:
+    """Return the prompt, behind the name of its author if it has one."""
+    first = run.messages[run.inherited] if len(run.messages) > run.inherited else None
+    return f"{first.author}: {run.prompt}" if first is not None and first.author else run.prompt
+
+
+def failed_calls(run: Run) -> int:
+    """Return how many calls failed; calls that were blocked, or that the person stopped, did not fail."""
+    return sum(state(record) == "failed" for record in outer_calls(run))
+
+
+def used(run: Run) -> list[str]:
+    """Return tokens and cost, as far as they are known, each with its limit if the run has one."""
+    settings = run.settings
+    most = amount(settings.get("max_tokens"))
+    # The limit is on the tokens of its own calls.
+    tokens = _tokens(run.usage if most is None else run.own_usage, most, grows=run.should_continue)
+    return [part for part in (tokens, _cost(run, amount(settings.get("budget")))) if part]
+
+
+def _tokens(usage: Usage, most: float | None, *, grows: bool) -> str:
+    count = (usage.input or 0) + (usage.output or 0)
+    about = "about " if usage.estimated else ""
+    if most is not None:
+        told = count_of(count, round(most))
+        return f"{about}{told if grows else told.lstrip(FIGURE_SPACE)} tokens"
+    return f"{about}{thousands(count)} tokens" if count else ""
+
+
+def _cost(run: Run, budget: float | None) -> str:
+    if budget is not None:
+        return f"{'at least ' if run.cost is None else ''}${run.spent:.4f} of {dollars(budget)}"
+    return f"${run.cost:.4f}" if run.cost else ""

@@ -1,0 +1,108 @@
+"""The question about a log from elsewhere whose run is to be resumed: what it would do, and whether its answers count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from agentnb.core.log.events import ToolAdmitted
+from agentnb.core.log.work_events import StepStarted
+from agentnb.core.questions import AskedQuestion, choice_in_words
+from agentnb.core.run.approvals import AUTO, arguments_as_json
+from agentnb.core.run.grants import ALWAYS
+from agentnb.detect.run import Run
+from agentnb.display.texts.labels import counted, cut
+from agentnb.display.texts.visible_text import visible
+from agentnb.errors import SettingsError
+from agentnb.policies.gates.approval_mode import SETTING
+
+MAX_SHOWN = 2_000
+"""Characters of each fact about a log; the number of further ones is shown."""
+MAX_ANSWERS = 10
+"""The newest answers that are shown; earlier ones are counted, except those that allow all calls of a tool."""
+TAKE, ASK_AGAIN = "yes", "ask"
+"""The words that accept the log, and that have everything asked again."""
+CHOICES = f"Answer ({TAKE}: take this as yours; {ASK_AGAIN}: ask me about each call; nothing: leave the run alone): "
+ANSWER_UNUSED = "Your answer is not used: the log is not yours, so you are asked again"
+
+
+def decide_trust(run: Run, trust_log: bool | None, ask: Callable[[str], str] | None, *, show: str) -> bool | None:
+    """Return ``trust_log``, or if it is None and the log of the run is from elsewhere, the person's decision.
+
+    ``ask``: writes a question and returns the line that the person types; None if nobody is present. ``show``: the command that
+    shows the run. Raises `SettingsError` if the person leaves the run alone.
+    """
+    if trust_log is not None or run.gives_consent or ask is None:
+        return trust_log
+    typed = ask(f"{describe_log(run)}\n{CHOICES}").strip().lower()
+    decision = {TAKE: True, "y": True, ASK_AGAIN: False}.get(typed)
+    if decision is None:
+        raise SettingsError("Nothing was resumed", f"{show} shows the run")
+    return decision
+
+
+def describe_log(run: Run) -> str:
+    """Return what a log from elsewhere would have the run do without asking, as lines for a person."""
+    lines = [
+        f"The log of run {run.id} was not written by your agentnb, or was changed since. If you take it as yours:",
+        *(f"  {name:<14} {_indent(cut(visible(value), MAX_SHOWN))}" for name, value in _facts(run)),
+    ]
+    return "\n".join(lines)
+
+
+def _indent(text: str) -> str:
+    """Indent all further lines, so that none can pass for another fact."""
+    return text.replace("\n", f"\n{' ' * 19}")
+
+
+def _facts(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield a name and a value for each thing that the person would accept."""
+    settings = run.settings
+    if run.model:
+        yield "model", run.model
+    mode = str(settings.get(SETTING, AUTO))
+    yield "approval mode", f"{mode}: no call is asked about unless a gate does" if mode == AUTO else mode
+    gates = settings.get("gates")
+    yield "gates", ", ".join(map(str, gates)) if isinstance(gates, list | tuple) and gates else "none"
+    yield "tools", ", ".join(tool.name for tool in run.tools) or "those of its steps"
+    for name in ("budget", "agent_settings", "inputs"):
+        if settings.get(name):
+            yield name.replace("_", " "), str(settings[name])
+    workflow = settings.get("workflow")
+    if isinstance(workflow, dict):
+        yield "workflow", str(workflow.get("text", ""))
+        files = workflow.get("files")
+        for name, text in files.items() if isinstance(files, dict) else ():
+            yield "file", f"{name}\n{text}"
+    judged = sum(isinstance(event, ToolAdmitted) and not event.reason for event in run.events)
+    if judged:
+        yield "let through", counted(judged, "call")
+    current = run.open_round
+    for record in current.records if current is not None else ():
+        if record.result is None:
+            yield "runs next", f"{record.call.name} {arguments_as_json(record.call.arguments)}"
+    yield from _allowed(run)
+    nested = sum(isinstance(event, StepStarted) and bool(event.nested) for event in run.events)
+    if nested:
+        yield "nested runs", f"{counted(nested, 'log')} of nested runs too, if they are beside it"
+
+
+def _allowed(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield the answers and grants."""
+    answered = [asked for asked in run.questions if asked.outcome == "answered"]
+    granted = [asked for asked in answered if _is_always(asked)]
+    others = [asked for asked in answered if not _is_always(asked)]
+    for asked in (*granted, *others[-MAX_ANSWERS:]):
+        name, call = "always allowed" if _is_always(asked) else "answered", asked.question.about
+        about = "" if call is None else f" ({call.tool} {call.arguments})"
+        yield name, f"{choice_in_words(asked.answer)}, to: {asked.question.message}{about}"
+    shown = {asked.question.id for asked in granted}
+    for grant in run.grants:
+        if grant.question_id not in shown:
+            yield "always allowed", grant.tool
+    if len(others) > MAX_ANSWERS:
+        yield "answered", f"{len(others) - MAX_ANSWERS:,} more questions"
+
+
+def _is_always(asked: AskedQuestion) -> bool:
+    """Return whether the answer allows all calls of a tool: for an approval mode, or as a gate of one's own takes it."""
+    return asked.answer == ALWAYS and asked.question.kind == "approval"

@@ -1,0 +1,125 @@
+"""What is remarkable about a round beside its reply, a line each: notes of what happened, warnings of what the model did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from agentnb.core.compaction import Compaction
+from agentnb.core.guidance import Followed, Guidance
+from agentnb.core.run.rounds import Retry, WorkflowRound
+from agentnb.detect.judgements import UNTRACKED_WORK
+from agentnb.detect.rules import CELLS, INTERVENTION, TODO_LIST
+from agentnb.display.texts.labels import amount, clean, counted, duration, first_line
+
+RECOVERED = "the kernel died here; resumed in a new kernel"
+RESUMED = "resumed: it waited for you"
+SHORTEST = 0.05
+"""Shortest compaction time that is shown, in seconds; without a model it takes almost none."""
+
+
+def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
+    """Return ephemeral guidance and its outcome: ``guidance todos_text, level 2: not followed (no tool was called)``."""
+    level = f", level {guidance.level}" if guidance.level > 1 or guidance.cell == INTERVENTION else ""
+    what = f"guidance {guidance.cell}" if guidance.cell in CELLS else guidance.cell.replace("_", " ")
+    if followed is None or guidance.cell == TODO_LIST:
+        return f"{what}{level}"
+    state = {True: "followed", False: "not followed", None: "could not be judged"}[followed.followed]
+    return f"{what}{level}: {state} ({followed.why})"
+
+
+def ignored_guidance(one: WorkflowRound) -> list[tuple[Guidance, Followed]]:
+    """Return the guidance of this round that was not followed, each with its verdict."""
+    judged = zip(one.guidance, one.followed, strict=False)
+    return [(guidance, verdict) for guidance, verdict in judged if verdict.followed is False and guidance.cell != TODO_LIST]
+
+
+class RoundNote(NamedTuple):
+    """One thing that happened beside the reply of a round, for display."""
+
+    text: str
+    at_once: bool
+    """Whether it is shown without being opened: interventions, guidance that was not followed, failed attempts."""
+    wrong: bool
+
+
+def round_notes(one: WorkflowRound, settings: Mapping[str, Any] | None = None) -> list[RoundNote]:
+    """Return a note for each piece of guidance in this round, and for whatever else came before its reply.
+
+    ``settings``: those of the run, with the limits of its conversation.
+    """
+    verdicts = (*one.followed, *[None] * (len(one.guidance) - len(one.followed)))
+    lines = []
+    for guidance, verdict in zip(one.guidance, verdicts, strict=True):
+        ignored = verdict is not None and verdict.followed is False
+        at_once = ignored or guidance.cell not in (*CELLS, TODO_LIST)
+        lines.append(RoundNote(clean(guidance_line(guidance, verdict)), at_once, ignored))
+    if one.recovered:
+        lines.append(RoundNote(RECOVERED, at_once=True, wrong=False))
+    lines += [RoundNote(compaction_line(each, settings), at_once=True, wrong=bool(each.problem)) for each in one.compactions]
+    lines += [RoundNote(retry_line(retry), at_once=True, wrong=True) for retry in one.retries]
+    return lines
+
+
+def compaction_line(one: Compaction, settings: Mapping[str, Any] | None = None) -> str:
+    """Return ``24 messages summarized, because the conversation filled 80 % of the context window · $0.0031 · 4.2 s``."""
+    why = _why_compacted(one, settings or {})
+    if one.compacted is None:
+        return f"summarizing, because {why}"
+    messages = counted(one.compacted.count, "message")
+    if one.problem or not one.compacted.text:
+        problem = first_line(clean(one.problem or "no text"), 300)
+        return f"{messages} dropped without a summary, because {why}: {problem}"
+    cost = [f"${one.usage.cost:.4f}"] if one.usage.cost else []
+    took = [duration(one.seconds)] if one.seconds is not None and one.seconds >= SHORTEST else []
+    return " · ".join([f"{messages} summarized, because {why}", *cost, *took])
+
+
+def _why_compacted(one: Compaction, settings: Mapping[str, Any]) -> str:
+    history = settings.get("history")
+    logged = history if isinstance(history, dict) else {}
+    if one.why == "overflow":
+        return "the provider refused the conversation as too long"
+    if one.why == "recorded":
+        return "the product that was recorded did so"
+    if one.why == "messages":
+        above = amount(logged.get("compact_above"))
+        return f"the conversation had {f'more than {above:,g}' if above else 'too many'} messages"
+    share = amount(logged.get("share"))
+    return f"the conversation filled {f'{share * 100:.0f} %' if share else 'its share'} of the context window"
+
+
+def retry_line(retry: Retry) -> str:
+    """Return a failed attempt to call the model: ``attempt 1 failed, retried after 4.2 s: anthropic: too many requests``."""
+    reason = first_line(clean(retry.reason), 300)
+    if retry.attempt == 0:
+        return f"waited {duration(retry.seconds)}: {reason}"
+    return f"attempt {retry.attempt} failed, retried after {duration(retry.seconds)}: {reason}"
+
+
+_STATUS = {
+    "unexpected_empty_tools": "the reply announced tool calls but made none",
+    "narration_without_tool_call": "a tool call was announced or written as text, but not made",
+    "premature_stop_nudge": "the reply was empty",
+    "invalid_output": "the answer did not match the output type",
+    "todo_nudge": "text-only reply while todos were open",
+    "auto_continue_todos": "text-only reply while todos were open",
+}
+"""Warnings that follow from the status of a round alone."""
+
+
+def round_warnings(one: WorkflowRound) -> list[str]:
+    """Return one sentence per warning, without markup; empty for an ordinary round."""
+    found = []
+    if one.said_before is not None:
+        found.append(f"repeated the answer of round {one.said_before + 1}")
+    if one.is_text_only and one.status in _STATUS:
+        found.append(_STATUS[one.status])
+    if one.stop_reason == "broken_off":
+        found.append("the reply was cut off")
+    if any(violation.rule == UNTRACKED_WORK for violation in one.todo_violations):
+        found.append("worked while no todo was in progress")
+    done = [str(violation.todo_id) for violation in one.todo_violations if violation.rule != UNTRACKED_WORK]
+    if done:
+        found.append(f"completed todo {', '.join(done)}, which was not in progress")
+    return found

@@ -1,0 +1,363 @@
+"""The words for the state of a run: one for each, wherever it is shown. Also why it ended, and what to type next."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from agentnb.advice import (
+    AnswerRun,
+    AnyAdvice,
+    AskInstead,
+    Commands,
+    ContinueRun,
+    RecoverRun,
+    RerunSteps,
+    StartAgain,
+    TryAgain,
+    pieces,
+    with_advice,
+)
+from agentnb.agent.from_log import names_of_tools
+from agentnb.core.log.events import CompactionStarted, LimitReached, RetryScheduled
+from agentnb.core.messages import ToolResult
+from agentnb.core.redaction import change_texts
+from agentnb.core.run.rounds import INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound
+from agentnb.core.todos import has_open
+from agentnb.detect.agent_runs import works_in_steps
+from agentnb.detect.run import Run
+from agentnb.display.texts.labels import clean, counted, dollars, first_line, short_id
+from agentnb.display.texts.notebook_commands import NOTEBOOK, in_notebook
+from agentnb.policies.limits import LIMITS, SESSION_BUDGET
+from agentnb.runtime.runs.gate_names import names_of_gates
+from agentnb.workflow.files.logged import step_to_rerun
+
+STATES = {
+    "running": "Running",
+    "waiting_on_user": "Waiting for you",
+    "completed": "Done",
+    "limited": "Limit reached",
+    "stopped": "Ended",
+    "cancelled": "Stopped by you",
+    "interrupted": "Interrupted",
+    "unknown": "End not recorded",
+    "failed": "Failed",
+}
+"""The word for each status."""
+STEP_STATES = {
+    "running": "running",
+    "waiting": "waiting for you",
+    "retrying": "waits to retry",
+    "completed": "done",
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "interrupted": "interrupted",
+    "skipped": "skipped",
+}
+"""The word for each state of a step of a workflow."""
+TODOS_OPEN = "Done, todos open"
+ENDED = {
+    "todo_intervention_exhausted": "todos ignored",
+    "workflow_mode_exhausted": "never completed",
+    "blocked": "todos blocked",
+    "refusal": "model declined",
+    "loop_detected": "loop detected",
+}
+"""Why a policy ended a run, in two words, by stop reason."""
+WHY_ENDED = {
+    "todo_intervention_exhausted": "The agent was reminded of its open todos several times and did not continue with them.",
+    "workflow_mode_exhausted": "The agent was reminded to continue several times and replied only with text.",
+    "blocked": "All open todos are blocked.",
+    "refusal": "The model declined to answer.",
+}
+"""The same in a sentence."""
+OF_OTHERS = {"cancelled": "Stopped", "waiting_on_user": "Waiting for its person"}
+"""The words for what a person did to a run that another product recorded."""
+ENDS_EARLY = "The trace ends before the run does."
+LIMIT_WORDS = {one.name: one.word for one in (*LIMITS.values(), SESSION_BUDGET)}
+"""What a run at a limit ran out of, in a word."""
+COUNTED = {"max_rounds": "round", "max_tool_calls": "tool call", "max_tokens": "token"}
+"""What some limits count."""
+FINAL_ERRORS = frozenset({"ScriptEnded"})
+"""Errors after which a run that is continued fails again."""
+SAYS_HOW_TO_CONTINUE = (TryAgain, StartAgain, AskInstead)
+"""Advice of an error that needs no other beside it."""
+MAX_NAMED = 3
+"""Open steps whose names are shown; of more, the number is."""
+MAX_EXPLAINED = 300
+"""Characters of a provider's explanation of a refusal."""
+
+
+def state_words(status: str, stop_reason: str | None = None) -> str:
+    """Return the state of a run of which only the summary is known: ``Done``, ``Limit reached: budget``."""
+    word = STATES.get(status, status)
+    more = {"limited": LIMIT_WORDS, "stopped": ENDED}.get(status, {}).get(stop_reason or "")
+    return f"{word}: {more}" if more else word
+
+
+def chip(run: Run, *, hears: bool = False) -> str:
+    """Return the state in a few words; while a tool runs, its name. ``hears``: a reply is streaming."""
+    if run.status == "running":
+        return _doing(run, hears)
+    if run.status == "waiting_on_user" and not is_foreign(run):
+        return STATES[run.status] if run.waiting else "Paused"
+    if leaves_todos(run):
+        return TODOS_OPEN
+    if run.status == "limited" and run.limit is not None:
+        return f"{STATES[run.status]}: {limit_words(run.limit)}"
+    if run.status == "stopped":
+        return f"{STATES[run.status]}: {ENDED.get(run.stop_reason or '') or clean(first_line(str(run.stop_reason), 60))}"
+    return OF_OTHERS.get(run.status, STATES[run.status]) if is_foreign(run) else STATES[run.status]
+
+
+def _doing(run: Run, hears: bool) -> str:
+    current = run.open_round
+    if current is None:
+        return "Running" if run.rounds else _doing_steps(run)
+    open_calls = [record.call.name for record in current.records if record.result is None]
+    if open_calls:
+        return f"Running {', '.join(dict.fromkeys(open_calls))}"
+    if is_compacting(current) and not isinstance(run.events[-1], RetryScheduled):
+        return f"Summarizing {counted(_being_replaced(run), 'message')}"
+    return "Retrying" if current.retries and current.reply is None and not hears else "Thinking"
+
+
+def _doing_steps(run: Run) -> str:
+    """Return the names of the open steps, blocks left out; ``Starting`` before the first."""
+    if not run.step_records:
+        return "Starting"
+    going_on = [one for one in run.step_records.values() if one.status == "running"]
+    blocks = {one.parent for one in going_on}
+    names = [one.id.rpartition("/")[2] for one in going_on if one.id not in blocks]
+    few = ", ".join(clean(first_line(name, 40)) for name in names)
+    return f"Running {few if len(names) <= MAX_NAMED else counted(len(names), 'step')}".strip()
+
+
+def is_foreign(run: Run) -> bool:
+    """Return whether another product recorded the run: no command of agentnb continues it."""
+    return run.origin is not None
+
+
+def is_compacting(one: WorkflowRound) -> bool:
+    """Return whether this round is writing a summary of the conversation."""
+    return bool(one.compactions) and one.compactions[-1].compacted is None
+
+
+def _being_replaced(run: Run) -> int:
+    """Return how many messages the summary in progress will replace."""
+    return next((event.messages for event in reversed(run.events) if isinstance(event, CompactionStarted)), 0)
+
+
+def limit_words(limit: LimitReached) -> str:
+    """Return a limit: ``50 rounds``, ``$0.50``, ``30 minutes``."""
+    name, value = limit.limit, limit.value
+    if name in COUNTED:
+        return counted(round(value), COUNTED[name])
+    if name == MAX_TOOL_CALLS_PER_TURN:
+        return f"{counted(round(value), 'tool call')} in this turn"
+    if name == "max_seconds":
+        return f"{value:g} s" if value < 600 else f"{value / 60:g} minutes"
+    if name == "budget":
+        return dollars(value)
+    if name == "session_budget":
+        return f"{dollars(value)} in this session"
+    return clean(f"{first_line(name, 60)} = {value:g}")
+
+
+def shown_answer(run: Run) -> str:
+    """Return the answer, including a final answer at a limit, and the last output of a workflow; empty if there is none."""
+    return run.text if run.is_answered or has_finished_steps(run) else ""
+
+
+def has_finished_steps(run: Run) -> bool:
+    """Return whether the run completed in steps, not in rounds; its text is the output of the last."""
+    return run.status == "completed" and not run.rounds and bool(run.step_records)
+
+
+def as_left(run: Run) -> list[WorkflowRound]:
+    """Return the rounds; calls left without a result because the process died, or the trace ends, are interrupted."""
+    rounds = list(run.rounds)
+    if run.status == "interrupted" and rounds:
+        whole = tuple([one for one in rounds[-1].compactions if one.compacted is not None])
+        code = LOST if is_foreign(run) else INTERRUPTED
+        records = tuple([_cut_off(record, code) for record in rounds[-1].records])
+        rounds[-1] = replace(rounds[-1], records=records, compactions=whole)
+    return rounds
+
+
+def _cut_off(record: CallRecord, code: str) -> CallRecord:
+    if record.result is not None:
+        return record
+    return replace(record, result=ToolResult(record.call.id, record.call.name, (), is_error=True, error_code=code))
+
+
+def leaves_todos(run: Run) -> bool:
+    """Return whether the run completed with todos open."""
+    return run.status == "completed" and has_open(run.todos)
+
+
+def rounds_told(run: Run) -> str:
+    """Return ``3 rounds``; ``no reply`` of a run that is over and has none; empty if no round began."""
+    if run.rounds and not run.should_continue and all(one.reply is None for one in run.rounds):
+        return "no reply"
+    return counted(len(run.rounds), "round") if run.rounds else ""
+
+
+def steps_told(run: Run) -> str:
+    """Return ``3 steps``; empty if the run works in rounds."""
+    if run.rounds:
+        return ""
+    return counted(run.step_count, "step") if run.step_count else ""
+
+
+def has_ended(run: Run) -> bool:
+    """Return whether the run has its end; an interrupted one has none."""
+    return not run.should_continue and run.status != "interrupted"
+
+
+def is_going_on(run: Run) -> bool:
+    """Return whether a process works on the run: it has no end, and is not suspended."""
+    return run.should_continue and not run.is_suspended
+
+
+def why(run: Run, commands: Commands = NOTEBOOK) -> str:
+    """Return why the run ended, in a sentence, as far as its state does not say it already."""
+    return "".join(why_in_pieces(run, commands))
+
+
+def why_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
+    """Return why the run ended, as `why`; each command is a piece of its own."""
+    if run.status == "failed" and run.error is not None:
+        return pieces(clean(run.error.message), change_texts(run.error.advice, clean), commands)
+    reason = _why(run)
+    return [reason] if reason else []
+
+
+def _why(run: Run) -> str:
+    if run.status == "failed":
+        return "No reason was logged."
+    if run.status == "limited" and run.limit is not None:
+        answered = "The agent then answered with its results so far." if shown_answer(run) else ""
+        return " ".join(filter(None, [_who_else(run), answered]))
+    if run.status == "stopped":
+        return clean(_why_stopped(run))
+    if run.status != "interrupted":
+        return ""
+    return ENDS_EARLY if is_foreign(run) else "The kernel died before the run ended."
+
+
+def _why_stopped(run: Run) -> str:
+    """Return why a policy ended the run, with the provider's explanation of a refusal."""
+    if (run.stop_reason or "").endswith("_detected") and (run.loops or run.findings):
+        sentence = run.loops[-1].sentence if run.loops else run.findings[-1].sentence
+        return f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}."
+    sentence = WHY_ENDED.get(run.stop_reason or "", "")
+    details = run.last_round.metadata.get("stop_details") if run.stop_reason == "refusal" and run.rounds else None
+    found = [details.get(key) for key in ("category", "explanation")] if isinstance(details, dict) else []
+    explained = ": ".join(first_line(one, MAX_EXPLAINED).rstrip(".") for one in found if isinstance(one, str) and one.strip())
+    return f"{sentence.rstrip('.')} ({explained})." if explained else sentence
+
+
+def _who_else(run: Run) -> str:
+    """Return a note if nested runs spent part of the run's budget; else empty."""
+    limit = run.limit
+    shared = limit is not None and limit.limit == "budget" and run.own_spent < limit.value
+    return "Nested runs spent part of it." if shared else ""
+
+
+def next_step(run: Run) -> AnyAdvice | None:
+    """Return how to continue the run; None if it completed, is in progress, or was recorded by another product."""
+    is_over = run.status in ("limited", "cancelled", "stopped") and continuation(run) is None
+    return None if is_over or is_foreign(run) else _next_step(run)
+
+
+def _next_step(run: Run) -> AnyAdvice | None:
+    if run.status == "limited" and run.limit is not None:
+        return _with_more(run, run.limit)
+    if run.status in ("cancelled", "stopped"):
+        step = continuation(run)
+        return replace(step, todo=_blocked(run)) if run.stop_reason == "blocked" and isinstance(step, ContinueRun) else step
+    if run.status == "failed" and (run.rounds or step_to_rerun(run)):
+        return _after_failure(run)
+    tools, gates = tuple(map(clean, names_of_tools(run))), tuple(map(clean, names_of_gates(run)))
+    if run.status == "interrupted":
+        return RecoverRun(clean(short_id(run.id)), tools, gates, lead="Recover")
+    if run.is_suspended:
+        which = clean(run.waiting[0].id) if len(run.waiting) > 1 else ""
+        return AnswerRun(clean(short_id(run.id)), which, tools, gates, lead="Answer")
+    return None
+
+
+def continuation(run: Run) -> ContinueRun | RerunSteps | None:
+    """Return how the run is continued, with its tools; of a workflow, at its unfinished step.
+
+    None if it cannot be: a task file, or a workflow that was stopped before its first step, is run again as a whole.
+    """
+    if works_in_steps(run):
+        step = step_to_rerun(run)
+        return RerunSteps(clean(step), lead="Continue") if step else None
+    return ContinueRun(tools=tuple(map(clean, run.own_tools)), lead="Continue")
+
+
+def continue_command(run: Run) -> str:
+    """Return what a notebook's cell begins with that continues the run; empty if there is none."""
+    step = continuation(run)
+    return in_notebook([replace(step, lead="")]) if step is not None else ""
+
+
+def continue_hint(run: Run) -> str:
+    """Return how a run that was stopped is continued, or begun again if it cannot be, in the words of a notebook."""
+    command = continue_command(run)
+    return f"Continue with {command}" if command else "To begin it again, run its cell again"
+
+
+def _blocked(run: Run) -> str:
+    """Return the id of the blocked todo: it stays blocked when the run is continued."""
+    blocked = [todo.id for todo in run.todos if todo.status == "blocked"]
+    return str(blocked[0]) if len(blocked) == 1 else "ID"
+
+
+def _after_failure(run: Run) -> AnyAdvice | None:
+    """Return what continues a failed run, unless its error says so itself, or it would only fail again."""
+    error, step = run.error, continuation(run)
+    if step is None or (
+        error is not None and (error.type in FINAL_ERRORS or any(isinstance(one, SAYS_HOW_TO_CONTINUE) for one in error.advice))
+    ):
+        return None
+    return replace(step, lead="Then continue") if error is not None and error.advice else step
+
+
+def _with_more(run: Run, limit: LimitReached) -> AnyAdvice | None:
+    """Return what continues the run with twice the limit that was reached; the count of calls per turn restarts by itself."""
+    step, name, value = continuation(run), limit.limit, limit.value * 2
+    known = LIMITS.get(name)
+    may_be_more = known is not None and known.name != MAX_TOOL_CALLS_PER_TURN and value <= known.maximum
+    takes_it = name == "budget" or run.kind == "agent"  # other limits of a workflow are in its text
+    is_raised = name == SESSION_BUDGET.name or (may_be_more and takes_it)
+    return replace(step, limit=name, value=value) if step is not None and is_raised else step
+
+
+def ending(run: Run, commands: Commands = NOTEBOOK) -> str:
+    """Return why the run ended and what to type next, on one line; empty if it simply completed."""
+    return "".join(ending_in_pieces(run, commands))
+
+
+def ending_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
+    """Return what `ending` does; each command is a piece of its own."""
+    step, reason = next_step(run), why_in_pieces(run, commands)
+    return reason if step is None else with_advice(reason, [step], commands)
+
+
+def notes(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
+    """Return the warnings to the person, without those of open todos, which the list shows."""
+    return ["".join(note) for note in notes_in_pieces(run, commands)]
+
+
+def notes_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[list[str]]:
+    """Return what `notes` does; each command is a piece of its own."""
+    shown = [warned for warned in run.warned if not (run.todos and warned.topic == "todos")]
+    return [pieces(clean(warned.message), change_texts(warned.advice, clean), commands) for warned in shown]
+
+
+def told_in_pieces(run: Run) -> list[list[str]]:
+    """Return the notes, and why the run ended and what to type next; each command is a piece of its own."""
+    return [note for note in (*notes_in_pieces(run), ending_in_pieces(run)) if note]

@@ -1,0 +1,73 @@
+"""How the steps of a workflow are worded, for HTML and text alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agentnb.display.texts.labels import clean, counted, first_line, times
+from agentnb.display.texts.states import STEP_STATES
+from agentnb.workflow.graph.graph import Node
+from agentnb.workflow.graph.node_states import RETRYING, NodeState
+
+MARKS = {
+    "": "○",
+    "running": "●",
+    "waiting": "◆",
+    "retrying": "↻",
+    "completed": "✓",
+    "failed": "✗",
+    "cancelled": "■",
+    "interrupted": "■",
+    "skipped": "⊘",
+}
+"""The mark of each state, as runs and todos have them."""
+TONES = {
+    "running": "active",
+    "waiting": "asking",
+    "retrying": "warn",
+    "completed": "good",
+    "failed": "bad",
+    "cancelled": "warn",
+    "interrupted": "warn",
+}
+"""The tone of each state; others are quiet."""
+KINDS = {"condition": "if", "human": "asks you:", "folded": ""}
+"""The words for kinds of steps that read better than their own."""
+LONGEST = 200
+"""Characters of a condition or a question."""
+
+
+def about(node: Node, longest: int = LONGEST) -> str:
+    """Return what a step is: ``agent writer``, ``tool search``, ``if $steps.qa.output.ok``."""
+    words = clean(node.words[:10_000]).strip()
+    if node.kind == "condition":
+        words = words.removeprefix("{{").removesuffix("}}").strip()
+    if words == node.id:
+        words = ""
+    return first_line(f"{KINDS.get(node.kind, node.kind)} {words}", longest)
+
+
+def words_of(node: Node, state: NodeState, longest: int = LONGEST) -> str:
+    """Return what a step is; where it stands for several that have begun, only its kind."""
+    return KINDS.get(node.kind, node.kind) if state.items else about(node, longest)
+
+
+def figures(state: NodeState) -> str:
+    """Return ``3 times, 2 attempts``, ``9 of 12 done, 1 failed``; empty where all is routine."""
+    if state.items:
+        return counts(state.items)
+    found = [times(state.times)] if state.times > 1 else []
+    has_failed = state.status == RETRYING
+    found += [f"{counted(state.attempts, 'attempt')} failed"] if has_failed else []
+    found += [counted(state.attempts, "attempt")] if state.attempts > 1 and not has_failed else []
+    return ", ".join(found)
+
+
+def counts(items: Mapping[str, int]) -> str:
+    """Return ``12 done``, ``9 of 12 done, 1 failed``."""
+    total, done = sum(items.values()), items.get("completed", 0)
+    if done == total:
+        return f"{total:,} done"
+    rest = [f"{count:,} {STEP_STATES[status]}" for status, count in items.items() if status in STEP_STATES and count]
+    others = [one for one in rest if not one.endswith(f" {STEP_STATES['completed']}")]
+    return ", ".join([f"{done:,} of {total:,} done", *others])

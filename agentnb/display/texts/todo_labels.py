@@ -1,0 +1,52 @@
+"""The words for todos: a line for each, and the part of a long list that is shown."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from agentnb.core.todos import Todo, open_todos
+from agentnb.detect.run import Run
+from agentnb.display.texts.labels import clean, counted, first_line
+
+MAX_TODOS = 40
+"""Todos shown of a list."""
+TODO_MARKS = {"not-started": "○", "in-progress": "◐", "completed": "✓", "blocked": "⊘"}
+
+
+class ShownTodos(NamedTuple):
+    """The todos shown of a list, and in words how many come before and after them (empty if none)."""
+
+    before: str
+    todos: tuple[Todo, ...]
+    after: str
+
+
+def shown_todos(todos: tuple[Todo, ...]) -> ShownTodos:
+    """Return the part of a long list around the first todo that is not completed."""
+    first = next((place for place, todo in enumerate(todos) if todo.status != "completed"), 0)
+    start = max(0, min(first - MAX_TODOS // 2, len(todos) - MAX_TODOS))
+    after = max(0, len(todos) - start - MAX_TODOS)
+    return ShownTodos(
+        f"{counted(start, 'todo')} before" if start else "",
+        todos[start : start + MAX_TODOS],
+        f"{counted(after, 'todo')} after" if after else "",
+    )
+
+
+def todo_lines(run: Run) -> list[str]:
+    """Return the list, one line per todo."""
+    before, shown, after = shown_todos(run.todos)
+    return [line for line in (before, *map(todo_line, shown), after) if line]
+
+
+def todo_line(todo: Todo) -> str:
+    """Return a todo with its mark: ``◐ 2 Describe the table, in-progress``."""
+    why = f" ({first_line(todo.blocked_reason, 100)})" if todo.status == "blocked" and todo.blocked_reason else ""
+    return clean(f"{TODO_MARKS.get(todo.status, '○')} {todo.id} {first_line(todo.title, 100)}, {todo.status}{why}")
+
+
+def todos_done(todos: tuple[Todo, ...]) -> str:
+    """Return how many of the todos are completed: ``5 of 6``, ``5 of 6, 1 blocked``."""
+    blocked = sum(todo.status == "blocked" for todo in todos)
+    done = f"{len(todos) - len(open_todos(todos))} of {len(todos)}"
+    return f"{done}, {blocked} blocked" if blocked else done

@@ -1,0 +1,34 @@
+"""The person's messages to a live run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from agentnb.core.log.events import AnyEvent, CommandReceived, RoundStarted
+
+USER = "User"
+"""Who wrote the messages without an author in a run of another product."""
+
+
+class UserMessages:
+    """The person's messages, by the index of the round during which they were received. Pass it each event."""
+
+    def __init__(self, events: Iterable[AnyEvent] = (), unnamed: str = "") -> None:
+        """``unnamed``: who writes messages without an author, if their names stand before them."""
+        self._unnamed = unnamed
+        self._by_round: dict[int, list[str]] = {}
+        self._index = 0
+        for event in events:
+            self.take(event)
+
+    def take(self, event: AnyEvent) -> None:
+        """Record an event."""
+        if isinstance(event, RoundStarted):
+            self._index = event.index
+        elif isinstance(event, CommandReceived) and event.command == "say":
+            author = (event.message.author if event.message is not None else "") or self._unnamed
+            self._by_round.setdefault(self._index, []).append(f"{author}: {event.text}" if author else event.text)
+
+    def during(self, index: int) -> Sequence[str]:
+        """Return the messages received during this round; those from before the first round belong to the first."""
+        return self._by_round.get(index, ())

@@ -1,0 +1,1 @@
+"""Traces of other products: found, read, imported, detected over; and written for them."""

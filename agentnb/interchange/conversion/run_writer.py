@@ -1,0 +1,467 @@
+"""Makes well-formed runs of what another product recorded: fills what a trace lacks, and says what it filled."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from agentnb.core.log import events as e
+from agentnb.core.log.older_logs import STATUS_AT_END
+from agentnb.core.log.well_formed import YEARS, check_events
+from agentnb.core.log.wire import decode_new, encode
+from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall, ToolResult, encodable, encodable_data
+from agentnb.core.request import ToolSpec
+from agentnb.core.run.rounds import LOST
+from agentnb.core.schema.nesting import bounded, bounded_metadata
+from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError, TraceError
+from agentnb.interchange.conversion.filled import FILLED, NO_PROMPT, NO_RESULT, Gap, sentences_of
+from agentnb.interchange.conversion.open_calls import OpenCalls
+from agentnb.interchange.conversion.run_size import RunSize
+from agentnb.interchange.conversion.stop_reasons import NATURAL
+from agentnb.interchange.conversion.todo_lists import FollowedTodos
+from agentnb.interchange.conversion.trace_items import Fact, MessageCount, RecordedCall, RecordedRound, Summary, as_message
+
+Content: TypeAlias = str | Sequence[AnyPart] | None
+"""What a message holds: a text, or parts; None and blank texts are nothing."""
+UNNAMED = "unknown"
+_WRITTEN_HERE = (
+    e.RunStarted,
+    e.RoundStarted,
+    e.ModelReplied,
+    e.ToolStarted,
+    e.ToolFinished,
+    e.RoundFinished,
+    e.CommandReceived,
+    e.RunFinished,
+)
+_BEFORE_REPLY = (e.GuidanceGiven, e.RetryScheduled, e.ContextCompacted)
+"""Events that stand within a round, before its reply."""
+_NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError)
+"""What encoding a value raises that no log can hold."""
+
+
+class RunWriter:
+    """Takes the messages, calls and results of a trace in their order, and makes the run of them.
+
+    Ids of calls may be missing, or used again for other calls; results may come late, twice or never. Times, durations and
+    counts that are unknown stay unknown. What had to be filled stands in `filled`, and the run warns of it. Data of a kind that
+    no log can hold is a `TraceError`, as a trace may have anything in any place.
+
+        writer = RunWriter(Origin("openai_chat", "runs.json", "3"), model="openai:gpt-4o")
+        writer.say("What is the weather?")
+        writer.reply("I look.", [ToolCall("look", {"where": "here"}, "call_1")])
+        writer.result("call_1", "It rains.")
+        run = writer.finish()
+    """
+
+    def __init__(
+        self,
+        origin: e.Origin,
+        *,
+        run_id: str = "",
+        parent_id: str | None = None,
+        model: str = "",
+        tools: Iterable[ToolSpec] = (),
+        **about: Any,
+    ) -> None:
+        """``run_id``: by default one that is the same whenever this trace is read. ``about``: other fields of `RunStarted`,
+        such as ``agent``, ``tags`` or ``settings``.
+        """
+        self._origin, self._run_id, self._parent_id, self._about = origin, run_id, parent_id, about
+        self._model, self._system, self._tools = self._text("model", model), "", tuple(tools)
+        self._items: list[RecordedRound | Fact | Summary] = []
+        self._rounds: list[RecordedRound] = []
+        self._open = OpenCalls()
+        self._answered: dict[str, RecordedCall] = {}
+        self._ids: set[str] = set()
+        self._last_numbers: Counter[str] = Counter()
+        """The last number that made each repeated id a new one."""
+        self._size = RunSize(self._source)
+        self._gaps: Counter[Gap] = Counter()
+        self._todos = FollowedTodos(about.get("todos", ()))
+        self._total, self._has_nested_cost = UNKNOWN, False
+
+    @property
+    def filled(self) -> list[str]:
+        """What the trace lacked and was filled, one sentence each; complete when the run is finished."""
+        return sentences_of(self._gaps)
+
+    def system(self, text: str) -> None:
+        """Take the system prompt; several before the conversation make one. Later ones become messages by system."""
+        if not self._items:
+            self._system = "\n\n".join(filter(None, (self._system, self._text("system", text))))
+        else:
+            self._gaps["system message"] += 1
+            self.say(text, author="system")
+
+    def say(self, content: Content, *, author: str = "", at: datetime | None = None) -> None:
+        """Take a message of the person, or of whoever else speaks to the agent. The first of them is the prompt."""
+        parts = self._parts(content)
+        if not any(isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in parts):
+            self._gaps["blank message"] += 1
+            return
+        message = bounded(Message("user", tuple(parts), self._text("author", author)))
+        fields = {"command": "say", "text": message.text, "message": message}
+        self._size.add_user_message(message.parts)
+        self._items.append(Fact(e.CommandReceived, fields, self._time(at)))
+
+    def reply(
+        self,
+        content: Content = None,
+        calls: Iterable[ToolCall] = (),
+        *,
+        author: str = "",
+        at: datetime | None = None,
+        usage: Usage = UNKNOWN,
+        seconds: float | None = None,
+        stop_reason: str = "",
+        metadata: dict[str, Any] | None = None,
+        signals: Iterable[str] = (),
+    ) -> None:
+        """Take a reply of the model with the calls that it made. Arguments may be JSON texts."""
+        fields = {
+            "usage": usage,
+            "seconds": seconds,
+            "stop_reason": self._text("stop_reason", stop_reason),
+            "metadata": bounded_metadata(encodable_data(metadata or {})),
+            "signals": tuple([self._text("signal", one) for one in signals]),
+        }
+        now = RecordedRound(self._parts(content), self._text("author", author), self._time(at), fields)
+        self._size.add_reply(now.parts)
+        self._items.append(now)
+        self._rounds.append(now)
+        for call in calls:
+            self._add_call(now, call)
+
+    def result(
+        self,
+        call_id: str,
+        content: Content = None,
+        *,
+        name: str = "",
+        is_error: bool = False,
+        error_code: str | None = None,
+        at: datetime | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        """Take the result of the oldest open call with this id; without an id, of the oldest open one of this tool, or at all.
+
+        A result to which no call fits gets a call of its own in the last round.
+        """
+        parts = tuple([part for part in self._parts(content) if isinstance(part, Text | Image)])
+        call_id, name = self._text("call_id", call_id), self._text("name", name)
+        found = self._open.first(call_id, name)
+        if found is None:
+            before = self._answered.get(call_id)
+            if before is not None and before.result is not None and before.result.parts == parts:
+                self._gaps["second result"] += 1
+                return
+            found = self._call_for(call_id, name)
+        self._size.add_texts(parts)
+        found.result = ToolResult(found.call.id, found.call.name, parts, is_error, error_code)
+        found.at, found.seconds = self._time(at), seconds
+        self._answered[found.recorded_id] = found
+
+    def event(self, kind: type[e.Event], *, at: datetime | None = None, **fields: Any) -> None:
+        """Take an event of another kind, such as a step or a finding, after all that was taken before it.
+
+        Guidance and retries become part of the next round. A change of the todos by a call stands with that call.
+        """
+        if kind in _WRITTEN_HERE:
+            raise SettingsError(f"{kind.__name__} is written by the RunWriter itself", "Call its say, reply, result or finish")
+        self._todos.is_told |= kind is e.TodosChanged
+        self._size.add_events(1)
+        fact = Fact(kind, fields, self._time(at))
+        call = self._call_named(fields.get("call_id")) if kind is e.TodosChanged else None
+        (self._items if call is None else call.todos).append(fact)
+
+    def total(self, usage: Usage, *, has_nested_cost: bool = False) -> None:
+        """Take the usage of the whole run, as the trace sums it up. It counts where the replies do not report theirs.
+
+        ``has_nested_cost``: its cost includes that of nested runs, and counts also beside the replies' own.
+        """
+        self._total, self._has_nested_cost = usage, has_nested_cost and usage.cost is not None
+
+    def compact(self, summary: str, *, first: int = 0, rounds: int = 0, at: datetime | None = None) -> None:
+        """Take a summary that the model is sent from its next reply on, in the place of all that was taken before.
+
+        ``first``, ``rounds``: how many messages at the start, and how many of the last rounds, it is still sent.
+        """
+        text = self._text("summary", summary)
+        if text.strip():
+            self._items.append(Summary(text, first, rounds, self._time(at)))
+        else:
+            self._gaps["blank message"] += 1
+
+    def finish(
+        self,
+        status: e.Status | None = "completed",
+        stop_reason: str = "natural",
+        *,
+        at: datetime | None = None,
+        seconds: float | None = None,
+    ) -> Run:
+        """Return the run. ``status``: how it ended; None if the trace breaks off, which makes an interrupted run.
+
+        Raises `TraceError` if it makes no run.
+        """
+        prompt = self._take_prompt()
+        facts = list(self._facts())
+        started = self._started(prompt)
+        if status is not None:
+            last = STATUS_AT_END.get(stop_reason, "")  # the status that its policy would have given the last round
+            ended = {"status": status, "stop_reason": stop_reason, "last_round": last, "seconds": seconds}
+            facts.append(Fact(e.RunFinished, ended, self._time(at)))
+        if self._gaps:
+            facts.insert(0, Fact(e.Warned, {"message": f"{FILLED} {' '.join(self.filled)}", "topic": "filled"}, prompt.at))
+        lines = [self._line(lambda: started)]
+        for seq, fact in enumerate(facts, 1):
+            about: dict[str, Any] = {"seq": seq, "at": fact.at, "run_id": started.run_id, "parent_id": self._parent_id}
+            lines.append(self._line(partial(fact.kind, **about, **fact.fields)))
+        events = self._as_read(lines)
+        check_events(events, self._source)
+        run = Run.from_events(events)
+        run.mark_interrupted()  # unless it has an end
+        return run
+
+    def finish_without_end(self, *, is_over: bool = False, at: datetime | None = None, seconds: float | None = None) -> Run:
+        """Return the run of a trace that says how it ended at most by the stop reason of its last reply.
+
+        It is completed if that reply calls no tool and its stop reason is a natural one; ``unknown`` without such a reason;
+        interrupted if a message or a call is left unanswered. ``is_over``: the trace records that the run is over and met no
+        error, so that it is completed unless something is left unanswered.
+        """
+        told = [item for item in self._items if isinstance(item, RecordedRound) or item.kind is e.CommandReceived]
+        last = told[-1] if told else None
+        if not isinstance(last, RecordedRound) or (last.has_own_calls and (self._open or not is_over)):
+            return self.finish(None, "")
+        if not last.has_own_calls and last.fields["stop_reason"] in NATURAL:
+            return self.finish("completed", "natural", at=at, seconds=seconds)
+        if is_over:
+            return self.finish("completed", "", at=at, seconds=seconds)
+        return self.finish("unknown" if last.parts else None, "", at=at, seconds=seconds)
+
+    # Calls
+
+    def _add_call(self, now: RecordedRound, call: ToolCall) -> RecordedCall:
+        recorded = self._text("id of a call", call.id)
+        if not recorded or recorded in self._ids:
+            self._gaps["repeated id" if recorded else "missing id"] += 1
+        name = self._text("name of a tool", call.name) or UNNAMED
+        self._gaps["name"] += not call.name
+        made = replace(call, name=name, id=self._fresh(recorded), arguments=self._arguments(call.arguments))
+        added = RecordedCall(recorded, made)
+        self._append_call(now, added)
+        self._open.add(added)
+        return added
+
+    def _fresh(self, recorded: str) -> str:
+        """Return an id that no call has yet."""
+        found, base = recorded or "call-1", recorded or "call"
+        number = max(self._last_numbers[base], 1)
+        while found in self._ids:
+            number += 1
+            found = f"{base}-{number}"
+        self._last_numbers[base] = number
+        self._ids.add(found)
+        return found
+
+    def _arguments(self, given: Any) -> Any:
+        if isinstance(given, str):
+            with suppress(msgspec.DecodeError, UnicodeError, RecursionError):
+                given = msgspec.json.decode(given) if given.strip() else {}
+        if not isinstance(given, dict):
+            self._gaps["arguments"] += given is not None
+            return {} if given is None else encodable_data(given)
+        return encodable_data(given)
+
+    def _call_named(self, call_id: Any) -> RecordedCall | None:
+        """Return the call of the last round with this id."""
+        last = self._rounds[-1].calls if call_id and self._rounds else []
+        return next((one for one in last if one.recorded_id == call_id), None)
+
+    def _call_for(self, call_id: str, name: str) -> RecordedCall:
+        """Return a call for a result that has none, in the last round."""
+        if not self._rounds:
+            self.reply()
+        self._gaps["no call"] += 1
+        added = RecordedCall(call_id, ToolCall(name or UNNAMED, {}, self._fresh(call_id)))
+        self._append_call(self._rounds[-1], added)
+        return added
+
+    def _append_call(self, now: RecordedRound, added: RecordedCall) -> None:
+        now.calls.append(added)
+        self._size.add_call(len(now.calls))
+
+    # Events
+
+    def _take_prompt(self) -> Fact:
+        """Take the first message of the person out of what follows it; make one if the model spoke first."""
+        for place, item in enumerate(self._items):
+            if isinstance(item, RecordedRound):
+                break
+            if item.kind is e.CommandReceived:
+                return self._items.pop(place)  # type: ignore[return-value]  # it is this item
+        self._gaps["prompt"] += 1
+        return Fact(e.CommandReceived, {"message": Message("user", (Text(NO_PROMPT),), is_placeholder=True)})
+
+    def _started(self, prompt: Fact) -> e.RunStarted:
+        named = {tool.name for tool in self._tools}
+        called = dict.fromkeys(one.call.name for each in self._rounds for one in each.calls)
+        missing = [ToolSpec(name) for name in called if name not in named]
+        self._gaps["tools"] += bool(missing)
+        self._gaps["model"] += not self._model
+        self._gaps["reply"] += not self._rounds
+        self._gaps += Counter()  # without those that are not there
+        message = prompt.fields["message"]
+        origin = self._origin
+        place = (origin.format, origin.file_name, origin.position, message.text)
+        told = [*[self._text("origin", one) for one in place], *self._contents()]
+        return e.RunStarted(
+            seq=0,
+            at=prompt.at,
+            run_id=self._run_id or f"trace-{hashlib.sha256(self._encoded(told)).hexdigest()[:16]}",
+            parent_id=self._parent_id,
+            schema=e.SCHEMA,
+            prompt=message,
+            model=self._model or UNNAMED,
+            system=self._system,
+            tools=(*self._tools, *missing),
+            origin=self._origin if self._total == UNKNOWN else self._origin_with_total(),
+            **self._about,
+        )
+
+    def _origin_with_total(self) -> e.Origin:
+        """Return the origin with the usage of the whole run, unless the replies report all that the trace sums up."""
+        of_replies = [one.fields["usage"] for one in self._rounds]
+        summed: Usage = sum(of_replies[1:], of_replies[0]) if of_replies else UNKNOWN
+        missing = {name for name in UNKNOWN.__struct_fields__ if getattr(summed, name) is None}
+        missing |= {"cost"} if self._has_nested_cost else set()
+        known = {name: value for name in missing if (value := getattr(self._total, name)) is not None}
+        usage = replace(summed, **known) if known else None
+        return replace(self._origin, usage=usage, has_nested_cost=self._has_nested_cost)
+
+    def _contents(self) -> Iterator[Any]:
+        """Yield all that tells this run from others of the same prompt, whose files may have the same name."""
+        for one in self._rounds:
+            yield [part.text for part in one.parts if isinstance(part, Text)]
+            yield [(each.call.name, each.call.arguments, each.result and each.result.text) for each in one.calls]
+
+    def _facts(self) -> Iterator[Fact]:
+        index, reason, author = 0, "prompt", ""
+        before: list[Fact] = []
+        for item in self._with_compactions():
+            if isinstance(item, Fact) and item.kind in _BEFORE_REPLY:
+                before.append(item)
+                continue
+            if isinstance(item, Fact):
+                yield item
+                reason = "said" if item.kind is e.CommandReceived and index else reason
+                continue
+            changes = reason == "continued" and item.author != author  # another agent speaks
+            yield from self._round(item, index, "said" if changes else reason, before)
+            before = []
+            index, author = index + 1, item.author
+            reason = "tool_results" if item.has_own_calls else "continued"
+        yield from before  # of a round that there is not: it is refused
+
+    def _with_compactions(self) -> Iterator[RecordedRound | Fact]:
+        """Yield the items with summaries as compactions; one without a reply before and after it as a message."""
+        replies = [place for place, item in enumerate(self._items) if isinstance(item, RecordedRound)]
+        count = MessageCount(len(self._about.get("history", ())) + 1)
+        for place, item in enumerate(self._items):
+            if isinstance(item, RecordedRound):
+                count.add_round(with_calls=bool(item.calls))
+                yield item
+                continue
+            is_between = bool(replies) and replies[0] < place < replies[-1]
+            fact = item if isinstance(item, Fact) else count.compacted(item) if is_between else as_message(item)
+            if fact.kind is e.CommandReceived:
+                count.add_message()
+            yield fact
+
+    def _round(self, one: RecordedRound, index: int, reason: str, before: Iterable[Fact]) -> Iterator[Fact]:
+        message = bounded(Message("assistant", (*one.parts, *[each.call for each in one.calls]), one.author))
+        yield Fact(e.RoundStarted, {"index": index, "reason": reason})
+        yield from before
+        yield Fact(e.ModelReplied, {"message": message, **one.fields}, one.at)
+        for call, each in zip(message.calls, one.calls, strict=True):
+            result = each.result
+            if result is None:
+                self._gaps["no result"] += 1
+                result = ToolResult(call.id, call.name, (Text(NO_RESULT),), is_error=True, error_code=LOST)
+            yield Fact(e.ToolStarted, {"call": call})
+            yield from each.todos
+            yield Fact(e.ToolFinished, {"result": result, "seconds": each.seconds}, each.at)
+            todos = self._todos.after(call, result, each.at)
+            if todos is not None:
+                self._size.add_events(1 + len(todos))  # each event holds the whole list
+                yield Fact(e.TodosChanged, {"todos": todos, "by": "model", "call_id": call.id}, each.at)
+        ended = next((each.at for each in reversed(one.calls) if each.at is not None), one.at)
+        yield Fact(e.RoundFinished, {"index": index, "status": "success", "seconds": None}, ended)
+
+    # What a trace has in a place
+
+    @property
+    def _source(self) -> str:
+        return f"{self._origin.file or self._origin.format} {self._origin.position}".rstrip()
+
+    def _wrong(self, what: str) -> TraceError:
+        return TraceError(f"{self._source}: {what}", "The trace is damaged, or of another format")
+
+    def _encoded(self, value: Any) -> bytes:
+        try:
+            return msgspec.json.encode(value)
+        except _NOT_JSON as error:
+            raise self._wrong(f"{type(error).__name__}: {encodable(str(error))}") from error
+
+    def _line(self, make: Callable[[], Any]) -> bytes:
+        """Return the event as a line of a log."""
+        try:
+            return encode(make())
+        except _NOT_JSON as error:
+            raise self._wrong(f"{type(error).__name__}: {encodable(str(error))}") from error
+
+    def _as_read(self, lines: list[bytes]) -> list[e.AnyEvent]:
+        """Return the events as they are read from a log that holds them: without keys."""
+        try:
+            return decode_new(lines)
+        except TraceError as error:
+            raise self._wrong(error.what) from error
+
+    def _text(self, name: str, value: Any) -> str:
+        if not isinstance(value, str | None):
+            raise self._wrong(f"the {name} is a {type(value).__name__}, and no text")
+        return encodable(value or "")
+
+    def _parts(self, content: Any) -> list[AnyPart]:
+        """Return the parts of a message, without calls and results, which come apart; none for a blank text."""
+        if content is None or isinstance(content, str):
+            return [Text(encodable(content))] if content and content.strip() else []
+        if not isinstance(content, list | tuple) or not all(isinstance(part, AnyPart) for part in content):
+            raise self._wrong("the content of a message is neither a text nor its parts")
+        told = [part for part in content if not isinstance(part, ToolCall | ToolResult)]
+        return [part if isinstance(part, Image) else replace(part, text=self._text("text", part.text)) for part in told]
+
+    def _time(self, at: datetime | None) -> datetime | None:
+        if at is None:
+            return None
+        if not isinstance(at, datetime):
+            raise self._wrong(f"a time is a {type(at).__name__}")
+        if at.year not in YEARS:
+            self._gaps["time"] += 1
+            return None
+        if at.tzinfo is None:
+            self._gaps["zone"] += 1
+            return at.replace(tzinfo=UTC)
+        return at.astimezone(UTC)

@@ -1,0 +1,75 @@
+"""What detectors find in the traces of a source of any size: run by run, in one process or in several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from agentnb.core.run.facts import RunFacts
+from agentnb.detect.finding import detectors_of
+from agentnb.detect.presets.registry import DEFAULT
+from agentnb.detect.run import Run
+from agentnb.detect.timelines import Detection, Presets, WatchedRun, detections, listed, watched
+from agentnb.errors import SettingsError
+from agentnb.interchange.files import RunSource, SourceFile, parts_of
+from agentnb.interchange.trace_file import Problem
+from agentnb.interchange.workers import results_of
+
+
+class DetectedRun(NamedTuple):
+    """What was found in a run."""
+
+    run_id: str
+    model: str
+    rounds: int
+    found: tuple[Detection, ...]
+
+
+def detected_runs(
+    source: RunSource, presets: Presets = (DEFAULT,), *, processes: int = 1, problems: list[Problem] | None = None
+) -> Iterator[DetectedRun]:
+    """Yield what each of these detectors finds in each run of a source, in order. A run is held while it is looked at.
+
+    ``processes``: how many worker processes read the files and look at their runs; runs in memory are looked at here. What
+    could not be read is appended to ``problems``. Raises `SettingsError` for a preset that there is not, and for detectors of
+    your own that a worker process cannot import. What a detector raises is raised.
+    """
+    given = listed(presets)
+    for one in given:
+        detectors_of(one)  # whether there are such detectors is told before anything is read
+    if type(processes) is not int or processes < 1:
+        raise SettingsError(f"processes={processes!r} is not a number of processes", "Write processes=2, or more")
+    return _detected(source, given, processes, [] if problems is None else problems)
+
+
+def _detected(source: RunSource, presets: Presets, processes: int, problems: list[Problem]) -> Iterator[DetectedRun]:
+    parts = parts_of(source)
+    if processes == 1:
+        for part in parts:
+            yield from [_of_run(part, presets)] if isinstance(part, Run) else in_file(part, presets, problems)
+        return
+    for found in results_of(parts, partial(in_files, presets=presets), processes):
+        if isinstance(found, Run):
+            yield _of_run(found, presets)
+        else:
+            runs, problems_there = found
+            problems += problems_there
+            yield from runs
+
+
+def in_files(files: Iterable[SourceFile], presets: Presets) -> tuple[list[DetectedRun], list[Problem]]:
+    """Return what is found in the runs of these files, and what of them could not be read."""
+    problems: list[Problem] = []
+    return [run for file in files for run in in_file(file, presets, problems)], problems
+
+
+def in_file(file: SourceFile, presets: Presets, problems: list[Problem]) -> Iterator[DetectedRun]:
+    """Yield what is found in each run of a file. The log of a run is folded once, whatever looks at it."""
+    for run in file.runs(problems, partial(watched, presets=presets)):
+        yield _of_run(run, presets)
+
+
+def _of_run(run: RunFacts, presets: Presets) -> DetectedRun:
+    found = run.detections() if isinstance(run, WatchedRun) else detections(run, presets)
+    return DetectedRun(run.id, run.model, len(run.rounds), tuple(found))

@@ -1,0 +1,87 @@
+"""What only agentnb knows of a run, as attributes of spans: ``agentnb.*``, the same in every convention of spans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from agentnb.core.log import events as e
+from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
+from agentnb.interchange.exports.spans import Span, SpanEvent, event_data, kind_of
+
+PREFIX = "agentnb."
+EVENT = "agentnb.event"
+"""All fields of an event, as JSON."""
+
+
+def json_text(value: Any) -> str:
+    """Return plain data as JSON."""
+    return msgspec.json.encode(value).decode()
+
+
+def attributes_of(run: Run, span: Span) -> dict[str, Any]:
+    """Return the ``agentnb.*`` attributes of a span, without those that say nothing."""
+    told = {"seq": span.seq, **span.facts, "times": span.times}
+    if span.kind == "agent":
+        told |= _of_run(run)
+    elif span.reply is not None:
+        told |= _of_reply(span.reply)
+        told["input.offset"] = span.offset
+    elif span.called is not None:
+        told |= {"operation": span.called.operation, "event": json_text(event_data(span.called))}
+    elif span.result is not None:
+        told |= {"error_code": span.result.error_code, "seconds": span.seconds}
+    return {PREFIX + name: value for name, value in told.items() if value not in (None, "", [], (), "{}")}
+
+
+def _of_run(run: Run) -> dict[str, Any]:
+    started: Any = run.events[0]
+    origin = run.origin
+    return {
+        "run.id": run.id,
+        "run.parent_id": run.parent_id,
+        "run.kind": run.kind,
+        "run.model": run.model,
+        "run.status": run.status,
+        "run.stop_reason": run.stop_reason,
+        "run.tags": list(run.tags),
+        "run.seconds": run.seconds if run.stop_reason or run.ended_at else None,
+        "run.cost": run.cost,
+        "run.own_cost": run.own_cost,
+        "run.rounds": len(run.rounds),
+        "run.settings": json_text(started.settings),
+        "run.continued_from": run.continued_from,
+        "run.history": run.inherited or None,
+        "run.todos": json_text(started.todos) if started.todos else None,
+        "run.origin": json_text(origin) if origin is not None else None,
+    }
+
+
+def _of_reply(reply: e.ModelReplied) -> dict[str, Any]:
+    return {
+        "seconds": reply.seconds,
+        "signals": list(reply.signals),
+        "metadata": json_text(reply.metadata),
+        **usage_facts(reply.usage),
+    }
+
+
+def usage_facts(usage: Usage) -> dict[str, Any]:
+    """Return what no convention of OpenTelemetry has of a usage."""
+    return {"usage.cost": usage.cost, "usage.estimated": usage.estimated or None}
+
+
+def name_of(event: SpanEvent) -> str:
+    """Return the name of the event of a span."""
+    return PREFIX + kind_of(event.event)
+
+
+def event_attributes(event: SpanEvent) -> dict[str, Any]:
+    """Return the attributes of the event of a span: what is plain in it to be seen, and all of it to be read again."""
+    data = event_data(event.event)
+    shown = data["guidance"] if isinstance(event.event, e.GuidanceGiven) else data
+    plain = {PREFIX + name: value for name, value in shown.items() if isinstance(value, str | int | float) and value != ""}
+    known = {} if event.event.at is not None else {PREFIX + "times": "unknown"}
+    return {**plain, PREFIX + "seq": event.event.seq, **known, EVENT: json_text(data)}

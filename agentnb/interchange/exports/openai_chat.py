@@ -1,0 +1,94 @@
+"""Requests of OpenAI's Chat Completions API that hold the whole conversation: one as JSON, several as JSON Lines.
+
+Thinking stands in ``reasoning_content``, as servers that speak this API send it. A tool message holds text only: pictures of a
+result follow in a message of the user, and that a call failed is told by its text alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.request import ToolSpec
+from agentnb.detect.run import Run
+from agentnb.interchange.exports.stored_messages import conversation_of, one_or_lines
+from agentnb.interchange.formats.exchanges import PARENT_ID, RUN_ID
+from agentnb.models.providers.serialization import data_url, parameters
+
+NAME = "openai_chat"
+TITLE = "OpenAI chat messages"
+MAX_METADATA = 512
+"""Characters of a value of ``metadata`` that the API takes."""
+
+
+def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
+    """Yield the file: one request, or a request a line."""
+    return one_or_lines(runs, request_of)
+
+
+def request_of(run: Run) -> dict[str, Any]:
+    """Return the request that holds the conversation of a run."""
+    system = [{"role": "system", "content": run.system}] if run.system else []
+    messages = [made for message in conversation_of(run) for made in _messages(message)]
+    request: dict[str, Any] = {"model": _model_name(run.model), "messages": [*system, *messages]}
+    if run.tools:
+        request["tools"] = [_tool(tool) for tool in run.tools]
+    about = {RUN_ID: run.id, PARENT_ID: run.parent_id, "agentnb.status": run.status}
+    return {**request, "metadata": {name: value[:MAX_METADATA] for name, value in about.items() if value}}
+
+
+def _model_name(model: str) -> str:
+    """Return the name without ours of the provider, if it is one of those whose API this is."""
+    provider, _, name = model.partition(":")
+    return name if name and provider in ("openai", "compatible") else model
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters(tool)}
+    return {"type": "function", "function": function}
+
+
+def _messages(message: Message) -> Iterator[dict[str, Any]]:
+    named = {"name": message.author} if message.author else {}
+    if message.role == "assistant":
+        yield {**_reply(message), **named}
+        return
+    shown: list[Any] = []
+    for part in message.parts:
+        if isinstance(part, ToolResult):
+            yield {"role": "tool", "tool_call_id": part.call_id, "content": part.text}
+            shown += [image for image in part.parts if isinstance(image, Image)]
+    told = [*shown, *[part for part in message.parts if isinstance(part, Text | Image)]]
+    if told:
+        yield {"role": "user", "content": _content(told), **named}
+
+
+def _reply(message: Message) -> dict[str, Any]:
+    made: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+    thought = "\n\n".join(part.text for part in message.parts if isinstance(part, Thinking) and part.text)
+    if thought:
+        made["reasoning_content"] = thought
+    if message.calls:
+        made["tool_calls"] = [_call(call) for call in message.calls]
+    elif not message.text:
+        made["content"] = ""  # the API wants a content where there are no calls
+    return made
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    arguments = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+
+def _content(parts: list[Any]) -> str | list[dict[str, Any]]:
+    """Return the content of a user's message: a text if it is nothing else."""
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return parts[0].text
+    return [
+        {"type": "image_url", "image_url": {"url": data_url(part)}}
+        if isinstance(part, Image)
+        else {"type": "text", "text": part.text}
+        for part in parts
+    ]

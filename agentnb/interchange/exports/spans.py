@@ -1,0 +1,351 @@
+"""A run as spans: the run itself, its model calls, tool calls and plans, before a convention names their attributes.
+
+A span must have times. Those that a run does not know follow the order of its events, a microsecond apart, and `Span.times`
+says which of them are not real. Ids are made of the run's id, so that a second export of a run has the same ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
+from agentnb.core.messages import Message, ToolCall, ToolResult
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.fold import apply
+from agentnb.core.run.timeline import ModelCall, Part, Tool, timeline
+from agentnb.detect.run import Run
+from agentnb.interchange.exports.stored_messages import is_filled, without_filled
+
+Kind: TypeAlias = Literal["agent", "model", "tool", "plan"]
+AGENT = "agent"
+"""Key of the span of the run itself."""
+MAX_INPUT = 100_000
+"""Bytes of input messages up to which a model call repeats the whole conversation. Beyond, it has what is new."""
+ONLY_END, UNKNOWN_TIMES, ONLY_DURATION, ONLY_START = "only the end", "unknown", "only the duration", "only the start"
+"""What is known of the times of a span, if that is not both."""
+_MICROSECOND = 1_000
+LONGEST = 1e10
+"""Seconds that a span may take: a damaged log may name more than nanoseconds can be."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SHOWN = frozenset(
+    {
+        e.RunStarted,
+        e.RoundStarted,
+        e.ModelReplied,
+        e.ToolStarted,
+        e.ToolFinished,
+        e.CallBlocked,
+        e.RoundFinished,
+        e.RunFinished,
+        w.ModelCalled,
+    }
+)
+"""Events that spans hold themselves; of a round the number and the status."""
+_OF_A_CALL = (e.GuidanceGiven, e.RetryScheduled, e.CompactionStarted, e.ContextCompacted)
+
+
+@dataclass(slots=True)
+class SpanEvent:
+    """An event of agentnb that no convention has a span for."""
+
+    event: e.AnyEvent
+    at: int
+    """Nanoseconds since 1970, maybe derived from its place."""
+
+
+@dataclass(slots=True)
+class Span:
+    """A span, with what it is about."""
+
+    kind: Kind
+    key: str
+    """Its name within its run, of which its id is made."""
+    parent: str
+    """The key of the span around it; empty for that of the run itself."""
+    name: str
+    """The agent, the model or the tool."""
+    start: int
+    """Nanoseconds since 1970."""
+    end: int
+    times: str = ""
+    seq: int = 0
+    """The number of the event at its end."""
+    error: e.RunError | None = None
+    inputs: Sequence[Message] = ()
+    offset: int = 0
+    """How many messages of the conversation stand before the inputs, in earlier spans."""
+    reply: e.ModelReplied | None = None
+    called: w.ModelCalled | None = None
+    """The model call besides the rounds, if it is one."""
+    call: ToolCall | None = None
+    result: ToolResult | None = None
+    is_compacted: bool = False
+    """Whether the model was sent a summary in place of earlier inputs."""
+    seconds: float | None = None
+    """Seconds that the tool took."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What only agentnb knows of it."""
+    events: list[SpanEvent] = field(default_factory=list)
+
+
+class Families:
+    """Which runs belong to one trace: those that a run started, at any depth, are in its trace."""
+
+    def __init__(self, runs: Iterable[Run]) -> None:
+        self._parents = {run.id: run.parent_id for run in runs} if isinstance(runs, Sequence) else {}
+
+    def trace_id(self, run: Run) -> str:
+        """Return the id of the trace of a run: 32 hexadecimal digits."""
+        self._parents[run.id] = run.parent_id
+        root, seen = run.id, {run.id}
+        while (parent := self._parents.get(root)) is not None and parent not in seen:
+            root = parent
+            seen.add(root)
+        return hashlib.sha256(root.encode()).hexdigest()[:32]
+
+
+def span_id(run_id: str, key: str) -> str:
+    """Return the id of a span: 16 hexadecimal digits."""
+    return hashlib.sha256(f"{run_id}/{key}".encode()).hexdigest()[:16]
+
+
+def parent_span_id(run: Run, span: Span) -> str:
+    """Return the id of the span around this one; empty for that of a run that no run started."""
+    if span.parent:
+        return span_id(run.id, span.parent)
+    return span_id(run.parent_id, AGENT) if run.parent_id else ""
+
+
+def spans_of(run: Run) -> list[Span]:
+    """Return the spans of a run, its own first, the others in the order in which they ended."""
+    return _Spans(run).all()
+
+
+def event_data(event: e.AnyEvent) -> dict[str, Any]:
+    """Return the fields of an event as plain data, without those that every event has."""
+    found: dict[str, Any] = msgspec.to_builtins(event)
+    return {name: value for name, value in found.items() if name not in ("kind", "seq", "at", "run_id", "parent_id")}
+
+
+def kind_of(event: e.AnyEvent) -> str:
+    """Return the word for the kind of an event."""
+    return event.name if isinstance(event, w.OtherEvent) else str(event.__struct_config__.tag)
+
+
+class _Spans:
+    """Folds a run once more, and makes a span of each call on the way."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._facts = RunFacts()
+        self._at = _nanoseconds(run.events)
+        self._told: list[Message] = []
+        """The conversation so far, without what was filled in."""
+        self._length, self._taken, self._since = 0, 0, 0
+        self._round: e.RoundStarted | None = None
+        self._ended: dict[int, list[Part]] = {}
+        """The parts of the run by the number of the event that ended them."""
+        self._keys: dict[str, str] = {}
+        """The keys of the spans of calls that have begun, by the ids of the calls."""
+        for part in timeline(run, ModelCall, Tool):
+            if part.ended is not None:
+                self._ended.setdefault(part.ended.seq, []).append(part)
+            if isinstance(part, Tool) and part.begun is not None and part.call is not None:
+                self._keys[part.call.id] = f"tool-{part.begun.seq}"
+        self._waiting: list[SpanEvent] = []
+        self._planners: list[Span] = []
+        self._plan = AGENT
+        self._spans = [self._of_run()]
+        self._last_model: Span | None = None
+
+    def all(self) -> list[Span]:
+        for event in self._run.events:
+            self._take(event)
+            apply(self._facts, event)
+        own = self._spans[0]
+        own.events = sorted([*own.events, *self._waiting], key=lambda one: one.event.seq)
+        return self._spans
+
+    def _take(self, event: e.AnyEvent) -> None:
+        if isinstance(event, e.RoundStarted):
+            self._round = event
+        for part in self._ended.get(event.seq, ()):
+            if isinstance(part, ModelCall):
+                self._called(part)
+            elif isinstance(part, Tool):
+                self._ran(part)
+        if isinstance(event, e.RoundFinished):
+            self._note_status(event)
+        if type(event) not in _SHOWN:
+            self._noted(event)
+
+    def _noted(self, event: e.AnyEvent) -> None:
+        if isinstance(event, e.Warned) and event.topic == "filled":
+            return
+        if isinstance(event, w.PlanProposed):
+            self._proposed(event)
+        noted = SpanEvent(event, self._at[event.seq])
+        (self._waiting if isinstance(event, _OF_A_CALL) else self._spans[0].events).append(noted)
+
+    # The run
+
+    def _of_run(self) -> Span:
+        run, last = self._run, self._run.events[-1]
+        first = run.events[0]
+        known = {(True, True): "", (True, False): ONLY_START, (False, True): ONLY_END, (False, False): UNKNOWN_TIMES}
+        times = known[first.at is not None, last.at is not None]
+        end = max(self._at[0], self._at[-1])
+        span = Span("agent", AGENT, "", run.agent, self._at[0], end, times, last.seq, run.error)
+        span.inputs = [*without_filled(run.messages[: run.inherited + 1])]
+        return span
+
+    # Model calls
+
+    def _called(self, part: ModelCall) -> None:
+        if isinstance(part.ended, e.ModelReplied):
+            self._replied(part.ended)
+        elif isinstance(part.ended, w.ModelCalled):
+            self._model_called(part.ended)
+
+    def _replied(self, event: e.ModelReplied) -> None:
+        index = self._round.index if self._round is not None else 0
+        self._read_conversation()
+        start, end, times = self._span_times(event.seq, event.seconds, event.at)
+        span = Span("model", f"round-{index}", AGENT, self._run.model, start, end, times, event.seq, reply=event)
+        self._put_inputs(span)
+        self._add_model(span)
+
+    def _put_inputs(self, span: Span) -> None:
+        span.is_compacted = self._facts.compacted is not None
+        span.offset = 0 if self._length <= MAX_INPUT else self._since
+        span.inputs = self._told[span.offset :]
+        self._since = len(self._told)
+
+    def _add_model(self, span: Span) -> None:
+        if self._round is not None:
+            span.facts = {"round": self._round.index + 1, "round.reason": self._round.reason}
+        span.events, self._waiting = self._waiting, []
+        self._spans.append(span)
+        self._last_model = span
+
+    def _read_conversation(self) -> None:
+        """Take in what the conversation has gained since the last model call."""
+        messages = self._facts.messages
+        for message in without_filled(messages[self._taken :]):
+            self._told.append(message)
+            self._length += len(msgspec.json.encode(message))
+        self._taken = len(messages)
+
+    def _note_status(self, event: e.RoundFinished) -> None:
+        """Note how a round ended; one without a reply was a model call that failed."""
+        if self._round is None:
+            return
+        last = self._last_model
+        if last is None or last.key != f"round-{event.index}":
+            self._failed(event)
+        elif event.status != "success":
+            last.facts["round.status"] = event.status
+
+    def _failed(self, event: e.RoundFinished) -> None:
+        assert self._round is not None
+        self._read_conversation()
+        times = "" if self._round.at is not None and event.at is not None else UNKNOWN_TIMES
+        ends = self._at[self._round.seq], self._at[event.seq]
+        span = Span("model", f"round-{event.index}", AGENT, self._run.model, min(ends), max(ends), times, event.seq)
+        span.error = self._run.error or e.RunError(event.status, "There was no reply")
+        self._put_inputs(span)
+        self._add_model(span)
+        span.facts["round.status"] = event.status
+
+    def _model_called(self, event: w.ModelCalled) -> None:
+        start, end, times = self._span_times(event.seq, event.seconds, event.at)
+        key, name = f"model-{event.seq}", event.model or self._run.model
+        span = Span("model", key, AGENT, name, start, end, times, event.seq, called=event)
+        span.error = e.RunError("ModelError", event.error) if event.error else None
+        self._spans.append(span)
+        if event.operation == "planner":
+            span.parent = self._plan
+            self._planners.append(span)
+
+    def _proposed(self, event: w.PlanProposed) -> None:
+        """Add the span of a plan, around the model calls that made it."""
+        at = self._at[event.seq]
+        start = min([at, *[one.start for one in self._planners]])
+        times = UNKNOWN_TIMES if event.at is None else "" if self._planners else ONLY_END
+        span = Span("plan", f"plan-{event.seq}", AGENT, self._run.agent, start, at, times, event.seq)
+        span.facts = {"plan.id": event.plan_id}
+        self._spans.append(span)
+        for one in self._planners:
+            one.parent = span.key
+        self._plan, self._planners = span.key, []
+
+    # Tool calls
+
+    def _ran(self, part: Tool) -> None:
+        event, call = part.ended, part.call
+        if isinstance(event, e.CallBlocked):
+            self._blocked(event)
+        elif isinstance(event, e.ToolFinished) and call is not None and not is_filled(event.result):
+            begun = event if part.begun is None else part.begun  # one that was stopped before it began has a result too
+            self._finished(event, call, f"tool-{begun.seq}")
+
+    def _finished(self, event: e.ToolFinished, call: ToolCall, key: str) -> None:
+        start, end, times = self._span_times(event.seq, event.seconds, event.at)
+        parent = self._key_of(event.parent_call)
+        span = Span("tool", key, parent, call.name, start, end, times, event.seq, call=call)
+        span.seconds = event.seconds
+        self._put_result(span, event.result)
+        if event.traceback:
+            span.facts["traceback"] = event.traceback
+        self._spans.append(span)
+
+    def _blocked(self, event: e.CallBlocked) -> None:
+        at, times = self._at[event.seq], UNKNOWN_TIMES if event.at is None else ONLY_END
+        parent = self._key_of(event.parent_call)
+        span = Span("tool", f"tool-{event.seq}", parent, event.call.name, at, at, times, event.seq, call=event.call)
+        span.seconds = 0.0
+        self._put_result(span, event.result)
+        span.facts["rule"] = event.rule
+        self._spans.append(span)
+
+    def _put_result(self, span: Span, result: ToolResult) -> None:
+        span.result = result
+        if result.is_error:
+            span.error = e.RunError(result.error_code or "tool_error", result.text)
+
+    def _key_of(self, call_id: str) -> str:
+        return self._keys.get(call_id, AGENT)
+
+    # Times
+
+    def _span_times(self, seq: int, seconds: float | None, at: datetime | None) -> tuple[int, int, str]:
+        """Return when the span that this event ends began and ended, and which of these times are unknown."""
+        derived = self._at[seq]
+        length = 0 if seconds is None else round(min(seconds, LONGEST) * 1e9)
+        if at is not None:
+            return derived - length, derived, ONLY_END if seconds is None else ""
+        return derived, derived + length, UNKNOWN_TIMES if seconds is None else ONLY_DURATION
+
+
+def _nanoseconds(events: Sequence[e.AnyEvent]) -> list[int]:
+    """Return the time of each event, in nanoseconds since 1970; an unknown one follows from the known one before it."""
+    known = next(((event.seq, _nanoseconds_of(event.at)) for event in events if event.at is not None), (0, 0))
+    seq, at = known
+    found = []
+    for event in events:
+        if event.at is not None:
+            seq, at = event.seq, _nanoseconds_of(event.at)
+        found.append(at + (event.seq - seq) * _MICROSECOND)
+    return found
+
+
+def _nanoseconds_of(at: datetime) -> int:
+    passed = at - _EPOCH
+    return (passed.days * 86_400 + passed.seconds) * 1_000_000_000 + passed.microseconds * _MICROSECOND

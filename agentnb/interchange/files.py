@@ -1,0 +1,258 @@
+"""Loading runs from files of any format, folders, archives, patterns and stores."""
+
+from __future__ import annotations
+
+import glob
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias, cast, overload
+
+from agentnb.advice import AdvisedWarning, ListProblems, LoadTraces
+from agentnb.detect.run import Run
+from agentnb.errors import StoreError, TraceError
+from agentnb.examples import find
+from agentnb.interchange.archives import members, trace_file
+from agentnb.interchange.formats import UnknownFormat, format_of, is_superseded
+from agentnb.interchange.trace_file import Problem, TraceFile
+from agentnb.store.follow import FollowedRun
+from agentnb.store.store import AnyRun, Fold, Store, load_file, load_if_log, unreadable
+
+RunSource: TypeAlias = "Run | Store | str | Path | Iterable[Run | Store | str | Path]"
+"""A run, a store, a path, a folder, a glob, or several of these."""
+ENDINGS = frozenset(
+    {".jsonl", ".ndjson", ".json", ".traj", ".eval", ".yaml", ".yml", ".db", ".sqlite", ".sqlite3", ".parquet"}
+    | {".html", ".htm", ".har", ".zip", ".gz", ".log", ".txt"}
+)
+"""Endings of the files that are looked at in a folder; a file that is named is read whatever its ending."""
+MAX_WARNINGS = 10
+"""Files left out that are named in warnings of their own; further ones are counted."""
+
+
+class Runs(list[Run]):
+    """The runs of a source, and its `problems`: the parts that could not be read."""
+
+    def __init__(self, runs: Iterable[Run] = (), problems: Iterable[Problem] = ()) -> None:
+        super().__init__(runs)
+        self.problems: list[Problem] = [*problems]
+
+
+@overload
+def load_trace(path: str | Path, *, strict: bool = True, follow: Literal[False] = False) -> Run: ...
+@overload
+def load_trace(path: str | Path, *, strict: bool = True, follow: Literal[True]) -> FollowedRun: ...
+def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -> Run | FollowedRun:
+    """Return the run of a file of any format that agentnb reads. A log without an end gives a run with status ``interrupted``.
+
+    Of a run with nested runs and forks in the same file, the outer one is returned. ``strict=False`` leaves out what is
+    damaged. ``follow=True`` returns a `FollowedRun`, which grows with a log that another process writes. Raises `TraceError`
+    if the file cannot be read or holds several runs, `StoreError` if it cannot be opened.
+    """
+    path = _expanded(path)
+    if path.is_dir():
+        raise TraceError(f"{path} is a folder", LoadTraces(str(path), lead="Load all runs in it"))
+    if follow:
+        return FollowedRun(path)
+    runs = [*_whole(path, strict, [])]
+    ids = {run.id for run in runs}
+    outer = [run for run in runs if run.parent_id not in ids and (run.forked_from is None or run.forked_from.run_id not in ids)]
+    if len(outer) != 1:
+        what = f"{path} holds {len(outer):,} runs" if outer else f"{path} holds no run"
+        raise TraceError(what, LoadTraces(str(path), lead="Load all of them") if outer else "")
+    return outer[0]
+
+
+def load_traces(source: RunSource, *, strict: bool = True) -> Runs:
+    """Return all runs of a path, a folder, a glob, an archive, a store, or several of these, in order of their names.
+
+    The runs are a list, whose ``problems`` say what could not be read. A file that is named must be a trace, and with
+    ``strict`` a sound one; in a folder, a glob, an archive or a store, files that are not are left out with a warning.
+    ``strict=False`` reads of each file what can be read, and warns of nothing.
+    """
+    problems: list[Problem] = []
+    runs = Runs(_whole(source, strict, problems))
+    runs.problems += problems
+    if strict:
+        warn_of(problems)
+    return runs
+
+
+def iter_traces(source: RunSource, *, strict: bool = True, problems: list[Problem] | None = None) -> Iterator[Run]:
+    """Yield what `load_traces` returns, one run after the other, so that a source of any size fits into memory.
+
+    What could not be read is appended to ``problems``.
+    """
+    yield from _whole(source, strict, [] if problems is None else problems)
+
+
+def _whole(source: RunSource, strict: bool, problems: list[Problem]) -> Iterator[Run]:
+    return cast("Iterator[Run]", each_run(source, problems, Run.from_events, strict=strict))
+
+
+def each_run(source: RunSource, problems: list[Problem], fold: Fold[AnyRun], *, strict: bool = True) -> Iterator[AnyRun | Run]:
+    """Yield the runs of a source, one after the other.
+
+    ``fold``: makes the run of a log of agentnb from its events, as `Run.from_events` does; other runs are always whole.
+    """
+    for part in parts_of(source):
+        if isinstance(part, Run):
+            yield part
+        else:
+            yield from part.runs(problems, fold, strict=strict)
+
+
+def parts_of(source: RunSource) -> Iterator[Run | SourceFile]:
+    """Yield the runs of a source that are in memory, and its files, in order. Raises `TraceError` for what holds no runs."""
+    if isinstance(source, Run):
+        yield source
+    elif isinstance(source, Store | str | Path):
+        yield from files_of(source)
+    elif isinstance(source, Iterable):
+        for one in source:
+            yield from parts_of(one)
+    else:
+        raise TraceError(f"{source!r} is not a run", "Give a Run, several, a path, a folder, a glob or a Store")
+
+
+class SourceFile(NamedTuple):
+    """A file of a source of runs."""
+
+    path: Path
+    is_named: bool = False
+    """Whether it was named itself, and so must be a trace."""
+    is_log: bool = False
+    """Whether it must be a log of agentnb."""
+
+    def runs(self, problems: list[Problem], fold: Fold[AnyRun], *, strict: bool = True) -> Iterator[AnyRun | Run]:
+        """Yield its runs, as `each_run` does; if it was not named itself, that it cannot be read is one of the problems."""
+        read = _of_log(self.path, fold) if self.is_log else _of_path(self.path, strict, problems, fold, is_named=self.is_named)
+        return read if self.is_named else _sound([(str(self.path), lambda: read)], problems)
+
+
+def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
+    """Yield the files of a store, a folder, a glob or a path, in order of their names. Raises `StoreError` if there is none.
+
+    Of a folder that a glob matches they are those in it, as of one that is named, unless its name ends like that of a file.
+    """
+    if isinstance(source, Store):
+        yield from (SourceFile(path, is_log=True) for path in sorted(source.folder.glob("*.jsonl")))
+        return
+    path = _expanded(source)
+    if path.is_dir():
+        yield from map(SourceFile, _files_in(path))
+    elif path.exists() or not glob.has_magic(str(path)):
+        yield SourceFile(path, is_named=True)
+    else:
+        found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+        if not found:
+            raise StoreError(f"No file matches {source}")
+        folders = [one for one in found if one.suffix.lower() not in ENDINGS and one.is_dir()]
+        yield from map(SourceFile, _with_files_in(found, folders) if folders else found)
+
+
+def _with_files_in(found: list[Path], folders: list[Path]) -> list[Path]:
+    """Return what a glob found, with the files in folders for these; each once, by whichever ways it is reached."""
+    within = {folder: _files_in(folder) for folder in folders}
+    files: dict[Path, Path] = {}
+    for one in found:
+        for file in within.get(one, [one]):
+            files.setdefault(Path(os.path.realpath(file)), file)  # of a link in a circle, `resolve` raises
+    return [*files.values()]
+
+
+def folder_of(source: Store | str | Path) -> Path | None:
+    """Return the folder of a store, or the folder at this path; None if there is none."""
+    path = source.folder if isinstance(source, Store) else _expanded(source)
+    return path if path.is_dir() else None
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """Return the files of a folder and its subfolders that may be traces, without hidden ones.
+
+    Folders without permission are among them, to be refused by name when they are read.
+    """
+    found: list[str] = []
+    refused: list[OSError] = []
+    for within, folders, names in os.walk(folder, onerror=refused.append):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        named = (name for name in (*names, *folders) if not name.startswith("."))
+        found += [f"{within}{os.sep}{name}" for name in named if os.path.splitext(name)[1].lower() in ENDINGS]  # noqa: PTH122
+    found += [str(error.filename) for error in refused]
+    return [Path(name) for name in sorted(found, key=lambda name: name.split(os.sep))]  # noqa: PTH206  # as paths, only faster
+
+
+def _sound(sources: Iterable[tuple[str, Callable[[], Iterator[AnyRun]]]], problems: list[Problem]) -> Iterator[AnyRun]:
+    """Yield the runs of these sources, each with its name; one that cannot be read is a problem, and stops nothing."""
+    for name, read in sources:
+        try:
+            yield from read()
+        except UnknownFormat as error:
+            problems.append(Problem(name, "", error.what, names_file=True))  # its hint says what it lacks for each format
+        except (TraceError, StoreError) as error:
+            problems.append(Problem(name, "", error.what, error.advice, names_file=True))
+
+
+def _of_log(path: Path, fold: Fold[AnyRun]) -> Iterator[AnyRun | Run]:
+    found = load_if_log(path, fold)
+    yield load_file(path) if found is None else found
+
+
+def _of_path(
+    path: Path, strict: bool, problems: list[Problem], fold: Fold[AnyRun], *, is_named: bool
+) -> Iterator[AnyRun | Run]:
+    found = load_if_log(path, fold)
+    if found is not None:  # most files are sound logs; all others go the long way, which says what is wrong
+        yield found
+        return
+    try:
+        if path.is_dir():
+            next(path.iterdir(), None)  # of one without permission, the error says so
+        file = trace_file(path, strict=strict)
+        if is_named or not is_superseded(file):
+            yield from _of_file(file, problems)
+    except StoreError:
+        raise
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
+    """Yield the runs of a file, or of the files in an archive that is of no format itself."""
+    try:
+        found = format_of(file)
+    except UnknownFormat:
+        if file.kind != "zip":
+            raise
+        kept = (one for one in members(file) if not is_superseded(one))
+        yield from _sound(((one.name, partial(_of_file, one, problems)) for one in kept), problems)
+        return
+    with file.guarded():
+        yield from found.read(file)
+    problems += file.problems
+
+
+def warn_of(problems: list[Problem]) -> None:
+    """Warn of what was left out of a source."""
+    for problem in problems[:MAX_WARNINGS]:
+        warnings.warn(AdvisedWarning(f"Left out: {problem._replace(advice=())}", problem.advice), stacklevel=3)
+    if len(problems) > MAX_WARNINGS:
+        more = f"Left out: {len(problems) - MAX_WARNINGS:,} more"
+        warnings.warn(AdvisedWarning(more, ListProblems(rest=" lists all of them")), stacklevel=3)
+
+
+def is_there(source: str | Path) -> bool:
+    """Return whether there is such a file or folder, or an example of this name."""
+    return _expanded(source).exists()
+
+
+def _expanded(source: str | Path) -> Path:
+    """Return the path, or that of an example if there is no such file."""
+    try:
+        found = Path(source).expanduser()
+        return found if found.exists() else find(str(source)) or found
+    except RuntimeError as error:
+        raise StoreError(f"{source} cannot be read: {error}", "Name the folder in full") from error
+    except OSError as error:  # a folder above it without permission, or a name that is too long
+        raise unreadable(found, error) from None

@@ -1,0 +1,128 @@
+"""Trace formats: one module for each, with a `NAME`, a `TITLE`, `sniff` and `read`. The first that fits a file reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from agentnb.detect.run import Run
+from agentnb.errors import TraceError
+from agentnb.interchange.formats import (
+    agentnb_log,
+    anthropic_messages,
+    api_cassettes,
+    atif,
+    claude_code,
+    claude_code_web,
+    claude_stream,
+    codex,
+    copilot_cli,
+    docker_agent,
+    gemini_cli,
+    inspect_log,
+    kimi_cli,
+    kimi_code,
+    kimi_wire,
+    langgraph,
+    langsmith,
+    mad,
+    magentic,
+    mini_swe_agent,
+    openai_agents,
+    openai_chat,
+    openai_responses,
+    openhands,
+    openhands_v1,
+    openinference,
+    otel_genai,
+    page,
+    parquet,
+    sam,
+    sharegpt,
+    swe_agent,
+    tau2_bench,
+    tau_bench,
+)
+from agentnb.interchange.trace_file import MALFORMED, TraceFile
+from agentnb.store.bounds import BoundExceeded
+
+
+class Format(Protocol):
+    """A module that reads one format."""
+
+    NAME: str
+    """The format of `Origin`, as in tables."""
+    TITLE: str
+    """What it is called in sentences."""
+    RECORDS_END: str
+    """The part of its files that records how a run ended; `nothing` if there is none."""
+
+    def sniff(self, file: TraceFile) -> str:
+        """Return an empty text if the file is of this format, else what it lacks, as the end of a sentence."""
+
+    def read(self, file: TraceFile) -> Iterator[Run]:
+        """Yield the runs of the file, in its order. What is malformed is a `problem` of the file."""
+
+
+FORMATS: tuple[Format, ...] = (
+    agentnb_log,
+    page,
+    parquet,
+    openinference,
+    otel_genai,
+    claude_code,
+    claude_code_web,
+    claude_stream,
+    codex,
+    copilot_cli,
+    gemini_cli,
+    kimi_cli,
+    kimi_code,
+    kimi_wire,
+    docker_agent,
+    sam,
+    sharegpt,
+    mad,
+    magentic,
+    inspect_log,
+    atif,
+    langgraph,
+    openhands,
+    openhands_v1,
+    mini_swe_agent,
+    swe_agent,
+    tau2_bench,
+    tau_bench,
+    langsmith,
+    openai_agents,
+    api_cassettes,
+    openai_responses,
+    anthropic_messages,
+    openai_chat,
+)
+"""All formats. The more particular a format is, the earlier it stands."""
+
+
+def is_superseded(file: TraceFile) -> bool:
+    """Return whether a file beside this one holds the same runs in more detail: their folder is read without this one."""
+    return kimi_wire.is_superseded(file)
+
+
+class UnknownFormat(TraceError):
+    """A file is of no known format."""
+
+
+def format_of(file: TraceFile) -> Format:
+    """Return the format of a file; raises `UnknownFormat`, which says what it lacked for each that was tried."""
+    missed = []
+    for one in FORMATS:
+        try:
+            lack = one.sniff(file)
+        except BoundExceeded:
+            raise
+        except MALFORMED as error:  # what is in a place may be anything
+            lack = f"its first records are malformed ({type(error).__name__}: {error})"
+        if not lack:
+            return one
+        missed.append(f"{one.NAME}: {lack}")
+    raise UnknownFormat(f"{file.name} is of no format that agentnb reads", "Tried " + "; ".join(missed))

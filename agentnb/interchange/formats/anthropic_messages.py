@@ -1,0 +1,255 @@
+"""Anthropic's Messages API: requests, responses, pairs of these, lists of messages, and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from agentnb.core.messages import AnyPart, ToolCall
+from agentnb.core.request import ToolSpec
+from agentnb.core.run.rounds import SERVER_SIDE
+from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats.api_records import read_records, sniff_records
+from agentnb.interchange.formats.content import json_text, parts_of, result_parts, text_of, time_of
+from agentnb.interchange.formats.exchanges import Api
+from agentnb.interchange.formats.steps import Reply, ReplyPieces, Result, Step, SystemPrompt, UserMessage, hand_over, thinking
+from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.anthropic import NAME as OWN
+from agentnb.models.providers.anthropic import read_usage
+
+NAME = "anthropic_messages"
+TITLE = "messages of Anthropic's API"
+RECORDS_END = "the `stop_reason` of the last response"
+_ROLES = frozenset({"user", "assistant", "system"})
+_INSIDE = frozenset({"server_tool_use", "mcp_tool_use"})
+_CALLS = _INSIDE | {"tool_use"}
+_OWN_BLOCKS = _CALLS | {"tool_result", "thinking", "redacted_thinking", "document", "search_result", "container_upload"}
+_OWN_FIELDS = frozenset({"system", "anthropic_version", "anthropic_beta", "stop_sequences", "mcp_servers"})
+_BLOCKS_ALSO = frozenset({"text", "image", "compaction"})
+_ERRORS = "_tool_result_error"
+"""How the kind of an error ends that a tool of the API itself met, as in ``web_search_tool_result_error``."""
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    return sniff_records(file, API)
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield a run for each conversation. Of requests that repeat a growing conversation, with their responses, it is one."""
+    yield from read_records(file, API)
+
+
+# What the API is
+
+
+def is_message(value: Any) -> bool:
+    """Return whether this is a message as the API takes it: a role, and a text or blocks."""
+    if not isinstance(value, dict) or value.get("role") not in _ROLES or value.keys() & {"tool_calls", "parts"}:
+        return False
+    content = value.get("content")
+    return isinstance(content, str) or (isinstance(content, list) and all(is_block(one) for one in content))
+
+
+def is_block(value: Any) -> bool:
+    """Return whether this is a block of a message's content."""
+    if not isinstance(value, dict):
+        return False
+    kind = value.get("type")
+    return kind in _OWN_BLOCKS or kind in _BLOCKS_ALSO or (isinstance(kind, str) and kind.endswith("_tool_result"))
+
+
+def _is_own(block: dict[str, Any]) -> bool:
+    """Return whether no other API writes this block."""
+    kind = str(block["type"])
+    return kind in _OWN_BLOCKS or kind.endswith("_tool_result") or (kind == "image" and isinstance(block.get("source"), dict))
+
+
+def is_conversation(value: Any) -> bool:
+    """Return whether this is a list of messages, at least one of which holds a block that no other API writes."""
+    if not isinstance(value, list) or not all(is_message(one) for one in value):
+        return False
+    return any(_is_own(block) for one in value if isinstance(one["content"], list) for block in one["content"])
+
+
+def is_request(body: Any) -> bool:
+    """Return whether this is the body of a request: its messages or its other fields are of this API."""
+    messages = body.get("messages") if isinstance(body, dict) else None
+    if not isinstance(messages, list) or not messages or not all(is_message(one) for one in messages):
+        return False
+    tools = [one for one in body.get("tools") or () if isinstance(one, dict)]
+    by_field = bool(body.keys() & _OWN_FIELDS) or any("input_schema" in one for one in tools)
+    return by_field or str(body.get("model") or "").startswith("claude") or is_conversation(messages)
+
+
+def is_response(body: Any) -> bool:
+    """Return whether this is the body of a response."""
+    if not isinstance(body, dict) or body.get("type") != "message" or body.get("role") != "assistant":
+        return False
+    return isinstance(body.get("content"), list) and all(is_block(one) for one in body["content"])
+
+
+def request_steps(body: dict[str, Any]) -> list[Step]:
+    """Return what a request says: its system prompt and its messages."""
+    system = text_of(body.get("system"))
+    first: list[Step] = [SystemPrompt(system)] if system else []
+    return [*first, *steps_of(body["messages"])]
+
+
+# Its messages
+
+
+def take(writer: RunWriter, messages: Iterable[dict[str, Any]]) -> None:
+    """Hand the messages of a conversation to the writer."""
+    hand_over(writer, steps_of(messages))
+
+
+def take_message(writer: RunWriter, message: dict[str, Any], **about: Any) -> None:
+    """Hand a message to the writer; ``about`` is as for `message_steps`."""
+    hand_over(writer, message_steps(message, **about))
+
+
+def steps_of(messages: Iterable[dict[str, Any]]) -> list[Step]:
+    """Return what the messages of a conversation say."""
+    return [step for message in messages for step in message_steps(message)]
+
+
+def message_steps(message: dict[str, Any], *, author: str = "", at: datetime | None = None) -> list[Step]:
+    """Return what a message says: a reply with its calls; results, and what the person says beside them."""
+    role, content = message["role"], message.get("content")
+    at = at or time_of(message.get("timestamp") or message.get("created_at"))
+    if role == "system":
+        return [SystemPrompt(text_of(content))]
+    if role == "assistant":
+        usage = usage_of(message["usage"]) if isinstance(message.get("usage"), dict) else UNKNOWN
+        return reply_steps(content, author=author, at=at, usage=usage, stop_reason=str(message.get("stop_reason") or ""))
+    return _users_steps(content, author, at)
+
+
+def _users_steps(content: Any, author: str, at: datetime | None) -> list[Step]:
+    blocks = content if isinstance(content, list) else [content]
+    results: list[Step] = [result_of(one, at) for one in blocks if _is_result(one)]
+    spoken = [part for one in blocks if not _is_result(one) for part in parts_of(one)]
+    return [*results, *([UserMessage(spoken, author, at)] if spoken or not results else [])]
+
+
+def _is_result(block: Any) -> bool:
+    return isinstance(block, dict) and str(block.get("type")).endswith("tool_result")
+
+
+def reply_steps(
+    content: Any,
+    *,
+    author: str = "",
+    at: datetime | None = None,
+    usage: Usage = UNKNOWN,
+    stop_reason: str = "",
+    metadata: dict[str, Any] | None = None,
+) -> list[Step]:
+    """Return the reply of an assistant's content, and the results of the tools that the API ran within it."""
+    pieces = ReplyPieces(author, at)
+    for block in content if isinstance(content, list) else [content]:
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind in _CALLS:
+            pieces.call(call_of(block))
+        elif _is_result(block):
+            pieces.result(result_of(block)._replace(inside=True))
+        else:
+            pieces.say(_parts(block))
+    return pieces.steps(usage=usage, stop_reason=stop_reason, metadata=metadata or {}) or [Reply([], [], author, at)]
+
+
+def _parts(block: Any) -> list[AnyPart]:
+    """Return the parts of a block of the model. Thinking keeps its block, which has the signature, as the API wants it back."""
+    kind = block.get("type") if isinstance(block, dict) else None
+    if kind == "thinking":
+        return thinking(block.get("thinking"), {OWN: block} if block.get("signature") else None)
+    if kind == "redacted_thinking":
+        return thinking("", {OWN: block})
+    return parts_of(block)
+
+
+def call_of(block: dict[str, Any]) -> ToolCall:
+    """Return the call that a block is; one of a tool that the API runs itself says so in its metadata."""
+    kind = block["type"]
+    about = {key: block[key] for key in ("server_name", "caller") if block.get(key)}
+    own = {SERVER_SIDE: {"type": kind, **about}} if kind in _INSIDE else {OWN: about} if about else None
+    return ToolCall(str(block.get("name") or ""), block.get("input"), str(block.get("id") or ""), own)
+
+
+def result_of(block: dict[str, Any], at: datetime | None = None) -> Result:
+    """Return the result that a block is, also that of a search, a fetched page or code that the API ran."""
+    content, call_id = block.get("content"), str(block.get("tool_use_id") or "")
+    failed = isinstance(content, dict) and str(content.get("type")).endswith(_ERRORS)
+    is_error = bool(block.get("is_error")) or failed
+    if block["type"] in ("tool_result", "mcp_tool_result"):
+        return Result(call_id, result_parts(content), is_error=is_error, at=at)
+    return Result(call_id, parts_of(_told(content)), is_error=is_error, at=at)
+
+
+def _told(content: Any) -> str:
+    """Return what a tool of the API itself found, as text without what is encrypted."""
+    if isinstance(content, list):
+        return "\n".join(_told(one) for one in content)
+    if not isinstance(content, dict):
+        return json_text(content or "")
+    page = content.get("content")
+    if "stdout" in content:
+        told = [content.get("stdout"), content.get("stderr")]
+    elif content.get("type") == "web_search_result":
+        told = [content.get(key) for key in ("title", "url", "page_age")]
+    elif isinstance(page, dict):
+        told = [content.get("url"), text_of(page)]
+    else:
+        told = [content.get("error_code") or text_of(content)]
+    found = "\n".join(str(one) for one in told if one)
+    return found or json_text({key: value for key, value in content.items() if not key.startswith("encrypted")})
+
+
+def usage_of(usage: Any) -> Usage:
+    """Return the usage that the API reported. It counts cache reads and writes beside the input; our input holds them all."""
+    return read_usage(usage) if isinstance(usage, dict) else UNKNOWN
+
+
+def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
+    """Return the tools of a request."""
+    return tuple(
+        ToolSpec(
+            one["name"],
+            str(one.get("description") or ""),
+            schema if isinstance(schema := one.get("input_schema"), dict) else {},
+        )
+        for one in tools or ()
+        if isinstance(one, dict) and isinstance(one.get("name"), str)
+    )
+
+
+# Its responses
+
+
+def response_steps(body: dict[str, Any]) -> list[Step]:
+    """Return the reply of a response, with its usage."""
+    kept = {key: body[key] for key in ("id", "model", "stop_sequence") if isinstance(body.get(key), str)}
+    return reply_steps(
+        body["content"],
+        at=time_of(body.get("created_at")),
+        usage=usage_of(body.get("usage")),
+        stop_reason=str(body.get("stop_reason") or ""),
+        metadata=kept,
+    )
+
+
+API = Api(
+    name=NAME,
+    lacks="it has no messages or blocks of Anthropic's API",
+    is_request=is_request,
+    is_conversation=is_conversation,
+    is_response=is_response,
+    request_steps=request_steps,
+    steps_of=steps_of,
+    response_steps=response_steps,
+    tools_of=lambda request, response: tools_of(request.get("tools")),
+)

@@ -1,0 +1,173 @@
+"""Recorded exchanges with APIs of models: cassettes of VCR (YAML or JSON, of Python and Ruby) and HTTP archives (HAR)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from agentnb.core.messages import encodable
+from agentnb.detect.run import Run
+from agentnb.interchange.formats import anthropic_messages, gemini_contents, openai_chat, openai_responses
+from agentnb.interchange.formats.content import time_of
+from agentnb.interchange.formats.conversations import runs_of
+from agentnb.interchange.formats.exchanges import Api, Exchange, error_of, exchange_of
+from agentnb.interchange.formats.steps import Reply
+from agentnb.interchange.formats.streamed import response_of
+from agentnb.interchange.trace_file import TraceFile
+from agentnb.interchange.yaml_text import load_yaml
+
+NAME = "api_cassettes"
+TITLE = "recorded exchanges with an API (VCR, HAR)"
+RECORDS_END = "what the API's last response says"
+MAX_BODY = 100_000_000
+"""Bytes that a compressed body may expand to."""
+APIS: tuple[Api, ...] = (openai_responses.API, anthropic_messages.API, gemini_contents.API, openai_chat.API)
+_CASSETTE = re.compile(rb"^(?:http_)?interactions:", re.MULTILINE)
+_FAILED = 400
+"""HTTP statuses from this one on are errors."""
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    if file.kind == "text":
+        return "" if _CASSETTE.search(file.start) else "it has no interactions, as cassettes have"
+    if file.kind != "json" or not isinstance(file.first, dict):
+        return "it is not a cassette in YAML or JSON"
+    return "" if _interactions(file.first) is not None else "it has no interactions, as cassettes have"
+
+
+def _interactions(document: Any) -> list[Any] | None:
+    """Return the exchanges of a cassette or archive."""
+    if not isinstance(document, dict):
+        return None
+    log = document.get("log")
+    found = document.get(
+        "interactions", document.get("http_interactions", log.get("entries") if isinstance(log, dict) else None)
+    )
+    fits = isinstance(found, list) and any(isinstance(one, dict) and "request" in one for one in found[:20])
+    return found if fits and found else None
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield a run for each conversation: requests that repeat it and go on are one. Other exchanges are left out."""
+    document = load_yaml(file.whole(), file.name) if file.kind == "text" else file.document
+    found = [*_exchanges(file, _interactions(document) or [])]
+    if not found and not file.problems:
+        file.problem("It holds no exchange with an API of models that agentnb knows")
+    yield from runs_of(file, NAME, found)
+
+
+def _exchanges(file: TraceFile, interactions: list[Any]) -> Iterator[Exchange]:
+    for index, one in enumerate(interactions):
+        with file.guarded(f"exchange {index}"):
+            found = _exchange(one, f"exchange {index}")
+            if found is not None:
+                yield found
+
+
+def _exchange(one: dict[str, Any], position: str) -> Exchange | None:
+    """Return an exchange; None if it is with another server, or asks for something else than a reply."""
+    asked, answered = body_of(one["request"]), body_of(one.get("response") or {})
+    status = _status(one.get("response") or {})
+    asked_of = [api for api in APIS if api.is_request(asked)]
+    api = next((api for api in asked_of if api.is_response(answered)), None)
+    if api is None and asked_of and (answered is None or status >= _FAILED or error_of(answered)):
+        api = asked_of[0]
+    found = exchange_of(api, {"request": asked, "response": answered}, position) if api is not None else None
+    if found is None:
+        return None
+    error = found.error or (f"HTTP status {status}" if status >= _FAILED else "")
+    model = found.model or _model_of(one["request"])
+    return _timed(found._replace(error=error, reply=None if error else found.reply, model=model), one)
+
+
+def _timed(found: Exchange, one: dict[str, Any]) -> Exchange:
+    """Return the exchange with the time that the recording gives its reply, and how long that took, if it does."""
+    at = time_of(one.get("recorded_at") or one.get("startedDateTime"))
+    took = one.get("time")
+    seconds = took / 1000 if isinstance(took, int | float) and took >= 0 else None
+    reply = found.reply or []
+    last = next((place for place in range(len(reply) - 1, -1, -1) if isinstance(reply[place], Reply)), None)
+    if last is None or (at is None and seconds is None):
+        return found
+    step = reply[last]
+    assert isinstance(step, Reply)
+    return found._replace(reply=[*reply[:last], step._replace(at=step.at or at, seconds=seconds), *reply[last + 1 :]])
+
+
+def _model_of(request: dict[str, Any]) -> str:
+    """Return the model that the address names, as in ``models/gemini-2.0-flash:generateContent``."""
+    found = re.search(r"/(?:models|deployments|model)/([^/:?]+)", str(request.get("uri") or request.get("url") or ""))
+    return found[1] if found else ""
+
+
+def _status(response: dict[str, Any]) -> int:
+    status = response.get("status")
+    code = status.get("code") if isinstance(status, dict) else status
+    return code if isinstance(code, int) else 0
+
+
+# Bodies
+
+
+def body_of(message: dict[str, Any]) -> Any:
+    """Return the JSON of a request's or a response's body, of a streamed one put together; None if it has none."""
+    if "parsed_body" in message:
+        return message["parsed_body"]
+    data, encoding = _raw(message)
+    if isinstance(data, str):
+        data = _decoded64(data) if encoding == "base64" else encodable(data).encode()
+    if not isinstance(data, bytes):
+        return data if isinstance(data, dict) else None
+    return json_of(_unpacked(data).decode(errors="replace"))
+
+
+def _raw(message: dict[str, Any]) -> tuple[Any, str]:
+    """Return the body as it was recorded, and how it is encoded: VCR and HAR put it in different places."""
+    body = message.get("body", message.get("content", message.get("postData")))
+    if not isinstance(body, dict):
+        return body, ""
+    if "base64_string" in body:
+        return body["base64_string"], "base64"
+    encoding = "base64" if body.get("encoding") == "base64" else ""  # of Ruby's, it is otherwise the encoding of the text
+    return next((body[key] for key in ("string", "text") if key in body), body), encoding
+
+
+def json_of(text: str) -> Any:
+    """Return the JSON of a body, also of one that was streamed; None if it is neither."""
+    start = text.lstrip()
+    if start.startswith(("event:", "data:", ":", "id:", "retry:")):
+        return response_of(text)
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(found, list) and all(isinstance(one, dict) and "candidates" in one for one in found):
+        return response_of("\n\n".join(f"data: {json.dumps(one)}" for one in found))  # a stream of Google's without events
+    return found
+
+
+def _decoded64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text)
+    except (binascii.Error, ValueError):
+        return text.encode(errors="replace")
+
+
+def _unpacked(data: bytes) -> bytes:
+    """Return the body unpacked, if it is packed with gzip or deflate. One that expands to more than is read is a ValueError."""
+    if data[:2] != b"\x1f\x8b" and data[:1] != b"\x78":
+        return data
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    try:
+        found = unpacker.decompress(data, MAX_BODY)
+    except zlib.error:
+        return data
+    if unpacker.unconsumed_tail:
+        raise ValueError(f"a body expands to more than {MAX_BODY / 1e6:.0f} MB")
+    return found

@@ -1,0 +1,74 @@
+"""Files of requests and responses of one API: a document, a list, or JSON Lines of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from agentnb.detect.run import Run
+from agentnb.interchange.formats.conversations import runs_of
+from agentnb.interchange.formats.exchanges import REQUEST_KEYS, RESPONSE_KEYS, Api, Exchange, exchange_of, find
+from agentnb.interchange.trace_file import TraceFile
+
+
+def sniff_records(file: TraceFile, api: Api) -> str:
+    """Return what a file lacks to hold exchanges or conversations of the API."""
+    if file.kind not in ("json", "lines"):
+        return "it is not JSON"
+    return "" if any(_holds(api, one) for one in _looked_at(file)) else api.lacks
+
+
+def _looked_at(file: TraceFile) -> list[Any]:
+    """Return the parts of a file by which it is known: the document or first record, and the first of a list."""
+    first = file.first
+    if file.kind == "json" and isinstance(first, list):
+        return [first, *first[:1]]
+    return [first, _first_lines(file)] if file.kind == "lines" else [first]
+
+
+def _first_lines(file: TraceFile) -> list[Any]:
+    """Return the first records of JSON Lines, which may be a message each: those that are whole where the file begins."""
+    lines = (line for line in file.start.split(b"\n")[:-1] if line.strip())
+    records: list[Any] = []
+    with suppress(ValueError, RecursionError):
+        records.extend(map(json.loads, lines))
+    return records
+
+
+def _holds(api: Api, record: Any) -> bool:
+    if api.is_conversation(record):
+        return True
+    if not isinstance(record, dict):
+        return False
+    found = find(record, api.is_request, REQUEST_KEYS)
+    return found is not None or find(record, api.is_response, RESPONSE_KEYS) is not None
+
+
+def read_records(file: TraceFile, api: Api) -> Iterator[Run]:
+    """Yield the runs of a file: of one conversation, a list of them, or JSON Lines; with responses, of exchanges."""
+    if file.kind == "lines":
+        if api.is_conversation(_first_lines(file)):  # a message a line
+            messages = [record for _, record in file.records()]
+            yield from runs_of(file, api.name, _exchanges(file, api, [("", messages)]))
+        else:
+            lines = ((f"line {number}", record) for number, record in file.records(one_by_one=True))
+            yield from runs_of(file, api.name, _exchanges(file, api, lines), several=True)
+        return
+    document = file.document
+    if isinstance(document, list) and not api.is_conversation(document) and _holds(api, document[0]):
+        items = ((str(index), record) for index, record in enumerate(document))
+        yield from runs_of(file, api.name, _exchanges(file, api, items))
+    else:
+        yield from runs_of(file, api.name, _exchanges(file, api, [("", document)]))
+
+
+def _exchanges(file: TraceFile, api: Api, items: Iterable[tuple[str, Any]]) -> Iterator[Exchange]:
+    for position, record in items:
+        with file.guarded(position):
+            found = exchange_of(api, record, position)
+            if found is None:
+                file.problem(f"It is not an exchange of {api.name}", position)
+            else:
+                yield found

@@ -1,0 +1,200 @@
+"""Trajectories in ATIF, the Agent Trajectory Interchange Format of Harbor, versions 1.0 to 1.7.
+
+A step of the agent holds its message, its calls and their results. Trajectories of sub-agents within the file are nested runs.
+Steps that were copied from an earlier trajectory are the run's history.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall, encodable
+from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.nested_usage import with_nested_usage
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats import openai_chat
+from agentnb.interchange.formats.content import parts_of, picture, time_of
+from agentnb.interchange.formats.endings import recorded
+from agentnb.interchange.formats.run_ids import nested_id, stable_id
+from agentnb.interchange.formats.totals import total_of
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "atif"
+TITLE = "ATIF trajectory"
+RECORDS_END = "`stop_reason` in the `extra` of the last step"
+ENVIRONMENT = "environment"
+"""The author of an observation that no call asked for."""
+_SOUND = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
+_RECORDED = ("schema_version", "session_id", "notes", "final_metrics", "extra", "continued_trajectory_ref")
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    if file.kind not in ("json", "lines"):
+        return "it is not JSON"
+    missing = file.lacks("schema_version", "agent", "steps")
+    return missing or ("" if str(file.first["schema_version"]).startswith("ATIF") else "its schema_version is not of ATIF")
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the run of each trajectory, followed by those of its sub-agents."""
+    lines = ((f"line {number}", record) for number, record in file.records(one_by_one=True))
+    for position, record in lines if file.kind == "lines" else [("", file.document)]:
+        with file.guarded(position):
+            yield from with_nested_usage(_runs(file, position, record, _own_id(record) or stable_id(file, position), None))
+
+
+def _own_id(record: dict[str, Any]) -> str:
+    """Return the trajectory's own id, if a run may have it."""
+    found = str(record.get("trajectory_id") or record.get("session_id") or "")
+    return found if _SOUND.match(found) else ""
+
+
+def _runs(file: TraceFile, position: str, record: dict[str, Any], run_id: str, parent_id: str | None) -> Iterator[Run]:
+    agent = record["agent"]
+    steps = _in_time(record["steps"])
+    copied = [one for one in steps if isinstance(one, dict) and one.get("is_copied_context")]
+    writer = file.writer(
+        NAME,
+        position,
+        run_id=run_id,
+        parent_id=parent_id,
+        agent=str(agent.get("name") or "agent"),
+        model=str(agent.get("model_name") or next(_models(steps), "")),
+        tools=openai_chat.tools_of(agent.get("tool_definitions")),
+        settings=recorded(record, *_RECORDED, agent_version=agent.get("version"), agent_extra=agent.get("extra")),
+        history=tuple(_earlier(one) for one in copied if one.get("source") != "system"),
+    )
+    file.take_each(steps, lambda step: _take(writer, step), position, "step")
+    if isinstance(sums := record.get("final_metrics"), dict):
+        sent, received = sums.get("total_prompt_tokens"), sums.get("total_completion_tokens")
+        cached, cost = sums.get("total_cached_tokens"), sums.get("total_cost_usd")
+        total = total_of(sent=sent, received=received, cache_read=cached, cost=cost)
+        writer.total(total, has_nested_cost=bool(record.get("subagent_trajectories")))
+    yield writer.finish_without_end()
+    for number, inner in enumerate(record.get("subagent_trajectories") or (), 1):
+        inner_id = nested_id(run_id, inner.get("trajectory_id") or inner.get("session_id"), number)
+        yield from _runs(file, position, inner, inner_id, run_id)
+
+
+def _in_time(steps: list[Any]) -> list[Any]:
+    """Return the steps with late ones where their times put them: Harbor writes calls without a result behind all others."""
+    if not any(_is_unanswered(step) for step in steps):
+        return steps
+    kept: list[tuple[datetime | None, Any]] = []
+    late: list[tuple[datetime, Any]] = []
+    newest: datetime | None = None
+    for step in steps:
+        at = _instant(step)
+        if at is not None and newest is not None and at < newest and _is_unanswered(step):
+            late.append((at, step))
+            continue
+        kept.append((at, step))
+        newest = at if newest is None or (at is not None and at > newest) else newest
+    late.sort(key=lambda one: one[0], reverse=True)
+    ordered = []
+    for at, step in kept:
+        while late and at is not None and late[-1][0] < at:
+            ordered.append(late.pop()[1])
+        ordered.append(step)
+    return ordered
+
+
+def _is_unanswered(step: Any) -> bool:
+    return isinstance(step, dict) and bool(step.get("tool_calls")) and not step.get("observation")
+
+
+def _instant(step: Any) -> datetime | None:
+    at = time_of(step.get("timestamp")) if isinstance(step, dict) else None
+    return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
+
+
+def _models(steps: list[Any]) -> Iterator[str]:
+    return (str(one["model_name"]) for one in steps if isinstance(one, dict) and one.get("model_name"))
+
+
+def _earlier(step: dict[str, Any]) -> Message:
+    text = "".join(part.text for part in _content(step.get("message")) if isinstance(part, Text))
+    return Message("assistant" if step["source"] == "agent" else "user", (Text(encodable(text)),))
+
+
+def _take(writer: RunWriter, step: dict[str, Any]) -> None:
+    source, at, parts = step["source"], time_of(step.get("timestamp")), _content(step.get("message") or None)
+    results = (step.get("observation") or {}).get("results") or []
+    if source == "system":
+        if parts:
+            writer.system("".join(part.text for part in parts if isinstance(part, Text)))
+    elif step.get("is_copied_context"):
+        return
+    elif source == "user":
+        writer.say(parts, at=at)
+    else:
+        _reply(writer, step, parts)
+    calls = step.get("tool_calls") or []
+    for one in results:
+        call_id, content = str(one.get("source_call_id") or ""), _observed(one)
+        if call_id or calls:
+            writer.result(call_id, content, at=at)
+        elif content:
+            writer.say(content, author="system" if source == "system" else ENVIRONMENT, at=at)
+
+
+def _reply(writer: RunWriter, step: dict[str, Any], parts: list[AnyPart]) -> None:
+    thought = step.get("reasoning_content")
+    calls = [
+        ToolCall(one["function_name"], one.get("arguments"), str(one.get("tool_call_id") or ""))
+        for one in step.get("tool_calls") or ()
+    ]
+    metadata = {name: step[name] for name in ("model_name", "reasoning_effort") if step.get(name)}
+    usage = _usage(step.get("metrics"))
+    thoughts: list[AnyPart] = [Thinking(thought)] if isinstance(thought, str) and thought else []
+    more = step.get("extra")
+    stop = more.get("stop_reason") if isinstance(more, dict) else None  # the form has no field for it
+    writer.reply(
+        [*thoughts, *parts],
+        calls,
+        at=time_of(step.get("timestamp")),
+        usage=usage,
+        stop_reason=stop if isinstance(stop, str) else "",
+        metadata=metadata,
+    )
+
+
+def _observed(result: dict[str, Any]) -> list[AnyPart]:
+    """Return the content of a result, and a line for each trajectory of a sub-agent that it refers to."""
+    found = _content(result.get("content"))
+    for one in result.get("subagent_trajectory_ref") or ():
+        name = one.get("trajectory_id") or one.get("session_id") or one.get("trajectory_path") or ""
+        found.append(Text(f"[trajectory of a sub-agent: {name}]"))
+    return found
+
+
+def _content(content: Any) -> list[AnyPart]:
+    """Return the parts of a message: a text, or from 1.6 on a list with pictures, which are files beside the trajectory."""
+    if not isinstance(content, list):
+        return parts_of(content)
+    parts: list[AnyPart] = []
+    for one in content:
+        source = one.get("source") if isinstance(one, dict) and one.get("type") == "image" else None
+        if isinstance(source, dict):
+            data = picture(source.get("media_type"), source["data"]) if source.get("data") else None
+            parts.append(data or Text(f"[picture: {str(source.get('path') or '')[:200]}]"))
+        else:
+            parts += parts_of([one])
+    return parts
+
+
+def _usage(metrics: Any) -> Usage:
+    if not isinstance(metrics, dict):
+        return Usage()
+    cost = metrics.get("cost_usd")
+    return Usage(
+        input=metrics.get("prompt_tokens"),
+        output=metrics.get("completion_tokens"),
+        cache_read=metrics.get("cached_tokens"),
+        cost=float(cost) if isinstance(cost, int | float) else None,
+    )

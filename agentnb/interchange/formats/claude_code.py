@@ -1,0 +1,258 @@
+"""Sessions of Claude Code: JSON Lines, one for each piece of a message.
+
+Lines form a tree by ``parentUuid``. A session is a run; so is each sub-agent, in the same file or in one of its own, and each
+branch that the person left by going back to an earlier message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+from agentnb.core.log.events import ForkedFrom
+from agentnb.detect.run import Run
+from agentnb.errors import TraceError
+from agentnb.interchange.conversion.nested_usage import with_nested_usage
+from agentnb.interchange.formats.claude_lines import ClaudeLog
+from agentnb.interchange.formats.session_log import first_records, known, run_id_of, text_of
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "claude_code"
+TITLE = "session of Claude Code"
+RECORDS_END = "the `stop_reason` of the last reply, an interruption, an error of the API"
+_KINDS = frozenset(
+    {"user", "assistant", "system", "progress", "summary", "file-history-snapshot", "queue-operation", "attachment"}
+)
+_MESSAGES = frozenset({"user", "assistant"})
+_OWN_FILES = ("agent-{side}.jsonl", "{session}_agent-{side}.jsonl", "{session}/subagents/agent-{side}.jsonl")
+"""Where the files of sub-agents are, beside that of their session."""
+_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_SPAWNING = frozenset({"Task", "Agent"})
+"""Tools that start a sub-agent."""
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    records = first_records(file)
+    if not records:
+        return "it is not JSON Lines"
+    return "" if any(map(_is_line, records)) else "its lines have no type with a sessionId, or with a uuid and a message"
+
+
+def _is_line(record: dict[str, Any]) -> bool:
+    kind = text_of(record.get("type"))
+    if kind not in _KINDS or ("session_id" in record and "sessionId" not in record):  # as print mode writes it
+        return False
+    if kind == "summary":
+        return "leafUuid" in record
+    if kind == "file-history-snapshot":
+        return "snapshot" in record
+    is_message = isinstance(record.get("message"), dict) and "uuid" in record
+    return "sessionId" in record if kind not in _MESSAGES else is_message
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the run of each session, and those of its sub-agents and of the branches that were left."""
+    if file.kind == "lines":
+        yield from runs_of(file, file.records(), NAME)
+    else:
+        yield from runs_of(file, [(1, file.document)], NAME)
+
+
+def runs_of(file: TraceFile, records: Iterable[tuple[int, Any]], name: str) -> Iterator[Run]:
+    """Yield the runs of these numbered lines."""
+    tree = _Tree()
+    for number, record in records:
+        with file.guarded(f"line {number}"):
+            tree.take(number, record)
+    found = tree.conversations()
+    own_files: set[str] = set()
+
+    def of_own_files() -> Iterator[Run]:
+        for run in _in_own_files(file, name, found):
+            own_files.add(run.id)
+            yield run
+
+    written = chain(_written(file, name, found, tree.titles), of_own_files())
+    yield from (run for run in with_nested_usage(written) if run.id not in own_files)
+    if not found:
+        file.note("It holds no message")
+
+
+def _in_own_files(file: TraceFile, name: str, conversations: list[_RunLines]) -> Iterator[Run]:
+    """Yield the runs of sub-agents that the sessions of a file started and that have a file of their own beside it.
+
+    They are for the usage of these sessions: their own files give them as runs.
+    """
+    here = {one.side for one in conversations}
+    for one in conversations:
+        session = text_of(one.log.recorded.get("session"))
+        sides = {text_of(started.get("agent_id")) for started in one.log.recorded.get("subagents") or ()}
+        for side in sorted(sides - here) if not one.side and one.left_at is None else ():
+            if not (_ID.fullmatch(side) and _ID.fullmatch(session)):  # they become the name of a file
+                continue
+            with suppress(OSError, TraceError):  # which reading that file says
+                yield from _of_side(file, name, session, side)
+
+
+def _of_side(file: TraceFile, name: str, session: str, side: str) -> Iterator[Run]:
+    """Yield the run of a sub-agent from its own file, if there is one."""
+    for pattern in _OWN_FILES:
+        other = file.beside(pattern.format(session=session, side=side))
+        if other is None or sniff(other):
+            continue
+        tree = _Tree()
+        for number, record in other.records():
+            with other.guarded(f"line {number}"):
+                tree.take(number, record)
+        of_side = [one for one in tree.conversations() if (one.side, one.log.recorded.get("session")) == (side, session)]
+        yield from _written(other, name, of_side, tree.titles)
+        return
+
+
+def _written(file: TraceFile, name: str, conversations: list[_RunLines], titles: dict[str, str]) -> Iterator[Run]:
+    for one in conversations:
+        with file.guarded(f"line {one.line}"):
+            yield one.write(file, name, position=f"line {one.line}" if len(conversations) > 1 else "", titles=titles)
+
+
+@dataclass(slots=True, eq=False)
+class _RunLines:
+    """The messages of one run."""
+
+    line: int
+    side: str = ""
+    """Id of the sub-agent; empty for a session."""
+    parent: _RunLines | None = None
+    left_at: int | None = None
+    """The round at which this branch was left, of a branch; ``parent`` is the conversation that went on."""
+    agent: str = ""
+    log: ClaudeLog = field(default_factory=ClaudeLog)
+    uuids: list[str] = field(default_factory=list)
+    prompts: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """By the message before it: the line of the last prompt there, its place in ``uuids`` and in the items of the log."""
+    branches: int = 0
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run; empty if the lines have no ids."""
+        session = text_of(self.log.recorded.get("session"))
+        if self.left_at is not None and self.parent is not None:
+            return run_id_of(self.parent.run_id, "left", str(self.line))
+        return run_id_of(session, "agent", self.side) if self.side else run_id_of(session)
+
+    def write(self, file: TraceFile, name: str, position: str, titles: dict[str, str]) -> Run:
+        """Return the run."""
+        recorded = dict(self.log.recorded)
+        summaries = [title for leaf, title in titles.items() if leaf in self.uuids or leaf == recorded.get("session")]
+        recorded |= known(titles=summaries)
+        about: dict[str, Any] = {"settings": {"recorded": recorded}}
+        parent_id = None
+        if self.left_at is not None and self.parent is not None:
+            about |= {"tags": ("left",), "forked_from": ForkedFrom(self.parent.run_id, self.left_at)}
+        elif self.side:
+            about["agent"] = self.agent or "subagent"
+            parent_id = run_id_of(text_of(recorded.get("session"))) or None
+        model = self.log.model
+        writer = file.writer(name, position, run_id=self.run_id, parent_id=parent_id, model=model, **about)
+        return self.log.write(writer, model)
+
+
+class _Tree:
+    """All lines so far, by the conversation that they belong to."""
+
+    def __init__(self) -> None:
+        self.titles: dict[str, str] = {}
+        self._sessions: dict[str, _RunLines] = {}
+        self._sides: dict[str, _RunLines] = {}
+        self._left: list[_RunLines] = []
+        self._owner: dict[str, _RunLines] = {}
+        self._message: dict[str, str] = {}
+        """The nearest message at or above a line."""
+        self._spawned: dict[str, str] = {}
+        """Kind of sub-agent by the prompt it was given."""
+
+    def conversations(self) -> list[_RunLines]:
+        """Return those that hold a message: sessions before what belongs to them."""
+        found = [*self._sessions.values(), *self._left, *self._sides.values()]
+        return [one for one in found if one.log.items]
+
+    def take(self, line: int, record: dict[str, Any]) -> None:
+        """Take a line."""
+        kind = record["type"]
+        if kind in ("summary", "ai-title", "custom-title"):
+            title = text_of(record.get("summary") or record.get("aiTitle") or record.get("customTitle"))
+            self.titles[text_of(record.get("leafUuid") or record.get("sessionId"))] = title
+            return
+        uuid, parent = text_of(record.get("uuid")), text_of(record.get("parentUuid"))
+        if uuid and uuid in self._owner:  # a resumed session repeats the lines before it
+            return
+        if kind not in _KINDS or kind == "file-history-snapshot":
+            return
+        one = self._conversation(line, record, uuid, parent)
+        before = self._message.get(parent, parent)
+        if kind in _MESSAGES and before and one.log.is_prompt(record):
+            self._go_back(one, line, before)
+        if uuid:
+            self._owner[uuid] = one
+            self._message[uuid] = uuid if kind in _MESSAGES else before
+            one.uuids.append(uuid)
+        if kind != "progress":
+            one.log.take(record)
+        if kind == "assistant":
+            self._note_spawned(record)
+
+    def _conversation(self, line: int, record: dict[str, Any], uuid: str, parent: str) -> _RunLines:
+        side = text_of(record.get("agentId"))
+        above = self._owner.get(parent)
+        if not side and record.get("isSidechain") is True:
+            side = above.side if above is not None and above.side else uuid or "side"
+        if side:
+            if side not in self._sides:
+                self._sides[side] = _RunLines(line, side, agent=self._kind_of_agent(record))
+            return self._sides[side]
+        if above is not None and not above.side:
+            return above
+        session = text_of(record.get("sessionId"))
+        return self._sessions.setdefault(session, _RunLines(line))
+
+    def _go_back(self, one: _RunLines, line: int, before: str) -> None:
+        """Note a prompt. If there was one at this place, the person went back: what followed the earlier one is a branch."""
+        earlier = one.prompts.get(before)
+        if earlier is not None:
+            from_line, from_uuid, from_item = earlier
+            left = _RunLines(from_line, one.side, parent=one)
+            left.uuids, one.uuids = one.uuids[from_uuid:], one.uuids[:from_uuid]
+            left.log.items, one.log.items = one.log.items[from_item:], one.log.items[:from_item]
+            left.left_at = len(one.log.replies)
+            left.log.recorded = {name: one.log.recorded[name] for name in ("session", "cwd") if name in one.log.recorded}
+            self._owner |= dict.fromkeys(left.uuids, left)
+            left.prompts = {place: there for place, there in one.prompts.items() if there[1] >= from_uuid and place != before}
+            one.prompts = {place: there for place, there in one.prompts.items() if there[1] < from_uuid}
+            left.prompts = {
+                place: (at_line, uuid - from_uuid, item - from_item) for place, (at_line, uuid, item) in left.prompts.items()
+            }
+            self._left.append(left)
+        one.prompts[before] = line, len(one.uuids), len(one.log.items)
+
+    def _note_spawned(self, record: dict[str, Any]) -> None:
+        for block in record["message"]["content"]:
+            if isinstance(block, dict) and block.get("type") == "tool_use" and block.get("name") in _SPAWNING:
+                given = block.get("input") or {}
+                self._spawned[text_of(given.get("prompt"))] = text_of(given.get("subagent_type"))
+
+    def _kind_of_agent(self, record: dict[str, Any]) -> str:
+        from_line = text_of(record.get("attributionAgent") or record.get("agentType"))
+        content = (record.get("message") or {}).get("content")
+        text = content if isinstance(content, str) else "".join(_texts(content))
+        return from_line or self._spawned.get(text, "")
+
+
+def _texts(content: Any) -> Iterator[str]:
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, dict) and block.get("type") == "text":
+            yield text_of(block.get("text"))

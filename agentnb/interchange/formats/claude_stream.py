@@ -1,0 +1,158 @@
+"""What ``claude -p --output-format stream-json`` prints, and the Agent SDK yields: an opening line, messages, and a result.
+
+With ``--output-format json`` the result stands alone, or with ``--verbose`` as the last item of a list. What was asked is not
+among the lines, unless they are replayed. A sub-agent's messages name the call that started it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from agentnb.core.messages import Text
+from agentnb.core.request import ToolSpec
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.nested_usage import with_nested_usage
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats.claude_lines import ClaudeLog, usage_of
+from agentnb.interchange.formats.content import json_text
+from agentnb.interchange.formats.endings import fail, limited
+from agentnb.interchange.formats.run_ids import nested_id
+from agentnb.interchange.formats.session_log import Reply, first_records, known, run_id_of, seconds_of, text_of
+from agentnb.interchange.formats.totals import total_of
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "claude_stream"
+TITLE = "output of Claude Code in print mode"
+RECORDS_END = "the `result`"
+_MESSAGES = frozenset({"user", "assistant"})
+_LIMITS = {"error_max_turns": "max_rounds", "error_max_budget_usd": "budget"}
+_RECORDED = ("cwd", "permissionMode", "claude_code_version", "apiKeySource", "output_style")
+_OF_RESULT = ("total_cost_usd", "num_turns", "duration_api_ms", "permission_denials", "modelUsage", "structured_output")
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    records = first_records(file)
+    if file.kind == "json" and isinstance(file.first, list):
+        records = [one for one in file.first if isinstance(one, dict)]
+    if not records:
+        return "it is not JSON Lines"
+    return "" if any(map(_is_line, records)) else "its lines have no type with a session_id"
+
+
+def _is_line(record: dict[str, Any]) -> bool:
+    if "session_id" not in record or "sessionId" in record:
+        return False
+    kind = record.get("type")
+    if kind == "system":
+        return "subtype" in record
+    if kind == "result":
+        return "subtype" in record and "is_error" in record
+    return kind in _MESSAGES and isinstance(record.get("message"), dict)
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the run of each session, and those of its sub-agents."""
+    sessions: dict[str, _Session] = {}
+    for number, record in _records(file):
+        with file.guarded(f"line {number}"):
+            sessions.setdefault(text_of(record.get("session_id")), _Session(number)).take(record)
+    found = {session: one for session, one in sessions.items() if one.holds_something}
+    for session, one in found.items():
+        yield from with_nested_usage(one.write(file, session, f"line {one.line}" if len(found) > 1 else ""))
+    if not found:
+        file.note("It holds no message")
+
+
+def _records(file: TraceFile) -> Iterable[tuple[int, Any]]:
+    if file.kind == "lines":
+        return file.records()
+    document = file.document
+    return enumerate(document if isinstance(document, list) else [document], 1)
+
+
+class _Session:
+    """The lines of a session so far."""
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+        self._log = ClaudeLog()
+        self._nested: dict[str, ClaudeLog] = {}
+        """Logs of sub-agents, by the calls that started them."""
+        self._opening: dict[str, Any] = {}
+        self._result: dict[str, Any] = {}
+        self._is_compacted = False
+        """Whether the next message that the product sends in the person's place is a summary."""
+
+    @property
+    def holds_something(self) -> bool:
+        """Whether anything was said or answered."""
+        return bool(self._log.items or self._result)
+
+    def take(self, record: dict[str, Any]) -> None:
+        """Take a line; parts of messages, and notices of hooks and tasks, are left out."""
+        kind, subtype = record["type"], record.get("subtype")
+        if kind == "result":
+            self._result = record
+        elif kind == "system" and subtype == "init":
+            self._opening = self._opening or record
+        elif kind == "system" and subtype == "compact_boundary":
+            told = record.get("compact_metadata") or {}
+            self._log.take({**record, "compactMetadata": {**told, "preTokens": told.get("pre_tokens")}})
+            self._is_compacted = True
+        elif kind in _MESSAGES:
+            started_by = text_of(record.get("parent_tool_use_id"))
+            log = self._nested.setdefault(started_by, ClaudeLog()) if started_by else self._log
+            is_product = record.get("isSynthetic") is True
+            is_summary = kind == "user" and is_product and self._is_compacted and not started_by
+            self._is_compacted &= not is_summary
+            more = {"toolUseResult": record.get("tool_use_result"), "isMeta": is_product, "isCompactSummary": is_summary}
+            log.take({**record, **more})
+
+    def write(self, file: TraceFile, session: str, position: str) -> Iterator[Run]:
+        """Yield the run, and those of the sub-agents."""
+        run_id = run_id_of(session)
+        if not self._log.replies and text_of(self._result.get("result")):  # the result stands alone
+            self._log.reply(self._only_reply())
+        model = self._log.model or text_of(self._opening.get("model"))
+        about = known(**{name: self._opening.get(name) for name in _RECORDED}, session=session)
+        about |= known(**{name: self._result.get(name) for name in _OF_RESULT}, **self._log.recorded)
+        named = self._opening.get("tools")
+        tools = tuple(ToolSpec(one) for one in (named if isinstance(named, list) else ()) if isinstance(one, str))
+        with file.guarded(position):
+            writer = file.writer(NAME, position, run_id=run_id, model=model, tools=tools, settings={"recorded": about})
+            writer.total(total_of(cost=self._result.get("total_cost_usd")), has_nested_cost=bool(self._nested))
+            yield self._log.write(writer, model, end=lambda: self._end(writer))
+        for number, (call_id, log) in enumerate(self._nested.items(), 1):
+            inner: dict[str, Any] = {
+                "run_id": nested_id(run_id, call_id, number),
+                "parent_id": run_id or None,
+                "agent": self._kind(call_id),
+            }
+            with file.guarded(call_id):
+                yield log.write(file.writer(NAME, call_id, model=log.model or model, **inner), log.model or model)
+
+    def _only_reply(self) -> Reply:
+        """Return the reply that the result tells of: of one turn it is all of it, of more the last."""
+        result = self._result
+        usage = usage_of(result.get("usage"), result.get("total_cost_usd"))
+        return Reply([Text(result["result"])], usage=usage, stop_reason=text_of(result.get("stop_reason")))
+
+    def _kind(self, call_id: str) -> str:
+        """Return the kind of a sub-agent, as the call that started it names it."""
+        calls = (call for reply in self._log.replies for call in reply.calls if call.id == call_id)
+        given = next((call.arguments for call in calls), None)
+        return text_of(given.get("subagent_type")) or "subagent" if isinstance(given, dict) else "subagent"
+
+    def _end(self, writer: RunWriter) -> Run | None:
+        """End the run as the result says; None if there is none."""
+        result = self._result
+        subtype, seconds = text_of(result.get("subtype")), seconds_of(result.get("duration_ms"))
+        if subtype in _LIMITS:
+            return limited(writer, _LIMITS[subtype], seconds=seconds)
+        if result.get("is_error") is True or subtype.startswith("error"):
+            errors = result.get("errors")
+            told = text_of(result.get("result")) or (json_text(errors) if errors else subtype)
+            return fail(writer, subtype if subtype.startswith("error") else "ApiError", told, seconds=seconds)
+        return writer.finish("completed", "natural", seconds=seconds) if result else None

@@ -1,0 +1,270 @@
+"""Sessions of the Codex CLI: JSON Lines of ``{timestamp, type, payload}``, and the flat lines of its first versions.
+
+The lines do not say where a reply ends: one is made of all that the model said and called until a result or a message follows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
+from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.detect.run import Run
+from agentnb.interchange.formats.content import parts_of, time_of
+from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, first_records, known, run_id_of, text_of
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "codex"
+TITLE = "session of the Codex CLI"
+RECORDS_END = "`task_complete`, `turn_aborted`, an error"
+_KINDS = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+_ITEMS = frozenset({"message", "reasoning", "function_call", "function_call_output", "local_shell_call"})
+"""Items of the first versions, whose lines are the items themselves."""
+_NOTICES = ("<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions", "<collaboration_mode>")
+_CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_call", "mcp_call"})
+_RESULTS = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_result"})
+ENCRYPTED = "(The summary is encrypted.)"
+_EXIT = re.compile(r"(?:Exit code:|Process exited with code) (-?\d+)")
+_TOOK = re.compile(r"Wall time: ([\d.]+) seconds")
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    records = first_records(file, 5)
+    if not records:
+        return "it is not JSON Lines"
+    if any(text_of(record.get("type")) in _KINDS and isinstance(record.get("payload"), dict) for record in records):
+        return ""
+    first = records[0]
+    is_first_version = {"id", "timestamp", "instructions"} <= first.keys() and "type" not in first
+    return "" if is_first_version else "it has no line of type session_meta, response_item or event_msg with a payload"
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the run of the session."""
+    session = _Session()
+    for number, record in file.records() if file.kind == "lines" else [(1, file.document)]:
+        with file.guarded(f"line {number}"):
+            session.take(record)
+    with file.guarded():
+        yield session.write(file)
+
+
+class _Session:
+    """The session so far."""
+
+    def __init__(self) -> None:
+        self.log = SessionLog()
+        self.events = SessionLog()
+        """What the events say of messages, which are in the response items too, unless there are none."""
+        self._about: dict[str, Any] = {}
+        self._context: dict[str, Any] = {}
+        self._system = ""
+        self._now: Reply | None = None
+        self._total: Any = None
+        self._has_items = False
+        self._ended = False
+
+    def take(self, record: dict[str, Any]) -> None:
+        """Take a line."""
+        kind, payload = record.get("type"), record.get("payload")
+        at = time_of(record.get("timestamp"))
+        if kind in _KINDS and not isinstance(payload, dict):
+            raise TypeError("its payload must be an object")
+        if kind == "session_meta" or (kind is None and "instructions" in record):
+            self._meta(payload or record)
+        elif kind == "turn_context" and payload:
+            self._context = self._context or payload
+            self._model = text_of(payload.get("model")) or self._model
+        elif kind == "response_item" and payload:
+            self._item(payload, at)
+        elif kind == "event_msg" and payload:
+            self._event(payload, at)
+        elif kind == "compacted" and payload:
+            self._compacted(payload, at)
+        elif kind in _ITEMS:
+            self._item(record, at)
+
+    _model = ""
+
+    def _meta(self, meta: dict[str, Any]) -> None:
+        if "session" in self._about:  # of the session from which this one was forked
+            return
+        git = meta.get("git") or {}
+        source = meta.get("source")
+        self._about |= known(
+            session=meta.get("id"),
+            cwd=meta.get("cwd"),
+            version=meta.get("cli_version"),
+            originator=meta.get("originator"),
+            source=source,
+            provider=meta.get("model_provider"),
+            git_branch=git.get("branch"),
+            forked_from=meta.get("forked_from_id"),
+        )
+        base = meta.get("base_instructions")
+        self._system = text_of(base.get("text") if isinstance(base, dict) else base) or text_of(meta.get("instructions"))
+
+    def _compacted(self, payload: dict[str, Any], at: Any) -> None:
+        """Take a summary. Where the service made it, it is encrypted, and only the messages after it can be read."""
+        summary = text_of(payload.get("message"))
+        self._about.setdefault("compactions", []).append(known(summary=summary, after_rounds=len(self.log.replies)))
+        self._now = None
+        self.log.compact(summary or ENCRYPTED, first=1, at=at)
+
+    # What was said and done
+
+    def _item(self, item: dict[str, Any], at: Any) -> None:
+        kind = item.get("type")
+        if kind == "message":
+            self._has_items = True
+            self._message(item, at)
+        elif kind == "reasoning":
+            parts = [*parts_of(item.get("summary")), *parts_of(item.get("content"))]
+            thought = "\n".join(part.text for part in parts if isinstance(part, Text | Thinking))
+            self._add([Thinking(thought)] if thought else [], (), at)
+        elif kind in _CALLS:
+            self._add((), [_call(item)], at)
+        elif kind in _RESULTS:
+            self._now = None
+            self._result(item, at)
+
+    def _message(self, item: dict[str, Any], at: Any) -> None:
+        role, parts = item["role"], parts_of(item["content"])
+        if role == "assistant":
+            self._add(parts, (), at)
+            return
+        self._now = None
+        text = "".join(part.text for part in parts if isinstance(part, Text)).lstrip()
+        author = "developer" if role in ("developer", "system") else "codex" if text.startswith(_NOTICES) else ""
+        if text.startswith("<turn_aborted>"):
+            self.log.interrupt(text, at)
+        else:
+            self.log.say(parts, author=author, at=at)
+
+    def _add(self, parts: Any, calls: Any, at: Any) -> None:
+        if self._now is None:
+            self._now = self.log.reply(Reply(at=at, model=self._model))
+        self._now.parts += parts
+        self._now.calls += calls
+
+    def _result(self, item: dict[str, Any], at: Any) -> None:
+        output = item.get("output", item.get("result"))
+        content, fields = _output(output)
+        self.log.result(text_of(item.get("call_id")), content, name=text_of(item.get("name")), at=at, **fields)
+
+    # What the events add
+
+    def _event(self, event: dict[str, Any], at: Any) -> None:
+        kind = event.get("type")
+        self._ended = kind in ("task_complete", "turn_complete") or (self._ended and kind == "token_count")
+        if kind == "user_message":
+            self.events.say(text_of(event.get("message")), at=at)
+        elif kind == "agent_message":
+            self.events.reply(Reply([Text(text_of(event.get("message")))], at=at, model=self._model))
+        elif kind == "turn.completed":
+            parts: list[AnyPart] = [Text(event["message"])] if event.get("message") else []
+            self.events.reply(Reply(parts, at=at, model=self._model, usage=_usage(event.get("usage"))))
+        elif kind == "token_count":
+            self._token_count(event.get("info"))
+        elif kind == "turn_aborted":
+            self.log.interrupt(f"[Turn aborted: {text_of(event.get('reason')) or 'interrupted'}]", at)
+            self._now = None
+        elif kind in ("error", "stream_error"):
+            message = text_of(event.get("message")) or "Codex reported an error"
+            (self.log.fail if kind == "error" else self.log.warn)(message, at)
+
+    def _token_count(self, info: Any) -> None:
+        """Take the usage of the last reply; the same counts come again when only the rate limits have changed."""
+        self._now = None
+        if not isinstance(info, dict) or info.get("total_token_usage", info) == self._total:
+            return
+        self._total = info.get("total_token_usage", info)
+        usage = _usage(info.get("last_token_usage", info))
+        last = self.log.last_reply or self.events.last_reply
+        if last is not None and last.usage == UNKNOWN:
+            last.usage = usage
+
+    def write(self, file: TraceFile) -> Run:
+        """Return the run."""
+        log = self.log
+        if not self._has_items:
+            log = SessionLog()
+            log.items = [*self.events.items, *self.log.items]
+        about = self._about | known(
+            effort=self._context.get("effort"),
+            approval_policy=self._context.get("approval_policy"),
+            sandbox_policy=self._context.get("sandbox_policy"),
+        )
+        model = log.model or self._model
+        parent = _parent_of(self._about.get("source"))
+        settings: dict[str, Any] = {"settings": {"recorded": about}} | ({"agent": "subagent"} if parent else {})
+        run_id = run_id_of(text_of(about.get("session")))
+        writer = file.writer(NAME, run_id=run_id, parent_id=run_id_of(parent) or None, model=model, **settings)
+        if self._system:
+            writer.system(self._system)
+        return log.write(writer, model, ended=self._ended)
+
+
+def _parent_of(source: Any) -> str:
+    """Return the id of the session that started this one as a sub-agent."""
+    told = source.get("subagent") if isinstance(source, dict) else None
+    told = told.get("thread_spawn") if isinstance(told, dict) else None
+    return text_of(told.get("parent_thread_id")) if isinstance(told, dict) else ""
+
+
+def _call(item: dict[str, Any]) -> ToolCall:
+    kind = item["type"]
+    function = item.get("function")
+    named = item.get("name") or (function.get("name") if isinstance(function, dict) else "")
+    given = item.get("arguments")
+    if kind == "custom_tool_call":  # its input is free text
+        given = {"input": item.get("input")}
+    elif kind in ("local_shell_call", "web_search_call"):
+        named, given = named or kind.removesuffix("_call"), item.get("action")
+    return ToolCall(str(named or ""), given, text_of(item.get("call_id") or item.get("id")))
+
+
+def _output(output: Any) -> tuple[list[AnyPart], dict[str, Any]]:
+    """Return the content of a result, and whether it is an error and how long it took, as far as it says so."""
+    exit_code, seconds, success = None, None, None
+    if isinstance(output, str) and output.startswith('{"output":'):
+        with suppress(msgspec.DecodeError):
+            output = msgspec.json.decode(output)
+    if isinstance(output, dict):
+        about = output.get("metadata")
+        about = about if isinstance(about, dict) else output
+        exit_code, seconds = about.get("exit_code", output.get("exitCode")), about.get("duration_seconds")
+        success = output.get("success")
+        told = [output[name] for name in ("output", "content", "stdout", "stderr") if output.get(name)]
+        parts = [part for one in told for part in parts_of(one)]
+    else:
+        parts = parts_of(output)
+    head = parts[0].text[:300] if parts and isinstance(parts[0], Text) else ""
+    code, took = _EXIT.search(head), _TOOK.search(head)
+    exit_code = int(code[1]) if code else exit_code
+    seconds = float(took[1]) if took else seconds
+    is_error = success is False or (isinstance(exit_code, int) and exit_code != 0)
+    is_time = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    return parts, {
+        "is_error": is_error,
+        "error_code": "tool_error" if is_error else None,
+        "seconds": float(seconds or 0) if is_time else None,
+    }
+
+
+def _usage(usage: Any) -> Usage:
+    """Return the usage, whose input counts what was read from the cache; the names are those of several versions."""
+    if not isinstance(usage, dict):
+        return UNKNOWN
+    return Usage(
+        input=count_of(usage.get("input_tokens", usage.get("prompt"))),
+        output=count_of(usage.get("output_tokens", usage.get("completion"))),
+        cache_read=count_of(usage.get("cached_input_tokens")),
+        reasoning=count_of(usage.get("reasoning_output_tokens")),
+    )

@@ -1,0 +1,232 @@
+"""Which requests to an API are one conversation, and the run of it.
+
+A request repeats the whole conversation so far. So each exchange adds to a run what its request has beyond the one before, and
+its reply, whose usage, times and thinking only the response has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from agentnb.core.log import events as e
+from agentnb.core.request import ToolSpec
+from agentnb.detect.run import Run
+from agentnb.errors import TraceError
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.conversion.stop_reasons import CUT, REFUSED
+from agentnb.interchange.formats.exchanges import Exchange, own_ids
+from agentnb.interchange.formats.steps import Note, Reply, Result, Step, SystemPrompt, hand_over, signature, texts_of
+from agentnb.interchange.trace_file import TraceFile
+
+MAX_OPEN = 100
+"""Conversations of a file that may still go on; of more, the one that rested longest has ended."""
+
+
+@dataclass
+class OpenConversation:
+    """The exchanges of one conversation so far."""
+
+    first: Exchange
+    number: int
+    """How many began before it."""
+    steps: list[Step] = field(default_factory=list)
+    reply: list[Step] | None = None
+    error: str = ""
+    tools: dict[str, ToolSpec] = field(default_factory=dict)
+    keys: set[Any] = field(default_factory=set)
+    """By what the next request may find it."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no request can continue it: it is a record without a response, and ends with a reply."""
+        return self.reply is None and not self.error and bool(self.steps) and isinstance(self.steps[-1], Reply)
+
+    def add(self, exchange: Exchange, steps: list[Step]) -> None:
+        """Add what a request says beyond the one before, and its reply."""
+        if self.error:
+            self.steps.append(Note(f"The API answered a request with an error: {self.error}"))
+        new = _after_echo(steps, self.reply) if self.reply is not None and not exchange.follows else steps
+        self.steps += [*new, *(exchange.reply or ())]
+        self.reply, self.error = exchange.reply, exchange.error
+        self.tools |= {tool.name: tool for tool in exchange.tools}
+
+
+class Conversations:
+    """Puts exchanges together into conversations, in the order in which these began; yields those that cannot go on."""
+
+    def __init__(self) -> None:
+        self._open: dict[Any, list[OpenConversation]] = {}
+        self._all: list[OpenConversation] = []
+        self._begun = 0
+
+    def add(self, exchange: Exchange) -> Iterator[OpenConversation]:
+        """Take an exchange; yield its conversation if that is whole, or the one that rested longest if there are too many."""
+        start = next((at for at, step in enumerate(exchange.steps) if not isinstance(step, SystemPrompt)), len(exchange.steps))
+        history = exchange.steps[start:]
+        found, known = self._find(exchange, history)
+        if found is None:
+            found = OpenConversation(exchange, self._begun)
+            self._begun += 1
+            found.steps += exchange.steps[:start]
+        else:
+            self._all.remove(found)
+            self._forget(found)
+        found.add(exchange, history[known:])
+        if found.is_whole:
+            yield found
+            return
+        self._all.append(found)
+        found.keys = {_key(history), *({exchange.id, exchange.follows} - {""})}
+        for key in found.keys:
+            self._open.setdefault(key, []).append(found)
+        if len(self._all) > MAX_OPEN:
+            rested = self._all.pop(0)
+            self._forget(rested)
+            yield rested
+
+    def rest(self) -> list[OpenConversation]:
+        """Return all that are open."""
+        return self._all
+
+    def _forget(self, one: OpenConversation) -> None:
+        for key in one.keys:
+            self._open[key] = [other for other in self._open[key] if other is not one]
+            if not self._open[key]:
+                del self._open[key]
+
+    def _find(self, exchange: Exchange, history: list[Step]) -> tuple[OpenConversation | None, int]:
+        """Return the conversation that a request continues, and how many steps of the request it already holds."""
+        if exchange.follows in self._open:
+            return self._open[exchange.follows][-1], 0
+        key, keys = 0, []
+        for step in history:
+            key = hash((key, signature(step)))
+            keys.append(key)
+        for length in range(len(keys), 0, -1):
+            for one in reversed(self._open.get(keys[length - 1], ())):
+                if own_ids(one.first) != own_ids(exchange):
+                    continue
+                if bool(one.error) if length == len(keys) else _goes_on(one, history[length:]):
+                    return one, length
+        return None, 0
+
+
+def _key(history: list[Step]) -> int:
+    key = 0
+    for step in history:
+        key = hash((key, signature(step)))
+    return key
+
+
+def _goes_on(one: OpenConversation, new: list[Step]) -> bool:
+    """Return whether what a request adds begins with the reply that the conversation got."""
+    if one.reply is None:
+        return not one.error or not isinstance(new[0], Reply)
+    echo = new[: _echo_length(new)]
+    if not echo:
+        return False
+    again, before = _spoken(echo), _spoken(one.reply)
+    return again == before or not any(before) or not any(again)
+
+
+def _spoken(steps: Iterable[Step]) -> tuple[str, list[str]]:
+    replies = [step for step in steps if isinstance(step, Reply)]
+    text = "".join(texts_of(step.parts) for step in replies)
+    return "".join(text.split()), [call.name for step in replies for call in step.calls]
+
+
+def _echo_length(steps: list[Step]) -> int:
+    """Return how many of the first steps are of the model: the reply before, which the request repeats."""
+    own = (isinstance(step, Reply) or (isinstance(step, Result) and step.inside) for step in steps)
+    return next((place for place, is_own in enumerate(own) if not is_own), len(steps))
+
+
+def _after_echo(steps: list[Step], reply: list[Step]) -> list[Step]:
+    """Return the steps after the repeated reply. If the client gave its calls other ids, the results get those of the reply."""
+    length = _echo_length(steps)
+    named = zip(_call_ids(steps[:length]), _call_ids(reply), strict=False)
+    ids = {given: own for given, own in named if given != own}
+    return [
+        step._replace(call_id=ids.get(step.call_id, step.call_id)) if isinstance(step, Result) else step
+        for step in steps[length:]
+    ]
+
+
+def _call_ids(steps: Iterable[Step]) -> list[str]:
+    return [call.id for step in steps if isinstance(step, Reply) for call in step.calls]
+
+
+# Runs
+
+
+def runs_of(file: TraceFile, name: str, exchanges: Iterable[Exchange], *, several: bool | None = None) -> Iterator[Run]:
+    """Yield the runs of exchanges. ``several``: whether their positions are told; by default if there are several runs.
+
+    If reading them fails, what was read before is yielded first.
+    """
+    conversations, failure = Conversations(), None
+    done: list[OpenConversation] = []
+    try:
+        for exchange in exchanges:
+            for one in conversations.add(exchange):
+                if several is None:
+                    done.append(one)
+                else:
+                    yield from _run(file, name, one, one.first.position if several else "")
+    except TraceError as error:
+        failure = error
+    left = sorted([*done, *conversations.rest()], key=lambda one: one.number)
+    for one in left:
+        yield from _run(file, name, one, one.first.position if several or (several is None and len(left) > 1) else "")
+    if failure is not None:
+        raise failure
+
+
+def _run(file: TraceFile, name: str, one: OpenConversation, position: str) -> Iterator[Run]:
+    with file.guarded(one.first.position):
+        yield run_of_conversation(file, name, one, position)
+
+
+def run_of_conversation(file: TraceFile, name: str, one: OpenConversation, position: str) -> Run:
+    """Return the run of a conversation."""
+    settings = {"recorded": dict(one.first.recorded)} if one.first.recorded else {}
+    tools = tuple(one.tools.values())
+    run_id, parent_id = own_ids(one.first)
+    about: dict[str, Any] = {"run_id": run_id, "parent_id": parent_id, "settings": settings}
+    writer = file.writer(name, position, model=one.first.model, tools=tools, **about)
+    hand_over(writer, one.steps)
+    return finish(writer, one.reply, one.error)
+
+
+def finish(
+    writer: RunWriter,
+    reply: list[Step] | None,
+    error: str = "",
+    *,
+    is_over: bool = False,
+    at: datetime | None = None,
+    seconds: float | None = None,
+) -> Run:
+    """Return the run whose last request got this reply, or this error. Without either, the trace does not tell how it ended.
+
+    ``is_over``: the trace records that the run is over.
+    """
+    end = partial(writer.finish, at=at, seconds=seconds)
+    if error:
+        writer.event(e.ErrorRaised, error=e.RunError("ApiError", error), where="model")
+        return end("failed", "error")
+    last = next((step for step in reversed(reply or ()) if isinstance(step, Reply)), None)
+    stop = last.stop_reason if last is not None else ""
+    if stop in REFUSED:
+        return end("stopped", "refusal")
+    if stop in CUT and last is not None and not last.calls:
+        cut = e.RunError("ReplyCut", f"The reply was cut off by a limit of tokens ({stop})")
+        writer.event(e.ErrorRaised, error=cut, where="reply")
+        return end("failed", "reply_cut")
+    if stop == "cancelled":
+        return end("cancelled", "cancelled")
+    return writer.finish_without_end(is_over=is_over, at=at, seconds=seconds)

@@ -1,0 +1,191 @@
+"""Sessions of the GitHub Copilot CLI: JSON Lines of events ``{type, data, id, timestamp, parentId}``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentnb.core.messages import AnyPart, Thinking, ToolCall
+from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.nested_usage import with_nested_usage
+from agentnb.interchange.formats.content import parts_of, time_of
+from agentnb.interchange.formats.session_log import (
+    Reply,
+    SessionLog,
+    count_of,
+    first_records,
+    known,
+    run_id_of,
+    seconds_of,
+    text_of,
+)
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "copilot_cli"
+TITLE = "session of the GitHub Copilot CLI"
+RECORDS_END = "`abort`, `session.error`"
+_KINDS = ("session.", "user.", "assistant.", "tool.", "system.", "hook.", "subagent.", "abort")
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    records = first_records(file, 5)
+    if not records:
+        return "it is not JSON Lines"
+    fits = [isinstance(one.get("data"), dict) and text_of(one.get("type")).startswith(_KINDS) for one in records]
+    return "" if fits[0] or sum(fits) > 1 else "it has no events such as session.start with data"
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the run of the session, and those of its sub-agents."""
+    session = _Session()
+    for number, record in file.records() if file.kind == "lines" else [(1, file.document)]:
+        with file.guarded(f"line {number}"):
+            session.take(number, record)
+    yield from with_nested_usage(session.runs(file))
+
+
+@dataclass(slots=True, eq=False)
+class _Agent:
+    """The log of the session, or of a sub-agent that a call of it started."""
+
+    line: int
+    call_id: str = ""
+    name: str = ""
+    log: SessionLog = field(default_factory=SessionLog)
+    recorded: dict[str, Any] = field(default_factory=dict)
+
+
+class _Session:
+    """The session so far."""
+
+    def __init__(self) -> None:
+        self._main = _Agent(1)
+        self._subagents: dict[str, _Agent] = {}
+        self._calls: dict[str, ToolCall] = {}
+        self._names: dict[str, str] = {}
+        """The sub-agents by the calls that started them."""
+        self._system = self._model = ""
+        self._thought: list[AnyPart] = []
+
+    def take(self, line: int, record: dict[str, Any]) -> None:
+        """Take an event."""
+        kind, data, at = record["type"], record["data"], time_of(record.get("timestamp"))
+        agent = self._agent(line, text_of(data.get("parentToolCallId")))
+        if kind == "user.message":
+            self._user(agent, data, at)
+        elif kind == "assistant.reasoning":
+            self._thought = [Thinking(text_of(data.get("content")))]
+        elif kind == "assistant.message":
+            self._reply(agent, data, at)
+        elif kind == "tool.execution_complete":
+            self._result(agent, data, at)
+        elif kind == "system.message":
+            self._system = self._system or text_of(data.get("content"))
+        elif kind == "system.notification":
+            agent.log.say(text_of(data.get("content")), author="copilot-cli", at=at)
+        elif kind == "subagent.started":
+            self._names[text_of(data.get("toolCallId"))] = text_of(data.get("agentName")) or "subagent"
+        elif kind == "abort":
+            agent.log.interrupt(f"[Aborted: {text_of(data.get('reason')) or 'by the user'}]", at)
+        elif kind == "session.error":
+            agent.log.fail(text_of(data.get("message")) or "Copilot reported an error", at)
+        elif text_of(kind).startswith("session."):
+            self._about(kind, data)
+            if kind == "session.compaction_complete" and text_of(data.get("summaryContent")):
+                self._main.log.compact(data["summaryContent"], at=at)
+
+    def _agent(self, line: int, call_id: str) -> _Agent:
+        """Return who speaks. A sub-agent whose call is not in the file speaks within the session, under its name."""
+        if not call_id or call_id not in self._calls:
+            return self._main
+        if call_id not in self._subagents:
+            found = _Agent(line, call_id, self._names.get(call_id, "subagent"))
+            given = self._calls[call_id].arguments
+            if isinstance(given, dict) and text_of(given.get("prompt")):
+                found.log.say(given["prompt"])
+            self._subagents[call_id] = found
+        return self._subagents[call_id]
+
+    def _user(self, agent: _Agent, data: dict[str, Any], at: Any) -> None:
+        parts = parts_of(data["content"])
+        named = [text_of(one.get("path") or one.get("displayName")) for one in data.get("attachments") or ()]
+        agent.log.say([*parts, *parts_of([f"\n[attached: {name}]" for name in named if name])], at=at)
+
+    def _reply(self, agent: _Agent, data: dict[str, Any], at: Any) -> None:
+        thought = text_of(data.get("reasoningText"))
+        parts = [*([Thinking(thought)] if thought else self._thought), *parts_of(data.get("content"))]
+        self._thought = []
+        calls = []
+        for one in data.get("toolRequests") or ():
+            call = ToolCall(one["name"], one.get("arguments"), text_of(one.get("toolCallId")))
+            calls.append(call)
+            if call.id != data.get("parentToolCallId"):
+                self._calls[call.id] = call
+        speaker = self._names.get(text_of(data.get("parentToolCallId")), "") if agent is self._main else ""
+        usage = Usage(input=count_of(data.get("inputTokens")), output=count_of(data.get("outputTokens")) or None)
+        model = text_of(data.get("model")) or self._model
+        agent.log.reply(Reply(parts, calls, speaker, at, usage, model=model))
+
+    def _result(self, agent: _Agent, data: dict[str, Any], at: Any) -> None:
+        failed = data.get("success") is False
+        error = data.get("error")
+        told = data.get("result")
+        content = told.get("content") if isinstance(told, dict) else told
+        if not content and isinstance(error, dict):
+            content = error.get("message")
+        metrics = (data.get("toolTelemetry") or {}).get("metrics") or {}
+        code = (text_of(error.get("code")) if isinstance(error, dict) else "") or "tool_error"
+        agent.log.result(
+            text_of(data.get("toolCallId")),
+            parts_of(content),
+            is_error=failed,
+            error_code=code if failed else None,
+            at=at,
+            seconds=seconds_of(metrics.get("durationMs")),
+        )
+
+    def _about(self, kind: str, data: dict[str, Any]) -> None:
+        recorded, context = self._main.recorded, data.get("context")
+        if kind in ("session.start", "session.resume"):
+            context = context if isinstance(context, dict) else {}
+            session = known(
+                session=data.get("sessionId"),
+                version=data.get("copilotVersion"),
+                cwd=context.get("cwd"),
+                git_branch=context.get("branch"),
+                repository=context.get("repository"),
+            )
+            recorded |= {name: value for name, value in session.items() if name not in recorded}
+            recorded["resumed"] = recorded.get("resumed", 0) + (kind == "session.resume")
+            self._model = self._model or text_of(data.get("selectedModel"))
+        elif kind == "session.model_change":
+            self._model = text_of(data.get("newModel")) or self._model
+        elif kind in ("session.shutdown", "session.truncation", "session.compaction_complete"):
+            recorded.setdefault(kind.removeprefix("session."), []).append(_plain(data))
+
+    def runs(self, file: TraceFile) -> Iterator[Run]:
+        """Yield the run of the session, then those of its sub-agents."""
+        session = run_id_of(text_of(self._main.recorded.get("session")))
+        with file.guarded():
+            position = "line 1" if self._subagents else ""
+            yield self._write(file, self._main, position, run_id=session, system=self._system)
+        for call_id, one in self._subagents.items():
+            with file.guarded(f"line {one.line}"):
+                run_id = run_id_of(session, call_id)
+                about: dict[str, Any] = {"run_id": run_id, "parent_id": session or None, "agent": one.name}
+                yield self._write(file, one, f"line {one.line}", **about)
+
+    def _write(self, file: TraceFile, one: _Agent, position: str, system: str = "", **about: Any) -> Run:
+        model = one.log.model or self._model
+        writer = file.writer(NAME, position, model=model, settings={"recorded": one.recorded}, **about)
+        if system:
+            writer.system(system)
+        return one.log.write(writer, model)
+
+
+def _plain(data: dict[str, Any]) -> dict[str, Any]:
+    """Return what a session's end or compaction counts, without its texts."""
+    return {name: value for name, value in data.items() if not isinstance(value, str) or len(value) < 200}

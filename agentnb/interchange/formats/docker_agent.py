@@ -1,0 +1,216 @@
+"""Sessions of docker-agent (cagent): a JSON document, or the SQLite database of all sessions.
+
+Messages are nested twice, ``messages[].message.message``; a sub-session is a run within the run that started it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from agentnb.core.messages import AnyPart, Text, Thinking
+from agentnb.core.request import ToolSpec
+from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.detect.run import Run
+from agentnb.errors import TraceError
+from agentnb.interchange.conversion.nested_usage import with_nested_usage
+from agentnb.interchange.formats.content import parts_of, time_of
+from agentnb.interchange.formats.openai_chat import calls_of
+from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, known, run_id_of, text_of
+from agentnb.interchange.formats.totals import total_of
+from agentnb.interchange.sqlite_files import columns, database
+from agentnb.interchange.trace_file import TraceFile
+
+if TYPE_CHECKING:
+    import sqlite3
+
+NAME = "docker_agent"
+TITLE = "session of docker-agent"
+RECORDS_END = "nothing"
+_MAX_NESTING = 20
+_ABOUT = ("title", "working_dir", "input_tokens", "output_tokens", "cost", "max_iterations", "tools_approved", "evals")
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    if file.kind == "sqlite":
+        return _sniff_database(file)
+    if file.kind != "json":
+        return "it is neither one JSON document nor an SQLite database"
+    lack = file.lacks("id", "messages")
+    if lack:
+        return lack
+    items = file.document["messages"]
+    fits = isinstance(items, list) and any(isinstance(one, dict) and _is_item(one) for one in items[:5])
+    return "" if fits else "its messages are not nested in messages"
+
+
+def _is_item(item: dict[str, Any]) -> bool:
+    message = item.get("message")
+    return (isinstance(message, dict) and isinstance(message.get("message"), dict)) or "sub_session" in item
+
+
+def _sniff_database(file: TraceFile) -> str:
+    try:
+        with database(file) as opened:
+            if not {"id", "created_at"} <= columns(opened, "sessions"):
+                return "it has no table of sessions with id and created_at"
+            has_items = {"session_id", "message_json", "item_type"} <= columns(opened, "session_items")
+            if has_items or "messages" in columns(opened, "sessions"):
+                return ""
+            return "it has no table session_items with message_json, and its sessions have no messages"
+    except TraceError as error:
+        return f"it is a database that cannot be read ({error.what})"
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the run of each session, and those of its sub-sessions after it."""
+    if file.kind == "sqlite":
+        with database(file) as opened:
+            yield from _sessions(file, opened)
+        return
+    with file.guarded():
+        yield from with_nested_usage(_runs(file, file.document, "", None, 0))
+
+
+def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str | None, depth: int) -> Iterator[Run]:
+    if depth > _MAX_NESTING:
+        raise ValueError(f"its sub-sessions are nested deeper than {_MAX_NESTING}")
+    run_id = run_id_of(text_of(session.get("id")))
+    inner: list[tuple[str, dict[str, Any]]] = []
+    tools: dict[str, ToolSpec] = {}
+    log, recorded = SessionLog(), known(**{name: session.get(name) for name in _ABOUT})
+    for index, item in enumerate(session["messages"]):
+        place = f"{position or 'message'} {index}"
+        with file.guarded(place):
+            if isinstance(item.get("sub_session"), dict):
+                inner.append((place, item["sub_session"]))
+            elif text_of(item.get("summary")):
+                log.compact(item["summary"])
+            elif item.get("message") is not None:
+                tools |= _message(log, item["message"])
+    if not log.items and not inner:  # opened, and closed again
+        file.note("It holds no message", position)
+        return
+    spoke = [reply.author for reply in log.replies if reply.author]
+    about: dict[str, Any] = {"agent": spoke[0]} if spoke else {}
+    settings, model = {"recorded": recorded}, log.model
+    ids: dict[str, Any] = {"run_id": run_id, "parent_id": parent, "tools": tools.values()}
+    system = _take_system(log)
+    writer = file.writer(NAME, position, model=model, settings=settings, **ids, **about)
+    if system:
+        writer.system(system)
+    total = total_of(cost=session.get("cost"))  # its counts of tokens are those of the last response
+    writer.total(total, has_nested_cost=bool(inner))
+    run = log.write(writer, model)
+    yield run
+    for place, one in inner:
+        with file.guarded(place):
+            yield from _runs(file, one, place, run.id, depth + 1)
+
+
+def _message(log: SessionLog, wrapped: dict[str, Any]) -> dict[str, ToolSpec]:
+    """Take a message; return the definitions of tools that it holds, by name."""
+    message, author = wrapped["message"], text_of(wrapped.get("agentName") or wrapped.get("agent_name"))
+    role, at = message["role"], time_of(message.get("created_at"))
+    parts = parts_of(message.get("multi_content") or message.get("content") or None)
+    if role == "user":
+        log.say(parts, author="docker-agent" if wrapped.get("implicit") and log.items else "", at=at)
+    elif role == "system":
+        log.say(parts, author="system", at=at)
+    elif role == "assistant":
+        thought = text_of(message.get("reasoning_content"))
+        thought_and_text: list[AnyPart] = [*([Thinking(thought)] if thought else []), *parts]
+        usage, model = _usage(message), text_of(message.get("model"))
+        log.reply(Reply(thought_and_text, calls_of(message), author, at, usage, model=model))
+    elif role == "tool":
+        failed = message.get("is_error") is True
+        code = "tool_error" if failed else None
+        log.result(text_of(message.get("tool_call_id")), parts, is_error=failed, error_code=code, at=at)
+    else:
+        raise ValueError(f"the role {role!r} is unknown")
+    return {
+        one["name"]: ToolSpec(one["name"], text_of(one.get("description")), one.get("parameters") or {})
+        for one in message.get("tool_definitions") or ()
+    }
+
+
+def _take_system(log: SessionLog) -> str:
+    """Take the system messages that stand first out of the log."""
+    told = []
+    while log.items and getattr(log.items[0], "author", "") == "system":
+        told += [part.text for part in log.items.pop(0).parts if isinstance(part, Text)]  # type: ignore[union-attr]
+    return "\n\n".join(told)
+
+
+def _usage(message: dict[str, Any]) -> Usage:
+    """Return the usage of a reply. The product counts what was read from the cache, and written to it, apart from its input."""
+    usage, cost = message.get("usage"), message.get("cost")
+    cost = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and cost > 0 else None
+    if not isinstance(usage, dict):
+        return UNKNOWN if cost is None else Usage(cost=cost)
+    read, written = count_of(usage.get("cached_input_tokens")), count_of(usage.get("cached_write_tokens"))
+    fresh = count_of(usage.get("input_tokens"))
+    return Usage(
+        input=None if fresh is None else fresh + (read or 0) + (written or 0),
+        output=count_of(usage.get("output_tokens")),
+        cache_read=read,
+        cache_write=written,
+        reasoning=count_of(usage.get("reasoning_tokens")),
+        cost=cost,
+    )
+
+
+# The database
+
+
+def _sessions(file: TraceFile, opened: sqlite3.Connection) -> Iterator[Run]:
+    """Yield the runs of all sessions that are not within another, in the order in which they were created."""
+    named, of_items = columns(opened, "sessions"), columns(opened, "session_items")
+    within = "SELECT DISTINCT subsession_id FROM session_items WHERE subsession_id IS NOT NULL"
+    inner = {row[0] for row in opened.execute(within)} if "subsession_id" in of_items else set()
+    parents = "parent_id" if "parent_id" in named else "NULL"
+    listed = opened.execute(f"SELECT id, {parents} FROM sessions ORDER BY created_at, id").fetchall()
+    ids = {row[0] for row in listed} - {None}  # a damaged session without an id is nobody's parent
+    outer = [session_id for session_id, parent in listed if session_id not in inner and parent not in ids]
+    if listed and not outer:
+        file.note("Its sessions are all within each other")
+    for session_id in outer:
+        position = f"session {session_id}"
+        with file.guarded(position):
+            yield from with_nested_usage(_runs(file, _session(file, opened, session_id, ()), position, None, 0))
+
+
+def _session(file: TraceFile, opened: sqlite3.Connection, session_id: str, above: tuple[str, ...]) -> dict[str, Any]:
+    """Return a session in the form of the document, with its sub-sessions. An item that cannot be read is a problem."""
+    if session_id in above:
+        raise ValueError(f"the session {session_id} is within itself")
+    row = opened.execute("SELECT * FROM sessions WHERE id = ?", (session_id,)).fetchone()
+    if row is None:
+        raise ValueError(f"there is no session {session_id}")
+    session = dict(row)
+    if "session_id" not in columns(opened, "session_items"):
+        return session | {"messages": msgspec.json.decode(row["messages"] or "[]")}
+    order = "position" if "position" in columns(opened, "session_items") else "rowid"
+    items = opened.execute(f"SELECT * FROM session_items WHERE session_id = ? ORDER BY {order}", (session_id,))
+    found: list[Any] = []
+    for place, item in enumerate(items.fetchall()):
+        with file.guarded(f"session {session_id}, item {place}"):
+            found.append(_item(file, opened, dict(item), (*above, session_id)))
+    if not found and session.get("messages"):
+        found = msgspec.json.decode(session["messages"])
+    return session | {"messages": found}
+
+
+def _item(file: TraceFile, opened: sqlite3.Connection, item: dict[str, Any], above: tuple[str, ...]) -> dict[str, Any]:
+    if item.get("subsession_id"):
+        return {"sub_session": _session(file, opened, item["subsession_id"], above)}
+    if not item.get("message_json"):
+        return {"summary": item.get("summary_text")}
+    message = msgspec.json.decode(item["message_json"])
+    if isinstance(message, dict) and isinstance(message.get("message"), dict):  # nested, as in the document
+        return {"message": message}
+    about = {"agentName": item.get("agent_name"), "implicit": bool(item.get("implicit"))}
+    return {"message": {**about, "message": message}}

@@ -1,0 +1,164 @@
+"""Requests to an API and its responses, however a record wraps them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from agentnb.core.messages import encodable_data
+from agentnb.core.request import ToolSpec
+from agentnb.interchange.formats.steps import Step
+
+MAX_RECORDED = 20_000
+"""Characters of JSON of a field that is kept as a run's recorded data."""
+RUN_ID, PARENT_ID = "agentnb.run_id", "agentnb.parent_id"
+"""Keys of the metadata of requests that agentnb itself saved, which hold whole runs; in Anthropic's within the ``user_id``."""
+REQUEST_KEYS = ("request", "body", "params", "kwargs", "input", "inputs", "parsed_body", "json")
+RESPONSE_KEYS = ("response", "result", "output", "outputs", "completion", "body", "message", "parsed_body", "json")
+_CONVERSATION_KEYS = frozenset(
+    {"messages", "input", "contents", "system", "instructions", "systemInstruction", "tools", "model"}
+)
+_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_SECRET = frozenset(
+    {
+        "authorization",
+        "authorization_token",
+        "api_key",
+        "apikey",
+        "x-api-key",
+        "headers",
+        "extra_headers",
+        "extra_query",
+        "cookie",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Api:
+    """How one API writes conversations."""
+
+    name: str
+    lacks: str
+    """What a file of another kind lacks, as the end of a sentence."""
+    is_request: Callable[[Any], bool]
+    is_conversation: Callable[[Any], bool]
+    """Whether a value is a bare list of its messages, or items."""
+    is_response: Callable[[Any], bool]
+    request_steps: Callable[[dict[str, Any]], list[Step]]
+    steps_of: Callable[[list[Any]], list[Step]]
+    response_steps: Callable[[dict[str, Any]], list[Step]]
+    """The replies of a response; the last of them has its usage."""
+    tools_of: Callable[[dict[str, Any], dict[str, Any]], tuple[ToolSpec, ...]]
+    """The tools of a request, and of its response, either of which may be empty."""
+
+
+class Exchange(NamedTuple):
+    """A request, and the reply or the error that it got."""
+
+    position: str
+    steps: list[Step]
+    """What the request repeats and adds."""
+    reply: list[Step] | None
+    """None if there is no response, or it is an error."""
+    error: str = ""
+    model: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    recorded: Mapping[str, Any] = MappingProxyType({})
+    id: str = ""
+    """Id of the response."""
+    follows: str = ""
+    """Id of the earlier response, or of the stored conversation, that the request goes on from without repeating it."""
+
+
+def exchange_of(api: Api, record: Any, position: str = "") -> Exchange | None:
+    """Return the exchange that a record holds: a request, a response, or both; None if it holds neither."""
+    if api.is_conversation(record):
+        return Exchange(position, api.steps_of(record), None)
+    if not isinstance(record, dict):
+        return None
+    request, response = find(record, api.is_request, REQUEST_KEYS), find(record, api.is_response, RESPONSE_KEYS)
+    if request is None and response is None:
+        return None
+    asked, answered = request or {}, response or {}
+    error = error_of(record) if response is None or response.get("error") else ""
+    rest = {key: value for key, value in record.items() if key not in {*REQUEST_KEYS, *RESPONSE_KEYS}}
+    extra = {} if record is request or record is response else rest
+    follows = asked.get("previous_response_id") or asked.get("conversation") or ""
+    return Exchange(
+        position,
+        api.request_steps(asked) if asked else [],
+        api.response_steps(answered) if answered and not error else None,
+        error,
+        str(asked.get("model") or answered.get("model") or answered.get("modelVersion") or ""),
+        api.tools_of(asked, answered),
+        recorded_of({**_settings_of(asked), **extra}),
+        str(answered.get("id") or ""),
+        str((follows.get("id") if isinstance(follows, dict) else follows) or ""),
+    )
+
+
+def own_ids(exchange: Exchange) -> tuple[str, str | None]:
+    """Return the ids of the run that agentnb saved as this request, and of its parent; empty and None for any other request."""
+    found = exchange.recorded.get("metadata")
+    if isinstance(found, dict) and isinstance(user := found.get("user_id"), str) and user.startswith(RUN_ID):
+        found = dict(one.split("=", 1) for one in user.split() if "=" in one)
+    ids = [found.get(key) for key in (RUN_ID, PARENT_ID)] if isinstance(found, dict) else []
+    run_id, parent_id = [one if isinstance(one, str) and _ID.fullmatch(one) else None for one in ids] or [None, None]
+    return run_id or "", parent_id
+
+
+def find(value: Any, fits: Callable[[Any], bool], keys: Iterable[str], depth: int = 4) -> dict[str, Any] | None:
+    """Return the value, or what is wrapped in it under one of the keys, that fits; texts of JSON are read."""
+    if isinstance(value, str) and value[:1] == "{":
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    if not isinstance(value, dict):
+        return None
+    if fits(value):
+        return value
+    for key in keys if depth else ():
+        found = find(value.get(key), fits, keys, depth - 1)
+        if found is not None:
+            return found
+    return None
+
+
+def error_of(record: Any) -> str:
+    """Return the message of the error that a response is, or holds; empty if it is none."""
+    for _ in range(4):
+        if not isinstance(record, dict):
+            return ""
+        found = record.get("error")
+        if isinstance(found, dict) and found.get("message"):
+            return ": ".join(str(one) for one in (found.get("type") or found.get("code"), found["message"]) if one)
+        if isinstance(found, str) and found:
+            return found
+        record = next((record[key] for key in ("error", *RESPONSE_KEYS) if isinstance(record.get(key), dict)), None)
+    return ""
+
+
+def recorded_of(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that are kept as a run's recorded data: those that say something, are not bulky and hold no key."""
+    kept = {
+        key: _without_keys(value) for key, value in fields.items() if key not in _SECRET and value not in (None, "", [], {})
+    }
+    return encodable_data({key: value for key, value in kept.items() if len(json.dumps(value, default=str)) <= MAX_RECORDED})  # type: ignore[no-any-return]
+
+
+def _without_keys(value: Any) -> Any:
+    """Return plain data without the fields in which clients send keys and headers."""
+    if isinstance(value, list):
+        return [_without_keys(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _without_keys(one) for key, one in value.items() if str(key).lower() not in _SECRET}
+
+
+def _settings_of(request: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in request.items() if key not in _CONVERSATION_KEYS}

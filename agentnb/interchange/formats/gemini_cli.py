@@ -1,0 +1,157 @@
+"""Sessions of the Gemini CLI: a document with ``sessionId``, ``projectHash`` and ``messages``, or the same as JSON Lines.
+
+As lines, a message comes again when it has changed, ``$set`` changes what is known of the session, and ``$rewindTo`` takes
+messages back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
+from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.detect.run import Run
+from agentnb.interchange.formats.content import parts_of, picture, time_of
+from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, known, run_id_of, text_of
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "gemini_cli"
+TITLE = "session of the Gemini CLI"
+RECORDS_END = "a cancellation, an error"
+_CANCELLED = "Request cancelled"
+_MODEL = frozenset({"gemini", "model", "assistant"})
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    if file.kind not in ("json", "lines"):
+        return "it is not JSON"
+    keys = ("sessionId", "projectHash", "messages") if file.kind == "json" else ("sessionId", "projectHash")
+    return file.lacks(*keys)
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the run of the session."""
+    about: dict[str, Any] = {}
+    messages: dict[str, Any] = {}
+    for number, record in file.records() if file.kind == "lines" else [(1, file.document)]:
+        with file.guarded(f"line {number}" if file.kind == "lines" else ""):
+            _take(record, about, messages)
+    with file.guarded():
+        yield _run(file, about, messages)
+
+
+def _take(record: dict[str, Any], about: dict[str, Any], messages: dict[str, Any]) -> None:
+    """Take a record of the session, of a message, or of a change to what came before."""
+    if "$rewindTo" in record:
+        ids = list(messages)
+        gone = ids[ids.index(record["$rewindTo"]) :] if record["$rewindTo"] in ids else []
+        for one in gone:
+            del messages[one]
+        about["messages_taken_back"] = about.get("messages_taken_back", 0) + len(gone)
+        return
+    is_session = "sessionId" in record and "type" not in record
+    session = record.get("$set", record if is_session else None)
+    if session is None:
+        messages[str(record["id"])] = record
+        return
+    about |= {name: value for name, value in session.items() if name != "messages"}
+    if isinstance(session.get("messages"), list):
+        messages.clear()
+        messages |= {str(one.get("id") or place): one for place, one in enumerate(session["messages"])}
+    elif "messages" in session:
+        raise TypeError("its messages must be a list")
+
+
+def _run(file: TraceFile, about: dict[str, Any], messages: dict[str, Any]) -> Run:
+    log = SessionLog()
+    for position, message in messages.items():
+        with file.guarded(f"message {position}"):
+            _message(log, message)
+    recorded = known(
+        session=about.get("sessionId"),
+        project=about.get("projectHash"),
+        kind=about.get("kind"),
+        summary=about.get("summary"),
+        directories=about.get("directories"),
+        messages_taken_back=about.get("messages_taken_back"),
+    )
+    extra: dict[str, Any] = {"agent": "subagent"} if about.get("kind") == "subagent" else {}
+    run_id, model = run_id_of(text_of(about.get("sessionId"))), log.model
+    return log.write(file.writer(NAME, run_id=run_id, model=model, settings={"recorded": recorded}, **extra), model)
+
+
+def _message(log: SessionLog, message: dict[str, Any]) -> None:
+    kind, at = message["type"], time_of(message.get("timestamp"))
+    parts = _parts(message.get("content"))
+    text = "".join(part.text for part in parts if isinstance(part, Text))
+    if kind == "user":
+        log.say(parts, at=at)
+    elif kind in _MODEL:
+        _reply(log, message, parts, at)
+    elif text.startswith(_CANCELLED):
+        log.interrupt(text, at)
+    elif kind == "error":
+        log.fail(text, at)
+    elif text:
+        log.warn(text, at)
+
+
+def _reply(log: SessionLog, message: dict[str, Any], parts: list[AnyPart], at: Any) -> None:
+    thoughts = [_thought(one) for one in message.get("thoughts") or ()]
+    made = message.get("toolCalls") or []
+    calls = [ToolCall(one["name"], one.get("args"), text_of(one.get("id"))) for one in made]
+    usage, model = _usage(message.get("tokens")), text_of(message.get("model"))
+    log.reply(Reply([*thoughts, *parts], calls, at=at, usage=usage, model=model))
+    for one in made:
+        if one.get("result") is None and one.get("status") not in ("success", "error", "cancelled"):
+            continue  # it was still running
+        failed = one.get("status") in ("error", "cancelled")
+        code = ("cancelled" if one["status"] == "cancelled" else "tool_error") if failed else None
+        content = _parts(one.get("result")) or parts_of(text_of(one.get("resultDisplay")) or None)
+        when = time_of(one.get("timestamp"))
+        log.result(text_of(one.get("id")), content, name=one["name"], is_error=failed, error_code=code, at=when)
+
+
+def _thought(one: dict[str, Any]) -> Thinking:
+    told = [text_of(one.get("subject")), text_of(one.get("description"))]
+    return Thinking(": ".join(filter(None, told)))
+
+
+def _parts(content: Any) -> list[AnyPart]:
+    """Return the parts of a content of Google's API: a text, a part, or a list of them."""
+    if content is None or isinstance(content, str):
+        return parts_of(content)
+    found: list[AnyPart] = []
+    for one in content if isinstance(content, list) else [content]:
+        data = one.get("inlineData") if isinstance(one, dict) else None
+        answer = one.get("functionResponse") if isinstance(one, dict) else None
+        if isinstance(data, dict):
+            image = picture(data.get("mimeType"), data.get("data"))
+            found += [image] if image is not None else []
+        elif isinstance(answer, dict):
+            found += _answer(answer.get("response"))
+        elif isinstance(one, dict) and one.get("thought") is True:
+            found.append(Thinking(text_of(one.get("text"))))
+        else:
+            found += parts_of([one])
+    return found
+
+
+def _answer(response: Any) -> list[AnyPart]:
+    told = response.get("output", response.get("error")) if isinstance(response, dict) else response
+    return parts_of(told) if isinstance(told, str) else [Text(str(told if told is not None else response or ""))]
+
+
+def _usage(tokens: Any) -> Usage:
+    """Return the usage. What the model thought is counted apart by the product, and with the output by us."""
+    if not isinstance(tokens, dict):
+        return UNKNOWN
+    output, thoughts = count_of(tokens.get("output")), count_of(tokens.get("thoughts"))
+    return Usage(
+        input=count_of(tokens.get("input")),
+        output=None if output is None else output + (thoughts or 0),
+        cache_read=count_of(tokens.get("cached")),
+        reasoning=thoughts,
+    )

@@ -1,0 +1,155 @@
+"""Google's ``generateContent``, as recorded exchanges hold it: requests with ``contents``, responses with ``candidates``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from agentnb.core.messages import AnyPart, Text, ToolCall
+from agentnb.core.request import ToolSpec
+from agentnb.core.usage import Usage
+from agentnb.interchange.formats.content import json_text, parts_of, picture, time_of
+from agentnb.interchange.formats.exchanges import Api
+from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking
+from agentnb.models.providers.serialization import count
+
+NAME = "gemini_contents"
+
+
+def is_content(value: Any) -> bool:
+    """Return whether this is a content: a list of parts, with the role user or model."""
+    if not isinstance(value, dict) or value.get("role", "user") not in ("user", "model", "function"):
+        return False
+    parts = value.get("parts")
+    return isinstance(parts, list) and all(isinstance(one, dict) for one in parts)
+
+
+def is_conversation(value: Any) -> bool:
+    """Return whether this is a list of contents."""
+    return isinstance(value, list) and bool(value) and all(is_content(one) and "role" in one for one in value)
+
+
+def is_request(body: Any) -> bool:
+    """Return whether this is the body of a request."""
+    contents = body.get("contents") if isinstance(body, dict) else None
+    return isinstance(contents, list) and bool(contents) and all(is_content(one) for one in contents)
+
+
+def is_response(body: Any) -> bool:
+    """Return whether this is the body of a response."""
+    candidates = body.get("candidates") if isinstance(body, dict) else None
+    return isinstance(candidates, list) and bool(candidates) and isinstance(candidates[0], dict)
+
+
+def request_steps(body: dict[str, Any]) -> list[Step]:
+    """Return what a request says: its system instruction and its contents."""
+    system = body.get("systemInstruction") or body.get("system_instruction") or {}
+    told = "\n\n".join(str(one.get("text") or "") for one in system.get("parts") or ())
+    first: list[Step] = [SystemPrompt(told)] if told else []
+    return [*first, *steps_of(body["contents"])]
+
+
+def steps_of(contents: Iterable[dict[str, Any]]) -> list[Step]:
+    """Return what contents say."""
+    steps: list[Step] = []
+    for content in contents:
+        parts = content.get("parts") or []
+        if content.get("role") == "model":
+            steps.append(reply_of(parts))
+            continue
+        answers = [one["functionResponse"] for one in parts if "functionResponse" in one]
+        steps += [_result(one) for one in answers]
+        spoken = [part for one in parts for part in parts_shown(one)]
+        steps += [UserMessage(spoken)] if spoken or not answers else []
+    return steps
+
+
+def reply_of(parts: Iterable[dict[str, Any]], **about: Any) -> Reply:
+    """Return the reply that parts of the model are."""
+    parts = list(parts)
+    shown = [part for one in parts for part in parts_shown(one)]
+    return Reply(shown, [_call(one["functionCall"]) for one in parts if "functionCall" in one], **about)
+
+
+def parts_shown(part: dict[str, Any]) -> list[AnyPart]:
+    """Return what a part shows; nothing for calls and their results."""
+    if isinstance(part.get("text"), str):
+        return thinking(part["text"]) if part.get("thought") else parts_of(part["text"])
+    data = part.get("inlineData") or part.get("inline_data")
+    if isinstance(data, dict):
+        kind = str(data.get("mimeType") or data.get("mime_type") or "")
+        shown = picture(kind, data.get("data")) if kind.startswith("image/") else Text(f"[file: {kind}]")
+        return [shown] if shown is not None else []
+    if isinstance(linked := part.get("fileData"), dict):
+        return [Text(f"[file: {linked.get('fileUri')}]")]
+    if isinstance(code := part.get("executableCode"), dict):
+        return [Text(f"```\n{code.get('code')}\n```")]
+    if isinstance(ran := part.get("codeExecutionResult"), dict):
+        return [Text(f"```\n{ran.get('output')}\n```")]
+    return []
+
+
+def _call(made: dict[str, Any]) -> ToolCall:
+    return ToolCall(str(made.get("name") or ""), made.get("args"), str(made.get("id") or ""))
+
+
+def _result(made: dict[str, Any]) -> Result:
+    told = made.get("response")
+    plain = told if not isinstance(told, dict) or len(told) != 1 else next(iter(told.values()))
+    is_error = isinstance(told, dict) and set(told) == {"error"}
+    return Result(str(made.get("id") or ""), parts_of(json_text(plain)), str(made.get("name") or ""), is_error)
+
+
+def response_steps(body: dict[str, Any]) -> list[Step]:
+    """Return the reply of a response; of several candidates the first counts."""
+    candidate = body["candidates"][0]
+    content = candidate.get("content") or {}
+    kept = {"model": body["modelVersion"]} if isinstance(body.get("modelVersion"), str) else {}
+    stop, at = str(candidate.get("finishReason") or ""), time_of(body.get("createTime"))
+    return [
+        reply_of(content.get("parts") or (), at=at, usage=usage_of(body.get("usageMetadata")), stop_reason=stop, metadata=kept)
+    ]
+
+
+def usage_of(usage: Any) -> Usage:
+    """Return the usage that the API reported. It counts thoughts beside the output; our output holds them."""
+    if not isinstance(usage, dict):
+        return Usage()
+    made, thought = count(usage.get("candidatesTokenCount")), count(usage.get("thoughtsTokenCount"))
+    return Usage(
+        input=count(usage.get("promptTokenCount")),
+        output=made if thought is None else (made or 0) + thought,
+        cache_read=count(usage.get("cachedContentTokenCount")),
+        reasoning=thought,
+    )
+
+
+def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
+    """Return the tools of a request: its function declarations."""
+    listed = tools if isinstance(tools, list) else [tools]
+    functions = [
+        one
+        for each in listed
+        if isinstance(each, dict)
+        for one in each.get("functionDeclarations") or each.get("function_declarations") or ()
+    ]
+    return tuple(
+        ToolSpec(
+            one["name"], str(one.get("description") or ""), schema if isinstance(schema := one.get("parameters"), dict) else {}
+        )
+        for one in functions
+        if isinstance(one, dict) and isinstance(one.get("name"), str)
+    )
+
+
+API = Api(
+    name=NAME,
+    lacks="it has no contents and parts of generateContent",
+    is_request=is_request,
+    is_conversation=is_conversation,
+    is_response=is_response,
+    request_steps=request_steps,
+    steps_of=steps_of,
+    response_steps=response_steps,
+    tools_of=lambda request, response: tools_of(request.get("tools")),
+)

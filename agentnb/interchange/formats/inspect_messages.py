@@ -1,0 +1,241 @@
+"""The messages of Inspect, with what the events of the same model calls and tool calls say besides."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from agentnb.core.log import events as e
+from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
+from agentnb.core.request import ToolSpec
+from agentnb.core.run.rounds import SERVER_SIDE
+from agentnb.core.usage import Usage
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats import openai_chat
+from agentnb.interchange.formats.content import image_of, parts_of, time_of
+
+_ATTACHMENT = re.compile(r"(?:attachment|tc)://([0-9a-f]{32})")
+"""A text that stands elsewhere in the log; ``tc`` in logs of 2024."""
+_ERROR_CODES = {"parsing": "invalid_arguments", "unknown": "tool_error"}
+"""Our codes for the errors of tools; others keep Inspect's."""
+_FILES = ("audio", "video", "document")
+MAX_ADDRESS = 200
+"""Characters of the address of a picture or a file that are kept."""
+
+
+def attached(value: Any, attachments: dict[str, str]) -> Any:
+    """Return the data with the texts that it refers to as attachments; one that is missing stays a reference."""
+    if isinstance(value, str):
+        if "://" not in value:
+            return value
+        return _ATTACHMENT.sub(lambda found: str(attachments.get(found[1], found[0])), value)
+    if isinstance(value, list):
+        return [attached(item, attachments) for item in value]
+    if isinstance(value, dict):
+        return {key: attached(item, attachments) for key, item in value.items()}
+    return value
+
+
+@dataclass(slots=True)
+class Events:
+    """Events of one agent: its model calls, and its tool calls by id."""
+
+    models: list[dict[str, Any]] = field(default_factory=list)
+    tools: dict[str, deque[dict[str, Any]]] = field(default_factory=dict)
+
+    def add_tool(self, event: dict[str, Any]) -> None:
+        """Take a tool call; ids may come again."""
+        self.tools.setdefault(str(event.get("id") or ""), deque()).append(event)
+
+    def merge(self, other: Events) -> None:
+        """Take the events of an agent that speaks in the same conversation."""
+        self.models += other.models
+        self.models.sort(key=lambda event: str(event.get("timestamp") or ""))
+        for calls in other.tools.values():
+            for call in calls:
+                self.add_tool(call)
+
+    @staticmethod
+    def reply_of(event: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the message that a model call returned; None if it failed."""
+        choices = (event.get("output") or {}).get("choices") or []
+        message = choices[0].get("message") if choices else None
+        return message if isinstance(message, dict) else None
+
+    def is_in(self, messages: Iterable[Any], attachments: dict[str, str]) -> bool:
+        """Return whether a reply of these model calls is among the messages."""
+        among = [message for message in messages if isinstance(message, dict) and message.get("role") == "assistant"]
+        ids = {str(message["id"]) for message in among if message.get("id")}
+        replies = [reply for event in self.models if (reply := self.reply_of(event)) is not None]
+        if any(str(reply.get("id")) in ids for reply in replies):
+            return True
+        unnamed = [message for message in among if not message.get("id")]
+        return any(is_same(attached(reply, attachments), message) for reply in replies for message in unnamed)
+
+
+def is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Return whether these are the same message, by their ids, or if they have none by what they say and call."""
+    if one.get("id") and other.get("id"):
+        return bool(one["id"] == other["id"])
+    return one.get("content") == other.get("content") and (one.get("tool_calls") or []) == (other.get("tool_calls") or [])
+
+
+def is_answer(message: Any) -> bool:
+    """Return whether the agent says something in this message, and calls no tool."""
+    is_reply = isinstance(message, dict) and message.get("role") == "assistant"
+    return is_reply and bool(message.get("content")) and not message.get("tool_calls")
+
+
+def tools_of(events: Events, attachments: dict[str, str]) -> tuple[ToolSpec, ...]:
+    """Return the tools that these model calls were given."""
+    found = {tool.name: tool for event in events.models for tool in openai_chat.tools_of(event.get("tools"))}
+    return tuple(
+        ToolSpec(tool.name, attached(tool.description, attachments), attached(tool.input_schema, attachments))
+        for tool in found.values()
+    )
+
+
+class MessageReader:
+    """Hands the messages of one agent to a writer."""
+
+    def __init__(self, writer: RunWriter, events: Events, attachments: dict[str, str], began: datetime | None = None) -> None:
+        """``began``: when the first message was given."""
+        self._writer, self._tools, self._began = writer, events.tools, began
+        self._models = deque((event, attached(events.reply_of(event), attachments)) for event in events.models)
+
+    def take(self, message: dict[str, Any]) -> None:
+        """Hand over one message, whose attachments are resolved."""
+        role = message["role"]
+        if role == "system":
+            self._writer.system("".join(part.text for part in message_parts(message) if isinstance(part, Text)))
+        elif role == "user":
+            author = "operator" if message.get("source") == "operator" else ""
+            self._writer.say(message_parts(message), author=author, at=self._began)
+            self._began = None
+        elif role == "assistant":
+            self._reply(message)
+        else:
+            self._result(message)
+
+    def _reply(self, message: dict[str, Any]) -> None:
+        event = self._event_of(message)
+        output = event.get("output") or {}
+        choices = output.get("choices") or [{}]
+        content = message.get("content")
+        used = [one for one in content if one.get("type") == "tool_use"] if isinstance(content, list) else []
+        calls = [_call(one) for one in message.get("tool_calls") or ()]
+        self._writer.reply(
+            message_parts(message),
+            [*map(_server_side_call, used), *calls],
+            at=time_of(event.get("completed") or event.get("timestamp")),
+            usage=usage_of(output.get("usage")),
+            seconds=output.get("time") or event.get("working_time"),
+            stop_reason=str(choices[0].get("stop_reason") or ""),
+            metadata={"model": message["model"]} if message.get("model") else None,
+        )
+        for one in used:  # the provider ran them
+            error = one.get("error")
+            text = str(error or one.get("result") or "")
+            code = "tool_error" if error else None
+            self._writer.result(str(one.get("id") or ""), text, name=one["name"], is_error=bool(error), error_code=code)
+
+    def _event_of(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return the event of the model call that returned this message; calls before it that failed become warnings."""
+        if not any(reply is not None and is_same(reply, message) for _, reply in self._models):
+            return {}
+        while True:
+            event, reply = self._models.popleft()
+            if reply is not None and is_same(reply, message):
+                return event
+            if event.get("error"):
+                self._writer.event(
+                    e.Warned, message=f"A model call failed: {event['error']}", at=time_of(event.get("timestamp"))
+                )
+
+    def _result(self, message: dict[str, Any]) -> None:
+        call_id, error = str(message.get("tool_call_id") or ""), message.get("error")
+        events = self._tools.get(call_id)
+        event = events.popleft() if events else {}
+        parts = message_parts(message)
+        code = None
+        if isinstance(error, dict):
+            kind, told = str(error.get("type") or "unknown"), str(error.get("message") or "")
+            code = _ERROR_CODES.get(kind, kind)
+            texts = [part.text for part in parts if isinstance(part, Text)]
+            if told and told not in "\n".join(texts):  # the model got it in place of the content
+                parts = [*(parts if any(texts) else ()), Text(told)]
+        self._writer.result(
+            call_id,
+            parts,
+            name=str(message.get("function") or ""),
+            is_error=code is not None,
+            error_code=code,
+            at=time_of(event.get("completed")),
+            seconds=event.get("working_time"),
+        )
+
+
+def message_parts(message: dict[str, Any]) -> list[AnyPart]:
+    """Return the parts of a message, without calls."""
+    content = message.get("content")
+    thought = message.get("reasoning")  # of early logs
+    parts: list[AnyPart] = [Thinking(thought)] if isinstance(thought, str) and thought else []
+    if not isinstance(content, list):
+        return parts + parts_of(content)
+    for one in content:
+        parts += _parts(one) if isinstance(one, dict) else parts_of([one])
+    return parts
+
+
+def _parts(one: dict[str, Any]) -> list[AnyPart]:
+    """Return the part of a content, none for what is read elsewhere or means something to the provider alone."""
+    kind = one.get("type")
+    if kind == "reasoning":
+        return [_thinking(one)]
+    if kind == "image":
+        address = str(one["image"])
+        return [image_of(address) or Text(f"[picture: {address[:MAX_ADDRESS]}]")]
+    if kind in _FILES:
+        address = str(one[kind])
+        where = f"{len(address):,} characters" if address.startswith("data:") else address[:MAX_ADDRESS]
+        return [Text(f"[{kind}: {one.get('filename') or one.get('format') or ''} {where}]")]
+    return [] if kind in ("tool_use", "data") else parts_of(one)
+
+
+def _thinking(one: dict[str, Any]) -> Thinking:
+    text = str(one.get("summary") or "") if one.get("redacted") else str(one.get("reasoning") or one.get("summary") or "")
+    kept = {name: one[name] for name in ("signature", "redacted") if one.get(name)}
+    return Thinking(text, kept or None)
+
+
+def _server_side_call(one: dict[str, Any]) -> ToolCall:
+    """Return a call that the provider ran itself."""
+    own = {SERVER_SIDE: {"type": str(one.get("tool_type") or "tool_use")}}
+    return ToolCall(one["name"], one.get("arguments"), str(one.get("id") or ""), own)
+
+
+def _call(one: dict[str, Any]) -> ToolCall:
+    function = one["function"]
+    if isinstance(function, dict):  # as the API has it
+        return ToolCall(function["name"], function.get("arguments"), str(one.get("id") or ""))
+    wrong = one.get("parse_error")
+    return ToolCall(function, one.get("arguments"), str(one.get("id") or ""), {"parse_error": str(wrong)} if wrong else None)
+
+
+def usage_of(usage: Any) -> Usage:
+    """Return the usage of a model call. Tokens of the cache are part of the input, which Inspect may count beside it."""
+    if not isinstance(usage, dict):
+        return Usage()
+    sent, made, total = usage.get("input_tokens"), usage.get("output_tokens"), usage.get("total_tokens")
+    read, written = usage.get("input_tokens_cache_read"), usage.get("input_tokens_cache_write")
+    cached = (read or 0) + (written or 0)
+    if cached and sent is not None and total == sent + (made or 0) + cached:
+        sent += cached
+    cost = usage.get("total_cost")
+    return Usage(
+        sent, made, read, written, usage.get("reasoning_tokens"), float(cost) if isinstance(cost, int | float) else None
+    )

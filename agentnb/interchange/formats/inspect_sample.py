@@ -1,0 +1,214 @@
+"""A sample of an Inspect log as a run, and the agents that its events show as runs within it.
+
+Its messages are the run. Its events add what the messages do not say: usage, times, tools, failed model calls. Model calls in
+the span of an agent (or in the events of a tool or a subtask, in early logs) whose replies are not among the messages are
+those of a sub-agent, whose run is the conversation of the last of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats.content import time_of
+from agentnb.interchange.formats.endings import fail, limited, recorded
+from agentnb.interchange.formats.inspect_messages import Events, MessageReader, attached, is_answer, tools_of, usage_of
+from agentnb.interchange.formats.run_ids import nested_id, stable_id
+from agentnb.interchange.trace_file import TraceFile
+
+_LIMITS = {"token": "max_tokens", "time": "max_seconds", "working": "max_seconds", "cost": "budget", "message": "max_messages"}
+"""Our words for the limits of a sample; others keep theirs."""
+_OF_SAMPLE = ("scores", "target", "choices", "metadata", "limit", "error_retries", "model_usage", "total_time", "working_time")
+_OF_EVAL = ("task", "task_id", "task_version", "eval_id", "run_id", "created", "solver", "task_args", "packages", "model_args")
+_NESTED_IN = ("tool", "subtask")
+"""Events of early logs that hold events of their own."""
+
+
+class Log(NamedTuple):
+    """What a log says of all its samples."""
+
+    format_name: str
+    status: str
+    model: str
+    agent: str
+    about: dict[str, Any]
+
+    @classmethod
+    def of(cls, format_name: str, header: dict[str, Any]) -> Log:
+        """Return it, from the log without its samples."""
+        told = header["eval"]
+        about = {name: told[name] for name in _OF_EVAL if told.get(name)}
+        agent, model = str(told.get("solver") or "agent"), str(told.get("model") or "")
+        return cls(format_name, str(header.get("status") or "started"), model, agent, about)
+
+
+@dataclass(slots=True)
+class _Scope:
+    """An agent that the events show: its model calls and tool calls."""
+
+    name: str
+    recorded_id: str
+    parent: _Scope | None = None
+    events: Events = field(default_factory=Events)
+
+
+def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]) -> Iterator[Run]:
+    """Yield the run of a sample, then those of its sub-agents."""
+    attachments = sample.get("attachments") or (sample.get("transcript") or {}).get("content") or {}
+    messages = attached(sample["messages"], attachments) or []
+    scopes = _scopes(_events_of(sample))
+    main = scopes[0]
+    if not any(scope.events.models for scope in scopes) and isinstance(output := sample.get("output"), dict):
+        main.events.models.append({"output": output})  # the last call of a model: all that the log has of them
+    messages = messages or _last_conversation(main.events, sample, attachments)
+    nested: list[_Scope] = []
+    for scope in scopes[1:]:
+        if scope.events.is_in(messages, attachments):
+            main.events.merge(scope.events)
+        elif scope.events.models:
+            nested.append(scope)
+    run_id = stable_id(file, position, sample["id"], sample.get("epoch"), sample.get("uuid")) if nested else ""
+    settings = recorded(sample, *_OF_SAMPLE, eval=log.about | {"status": log.status}, sample_uuid=sample.get("uuid"))
+    writer = file.writer(
+        log.format_name,
+        position,
+        task=str(sample["id"]),
+        trial=str(sample.get("epoch", "")),
+        run_id=run_id,
+        model=log.model,
+        agent=log.agent,
+        tools=tools_of(main.events, attachments),
+        settings=settings,
+    )
+    if isinstance(sample.get("input"), str) and not _has_prompt(messages):
+        writer.say(attached(sample["input"], attachments))
+    began = time_of(sample.get("started_at")) or _time_of_event(sample, 0)
+    reader = MessageReader(writer, main.events, attachments, began)
+    file.take_each(messages, reader.take, position)
+    used = sample.get("model_usage")
+    if isinstance(used, dict) and not nested and len(used) == 1:  # else they hold what sub-agents and graders used
+        writer.total(usage_of(next(iter(used.values()))))
+    yield _finish(writer, log, sample, messages)
+    ids = {id(main): run_id}
+    for number, scope in enumerate(nested, 1):
+        ids[id(scope)] = nested_id(run_id, scope.recorded_id, number)
+        parent = scope.parent
+        while parent is not None and id(parent) not in ids:
+            parent = parent.parent
+        about = {"run_id": ids[id(scope)], "parent_id": ids[id(parent or main)]}
+        yield _nested(file, log, position, scope, sample, attachments, about)
+
+
+def _has_prompt(messages: list[Any]) -> bool:
+    return any(isinstance(message, dict) and message.get("role") == "user" for message in messages)
+
+
+def _nested(
+    file: TraceFile,
+    log: Log,
+    position: str,
+    scope: _Scope,
+    sample: dict[str, Any],
+    attachments: dict[str, str],
+    about: dict[str, str],
+) -> Run:
+    """Return the run of a sub-agent."""
+    last = scope.events.models[-1]
+    writer = file.writer(
+        log.format_name,
+        position,
+        task=str(sample["id"]),
+        trial=str(sample.get("epoch", "")),
+        model=str(last.get("model") or log.model),
+        agent=scope.name or "agent",
+        tools=tools_of(scope.events, attachments),
+        **about,
+    )
+    reader = MessageReader(writer, scope.events, attachments)
+    file.take_each(_last_conversation(scope.events, sample, attachments), reader.take, f"{position} {scope.name}".strip())
+    return fail(writer, "model", last["error"]) if last.get("error") else writer.finish_without_end()
+
+
+def _last_conversation(events: Events, sample: dict[str, Any], attachments: dict[str, str]) -> list[Any]:
+    """Return what the last model call was sent, and its reply."""
+    if not events.models:
+        return []
+    last = events.models[-1]
+    given = last.get("input") or []
+    if last.get("input_refs"):  # later logs keep messages that many calls share once
+        pool = (sample.get("events_data") or {}).get("messages") or []
+        given = [message for first, end in last["input_refs"] for message in pool[first:end]]
+    reply = events.reply_of(last)
+    found: list[Any] = attached([*given, *([reply] if reply is not None else [])], attachments)
+    return found
+
+
+def _scopes(events: list[Any]) -> list[_Scope]:
+    """Return the agents that the events show: the sample's own first, whose parent is None."""
+    main = _Scope("", "")
+    spans: dict[str, _Scope] = {}
+    scopes = [main]
+
+    def add(name: str, recorded_id: str, parent: _Scope) -> _Scope:
+        scopes.append(_Scope(name, recorded_id, parent))
+        return scopes[-1]
+
+    def walk(inner: list[Any], around: _Scope) -> None:
+        for event in inner:
+            kind = event.get("event") if isinstance(event, dict) else None
+            if kind == "span_begin":
+                outer = spans.get(event.get("parent_id") or "", around)
+                is_agent = event.get("type") == "agent"
+                spans[event["id"]] = add(str(event.get("name") or ""), event["id"], outer) if is_agent else outer
+                continue
+            scope = spans.get((event.get("span_id") if kind else "") or "", around)
+            if kind == "model":
+                scope.events.models.append(event)
+            if kind == "tool":
+                scope.events.add_tool(event)
+            if kind in _NESTED_IN and event.get("events"):
+                name = str(event.get("function") or event.get("name") or kind)
+                walk(event["events"], add(name, str(event.get("id") or ""), scope))
+
+    walk(events, main)
+    return scopes
+
+
+def _finish(writer: RunWriter, log: Log, sample: dict[str, Any], messages: list[Any]) -> Run:
+    at, seconds = time_of(sample.get("completed_at")) or _time_of_event(sample, -1), sample.get("total_time")
+    error, limit = sample.get("error"), sample.get("limit")
+    if error:
+        told = error if isinstance(error, dict) else {"message": error}
+        return fail(writer, _class_of(told), told.get("message"), at=at, seconds=seconds)
+    if isinstance(limit, dict) and limit.get("type") == "operator":
+        return writer.finish("cancelled", "operator", at=at, seconds=seconds)
+    if isinstance(limit, dict):
+        kind = str(limit.get("type") or "limit")
+        return limited(writer, _LIMITS.get(kind, kind), limit.get("limit"), at=at, seconds=seconds)
+    if log.status == "success" or sample.get("scores") or sample.get("completed_at"):
+        answered = is_answer(messages[-1] if messages else {})
+        return writer.finish("completed", "natural" if answered else "", at=at, seconds=seconds)
+    if log.status == "cancelled" and not is_answer(messages[-1] if messages else {}):
+        return writer.finish("cancelled", "cancelled", at=at)
+    return writer.finish_without_end(at=at, seconds=seconds)
+
+
+def _events_of(sample: dict[str, Any]) -> list[Any]:
+    """Return the events of a sample; logs of 2024 have them in a transcript."""
+    return sample.get("events") or (sample.get("transcript") or {}).get("events") or []
+
+
+def _time_of_event(sample: dict[str, Any], index: int) -> datetime | None:
+    events = _events_of(sample)
+    return time_of(events[index].get("timestamp")) if events and isinstance(events[index], dict) else None
+
+
+def _class_of(error: dict[str, Any]) -> str:
+    """Return the class of an error: the first word of the last line of its traceback."""
+    lines = str(error.get("traceback") or "").strip().splitlines()
+    name = lines[-1].partition(":")[0].strip().rpartition(".")[2] if lines else ""
+    return name if name.isidentifier() else "Error"

@@ -1,0 +1,153 @@
+"""Sessions of Kimi Code: the ``wire.jsonl`` of each of its agents, with records such as ``context.append_loop_event``.
+
+What a person typed is there twice, as a prompt and as a message of the context. A step of the loop is a reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from agentnb.core.messages import AnyPart, Text, ToolCall
+from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
+from agentnb.interchange.formats import openai_chat
+from agentnb.interchange.formats.content import parts_of, time_of
+from agentnb.interchange.formats.kimi_parts import add_piece
+from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, first_records, known, text_of
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "kimi_code"
+TITLE = "session of Kimi Code"
+RECORDS_END = "the `finishReason` of the last step"
+_CONVERSATION = frozenset({"turn.prompt", "turn.steer", "context.append_message", "context.append_loop_event"})
+_LOOKED_AT = 30
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    records = first_records(file, _LOOKED_AT)
+    if not records:
+        return "it is not JSON Lines"
+    return "" if any(map(_is_record, records)) else "its lines have no type such as turn.prompt or context.append_message"
+
+
+def _is_record(record: dict[str, Any]) -> bool:
+    if text_of(record.get("type")) not in _CONVERSATION:
+        return False
+    return any(isinstance(record.get(name), list | dict) for name in ("input", "message", "event"))
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the run of the agent."""
+    session = _Session()
+    for number, record in file.records() if file.kind == "lines" else [(1, file.document)]:
+        with file.guarded(f"line {number}"):
+            session.take(record)
+    with file.guarded():
+        about: dict[str, Any] = {"settings": {"recorded": session.recorded}}
+        about |= {"agent": session.agent} if session.agent not in ("", "main") else {}
+        writer = file.writer(NAME, model=session.model, **about)
+        if session.system:
+            writer.system(session.system)
+        yield session.log.write(writer)
+
+
+class _Session:
+    """What was said and done so far."""
+
+    def __init__(self) -> None:
+        self.log = SessionLog()
+        self.model = self.system = self.agent = ""
+        self.recorded: dict[str, Any] = {}
+        self._prompts: list[str] = []
+        """Texts that were typed, and whose message of the context has not come yet."""
+        self._now: Reply | None = None
+
+    def take(self, record: dict[str, Any]) -> None:
+        """Take a record; one that is no part of the conversation is left out."""
+        kind, at = record["type"], time_of(record.get("time"))
+        self.agent = self.agent or text_of(record.get("agentId"))
+        if kind in ("turn.prompt", "turn.steer"):
+            parts = parts_of(record["input"])
+            self._prompts.append(_text(parts))
+            self._say(parts, record.get("origin"), at)
+        elif kind == "context.append_message":
+            self._message(record["message"], at)
+        elif kind == "context.append_loop_event":
+            self._event(record["event"], at)
+        elif kind == "context.apply_compaction":
+            self._now = None
+            self.log.compact(text_of(record.get("summary")), at=at)
+            counts = known(tokens_before=record.get("tokensBefore"), tokens_after=record.get("tokensAfter"))
+            self.recorded.setdefault("compactions", []).append(counts)
+        elif kind == "config.update":
+            self.system = self.system or text_of(record.get("systemPrompt"))
+            self.model = self.model or text_of(record.get("modelAlias"))
+            self.recorded |= known(profile=record.get("profileName"), cwd=record.get("cwd"))
+        elif kind == "usage.record":
+            self.model = text_of(record.get("model")) or self.model
+        elif kind == "metadata":
+            self.recorded |= known(protocol_version=record.get("protocol_version"))
+
+    def _say(self, parts: list[AnyPart], origin: Any, at: Any) -> None:
+        self._now = None
+        kind = text_of(origin.get("kind")) if isinstance(origin, dict) else ""
+        self.log.say(parts, author="" if kind in ("", "user") else kind, at=at)
+
+    def _message(self, message: dict[str, Any], at: Any) -> None:
+        role, parts = message["role"], parts_of(message.get("content"))
+        if role == "assistant":
+            self.log.reply(Reply(parts, openai_chat.calls_of({"tool_calls": message.get("toolCalls")}), at=at))
+        elif role == "tool":
+            self.log.result(text_of(message.get("toolCallId")), parts, at=at)
+        elif role == "user" and _text(parts) in self._prompts:
+            self._prompts.remove(_text(parts))
+        else:
+            self._say(parts, message.get("origin") or ({"kind": role} if role != "user" else None), at)
+
+    # Steps of the loop
+
+    def _event(self, event: dict[str, Any], at: Any) -> None:
+        kind = event["type"]
+        if kind == "step.begin":
+            self._now = None
+        elif kind == "content.part":
+            add_piece(self._reply(at).parts, event["part"])
+        elif kind == "tool.call":
+            self._reply(at).calls.append(
+                ToolCall(text_of(event.get("name")), event.get("args"), text_of(event.get("toolCallId")))
+            )
+        elif kind == "tool.result":
+            self._result(event, at)
+        elif kind == "step.end":
+            last = self._now or self.log.last_reply
+            self._now = None
+            if last is not None:
+                last.usage = _usage(event["usage"]) if isinstance(event.get("usage"), dict) else last.usage
+                last.stop_reason = text_of(event.get("finishReason")) or last.stop_reason
+
+    def _reply(self, at: Any) -> Reply:
+        if self._now is None:
+            self._now = self.log.reply(Reply(at=at))
+        return self._now
+
+    def _result(self, event: dict[str, Any], at: Any) -> None:
+        result = event.get("result")
+        result = result if isinstance(result, dict) else {"output": result}
+        failed = result.get("isError") is True
+        code = "tool_error" if failed else None
+        parts = parts_of(result.get("output"))
+        self.log.result(text_of(event.get("toolCallId")), parts, is_error=failed, error_code=code, at=at)
+
+
+def _text(parts: list[AnyPart]) -> str:
+    return "".join(part.text for part in parts if isinstance(part, Text)).strip()
+
+
+def _usage(usage: dict[str, Any]) -> Usage:
+    """Return the usage of a step; its input counts what was read from and written to the cache."""
+    read, written = count_of(usage.get("inputCacheRead")), count_of(usage.get("inputCacheCreation"))
+    other = count_of(usage.get("inputOther"))
+    sent = None if other is None else other + (read or 0) + (written or 0)
+    return Usage(input=sent, output=count_of(usage.get("output")), cache_read=read, cache_write=written)

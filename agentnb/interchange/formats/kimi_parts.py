@@ -1,0 +1,32 @@
+"""What a model of Kimi thinks and says, in the form that all products of Kimi write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.core.messages import AnyPart, Text, Thinking
+from agentnb.interchange.formats.content import parts_of
+from agentnb.interchange.formats.session_log import text_of
+
+
+def kimi_parts(content: Any) -> list[AnyPart]:
+    """Return the parts of a content, be it one or a list."""
+    found: list[AnyPart] = []
+    for one in content if isinstance(content, list) else [content]:
+        if isinstance(one, dict) and one.get("type") == "think":
+            found.append(Thinking(text_of(one.get("think"))))
+        else:
+            found += parts_of(one)
+    return found
+
+
+def add_piece(parts: list[AnyPart], piece: dict[str, Any]) -> None:
+    """Add a piece of what the model thinks or says; pieces of one kind that follow each other are one."""
+    for one in kimi_parts(piece):
+        last = parts[-1] if parts else None
+        if isinstance(one, Text | Thinking) and isinstance(last, Text | Thinking) and type(last) is type(one):
+            parts[-1] = replace(last, text=last.text + one.text)
+        else:
+            parts.append(one)

@@ -1,0 +1,198 @@
+"""Sessions of the Kimi CLI: the ``wire.jsonl`` of a session, what its agent told its interface, with times and usage.
+
+A step is a reply. Sub-agents tell what they do within the events of the agent that started them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.core.messages import ToolCall
+from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
+from agentnb.errors import TraceError
+from agentnb.interchange.conversion.nested_usage import with_nested_usage
+from agentnb.interchange.formats import kimi_cli
+from agentnb.interchange.formats.content import parts_of, time_of
+from agentnb.interchange.formats.kimi_parts import add_piece
+from agentnb.interchange.formats.run_ids import nested_id, stable_id
+from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, first_records, known, text_of
+from agentnb.interchange.trace_file import TraceFile
+
+CONTEXT, WIRE = "context.jsonl", "wire.jsonl"
+"""The files of a session's folder: its conversation, as `kimi_cli` reads it, and this format's, with times and usage too."""
+NAME = "kimi_wire"
+TITLE = "session of the Kimi CLI, as told to its interface"
+RECORDS_END = "`TurnEnd`, `StepInterrupted`"
+_KINDS = frozenset(
+    {"TurnBegin", "TurnEnd", "StepBegin", "StepInterrupted", "ContentPart", "ToolCall", "ToolCallPart", "ToolResult"}
+    | {"StatusUpdate", "CompactionBegin", "CompactionEnd", "SubagentEvent", "SteerInput", "ApprovalRequest", "Notification"}
+)
+_INTERRUPTED = "[The step was interrupted]"
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    records = first_records(file, 5)
+    if not records:
+        return "it is not JSON Lines"
+    return "" if any(map(_is_record, records)) else "its lines have no message of a type such as TurnBegin"
+
+
+def _is_record(record: dict[str, Any]) -> bool:
+    message = record.get("message")
+    if not isinstance(message, dict) or "timestamp" not in record:
+        return False
+    return text_of(message.get("type")) in _KINDS and isinstance(message.get("payload"), dict)
+
+
+def is_superseded(file: TraceFile) -> bool:
+    """Return whether a ``context.jsonl`` holds the session of the ``wire.jsonl`` beside it, which has it in more detail."""
+    try:
+        wire = file.beside(WIRE) if file.base_name == CONTEXT else None
+        return wire is not None and not (kimi_cli.sniff(file) or sniff(wire))
+    except (OSError, TraceError):
+        return False
+
+
+def _system_prompt(file: TraceFile) -> str:
+    """Return the system prompt, which only the ``context.jsonl`` beside this file has; empty if there is none."""
+    context = file.beside(CONTEXT) if file.base_name == WIRE else None
+    if context is None or not is_superseded(context):
+        return ""
+    first = context.first
+    return text_of(first.get("content")) if isinstance(first, dict) and first.get("role") == "_system_prompt" else ""
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the run of the session, then those of its sub-agents."""
+    yield from with_nested_usage(_runs(file))
+
+
+def _runs(file: TraceFile) -> Iterator[Run]:
+    session = _Agent()
+    version = ""
+    for number, record in file.records() if file.kind == "lines" else [(1, file.document)]:
+        with file.guarded(f"line {number}"):
+            if record.get("type") == "metadata":
+                version = text_of(record.get("protocol_version"))
+            else:
+                session.take(record["message"], time_of(record.get("timestamp")))
+    run_id = stable_id(file, len(session.log.items)) if session.nested else ""
+    settings = {"recorded": known(protocol_version=version, compactions=session.compactions)}
+    with file.guarded():
+        writer = file.writer(NAME, run_id=run_id, settings=settings)
+        if system := _system_prompt(file):
+            writer.system(system)
+        yield session.log.write(writer, ended=session.ended)
+    yield from _nested(file, session, run_id)
+
+
+def _nested(file: TraceFile, above: _Agent, run_id: str) -> Iterator[Run]:
+    for number, (name, one) in enumerate(above.nested.items(), 1):
+        inner_id = nested_id(run_id, name, number)
+        with file.guarded(name):
+            if one.log.items:
+                about = {"run_id": inner_id, "parent_id": run_id, "agent": one.name or "subagent"}
+                yield one.log.write(file.writer(NAME, name, **about), ended=one.ended)
+        yield from _nested(file, one, inner_id)
+
+
+class _Agent:
+    """What one agent of the session said and did so far."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.log = SessionLog()
+        self.nested: dict[str, _Agent] = {}
+        """Its sub-agents, by their ids, or by the calls that started them."""
+        self.compactions = 0
+        self.ended = False
+        self._now: Reply | None = None
+        self._counted: dict[str, Reply] = {}
+        """Replies whose usage is known, by the ids of their messages: usage that comes again replaces it."""
+
+    def take(self, message: dict[str, Any], at: Any) -> None:
+        """Take a message; one that is no part of the conversation is left out."""
+        kind, payload = message["type"], message["payload"]
+        if kind in ("TurnBegin", "SteerInput"):
+            self._now, self.ended = None, False
+            self.log.say(parts_of(payload.get("user_input")), at=at)
+        elif kind == "StepBegin":
+            self._now = None
+        elif kind == "ContentPart":
+            add_piece(self._reply(at).parts, payload)
+        elif kind == "ToolCall":
+            made = payload["function"]
+            call = ToolCall(text_of(made.get("name")), made.get("arguments") or "", text_of(payload.get("id")))
+            self._reply(at).calls.append(call)
+        elif kind == "ToolCallPart":
+            self._add_arguments(text_of(payload.get("arguments_part")))
+        elif kind == "ToolResult":
+            self._result(payload, at)
+        elif kind == "StatusUpdate":
+            self._status(payload)
+        elif kind == "StepInterrupted":
+            self._now = None
+            self.log.interrupt(_INTERRUPTED, at)
+        elif kind == "SubagentEvent":
+            self._subagent(payload, at)
+        else:
+            self.ended |= kind == "TurnEnd"
+            self.compactions += kind == "CompactionEnd"
+
+    def _reply(self, at: Any) -> Reply:
+        if self._now is None:
+            self._now = self.log.reply(Reply(at=at))
+        return self._now
+
+    def _add_arguments(self, text: str) -> None:
+        calls = self._now.calls if self._now is not None else []
+        if calls and isinstance(calls[-1].arguments, str):
+            calls[-1] = replace(calls[-1], arguments=calls[-1].arguments + text)
+
+    def _result(self, payload: dict[str, Any], at: Any) -> None:
+        self._now = None
+        returned = payload.get("return_value", payload.get("result"))
+        returned = returned if isinstance(returned, dict) else {"output": returned}
+        parts = parts_of(returned.get("output")) or parts_of(text_of(returned.get("message")) or None)
+        failed = returned.get("is_error") is True
+        code = "tool_error" if failed else None
+        self.log.result(text_of(payload.get("tool_call_id")), parts, is_error=failed, error_code=code, at=at)
+
+    def _status(self, payload: dict[str, Any]) -> None:
+        """Take the usage of a step, and how long the conversation is after it."""
+        usage, message_id = payload.get("token_usage"), text_of(payload.get("message_id"))
+        last = self._counted.get(message_id, self.log.last_reply)
+        if last is None:
+            return
+        if isinstance(usage, dict):
+            last.usage = _usage(usage)
+            self._counted |= {message_id: last} if message_id else {}
+        if (tokens := count_of(payload.get("context_tokens"))) is not None:
+            last.metadata["context_tokens"] = tokens
+
+    def _subagent(self, payload: dict[str, Any], at: Any) -> None:
+        call_id = text_of(payload.get("parent_tool_call_id") or payload.get("task_tool_call_id"))
+        name = text_of(payload.get("agent_id")) or call_id or "subagent"
+        one = self.nested.setdefault(name, _Agent(text_of(payload.get("subagent_type"))))
+        event = payload["event"]
+        if not one.log.items and event.get("type") != "TurnBegin":  # what it was asked is what it was called with
+            one.log.say(self._asked(call_id), at=at)
+        one.take(event, at)
+
+    def _asked(self, call_id: str) -> str:
+        calls = (call for reply in self.log.replies for call in reply.calls if call.id == call_id)
+        given = next((call.arguments for call in calls), "")
+        return given if isinstance(given, str) else ""
+
+
+def _usage(usage: dict[str, Any]) -> Usage:
+    """Return the usage of a step; its input counts what was read from and written to the cache."""
+    read, written = count_of(usage.get("input_cache_read")), count_of(usage.get("input_cache_creation"))
+    other = count_of(usage.get("input_other"))
+    sent = None if other is None else other + (read or 0) + (written or 0)
+    return Usage(input=sent, output=count_of(usage.get("output")), cache_read=read, cache_write=written)

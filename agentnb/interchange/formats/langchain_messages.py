@@ -1,0 +1,125 @@
+"""Messages of LangChain, as LangSmith and LangGraph keep them: plain, or as the constructors of their classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from agentnb.core.messages import AnyPart, ToolCall
+from agentnb.core.usage import Usage
+from agentnb.interchange.formats import anthropic_messages, openai_chat
+from agentnb.interchange.formats.content import parts_of, result_parts, text_of
+from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking
+from agentnb.models.providers.serialization import count, object_of
+
+_ROLES = {
+    "human": "user",
+    "ai": "assistant",
+    "humanmessage": "user",
+    "aimessage": "assistant",
+    "aimessagechunk": "assistant",
+    "systemmessage": "system",
+    "toolmessage": "tool",
+    "functionmessage": "tool",
+    "function": "tool",
+    "developer": "system",
+}
+_KNOWN = frozenset({"user", "assistant", "system", "tool"})
+
+
+def fields_of(value: Any) -> dict[str, Any] | None:
+    """Return the fields of a message, out of the constructor or the pair of type and data that may be around them."""
+    if not isinstance(value, dict):
+        return None
+    if value.get("type") == "constructor" and isinstance(value.get("kwargs"), dict):
+        name = (value.get("id") or [""])[-1]
+        return {"type": str(name).lower(), **value["kwargs"]} if "type" not in value["kwargs"] else value["kwargs"]
+    if isinstance(value.get("data"), dict) and "content" in value["data"] and isinstance(value.get("type"), str):
+        return {"type": value["type"], **value["data"]}
+    return value
+
+
+def role_of(fields: dict[str, Any]) -> str:
+    """Return the role of a message in the words of the APIs: user, assistant, system or tool; another one as it is."""
+    told = str(fields.get("role") or fields.get("type") or "").lower()
+    return _ROLES.get(told, told)
+
+
+def is_message(value: Any) -> bool:
+    """Return whether this is a message of LangChain, or of OpenAI's chat API, which LangChain takes too."""
+    fields = fields_of(value)
+    return fields is not None and role_of(fields) in _KNOWN and bool(fields.keys() & {"content", "tool_calls"})
+
+
+def steps_of(messages: Iterable[Any], author: str = "") -> list[Step]:
+    """Return what messages say."""
+    return [step for message in messages for step in message_steps(message, author)]
+
+
+def message_steps(message: Any, author: str = "", at: datetime | None = None) -> list[Step]:
+    """Return what a message says. ``author``: whose replies these are, if the message does not name it."""
+    fields = fields_of(message) or {}
+    role, content = role_of(fields), fields.get("content")
+    if role == "system":
+        return [SystemPrompt(text_of(content))]
+    if role == "assistant":
+        return [reply_of(fields, author, at)]
+    if role == "tool":
+        is_error = fields.get("status") == "error" or bool(fields.get("is_error"))
+        name, call_id = str(fields.get("name") or ""), str(fields.get("tool_call_id") or "")
+        return [Result(call_id, result_parts(content), name, is_error, at)]
+    if role == "user" and anthropic_messages.is_conversation([{"role": role, "content": content}]):
+        return anthropic_messages.message_steps({"role": role, "content": content}, at=at)
+    return [UserMessage(parts_of(content), str(fields.get("name") or ("" if role == "user" else role)), at)]
+
+
+def reply_of(fields: dict[str, Any], author: str = "", at: datetime | None = None) -> Reply:
+    """Return the reply that a message of the model is."""
+    about = object_of(fields.get("response_metadata"))
+    stop = about.get("finish_reason") or about.get("stop_reason") or fields.get("finish_reason") or ""
+    kept = {key: about[key] for key in ("id", "model_name", "model") if isinstance(about.get(key), str)}
+    usage = usage_of(fields.get("usage_metadata"))
+    if usage == Usage():
+        usage = openai_chat.usage_of(about.get("token_usage"))
+    name = str(fields.get("name") or author)
+    return Reply(_spoken(fields), calls_of(fields), name, at, usage, None, str(stop), kept or None)
+
+
+def _spoken(fields: dict[str, Any]) -> list[AnyPart]:
+    extra = dict(object_of(fields.get("additional_kwargs")))
+    thought = thinking(extra.get("reasoning_content") or extra.get("reasoning") or fields.get("reasoning_content"))
+    spoken = openai_chat.said_parts(
+        {"content": fields.get("content"), "refusal": extra.get("refusal") or fields.get("refusal")}
+    )
+    return [*thought, *spoken]
+
+
+def calls_of(fields: dict[str, Any]) -> list[ToolCall]:
+    """Return the calls of a message of the model, also those whose arguments were no JSON."""
+    extra = object_of(fields.get("additional_kwargs"))
+    listed = [*(fields.get("tool_calls") or ()), *(fields.get("invalid_tool_calls") or ())]
+    found = openai_chat.calls_of({"tool_calls": listed, "function_call": fields.get("function_call")})
+    if not found:
+        found = openai_chat.calls_of({"tool_calls": extra.get("tool_calls"), "function_call": extra.get("function_call")})
+    if not found and isinstance(content := fields.get("content"), list):
+        blocks = [one for one in content if isinstance(one, dict) and one.get("type") == "tool_use"]
+        found = [anthropic_messages.call_of(one) for one in blocks]
+    return found
+
+
+def usage_of(usage: Any) -> Usage:
+    """Return the usage in the form that LangChain gives that of all APIs; unknown if it is missing."""
+    if not isinstance(usage, dict):
+        return Usage()
+    sent = object_of(usage.get("input_token_details") or usage.get("input_tokens_details"))
+    made = object_of(usage.get("output_token_details") or usage.get("output_tokens_details"))
+    cost = usage.get("total_cost")
+    return Usage(
+        input=count(usage.get("input_tokens")),
+        output=count(usage.get("output_tokens")),
+        cache_read=count(sent.get("cache_read")),
+        cache_write=count(sent.get("cache_creation")),
+        reasoning=count(made.get("reasoning")),
+        cost=float(cost) if isinstance(cost, int | float) and cost > 0 else None,
+    )

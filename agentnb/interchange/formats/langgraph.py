@@ -1,0 +1,136 @@
+"""Threads of LangGraph: a thread, its state, or the history of its states, as its server and `get_state_history` give them.
+
+The newest state has the whole conversation, and is the run; older states say when each message was added. States of subgraphs
+that a task holds are nested runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.nested_usage import with_nested_usage
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats.content import time_of
+from agentnb.interchange.formats.endings import fail, recorded
+from agentnb.interchange.formats.langchain_messages import fields_of, is_message, message_steps
+from agentnb.interchange.formats.run_ids import nested_id, stable_id
+from agentnb.interchange.formats.steps import hand_over
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "langgraph"
+TITLE = "thread of LangGraph"
+RECORDS_END = "an empty `next`, the thread's `status`, an error, the finish reason of the last reply"
+LOOKED_AT = 20
+"""Messages at the beginning by which a state is recognized."""
+_RECORDED = ("thread_id", "status", "metadata", "next", "interrupts", "config", "checkpoint")
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    if file.kind not in ("json", "lines"):
+        return "it is not JSON"
+    first = file.first[0] if isinstance(file.first, list) and file.first else file.first
+    messages = _messages(first)
+    if messages is None:
+        return "it has no values with messages"
+    found = sum(map(is_message, messages[:LOOKED_AT]))  # one of them may be damaged
+    return "" if 2 * found >= len(messages[:LOOKED_AT]) else "its messages have no type of LangChain"
+
+
+def _messages(state: Any) -> list[Any] | None:
+    values = state.get("values") if isinstance(state, dict) else None
+    messages = values.get("messages") if isinstance(values, dict) else None
+    return messages if isinstance(messages, list) else None
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the run of each thread, followed by those of its subgraphs."""
+    records = [one for _, one in file.records()] if file.kind == "lines" else file.document
+    records = records if isinstance(records, list) else [records]
+    is_history = all(_thread_of(one) == _thread_of(records[0]) for one in records)
+    for index, states in enumerate([records] if is_history else [[one] for one in records]):
+        position = "" if is_history else str(index)
+        with file.guarded(position):
+            yield from _thread(file, position, states)
+
+
+def _thread_of(state: Any) -> str:
+    """Return the id of the thread that a state belongs to; empty if it does not say."""
+    if not isinstance(state, dict):
+        return ""
+    configured = (state.get("config") or {}).get("configurable") or {}
+    return str(state.get("thread_id") or (state.get("checkpoint") or {}).get("thread_id") or configured.get("thread_id") or "")
+
+
+def _thread(file: TraceFile, position: str, states: list[Any]) -> Iterator[Run]:
+    whole = [one for one in states if isinstance(one, dict)]
+    newest = max(whole, key=lambda one: len(_messages(one) or ()))
+    times = _times(whole)
+    thread = _thread_of(newest)
+    yield from with_nested_usage(_runs(file, position, newest, times, thread, stable_id(file, position, thread), None))
+
+
+def _times(states: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return when each message was first in a state, by its id. A single state does not say."""
+    found: dict[str, Any] = {}
+    for state in sorted(states, key=lambda one: str(one.get("created_at") or "")) if len(states) > 1 else ():
+        for message in _messages(state) or ():
+            found.setdefault(_id_of(message), time_of(state.get("created_at")))
+    return found
+
+
+def _runs(
+    file: TraceFile,
+    position: str,
+    state: dict[str, Any],
+    times: dict[str, Any],
+    thread: str,
+    run_id: str,
+    parent_id: str | None,
+) -> Iterator[Run]:
+    messages = _messages(state) or []
+    writer = file.writer(
+        NAME,
+        position,
+        run_id=run_id,
+        parent_id=parent_id,
+        model=_model(messages),
+        settings=recorded(state, *_RECORDED, thread=thread),
+    )
+    file.take_each(messages, lambda message: _take(writer, message, times.get(_id_of(message))), position)
+    yield _finish(writer, state)
+    for number, task in enumerate(state.get("tasks") or (), 1):
+        inner: Any = task.get("state") if isinstance(task, dict) else None
+        if isinstance(inner, dict) and _messages(inner):
+            yield from _runs(file, position, inner, {}, thread, nested_id(run_id, task.get("id"), number), run_id)
+
+
+def _id_of(message: Any) -> str:
+    return str((fields_of(message) or {}).get("id") or "")
+
+
+def _take(writer: RunWriter, message: Any, at: datetime | None) -> None:
+    if not is_message(message):
+        raise ValueError("it is not a message of LangChain")
+    hand_over(writer, message_steps(message, at=at))
+
+
+def _model(messages: list[Any]) -> str:
+    """Return the model that replied first; empty if no message says."""
+    about = ((fields_of(message) or {}).get("response_metadata") or {} for message in messages)
+    return next((str(name) for one in about if (name := one.get("model_name") or one.get("model"))), "")
+
+
+def _finish(writer: RunWriter, state: dict[str, Any]) -> Run:
+    """Return the run: failed with the error of a task, broken off at an interrupt, else as its last message says."""
+    at = time_of(state.get("created_at") if "thread_id" not in state else state.get("updated_at"))
+    tasks = [one for one in state.get("tasks") or () if isinstance(one, dict)]
+    error = next((one["error"] for one in tasks if one.get("error")), state.get("error"))
+    if error or state.get("status") == "error":
+        return fail(writer, "LangGraph", error or "The thread ended in an error", at=at)
+    waits = state.get("status") in ("interrupted", "busy") or any(one.get("interrupts") for one in tasks)
+    is_over = state.get("next") in ([], ()) or state.get("status") == "idle"  # no node of the graph is left to run
+    return writer.finish(None, at=at) if waits else writer.finish_without_end(is_over=is_over, at=at)

@@ -1,0 +1,217 @@
+"""Traces of LangSmith: what its clients post and patch, and runs as they are exported, flat or nested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from agentnb.core.messages import Text, ToolCall
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.nested_usage import with_nested_usage
+from agentnb.interchange.formats import langsmith_tree as tree
+from agentnb.interchange.formats.content import parts_of
+from agentnb.interchange.formats.conversations import Conversations, OpenConversation, finish
+from agentnb.interchange.formats.langsmith_tree import Node
+from agentnb.interchange.formats.steps import Reply, Result, Step, UserMessage, hand_over
+from agentnb.interchange.formats.totals import total_of
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "langsmith"
+TITLE = "runs of LangSmith"
+RECORDS_END = "`end_time` and `error` of the outermost run"
+_TOOLS = frozenset({"tool", "retriever"})
+_STEPS = frozenset(
+    {"RunnableSequence", "RunnableLambda", "RunnableParallel", "RunnableCallable", "LangGraph", "agent", "model"}
+)
+"""Names of runs that belong to LangChain itself, not to an agent."""
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    if file.kind not in ("json", "lines"):
+        return "it is not JSON"
+    first = file.first
+    if isinstance(first, dict) and isinstance(first.get("runs"), list):
+        first = first["runs"]
+    if isinstance(first, dict) and first.keys() & {"post", "patch"}:
+        posted = [*_list(first.get("post")), *_list(first.get("patch"))]
+        fits = bool(posted) and all(isinstance(one, dict) and "dotted_order" in one for one in posted)
+        return "" if fits else "it has no runs with dotted_order"
+    one = first[0] if isinstance(first, list) and first else first
+    return "" if tree.is_run(one) else "it has no post and patch, and no run with run_type"
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield a run for each trace, and for each further conversation in it one that is nested in it."""
+    records = file.records() if file.kind == "lines" else [(0, file.document)]
+    runs: list[dict[str, Any]] = []
+    for number, record in records:
+        with file.guarded(f"line {number}" if number else ""):
+            runs += tree.runs_in(record)
+    roots = tree.trees_of(runs)
+    for index, root in enumerate(roots):
+        position = str(index) if len(roots) > 1 else ""
+        with file.guarded(position):
+            yield from with_nested_usage(_runs(file, position, root, None))
+
+
+def _runs(file: TraceFile, position: str, root: Node, parent: str | None) -> Iterator[Run]:
+    """Yield the run of this one, and those nested in it."""
+    within = [*_within(root)]
+    found = _conversations(root, [one for one in within if one.kind == "llm"])
+    tools = [one for one in within if one.kind in _TOOLS]
+    texts = [_with_results(one.steps, tools) for one in found]
+    if found:
+        texts[0] = _with_calls(texts[0], tools)
+    yield _run(file, position, root, parent, found[0] if found else None, texts[0] if found else _plain(root, tools))
+    nodes = {one.id: one for one in within}
+    for one, steps in zip(found[1:], texts[1:], strict=True):
+        yield _nested(file, position, root, one, steps, _agent(root, nodes[one.first.position]))
+    for tool in within:
+        if tool.is_sub_agent:
+            yield from _runs(file, position, tool, root.id)
+
+
+def _within(node: Node) -> Iterator[Node]:
+    """Yield the runs of a trace, without those of sub-agents within a tool."""
+    if not node.children or node.kind == "llm":
+        yield node
+        return
+    for child in node.children:
+        yield from [child] if child.is_sub_agent or child.kind in _TOOLS else _within(child)
+
+
+def _conversations(root: Node, models: list[Node]) -> list[OpenConversation]:
+    """Return the conversations of the models, in the order in which they began. Several agents are the authors of theirs."""
+    agents = [_agent(root, one) for one in models]
+    conversations, found = Conversations(), list[OpenConversation]()
+    for one, agent in zip(models, agents, strict=True):
+        exchange = tree.exchange_of(one)
+        if len(set(agents)) > 1 and exchange.reply is not None:
+            authored = [step._replace(author=agent) if isinstance(step, Reply) else step for step in exchange.reply]
+            exchange = exchange._replace(reply=authored)
+        found += conversations.add(exchange)
+    return sorted([*found, *conversations.rest()], key=lambda one: one.number)
+
+
+def _run(
+    file: TraceFile, position: str, root: Node, parent: str | None, one: OpenConversation | None, steps: list[Step]
+) -> Run:
+    first = one.first if one is not None else None
+    writer = file.writer(
+        NAME,
+        position,
+        task=str(root.fields.get("reference_example_id") or ""),
+        run_id=root.id,
+        parent_id=parent,
+        model=first.model if first is not None else "",
+        tools=one.tools.values() if one is not None else (),
+        tags=tuple(str(tag) for tag in _list(root.fields.get("tags"))),
+        settings={"recorded": tree.recorded(root)},
+        **({"agent": root.name} if root.name and root.kind != "llm" else {}),
+    )
+    hand_over(writer, _begun(steps, root))
+    if not any(one.is_sub_agent for one in root.below()):  # else its sums hold what these used
+        sums = root.fields
+        sent, received, cost = (sums.get(name) for name in ("prompt_tokens", "completion_tokens", "total_cost"))
+        writer.total(total_of(sent=sent, received=received, cost=cost))
+    error = root.error or (one.error if one is not None else "")
+    reply = one.reply if one is not None else None
+    return finish(writer, reply, error, is_over=root.end is not None, at=root.end, seconds=root.seconds)
+
+
+def _begun(steps: list[Step], root: Node) -> list[Step]:
+    """Return the steps with the start of the outermost run as the time of the prompt."""
+    place = next((place for place, step in enumerate(steps) if isinstance(step, UserMessage)), None)
+    if place is None:
+        return steps
+    prompt = steps[place]
+    assert isinstance(prompt, UserMessage), "just found"
+    return [*steps[:place], prompt._replace(at=prompt.at or root.start), *steps[place + 1 :]]
+
+
+def _nested(file: TraceFile, position: str, root: Node, one: OpenConversation, steps: list[Step], agent: str) -> Run:
+    """Return the run of a further conversation of a trace, such as that of another agent."""
+    about = {"agent": agent} if agent else {}
+    run_id, model, tools = one.first.position, one.first.model, one.tools.values()
+    writer = file.writer(NAME, position, run_id=run_id, parent_id=root.id, model=model, tools=tools, **about)
+    hand_over(writer, steps)
+    return finish(writer, one.reply, one.error)
+
+
+def _agent(root: Node, model: Node) -> str:
+    """Return the name of the agent that a model works for: the nearest enclosing run with a name of its own."""
+    told = model.metadata.get("lc_agent_name") or model.metadata.get("langgraph_node")
+    if isinstance(told, str) and told not in _STEPS:
+        return told
+    around = [one.name for one in root.below() if any(inner is model for inner in one.below())]
+    return next((name for name in reversed(around) if name not in _STEPS), "")
+
+
+# Tools
+
+
+def _with_results(steps: list[Step], tools: list[Node]) -> list[Step]:
+    """Return the steps with the times of their results, and results that no later request tells; takes those tools out."""
+    told: list[Step] = []
+    answered = {step.call_id for step in steps if isinstance(step, Result)}
+    names: dict[str, str] = {}
+    for step in steps:
+        if isinstance(step, Reply):
+            names |= {call.id: call.name for call in step.calls}
+            told += [step, *_missing_results([call for call in step.calls if call.id not in answered], tools)]
+        elif isinstance(step, Result) and (tool := _taken(tools, step.call_id, names.get(step.call_id, step.name))) is not None:
+            told.append(step._replace(at=tool.end, seconds=tool.seconds, is_error=step.is_error or bool(tool.error)))
+        else:
+            told.append(step)
+    return told
+
+
+def _missing_results(calls: list[ToolCall], tools: list[Node]) -> Iterator[Step]:
+    """Yield the results of these calls that runs of tools have."""
+    for call in calls:
+        tool = _taken(tools, call.id, call.name)
+        if tool is not None:
+            yield tree.result_of(tool, call.id)
+
+
+def _taken(tools: list[Node], call_id: str, name: str) -> Node | None:
+    """Take the run of this call out of the tools: by its id, else the first of its name that names no other id."""
+    found = next((one for one in tools if call_id and tree.call_id_of(one) == call_id), None)
+    if found is None:
+        found = next((one for one in tools if one.name == name and not tree.call_id_of(one)), None)
+    if found is not None:
+        tools.remove(found)
+    return found
+
+
+def _with_calls(steps: list[Step], tools: list[Node]) -> list[Step]:
+    """Return the steps with the tools that no model called, such as a search before its prompt, where they ran."""
+    told = list(steps)
+    for tool in tools:
+        begun = tool.start
+        later = (
+            place
+            for place, step in enumerate(told)
+            if isinstance(step, Reply) and begun is not None and step.at is not None and begun < step.at
+        )
+        place = next(later, len(told))
+        call = tree.call_of(tool)
+        told[place:place] = [Reply([], [call], at=begun), tree.result_of(tool, call.id)]
+    tools.clear()
+    return told
+
+
+def _plain(root: Node, tools: list[Node]) -> list[Step]:
+    """Return the steps of a trace without a model: its inputs, its tools and its outputs."""
+    asked, answered = tree.plain_text(root.fields.get("inputs") or ""), root.fields.get("outputs")
+    steps: list[Step] = [UserMessage(parts_of(asked), at=root.start)]
+    if root.kind in _TOOLS:
+        call = tree.call_of(root)
+        return [*steps, Reply([], [call]), tree.result_of(root, call.id)]
+    last: list[Step] = [Reply([Text(tree.plain_text(answered))], [], at=root.end)] if answered else []
+    return [*_with_calls(steps, tools), *last]

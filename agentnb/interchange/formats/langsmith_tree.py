@@ -1,0 +1,279 @@
+"""Runs of LangSmith as a tree: their creations and updates merged, and what a run of a model or a tool holds."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from agentnb.core.messages import Text, ToolCall
+from agentnb.core.usage import Usage
+from agentnb.interchange.formats import anthropic_messages, langchain_messages, openai_chat, openai_responses
+from agentnb.interchange.formats.content import json_text, parts_of, text_of, time_of
+from agentnb.interchange.formats.exchanges import Exchange, recorded_of
+from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage
+from agentnb.models.providers.serialization import count, object_of
+
+_TOOLS = frozenset({"tool", "retriever"})
+
+
+@dataclass
+class Node:
+    """A run of LangSmith, with the runs nested in it."""
+
+    fields: dict[str, Any]
+    children: list[Node] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return str(self.fields["id"])
+
+    @property
+    def kind(self) -> str:
+        """What LangSmith calls the type of a run: llm, tool, chain, retriever and others."""
+        return str(self.fields.get("run_type") or "")
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.fields.get("name") or "")
+
+    @property
+    def start(self) -> datetime | None:
+        """When it started, if that is known."""
+        return _utc(self.fields.get("start_time"))
+
+    @property
+    def end(self) -> datetime | None:
+        """When it ended, if it did."""
+        return _utc(self.fields.get("end_time"))
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took, if both times are known."""
+        start, end = self.start, self.end
+        return None if start is None or end is None else max(0.0, (end - start).total_seconds())
+
+    @property
+    def error(self) -> str:
+        """The message of its error, of several lines the last."""
+        told = self.fields.get("error")
+        return str(told).strip() if told else ""
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What its client said of it."""
+        return dict(object_of(object_of(self.fields.get("extra")).get("metadata")))
+
+    def below(self) -> Iterator[Node]:
+        """Yield the runs nested in it, at any depth, in their order."""
+        for child in self.children:
+            yield child
+            yield from child.below()
+
+    @property
+    def is_sub_agent(self) -> bool:
+        """Whether a model works within this tool."""
+        return self.kind in _TOOLS and any(one.kind == "llm" for one in self.below())
+
+
+def _utc(value: Any) -> datetime | None:
+    """Return a time; one without a zone is of UTC, as LangSmith writes it."""
+    found = time_of(value)
+    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
+
+
+def is_run(value: Any) -> bool:
+    """Return whether this is a run of LangSmith."""
+    return isinstance(value, dict) and "id" in value and "run_type" in value and bool(value.keys() & {"inputs", "dotted_order"})
+
+
+def runs_in(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the creations and updates that a document holds, flat."""
+    if isinstance(value, list):
+        for one in value:
+            yield from runs_in(one)
+    elif value.keys() & {"post", "patch"}:
+        for key in ("post", "patch"):
+            yield from (one for each in value.get(key) or () for one in _nested(each))
+    elif isinstance(value.get("runs"), list):
+        yield from runs_in(value["runs"])
+    else:
+        yield from _nested(value)
+
+
+def _nested(run: dict[str, Any], parent: Any = None) -> Iterator[dict[str, Any]]:
+    above = run.get("parent_run_id") or parent
+    yield {**{key: value for key, value in run.items() if key != "child_runs"}, "parent_run_id": above}
+    for child in run.get("child_runs") or ():
+        yield from _nested(child, run.get("id"))
+
+
+def trees_of(runs: Iterable[dict[str, Any]]) -> list[Node]:
+    """Return the outermost runs; creations and updates of one run, known by its id, are merged."""
+    nodes: dict[str, Node] = {}
+    for position, run in enumerate(runs):
+        told = {key: value for key, value in run.items() if value not in (None, "", {}, [])}
+        order = str(told.get("dotted_order") or "")
+        found = str(told.get("id") or order.rpartition("Z")[2] or f"run-{position}")
+        node = nodes.setdefault(found, Node({"id": found}))
+        node.fields |= told
+    roots: list[Node] = []
+    for node in sorted(nodes.values(), key=_order):
+        above = nodes.get(_parent_id(node))
+        (above.children if above is not None and above is not node else roots).append(node)
+    if len(nodes) > sum(1 for root in roots for _ in (root, *root.below())):
+        raise ValueError("runs are nested in each other")
+    return roots
+
+
+def _order(node: Node) -> tuple[str, float]:
+    start = node.start
+    return str(node.fields.get("dotted_order") or ""), start.timestamp() if start is not None else 0.0
+
+
+def _parent_id(node: Node) -> str:
+    told = node.fields.get("parent_run_id")
+    above = str(node.fields.get("dotted_order") or "").rpartition(".")[0]
+    return str(told or above.rpartition(".")[2].partition("Z")[2])
+
+
+# A run of a model
+
+
+def exchange_of(node: Node) -> Exchange:
+    """Return what a run of a model was asked and replied."""
+    asked, answered = object_of(node.fields.get("inputs")), object_of(node.fields.get("outputs"))
+    invoked = object_of(object_of(node.fields.get("extra")).get("invocation_params"))
+    tools = asked.get("tools") or invoked.get("tools") or asked.get("functions") or invoked.get("functions")
+    specs = openai_chat.tools_of(tools) if not anthropic_messages.is_request(asked) else anthropic_messages.tools_of(tools)
+    reply = None if node.error and not answered else [*_timed(reply_steps(dict(answered)), node)]
+    named = (node.metadata.get("ls_model_name"), asked.get("model"), invoked.get("model"), invoked.get("model_name"))
+    return Exchange(
+        node.id,
+        asked_steps(dict(asked)),
+        reply or None,
+        node.error,
+        next((str(one) for one in named if one), ""),
+        specs,
+        id=str(answered.get("id") or ""),
+        follows=str(asked.get("previous_response_id") or ""),
+    )
+
+
+def asked_steps(asked: dict[str, Any]) -> list[Step]:
+    """Return what the inputs of a run say: messages, prompts, or whatever they are as JSON."""
+    if openai_responses.is_request(asked):
+        return openai_responses.request_steps(asked)
+    messages = asked.get("messages")
+    if isinstance(messages, list) and messages and isinstance(messages[0], list):
+        messages = messages[0]  # one batch
+    if isinstance(messages, list) and messages and all(langchain_messages.is_message(one) for one in messages):
+        system = text_of(asked.get("system"))
+        first: list[Step] = [SystemPrompt(system)] if system else []
+        return [*first, *langchain_messages.steps_of(messages)]
+    prompts = asked.get("prompts")
+    told = prompts[0] if isinstance(prompts, list) and prompts else asked
+    return [UserMessage(parts_of(plain_text(told)))]
+
+
+def reply_steps(answered: dict[str, Any]) -> list[Step]:
+    """Return the replies in the outputs of a run of a model."""
+    for api in (openai_chat.API, openai_responses.API, anthropic_messages.API):
+        if api.is_response(answered):
+            return api.response_steps(answered)
+    generations = answered.get("generations")
+    while isinstance(generations, list) and generations:
+        generations = generations[0]
+    last = (answered.get("messages") or [None])[-1] if isinstance(answered.get("messages"), list) else None
+    generated = generations.get("message") if isinstance(generations, dict) else None
+    for told in (generated, answered, answered.get("message"), answered.get("output"), last):
+        if langchain_messages.is_message(told) or (isinstance(told, dict) and "content" in told):
+            fields = langchain_messages.fields_of(told) or {}
+            if isinstance(fields.get("content"), list) and "tool_calls" not in fields:
+                stop, usage = str(fields.get("stop_reason") or ""), anthropic_messages.usage_of(fields.get("usage"))
+                return anthropic_messages.reply_steps(fields["content"], stop_reason=stop, usage=usage)
+            return [langchain_messages.reply_of(fields)]
+    text = generations.get("text") if isinstance(generations, dict) else None
+    return [Reply([Text(plain_text(answered if text is None else text))], [])] if answered else []
+
+
+def _timed(steps: list[Step], node: Node) -> Iterator[Step]:
+    """Yield the replies with their time, and the last with the usage and the cost that LangSmith has counted."""
+    last = max((place for place, step in enumerate(steps) if isinstance(step, Reply)), default=None)
+    for place, step in enumerate(steps):
+        if not isinstance(step, Reply):
+            yield step
+        elif place == last:
+            yield step._replace(at=node.end or step.at, seconds=node.seconds, usage=_usage(step.usage, node))
+        else:
+            yield step._replace(at=None)
+
+
+def _usage(told: Usage, node: Node) -> Usage:
+    found = told
+    for one in (object_of(node.fields.get("outputs")).get("usage_metadata"), node.metadata.get("usage_metadata")):
+        found = found if found != Usage() else langchain_messages.usage_of(one)
+    if found == Usage():
+        found = Usage(input=count(node.fields.get("prompt_tokens")), output=count(node.fields.get("completion_tokens")))
+    cost: Any = node.fields.get("total_cost")
+    with suppress(TypeError, ValueError):
+        if found.cost is None and float(cost) > 0:
+            return msgspec.structs.replace(found, cost=float(cost))
+    return found
+
+
+# A run of a tool
+
+
+def call_of(node: Node) -> ToolCall:
+    """Return the call that a run of a tool is."""
+    asked: Any = node.fields.get("inputs") or {}
+    if isinstance(asked, dict) and asked.keys() == {"input"}:
+        asked = asked["input"]
+    if isinstance(asked, str):
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            asked = ast.literal_eval(asked)
+    return ToolCall(node.name, asked if isinstance(asked, dict) else {"input": asked}, call_id_of(node) or node.id)
+
+
+def call_id_of(node: Node) -> str:
+    """Return the id that the model gave the call, if the tool's result names it."""
+    found = object_of(object_of(node.fields.get("outputs")).get("output"))
+    told = langchain_messages.fields_of(dict(found)) or {}
+    return str(told.get("tool_call_id") or node.metadata.get("tool_call_id") or "")
+
+
+def result_of(node: Node, call_id: str) -> Result:
+    """Return the result of a run of a tool."""
+    if node.error:
+        return Result(call_id, parts_of(node.error), node.name, True, node.end, node.seconds)
+    answered: Any = node.fields.get("outputs")
+    if isinstance(answered, dict) and answered.keys() == {"output"}:
+        answered = answered["output"]
+    fields = langchain_messages.fields_of(answered) or {}
+    if "tool_call_id" in fields or langchain_messages.role_of(fields) == "tool":
+        told = langchain_messages.message_steps(fields)[0]
+        assert isinstance(told, Result)
+        return told._replace(call_id=call_id, at=node.end, seconds=node.seconds)
+    parts = parts_of(json_text(answered)) if answered is not None else []
+    return Result(call_id, parts, node.name, False, node.end, node.seconds)
+
+
+def plain_text(value: Any) -> str:
+    """Return inputs or outputs as a text: the only text that is in them, else their JSON."""
+    while isinstance(value, dict) and len(value) == 1:
+        value = next(iter(value.values()))
+    return json_text(value)
+
+
+def recorded(node: Node) -> dict[str, Any]:
+    """Return what else LangSmith recorded of a run."""
+    names = ("name", "run_type", "tags", "session_name", "feedback_stats", "trace_id", "status", "total_tokens", "total_cost")
+    return recorded_of({**{key: node.fields.get(key) for key in names}, "metadata": node.metadata})

@@ -1,0 +1,90 @@
+"""Records of the MAD and MASFT data sets: what a team of agents did, and which failure modes people saw in it.
+
+A MAD record has the trace as a text, which is JSON or a log, and annotations as a Python literal; one of MASFT has the
+trajectory and a note. Codes of failure modes differ from round to round, so they are kept by name.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from agentnb.detect.run import Run
+from agentnb.interchange.formats.team_logs import take_conversations, take_log, take_turns
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "mad"
+TITLE = "record of MAD or MASFT"
+RECORDS_END = "nothing"
+_MAD, _MASFT = ("mas_name", "trace"), ("problem_statement", "trajectory")
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    if file.kind not in ("json", "lines"):
+        return "it is not JSON"
+    first = file.first[0] if isinstance(file.first, list) and file.first else file.first
+    if isinstance(first, dict) and any(first.keys() >= {*keys} for keys in (_MAD, _MASFT)):
+        return ""
+    return f"its records have neither {' and '.join(_MAD)}, nor {' and '.join(_MASFT)}"
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield a run for each record."""
+
+    def read_one(position: str, record: dict[str, Any]) -> Run:
+        trace = _decoded(record["trace"]) if "trace" in record else record
+        task = record.get("trace_id", record.get("instance_id", ""))
+        recorded = {name: value for name, value in record.items() if name not in ("trace", "trajectory", "annotations")}
+        if isinstance(trace, dict) and trace is not record:
+            recorded["trace"] = {name: value for name, value in trace.items() if name not in ("trajectory", "content")}
+        if "annotations" in record:
+            recorded["annotations"] = _literal(record["annotations"])
+        writer = file.writer(
+            NAME, position, task=str(task), agent=str(record.get("mas_name") or "team"), settings={"recorded": recorded}
+        )
+        if isinstance(trace, str):
+            take_log(writer, trace, "")
+            return writer.finish_without_end()
+        trajectory = trace["trajectory"] if "trajectory" in trace else trace["content"]
+        prompt = _joined(trace.get("problem_statement", trace.get("prompt") or ""))
+        if isinstance(trajectory, dict):
+            take_conversations(writer, trajectory, prompt)
+        elif isinstance(trajectory, list) and all(isinstance(one, dict) for one in trajectory):
+            take_turns(writer, trajectory, prompt)
+        else:
+            take_log(writer, _joined(trajectory), prompt)
+        return writer.finish_without_end()
+
+    if file.kind == "lines":
+        yield from file.each(((f"line {number}", record) for number, record in file.records(one_by_one=True)), read_one)
+    else:
+        whole = file.document if isinstance(file.document, list) else [file.document]
+        yield from file.each(((str(index) if len(whole) > 1 else "", one) for index, one in enumerate(whole)), read_one)
+
+
+def _joined(text: Any) -> str:
+    """Return a text that may be written as its lines."""
+    return "\n".join(text) if isinstance(text, list) else str(text)
+
+
+def _decoded(trace: Any) -> Any:
+    """Return the trace that a text holds as JSON, or the text."""
+    try:
+        found = msgspec.json.decode(trace)
+    except (msgspec.DecodeError, UnicodeError, TypeError):
+        return trace
+    return found if isinstance(found, dict) else trace
+
+
+def _literal(text: Any) -> Any:
+    """Return plain data written as a Python literal, which is read and never evaluated; the text if it is none."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text

@@ -1,0 +1,98 @@
+"""Conversations of Magentic-One, alone or with the blame of Who&When: who made the decisive mistake, and where.
+
+Roles name the speaker and what is said: ``Orchestrator (thought)`` is thinking, ``Orchestrator (-> WebSurfer)`` speaks to
+another agent, ``Orchestrator (termination condition)`` says why it ended. There are no tool calls, and no times. Who&When also
+has conversations of agents by name, whose code a terminal runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from agentnb.core.log.event import Status
+from agentnb.core.messages import Text, Thinking
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "magentic"
+TITLE = "conversation of Magentic-One or Who&When"
+RECORDS_END = "the termination condition"
+MAX_LITERAL_CHARACTERS = 1_000_000
+"""A longer literal is kept as a text: the tree of it takes seventy times its memory."""
+TERMINAL = "Computer_terminal"
+_ROLE = re.compile(r"(?P<who>[^()]+?) *\((?P<how>->|thought|termination condition) *(?P<to>[^()]*)\)")
+_ENDS: tuple[tuple[str, Status, str], ...] = (
+    ("Max rounds", "limited", "max_rounds"),
+    ("Max turns", "limited", "max_rounds"),
+    ("Max time", "limited", "max_seconds"),
+    ("No agent selected", "completed", "natural"),
+    ("Request satisfied", "completed", "natural"),
+)
+"""How runs end, by what the termination condition says first."""
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    if file.kind != "json":
+        return "it is not one JSON document"
+    found = file.first
+    history = found.get("history") if isinstance(found, dict) else found
+    if not isinstance(history, list) or not history or not all(isinstance(one, dict) and "role" in one for one in history):
+        return "it has no history of messages with roles"
+    if isinstance(found, dict) and "mistake_step" in found:
+        return ""
+    named = any(one["role"] == "human" or _ROLE.fullmatch(str(one["role"])) for one in history)
+    return "" if named else "no role is human, or names an agent and what it does, such as Orchestrator (thought)"
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the run of the conversation."""
+    yield from file.each([("", file.document)], lambda position, found: _run(file, position, found))
+
+
+def _run(file: TraceFile, position: str, found: Any) -> Run:
+    about = {name: value for name, value in found.items() if name != "history"} if isinstance(found, dict) else {}
+    prompts = _literal(about.pop("system_prompt", None))
+    writer = file.writer(
+        NAME, position, task=str(about.get("question_ID") or ""), settings={"recorded": about} if about else {}
+    )
+    if prompts:
+        writer.system("\n\n".join(f"# {name}\n\n{text}" for name, text in prompts.items()))
+    end: tuple[Status, str] | None = None
+    for index, message in enumerate(found["history"] if isinstance(found, dict) else found):
+        end = _take(writer, message, index) or end
+    return writer.finish(*end) if end is not None else writer.finish_without_end()
+
+
+def _take(writer: RunWriter, message: dict[str, Any], index: int) -> tuple[Status, str] | None:
+    """Hand a message to the writer; return how the run ended, if the message says so."""
+    role, content = str(message["role"]), str(message["content"])
+    match = _ROLE.fullmatch(role)
+    if match is None:
+        author = str(message.get("name") or ("" if role == "human" else role))
+        if role == "human" or author == TERMINAL or (not index and "name" in message):
+            writer.say(content, author=author)  # the first of named agents holds the task
+        else:
+            writer.reply(content, author=author)
+        return None
+    thinks = match["how"] == "thought"
+    about = {"to": match["to"]} if match["to"] else {}
+    writer.reply([Thinking(content) if thinks else Text(content)], author=match["who"], metadata=about)
+    if match["how"] != "termination condition":
+        return None
+    return next(((status, reason) for begins, status, reason in _ENDS if content.startswith(begins)), None)
+
+
+def _literal(text: Any) -> dict[str, str]:
+    """Return the system prompts of the agents, which are written as a Python literal; it is read, and never evaluated."""
+    if isinstance(text, str) and len(text) > MAX_LITERAL_CHARACTERS:
+        return {"all": text}
+    try:
+        found = ast.literal_eval(text) if isinstance(text, str) else text
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return {"all": text}
+    return found if isinstance(found, dict) else {}

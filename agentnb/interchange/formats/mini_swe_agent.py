@@ -1,0 +1,245 @@
+"""Trajectories of mini-swe-agent: chat messages in which one block of bash a turn is a call, or (from 2.0 on) with tool calls.
+
+Before 2.0 an answer with no block or several was rejected: its blocks are not calls. A block is looked for by the two words
+that mini-swe-agent has used for it, and never by the expression in the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
+from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats import openai_chat
+from agentnb.interchange.formats.content import parts_of, time_of
+from agentnb.interchange.formats.endings import fail, limited, recorded
+from agentnb.interchange.formats.totals import total_of
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "mini_swe_agent"
+TITLE = "trajectory of mini-swe-agent"
+RECORDS_END = "`exit_status`, or the command that submits"
+BASH = "bash"
+"""The tool that a block calls."""
+HARNESS = "mini-swe-agent"
+"""The author of messages that reject an answer."""
+_NEWER_WORD = "mswea_bash_command"
+_BLOCKS = {word: re.compile(rf"```{word}\s*\n(.*?)\n```", re.DOTALL) for word in ("bash", _NEWER_WORD)}
+_RETURNED = re.compile(r"<returncode>\s*(-?\d{1,10})\s*</returncode>")
+_TIMED_OUT = ("The last command", "timed out")
+_SUBMITS = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUTPUT")
+_LOOKED_AT = 20
+"""Messages at the beginning by which a bare list is recognized."""
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    document = file.first if file.kind == "json" else None
+    if isinstance(document, list):
+        return "" if _is_conversation(document) else "its messages have no blocks of bash and no return codes"
+    if not isinstance(document, dict) or "messages" not in document:
+        return file.lacks("messages", kind="json")
+    info = document.get("info")
+    named = str(document.get("trajectory_format") or "").startswith(HARNESS)
+    return "" if named or (isinstance(info, dict) and "mini_version" in info) else "it names no version of mini-swe-agent"
+
+
+def _is_conversation(messages: list[Any]) -> bool:
+    """Return whether a bare list of messages, as early versions wrote it, has a block and its return code."""
+    looked_at = [one for one in messages[:_LOOKED_AT] if isinstance(one, dict) and isinstance(one.get("content"), str)]
+    return any(
+        one.get("role") == "assistant"
+        and after.get("role") == "user"
+        and _RETURNED.match(after["content"])
+        and any(block.search(one["content"]) for block in _BLOCKS.values())
+        for one, after in pairwise(looked_at)
+    )
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the run."""
+    document = file.document
+    about = document if isinstance(document, dict) else {"messages": document}
+    yield from file.each([("", about)], lambda position, one: _run(file, position, one))
+
+
+def _run(file: TraceFile, position: str, about: dict[str, Any]) -> Run:
+    info = about.get("info") or {}
+    config = info.get("config") or {}
+    model = config.get("model") or {}
+    settings = recorded(
+        info, "exit_status", "submission", "model_stats", "mini_version", **_limits(config), environment=_environment(config)
+    )
+    writer = file.writer(
+        NAME, position, task=str(about.get("instance_id") or ""), model=str(model.get("model_name") or ""), settings=settings
+    )
+    messages = about["messages"]
+    reader = _MessageReader(writer, messages)
+    file.take_each(messages, reader.take, position)
+    stats = info.get("model_stats")
+    writer.total(total_of(cost=stats.get("instance_cost") if isinstance(stats, dict) else None))
+    if "exit_status" not in info and reader.submits:
+        return writer.finish()
+    return _finish(writer, info, _limits(config))
+
+
+def _limits(config: dict[str, Any]) -> dict[str, Any]:
+    agent = config.get("agent") or {}
+    return {name: agent[name] for name in ("step_limit", "cost_limit") if agent.get(name)}
+
+
+def _environment(config: dict[str, Any]) -> dict[str, Any]:
+    environment = config.get("environment") or {}
+    return {name: environment[name] for name in ("image", "cwd", "timeout") if name in environment}
+
+
+class _MessageReader:
+    """Hands the messages of a trajectory to a writer."""
+
+    def __init__(self, writer: RunWriter, messages: list[dict[str, Any]]) -> None:
+        self._writer = writer
+        newer = any(_NEWER_WORD in str(one.get("content")) for one in messages if isinstance(one, dict))
+        self._block = _BLOCKS[_NEWER_WORD if newer else "bash"]
+        self._open = 0
+        """Calls of the last reply whose results are due."""
+        self._asked = False
+        self.submits = False
+        """Whether the last command was the one that ends the work."""
+
+    def take(self, message: dict[str, Any]) -> None:
+        """Hand over one message."""
+        extra = message.get("extra") or {}
+        if message.get("type") == "function_call_output":
+            self._result(str(message.get("call_id") or ""), message.get("output"), extra)
+        elif message.get("object") == "response":
+            self._response(message, extra)
+        elif message["role"] == "system":
+            self._writer.system(_text(message))
+        elif message["role"] == "assistant":
+            self._reply(message, extra)
+        elif message["role"] == "tool":
+            self._result(str(message.get("tool_call_id") or ""), message.get("content"), extra)
+        elif message["role"] == "user":
+            self._user(message, extra)
+
+    def _reply(self, message: dict[str, Any], extra: dict[str, Any]) -> None:
+        calls = openai_chat.calls_of(message)
+        commands = [] if calls else self._commands(message, extra)
+        self.submits = any(word in command for command in commands for word in _SUBMITS)
+        calls = calls or [ToolCall(BASH, {"command": command}) for command in commands]
+        parts = [*_thought(message, extra), *parts_of(message.get("content"))]
+        self._say(parts, calls, extra)
+
+    def _commands(self, message: dict[str, Any], extra: dict[str, Any]) -> list[str]:
+        actions = extra.get("actions")
+        if isinstance(actions, list):
+            return [str(one["command"] if isinstance(one, dict) else one) for one in actions]
+        found = self._block.findall(_text(message))
+        return [found[0].strip()] if len(found) == 1 else []
+
+    def _response(self, message: dict[str, Any], extra: dict[str, Any]) -> None:
+        """Take an answer of the Responses API."""
+        items = message["output"]
+        calls = [
+            ToolCall(one["name"], one.get("arguments"), str(one.get("call_id") or ""))
+            for one in items
+            if one["type"] == "function_call"
+        ]
+        parts: list[AnyPart] = []
+        for one in items:
+            if one["type"] == "reasoning":
+                parts += [Thinking(str(each.get("text") or "")) for each in one.get("summary") or ()]
+            elif one["type"] == "message":
+                parts += parts_of(one.get("content"))
+        usage = message.get("usage") or {}
+        tokens = Usage(input=usage.get("input_tokens"), output=usage.get("output_tokens"), cost=_cost(extra, usage))
+        self._open = len(calls)
+        self._writer.reply(parts, calls, at=time_of(extra.get("timestamp")), usage=tokens)
+
+    def _say(self, parts: list[AnyPart], calls: list[ToolCall], extra: dict[str, Any]) -> None:
+        answer = extra.get("response")
+        answer = answer if isinstance(answer, dict) else {}
+        usage = answer.get("usage") or {}
+        self._open = len(calls)
+        self._writer.reply(
+            parts,
+            calls,
+            at=time_of(extra.get("timestamp") or answer.get("created")),
+            usage=replace(openai_chat.usage_of(usage), cost=_cost(extra, usage)),
+            stop_reason=_stop_reason(answer),
+        )
+
+    def _user(self, message: dict[str, Any], extra: dict[str, Any]) -> None:
+        if self._open:
+            self._result("", message.get("content"), extra)
+            return
+        author = HARNESS if self._asked else ""
+        self._asked = True
+        self._writer.say(parts_of(message.get("content")), author=author, at=time_of(extra.get("timestamp")))
+
+    def _result(self, call_id: str, content: Any, extra: dict[str, Any]) -> None:
+        parts = parts_of(content)
+        code = _code(extra, "".join(part.text for part in parts if isinstance(part, Text)))
+        self._open = max(0, self._open - 1)
+        self._writer.result(call_id, parts, is_error=bool(code), error_code=code or None, at=time_of(extra.get("timestamp")))
+
+
+def _text(message: dict[str, Any]) -> str:
+    return "".join(part.text for part in parts_of(message.get("content")) if isinstance(part, Text))
+
+
+def _code(extra: dict[str, Any], text: str) -> str:
+    """Return the error code of a result: ``timeout``, ``exit_1`` and so on; empty for a command that went well."""
+    begins, says = _TIMED_OUT
+    if (text.startswith(begins) and says in text) or says in str(extra.get("exception_info") or ""):
+        return "timeout"
+    found = _RETURNED.match(text)
+    returned = extra.get("returncode", int(found[1]) if found else 0)
+    return f"exit_{returned}" if returned else ""
+
+
+def _thought(message: dict[str, Any], extra: dict[str, Any]) -> list[AnyPart]:
+    """Return what the model thought, which stands in the message, or in the raw answer of the API."""
+    answer = extra.get("response")
+    choices = answer.get("choices") if isinstance(answer, dict) else None
+    raw = (choices[0].get("message") or {}) if choices else {}
+    for one in (message, raw):
+        text = one.get("reasoning_content") or one.get("reasoning")
+        if isinstance(text, str) and text.strip():
+            return [Thinking(text)]
+    return []
+
+
+def _stop_reason(answer: dict[str, Any]) -> str:
+    choices = answer.get("choices")
+    return str(choices[0].get("finish_reason") or "") if choices else ""
+
+
+def _cost(extra: dict[str, Any], usage: dict[str, Any]) -> float | None:
+    cost = extra.get("cost", usage.get("cost"))
+    return float(cost) if isinstance(cost, int | float) else None
+
+
+def _finish(writer: RunWriter, info: dict[str, Any], limits: dict[str, Any]) -> Run:
+    status = str(info.get("exit_status") or "")
+    if status == "Submitted":
+        return writer.finish()
+    if not status:
+        return writer.finish_without_end()
+    if status == "LimitsExceeded":
+        stats = info.get("model_stats") or {}
+        steps, cost = limits.get("step_limit"), limits.get("cost_limit")
+        by_steps = isinstance(steps, int) and stats.get("api_calls", 0) >= steps
+        return limited(writer, "max_rounds", steps) if by_steps else limited(writer, "budget", cost)
+    if status in ("UserInterruption", "KeyboardInterrupt"):
+        return writer.finish("cancelled", status)
+    if status == "RepeatedFormatError":
+        return writer.finish("stopped", status)
+    return fail(writer, status, info.get("exception_str") or info.get("traceback") or info.get("submission") or status)

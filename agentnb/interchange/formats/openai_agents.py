@@ -1,0 +1,191 @@
+"""States of OpenAI's Agents SDK, of Python and JavaScript: a run as it was put aside, with the items that its agents made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from agentnb.core.log import events as e
+from agentnb.core.run.rounds import AWAITS_APPROVAL
+from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.detect.run import Run
+from agentnb.interchange.formats import openai_responses
+from agentnb.interchange.formats.content import json_text, parts_of
+from agentnb.interchange.formats.exchanges import recorded_of
+from agentnb.interchange.formats.steps import ReplyPieces, Step, UserMessage, hand_over
+from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.openai import read_usage
+
+NAME = "openai_agents"
+TITLE = "run state of OpenAI's Agents SDK"
+RECORDS_END = "the final output, calls that wait for approval"
+WAITING = "This call waits for the person's approval."
+_NAMES = {
+    "generatedItems": "generated_items",
+    "originalInput": "original_input",
+    "modelResponses": "model_responses",
+    "currentAgent": "current_agent",
+    "currentStep": "current_step",
+    "currentTurn": "current_turn",
+    "maxTurns": "max_turns",
+    "rawItem": "raw_item",
+    "inputTokens": "input_tokens",
+    "outputTokens": "output_tokens",
+    "totalTokens": "total_tokens",
+    "inputTokensDetails": "input_tokens_details",
+    "outputTokensDetails": "output_tokens_details",
+    "finalOutput": "final_output",
+}
+"""Names of JavaScript's form, and what they are in Python's."""
+_RECORDED = ("current_turn", "max_turns", "conversation_id", "previous_response_id", "trace", "tool_use_tracker")
+_GUARDRAILS = (
+    "input_guardrail_results",
+    "output_guardrail_results",
+    "tool_input_guardrail_results",
+    "tool_output_guardrail_results",
+)
+_NO_STEP = frozenset({"tool_approval_item"})
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    if file.kind not in ("json", "lines"):
+        return "it is not JSON"
+    first = file.first
+    if isinstance(first, dict) and ({"generated_items", "generatedItems"} & first.keys()):
+        return "" if {"original_input", "originalInput"} & first.keys() else "it has no original_input"
+    return "it has no generated_items"
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the run of each state."""
+    if file.kind == "lines":
+        items: Any = ((f"line {number}", record) for number, record in file.records(one_by_one=True))
+    else:
+        items = [("", file.document)]
+
+    def read_one(position: str, record: dict[str, Any]) -> Run:
+        return _run(file, position, _pythonic(record))
+
+    yield from file.each(items, read_one)
+
+
+def _pythonic(value: dict[str, Any]) -> dict[str, Any]:
+    return {_NAMES.get(key, key): one for key, one in value.items()}
+
+
+def _run(file: TraceFile, position: str, state: dict[str, Any]) -> Run:
+    items = [_pythonic(one) for one in _items(state)]
+    agents = list(dict.fromkeys(filter(None, map(_agent, items))))
+    last = _name(state.get("current_agent"))
+    about = {"agent": first} if (first := agents[0] if agents else last) else {}
+    writer = file.writer(NAME, position, settings={"recorded": _recorded(state)}, **about)
+    asked = state["original_input"]
+    hand_over(writer, [UserMessage(parts_of(asked))] if isinstance(asked, str) else openai_responses.steps_of(asked))
+    hand_over(writer, _steps(items, state.get("model_responses") or (), several=len({*agents, last} - {""}) > 1))
+    waiting = _waiting(state)
+    for item in waiting:
+        call = openai_responses.call_of(item)
+        writer.result(call.id, WAITING, name=call.name, is_error=True, error_code=AWAITS_APPROVAL)
+    step = _pythonic(state.get("current_step") or {})
+    if waiting:
+        writer.event(e.Warned, message=f"The run was put aside while {len(waiting)} calls waited for approval.")
+        return writer.finish("stopped", "suspended")
+    return writer.finish() if step.get("type") == "next_step_final_output" else writer.finish_without_end()
+
+
+def _items(state: dict[str, Any]) -> list[Any]:
+    """Return the items of the run: those of its session, if a handoff has left some out of what the next agent sees."""
+    generated, session = state["generated_items"], state.get("session_items") or []
+    return session if len(session) > len(generated) else generated
+
+
+def _recorded(state: dict[str, Any]) -> dict[str, Any]:
+    context = state.get("context")
+    told = {key: state.get(key) for key in (*_RECORDED, *_GUARDRAILS)}
+    told["current_agent"] = _name(state.get("current_agent"))
+    told["context"] = context.get("context") if isinstance(context, dict) else None
+    told["schema"] = state.get("$schemaVersion")
+    return recorded_of(told)
+
+
+def _name(agent: Any) -> str:
+    found = agent.get("name") if isinstance(agent, dict) else agent
+    return found if isinstance(found, str) else ""
+
+
+def _agent(item: dict[str, Any]) -> str:
+    return _name(item.get("agent") or item.get("source_agent") or item.get("sourceAgent"))
+
+
+def _waiting(state: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the calls that wait for approval."""
+    step = _pythonic(state.get("current_step") or {})
+    data = step.get("data") if isinstance(step.get("data"), dict) else step
+    found = [_pythonic(one) for one in (data or {}).get("interruptions") or () if isinstance(one, dict)]
+    return [one["raw_item"] for one in found if isinstance(one.get("raw_item"), dict)]
+
+
+# Items
+
+
+def _steps(items: list[dict[str, Any]], responses: Any, *, several: bool) -> list[Step]:
+    """Return what the items say. ``several``: the agents are told apart as authors, since there are several."""
+    usages = _usage_by_item(responses)
+    steps: list[Step] = []
+    pieces, used = ReplyPieces(), UNKNOWN
+    for item in items:
+        raw = item["raw_item"]
+        author, usage = _agent(item) if several else "", usages.get(_key(raw), UNKNOWN)
+        if not openai_responses.is_of_model(raw):
+            steps += _flushed(pieces, used)
+            used = UNKNOWN
+            steps.append(_result(item, raw))
+            continue
+        if item.get("type") in _NO_STEP:
+            continue
+        if author != pieces.author or (usage is not used and used is not UNKNOWN):
+            steps += _flushed(pieces, used)
+            pieces = ReplyPieces(author)
+        used = usage if usage is not UNKNOWN else used
+        openai_responses.take_item(pieces, raw)
+    return [*steps, *_flushed(pieces, used)]
+
+
+def _flushed(pieces: ReplyPieces, usage: Usage) -> list[Step]:
+    return pieces.steps(usage=usage) if pieces else []
+
+
+def _result(item: dict[str, Any], raw: dict[str, Any]) -> Step:
+    """Return the result that an item is; what the tool itself returned, if the item for the model does not hold it."""
+    found = openai_responses.result_of(raw)
+    if not found.parts and item.get("output") is not None:
+        return found._replace(parts=parts_of(json_text(item["output"])))
+    return found
+
+
+def _key(raw: dict[str, Any]) -> tuple[Any, ...]:
+    return raw.get("type"), raw.get("call_id") or raw.get("callId") or raw.get("id")
+
+
+def _usage_by_item(responses: Any) -> dict[tuple[Any, ...], Usage]:
+    """Return the usage of the response that each item came in."""
+    found: dict[tuple[Any, ...], Usage] = {}
+    for response in responses:
+        usage = _usage(response.get("usage"))
+        for raw in response.get("output") or ():
+            found[_key(raw)] = usage
+    return found
+
+
+def _usage(told: Any) -> Usage:
+    """Return the usage of a response; unknown if no request was counted."""
+    if not isinstance(told, dict):
+        return UNKNOWN
+    usage = _pythonic(told)
+    if not usage.get("requests", 1) and not usage.get("total_tokens"):
+        return UNKNOWN
+    for key in ("input_tokens_details", "output_tokens_details"):
+        if isinstance(usage.get(key), list):  # one of each request
+            usage[key] = usage[key][0] if len(usage[key]) == 1 else None
+    return read_usage(usage)

@@ -1,0 +1,202 @@
+"""OpenAI's Chat Completions API: messages, requests, responses, pairs of these, and records for fine-tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.core.messages import AnyPart, ToolCall
+from agentnb.core.request import ToolSpec
+from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats import anthropic_messages
+from agentnb.interchange.formats.api_records import read_records, sniff_records
+from agentnb.interchange.formats.content import json_text, parts_of, result_parts, text_of, time_of
+from agentnb.interchange.formats.exchanges import Api
+from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, hand_over, thinking
+from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.openai import THINKING_FIELDS, read_usage
+
+NAME = "openai_chat"
+TITLE = "OpenAI chat messages"
+RECORDS_END = "the `finish_reason` of the last response"
+ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+_SAYS = frozenset({"content", "tool_calls", "function_call", "refusal", "audio"})
+_OF_OTHERS = frozenset({"trajectory_format", "trajectory", "info", "simulations", "samples"})
+"""Keys beside ``messages`` by which records of other products are known."""
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    lack = sniff_records(file, API)
+    if not lack and isinstance(file.first, list) and any(map(_ran_bash, file.first)):
+        return "it is a list of messages of mini-swe-agent"
+    return lack
+
+
+def _ran_bash(message: Any) -> bool:
+    """Return whether this message is how mini-swe-agent tells the model what its command printed."""
+    return isinstance(message, dict) and str(message.get("content")).startswith("<returncode>")
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield a run for each conversation. Of requests that repeat a growing conversation, with their responses, it is one."""
+    yield from read_records(file, API)
+
+
+# What the API is
+
+
+def is_message(value: Any) -> bool:
+    """Return whether this is a message of the chat API."""
+    return isinstance(value, dict) and value.get("role") in ROLES and bool(value.keys() & _SAYS) and "parts" not in value
+
+
+def is_conversation(value: Any) -> bool:
+    """Return whether this is a list of messages of the chat API, and not of Anthropic's."""
+    found = isinstance(value, list) and bool(value) and all(is_message(one) for one in value)
+    return found and not anthropic_messages.is_conversation(value)
+
+
+def is_request(body: Any) -> bool:
+    """Return whether this is the body of a request, or a record with a conversation."""
+    if not isinstance(body, dict) or body.keys() & _OF_OTHERS:
+        return False
+    return is_conversation(body.get("messages")) and not anthropic_messages.is_request(body)
+
+
+def is_response(body: Any) -> bool:
+    """Return whether this is a chat completion, or what a streamed one came to."""
+    choices = body.get("choices") if isinstance(body, dict) else None
+    return isinstance(choices, list) and bool(choices) and isinstance(choices[0], dict) and "message" in choices[0]
+
+
+def request_steps(body: dict[str, Any]) -> list[Step]:
+    """Return what a request says."""
+    return steps_of(body["messages"])
+
+
+# Its messages
+
+
+def take(writer: RunWriter, messages: Iterable[dict[str, Any]]) -> None:
+    """Hand the messages of a conversation to the writer."""
+    for message in messages:
+        take_message(writer, message)
+
+
+def take_message(writer: RunWriter, message: dict[str, Any]) -> None:
+    """Hand a message to the writer: its calls, its result, or what it says."""
+    hand_over(writer, [step_of(message)])
+
+
+def steps_of(messages: Iterable[dict[str, Any]]) -> list[Step]:
+    """Return what the messages of a conversation say."""
+    return [step_of(message) for message in messages]
+
+
+def step_of(message: dict[str, Any]) -> Step:
+    """Return what a message says: its text and calls, or its result. A role that the API does not have is a KeyError."""
+    role, at = message["role"], time_of(message.get("timestamp") or message.get("created_at"))
+    author, content = str(message.get("name") or ""), message.get("content")
+    if role in ("system", "developer"):
+        return SystemPrompt(text_of(content))
+    if role == "user":
+        return UserMessage(parts_of(content), author, at)
+    if role == "assistant":
+        stop, usage = str(message.get("finish_reason") or ""), usage_of(message.get("usage"))
+        return Reply(said_parts(message), calls_of(message), author, at, usage, stop_reason=stop)
+    if role not in ROLES:
+        raise KeyError(f"role {role!r}")
+    return Result(str(message.get("tool_call_id") or ""), result_parts(content), author, bool(message.get("is_error")), at)
+
+
+def said_parts(message: dict[str, Any]) -> list[AnyPart]:
+    """Return what an assistant's message thinks and says: a refusal and what it spoke aloud are texts."""
+    parts = [*_thoughts(message), *parts_of(message.get("content"))]
+    spoken = message.get("audio")
+    if isinstance(spoken, dict) and spoken.get("transcript") and not text_of(message.get("content")):
+        parts += parts_of({"type": "audio", "audio": spoken})
+    if isinstance(refusal := message.get("refusal"), str) and refusal:
+        parts += parts_of(refusal)
+    return parts
+
+
+def _thoughts(message: dict[str, Any]) -> list[AnyPart]:
+    """Return the thinking, in the fields of the servers that send it; OpenRouter's details are read if these are empty."""
+    for field in THINKING_FIELDS:
+        if found := thinking(message.get(field)):
+            return found
+    told = [one for one in message.get("reasoning_details") or () if isinstance(one, dict)]
+    return thinking("".join([str(one.get("text") or one.get("summary") or "") for one in told]))
+
+
+def calls_of(message: dict[str, Any]) -> list[ToolCall]:
+    """Return the calls of an assistant's message, also of the older kind that had one ``function_call`` and no id."""
+    old = message.get("function_call")
+    calls = [call for one in message.get("tool_calls") or () if (call := _call(one)) is not None]
+    return calls + ([ToolCall(old["name"], old.get("arguments"))] if isinstance(old, dict) else [])
+
+
+def _call(one: dict[str, Any]) -> ToolCall | None:
+    call_id = str(one.get("id") or "")
+    if isinstance(made := one.get("function"), dict):
+        return ToolCall(made.get("name") or "", made.get("arguments"), call_id)
+    if isinstance(made := one.get("custom"), dict):  # a tool that takes text
+        return ToolCall(made.get("name") or "", {"input": made.get("input")}, call_id)
+    return ToolCall(one["name"], one.get("arguments", one.get("args")), call_id) if "name" in one else None
+
+
+def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
+    """Return the tools of a request."""
+    functions = [one.get("function") or one.get("custom") or one for one in tools or () if isinstance(one, dict)]
+    return tuple(
+        ToolSpec(one["name"], str(one.get("description") or ""), _schema(one.get("parameters")))
+        for one in functions
+        if isinstance(one, dict) and isinstance(one.get("name"), str)
+    )
+
+
+def _schema(found: Any) -> dict[str, Any]:
+    return found if isinstance(found, dict) else {}
+
+
+def usage_of(usage: Any) -> Usage:
+    """Return the usage that the API reported; unknown if it is missing. OpenRouter reports a cost too."""
+    found = read_usage(usage)
+    cost = usage.get("cost") if isinstance(usage, dict) else None
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or cost < 0:
+        return found
+    return replace(found, cost=float(cost))
+
+
+# Its responses
+
+
+def response_steps(body: dict[str, Any]) -> list[Step]:
+    """Return the reply of a chat completion. If it holds several choices, the first counts."""
+    choice = body["choices"][0]
+    message = choice["message"]
+    kept = {key: body[key] for key in ("id", "model") if isinstance(body.get(key), str)}
+    if isinstance(annotations := message.get("annotations"), list) and annotations:
+        kept["annotations"] = annotations
+    stop = "refusal" if message.get("refusal") else choice.get("finish_reason")
+    stop = stop if isinstance(stop, str) else json_text(stop or "")
+    usage, at = usage_of(body.get("usage")), time_of(body.get("created"))
+    return [Reply(said_parts(message), calls_of(message), "", at, usage, None, stop, kept)]
+
+
+API = Api(
+    name=NAME,
+    lacks="it has no list of messages of the chat API, with role and content",
+    is_request=is_request,
+    is_conversation=is_conversation,
+    is_response=is_response,
+    request_steps=request_steps,
+    steps_of=steps_of,
+    response_steps=response_steps,
+    tools_of=lambda request, response: tools_of(request.get("tools") or request.get("functions")),
+)

@@ -1,0 +1,288 @@
+"""OpenAI's Responses API: requests, responses, pairs of these, and lists of items, as the Agents SDK and Codex keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from agentnb.core.messages import AnyPart, ToolCall
+from agentnb.core.request import ToolSpec
+from agentnb.core.run.rounds import SERVER_SIDE
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats import openai_chat
+from agentnb.interchange.formats.api_records import read_records, sniff_records
+from agentnb.interchange.formats.content import json_text, parts_of, picture, result_parts, text_of, time_of
+from agentnb.interchange.formats.exchanges import Api
+from agentnb.interchange.formats.steps import ReplyPieces, Result, Step, SystemPrompt, UserMessage, hand_over, thinking
+from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.openai import read_usage
+from agentnb.models.providers.openai_responses import NAME as OWN
+
+NAME = "openai_responses"
+TITLE = "items of OpenAI's Responses API"
+RECORDS_END = "the `status` of the last response"
+_INSIDE = frozenset(
+    {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call", "hosted_tool_call"}
+)
+"""Calls that the API makes itself; their item holds the result."""
+_CALLS = _INSIDE | {
+    "function_call",
+    "custom_tool_call",
+    "computer_call",
+    "local_shell_call",
+    "shell_call",
+    "apply_patch_call",
+    "tool_search_call",
+    "mcp_approval_request",
+    "program",
+}
+_RESULTS = frozenset(
+    {
+        *("function_call_output", "custom_tool_call_output", "computer_call_output", "local_shell_call_output"),
+        *("shell_call_output", "apply_patch_call_output", "tool_search_output", "program_output"),
+        *("function_call_result", "computer_call_result", "shell_call_result", "mcp_approval_response"),
+    }
+)
+_SILENT = frozenset({"mcp_list_tools", "item_reference", "compaction", "compaction_summary"})
+_ITEMS = _CALLS | _RESULTS | _SILENT | {"message", "reasoning"}
+_GIVEN = ("arguments", "input", "action", "actions", "operation", "code", "queries")
+"""Fields of a call in which its arguments are; those that are no object are arguments by their field's name."""
+_RETURNED = ("output", "result", "results", "outputs", "tools")
+_FAILED = frozenset({"failed", "error"})
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    return sniff_records(file, API)
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield a run for each conversation. Of requests that repeat a growing conversation, with their responses, it is one."""
+    yield from read_records(file, API)
+
+
+# What the API is
+
+
+def is_item(value: Any) -> bool:
+    """Return whether this is an item of a conversation: a message, a call, a result or reasoning."""
+    return isinstance(value, dict) and (value.get("type") in _ITEMS or _is_plain(value))
+
+
+def _is_plain(value: dict[str, Any]) -> bool:
+    return "type" not in value and openai_chat.is_message(value) and value["role"] not in ("tool", "function")
+
+
+def is_conversation(value: Any) -> bool:
+    """Return whether this is a list of items, at least one of which no other API writes so."""
+    if not isinstance(value, list) or not all(is_item(one) for one in value):
+        return False
+    return any(one.get("type") in _ITEMS and ("role" in one or one["type"] != "message") for one in value)
+
+
+def is_request(body: Any) -> bool:
+    """Return whether this is the body of a request."""
+    if not isinstance(body, dict) or "output" in body or "messages" in body:
+        return False
+    asked = body.get("input")
+    if isinstance(asked, str):
+        return isinstance(body.get("model"), str) and not body.keys() & {"encoding_format", "dimensions", "voice"}
+    return isinstance(asked, list) and bool(asked) and all(is_item(one) for one in asked)
+
+
+def is_response(body: Any) -> bool:
+    """Return whether this is the body of a response."""
+    if not isinstance(body, dict) or not isinstance(body.get("output"), list):
+        return False
+    return body.get("object") == "response" or (bool(body["output"]) and all(is_item(one) for one in body["output"]))
+
+
+def request_steps(body: dict[str, Any]) -> list[Step]:
+    """Return what a request says: its instructions and its input."""
+    told = body.get("instructions")
+    first: list[Step] = [SystemPrompt(told if isinstance(told, str) else _text_of_items(told))] if told else []
+    return [*first, *steps_of(_items(body["input"]))]
+
+
+def _items(asked: Any) -> list[Any]:
+    return [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
+
+
+def _text_of_items(items: Any) -> str:
+    return "\n\n".join(text_of(one.get("content")) for one in items)
+
+
+# Its items
+
+
+def take_items(writer: RunWriter, items: Iterable[dict[str, Any]], author: str = "") -> None:
+    """Hand the items of a conversation to the writer."""
+    hand_over(writer, steps_of(items, author))
+
+
+def steps_of(items: Iterable[dict[str, Any]], author: str = "") -> list[Step]:
+    """Return the steps of items. Items of the model that follow one another are one reply."""
+    pieces, steps = ReplyPieces(author), list[Step]()
+    for item in items:
+        kind = item.get("type", "message")
+        if kind in _SILENT:
+            continue
+        if is_of_model(item):
+            take_item(pieces, item)
+        else:
+            steps += [*pieces.steps(), *_others_step(item)]
+    return [*steps, *pieces.steps()]
+
+
+def is_of_model(item: dict[str, Any]) -> bool:
+    """Return whether the model made this item."""
+    kind = item.get("type", "message")
+    return item.get("role") == "assistant" if kind == "message" else kind not in _RESULTS
+
+
+def take_item(pieces: ReplyPieces, item: dict[str, Any]) -> None:
+    """Take an item of the model."""
+    kind = item.get("type", "message")
+    if kind == "message":
+        pieces.say(parts_of(item.get("content")))
+    elif kind == "reasoning":
+        pieces.say(_reasoning(item))
+    elif kind in _CALLS or kind.endswith("_call"):
+        call = call_of(item)
+        pieces.call(call, _result_inside(call, item) if kind in _INSIDE else None)
+
+
+def _others_step(item: dict[str, Any]) -> list[Step]:
+    kind, role, at = item.get("type", "message"), item.get("role"), time_of(item.get("timestamp"))
+    if kind == "message":
+        parts = parts_of(item.get("content"))
+        return [SystemPrompt(text_of(item.get("content")))] if role in ("system", "developer") else [UserMessage(parts, at=at)]
+    return [result_of(item)]
+
+
+def _reasoning(item: dict[str, Any]) -> list[AnyPart]:
+    listed = [*_list(item.get("summary")), *_list(item.get("content"))]
+    told = [one if isinstance(one, str) else str(one.get("text") or "") for one in listed]
+    own = {key: value for key, value in item.items() if key != "status" and value is not None}
+    return thinking("\n\n".join(filter(None, told)), {OWN: own} if item.get("encrypted_content") else None)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value] if isinstance(value, str) else []
+
+
+def call_of(item: dict[str, Any]) -> ToolCall:
+    """Return the call that an item is. One of a tool of the API itself has the tool's name, as in ``web_search``."""
+    kind = item["type"]
+    name = item.get("name") or kind.removesuffix("_call")
+    given = next(((key, item[key]) for key in _GIVEN if item.get(key) is not None), None)
+    arguments: Any = {}
+    if given is not None:
+        key, value = given
+        arguments = value if isinstance(value, dict) or key == "arguments" else {key: value}
+    elif kind == "image_generation_call" and item.get("revised_prompt"):
+        arguments = {"prompt": item["revised_prompt"]}
+    if kind == "mcp_approval_request":
+        name, arguments = kind, {"name": item.get("name"), "arguments": arguments, "server": item.get("server_label")}
+    about = {key: item[key] for key in ("server_label", "caller", "namespace") if item.get(key)}
+    own = {SERVER_SIDE: {"type": kind, **about}} if kind in _INSIDE else {NAME: about} if about else None
+    return ToolCall(str(name), arguments, _id_of(item), own)
+
+
+def _id_of(item: dict[str, Any]) -> str:
+    found = item.get("call_id") or item.get("callId") or item.get("approval_request_id") or item.get("id")
+    return str(found or "")
+
+
+def _result_inside(call: ToolCall, item: dict[str, Any]) -> Result:
+    failed, error = item.get("status") in _FAILED, item.get("error")
+    if error:
+        return Result(call.id, result_parts(_error_text(error)), call.name, is_error=True, inside=True)
+    if item["type"] == "image_generation_call" and isinstance(item.get("result"), str):
+        shown = picture(f"image/{item.get('output_format') or 'png'}", item["result"])
+        return Result(call.id, [shown] if shown is not None else [], call.name, is_error=failed, inside=True)
+    found: Any = next((item[key] for key in _RETURNED if item.get(key)), None)
+    if found is None and isinstance(action := item.get("action"), dict):
+        found = action.get("sources")
+    return Result(call.id, _returned(found), call.name, is_error=failed, inside=True)
+
+
+def _error_text(error: Any) -> str:
+    return str(error.get("message") or json_text(error)) if isinstance(error, dict) else str(error)
+
+
+def result_of(item: dict[str, Any]) -> Result:
+    """Return the result that an item is."""
+    if item["type"] == "mcp_approval_response":
+        told = "approved" if item.get("approve") else f"denied {item.get('reason') or ''}".strip()
+        return Result(_id_of(item), parts_of(told))
+    found = next((item[key] for key in _RETURNED if key in item), None)
+    is_error = item.get("status") in _FAILED or bool(item.get("error"))
+    return Result(_id_of(item), _returned(found), str(item.get("name") or ""), is_error, time_of(item.get("timestamp")))
+
+
+def _returned(found: Any) -> list[AnyPart]:
+    """Return the parts of what a call returned: a text, parts, logs, or what a shell printed."""
+    if isinstance(found, dict) and found.get("type") == "computer_screenshot":
+        found = {**found, "type": "input_image"}
+    listed = found if isinstance(found, list) else []
+    logs = [one for one in listed if isinstance(one, dict) and (one.get("type") == "logs" or "stdout" in one)]
+    if logs and len(logs) == len(listed):
+        told = [str(one.get(key) or "") for one in logs for key in ("logs", "stdout", "stderr")]
+        return parts_of("\n".join(filter(None, told)))
+    return result_parts(found)
+
+
+# Its responses
+
+
+def response_steps(body: dict[str, Any]) -> list[Step]:
+    """Return the reply of a response, and the results of the calls that the API made itself."""
+    kept = {key: body[key] for key in ("id", "model") if isinstance(body.get(key), str)}
+    items = [item for item in body["output"] if item.get("type", "message") not in _SILENT]
+    pieces = ReplyPieces("", time_of(body.get("created_at")))
+    for item in items:
+        if is_of_model(item):
+            take_item(pieces, item)
+        else:
+            pieces.result(result_of(item)._replace(inside=True))
+    if noted := [note for item in items for note in _annotations(item)]:
+        kept["annotations"] = noted
+    return pieces.steps(usage=read_usage(body.get("usage")), stop_reason=_stop(body, items), metadata=kept)
+
+
+def _annotations(item: dict[str, Any]) -> list[Any]:
+    contents = item.get("content") if item.get("type", "message") == "message" else None
+    return [note for one in _list(contents) if isinstance(one, dict) for note in one.get("annotations") or ()]
+
+
+def _stop(body: dict[str, Any], items: list[dict[str, Any]]) -> str:
+    contents = [one for item in items for one in _list(item.get("content")) if isinstance(one, dict)]
+    if any(one.get("type") == "refusal" for one in contents):
+        return "refusal"
+    incomplete = body.get("incomplete_details")
+    reason = incomplete.get("reason") if isinstance(incomplete, dict) else None
+    return str(reason or body.get("status") or "")
+
+
+def tools_of(request: dict[str, Any], response: dict[str, Any]) -> tuple[ToolSpec, ...]:
+    """Return the tools of a request, and those that its MCP servers listed in the response."""
+    own = [one for one in request.get("tools") or response.get("tools") or () if isinstance(one, dict)]
+    listed = [one for item in response.get("output") or () if item.get("type") == "mcp_list_tools" for one in item["tools"]]
+    plain = [{"name": one["type"], **one} for one in own if one.get("type") not in ("mcp", None)]
+    found = [{**one, "parameters": one.get("parameters") or one.get("input_schema")} for one in [*plain, *listed]]
+    return openai_chat.tools_of(found)
+
+
+API = Api(
+    name=NAME,
+    lacks="it has no items, input or output of the Responses API",
+    is_request=is_request,
+    is_conversation=is_conversation,
+    is_response=is_response,
+    request_steps=request_steps,
+    steps_of=steps_of,
+    response_steps=response_steps,
+    tools_of=tools_of,
+)

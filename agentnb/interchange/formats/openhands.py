@@ -1,0 +1,105 @@
+"""Trajectories of OpenHands: an ``output.jsonl`` with a run a line, or the list of events that its page exports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.nested_usage import with_nested_usage
+from agentnb.interchange.formats.endings import recorded
+from agentnb.interchange.formats.openhands_events import read_events
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "openhands"
+TITLE = "trajectory of OpenHands"
+RECORDS_END = "the agent's state, `finish`, an error, the `finish_reason` of the last response"
+_RECORDED = (
+    "error",
+    "success",
+    "comment_success",
+    "result_explanation",
+    "test_result",
+    "git_patch",
+    "base_commit",
+    "issue_type",
+)
+LOOKED_AT = 20
+"""Events at the beginning of a history by which it is recognized."""
+_KINDS = {"action", "observation"}
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    if file.kind not in ("json", "lines"):
+        return "it is not JSON"
+    first = file.first
+    events = first.get("history") if isinstance(first, dict) else first
+    if isinstance(first, dict) and file.kind == "lines" and not events:
+        return "" if isinstance(events, list) and "metrics" in first else "it has no history of events"
+    if not isinstance(events, list) or not events:
+        return "it has no history of events"
+    found = sum(map(_is_event, events[:LOOKED_AT]))  # one of them may be damaged
+    return "" if 2 * found > len(events[:LOOKED_AT]) else "its history has no actions and observations"
+
+
+def _is_event(value: Any) -> bool:
+    """Return whether this is an event, or a pair of an action and its observation."""
+    if isinstance(value, list) and len(value) == 2:
+        return all(_is_event(one) for one in value)
+    if not isinstance(value, dict) or "kind" in value:  # newer ones have a kind
+        return False
+    return bool(_KINDS & value.keys()) and (_is_flat(value) or _is_nested(value))
+
+
+def _is_nested(event: dict[str, Any]) -> bool:
+    return isinstance(event.get("args"), dict) or isinstance(event.get("extras"), dict) or "source" in event
+
+
+def _is_flat(event: dict[str, Any]) -> bool:
+    """Return whether this is an event of early versions, which had their fields beside its kind."""
+    return bool(event.keys() & {"content", "command", "code", "thought", "outputs", "path", "url", "agent_state"})
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield a run for each record, after the runs of the agents that it delegated to."""
+    if file.kind == "lines":
+        for number, record in file.records(one_by_one=True):
+            with file.guarded(f"line {number}"):
+                yield from _runs(file, f"line {number}", record)
+    else:
+        document = file.document
+        with file.guarded():
+            yield from _runs(file, "", document if isinstance(document, dict) else {"history": document})
+
+
+def _runs(file: TraceFile, position: str, record: dict[str, Any]) -> Iterator[Run]:
+    metrics, about = record.get("metrics") or {}, record.get("metadata") or {}
+    config = about.get("llm_config") or {}
+    settings = recorded(
+        record,
+        *_RECORDED,
+        accumulated_cost=metrics.get("accumulated_cost"),
+        max_iterations=about.get("max_iterations"),
+        dataset=about.get("dataset"),
+    )
+    events = [each for one in record["history"] for each in (one if isinstance(one, list) else (one,))]
+    runs = read_events(
+        file,
+        events,
+        {"format_name": NAME, "position": position, "task": _task(record), "settings": settings},
+        prompt=record.get("instruction"),
+        model=str(config.get("model") or ""),
+        agent=str(about.get("agent_class") or "agent"),
+        metrics=metrics,
+        error=record.get("error"),
+    )
+    yield from with_nested_usage(runs)
+
+
+def _task(record: dict[str, Any]) -> str:
+    """Return the id of the task: as a benchmark names it, or as the issue that was resolved."""
+    issue = record.get("issue")
+    if isinstance(issue, dict):
+        return f"{issue.get('owner', '')}/{issue.get('repo', '')}#{issue.get('number', '')}"
+    return str(record.get("instance_id") or "")

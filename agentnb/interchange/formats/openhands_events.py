@@ -1,0 +1,310 @@
+"""The events of OpenHands as runs: actions, the observations that they caused, and agents that were delegated to.
+
+An event of newer versions has its fields in ``args`` or ``extras``, one of early versions beside its kind. Actions of one model
+response make one reply. A finish is no call: it is what the agent said last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.core.log import events as e
+from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
+from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats import openai_chat
+from agentnb.interchange.formats.content import image_of, parts_of, time_of
+from agentnb.interchange.formats.endings import fail, limited
+from agentnb.interchange.formats.run_ids import nested_id, stable_id
+from agentnb.interchange.formats.totals import total_of
+from agentnb.interchange.trace_file import TraceFile
+
+_LAST_WORDS = frozenset({"finish", "reject"})
+_NO_CALLS = frozenset({"change_agent_state", "recall", "null", "condensation", "condensation_request", "loop_recovery"})
+_ABOUT_EVENTS = frozenset(
+    {"action", "thought", "id", "timestamp", "source", "message", "cause", "timeout", "tool_call_metadata", "llm_metrics"}
+    | {"action_risk", "security_risk", "is_confirmed", "confirmation_state", "keep_prompt", "kernel_init_code", "hidden"}
+    | {"blocking", "wait_for_response", "is_input", "final_thought"}
+)
+"""Fields of an action that its tool was not given by the model."""
+_FINISHED = {"finished": ("completed", "natural"), "rejected": ("stopped", "rejected"), "stopped": ("cancelled", "stopped")}
+"""How a run ended, by the last state of its agent."""
+DELEGATE = "delegate"
+
+
+def read_events(
+    file: TraceFile,
+    events: list[dict[str, Any]],
+    about: dict[str, Any],
+    *,
+    prompt: Any = None,
+    model: str = "",
+    agent: str = "agent",
+    metrics: Mapping[str, Any] | None = None,
+    error: Any = None,
+) -> Iterator[Run]:
+    """Yield the run of these events, and those of the agents that it delegated to.
+
+    ``about``: arguments of `TraceFile.writer`; ``prompt``: what was asked, if no event says so; ``metrics``: with the ``costs``
+    of the replies; ``error``: why the run failed.
+    """
+    has_nested = any(isinstance(one, dict) and one.get("action") == DELEGATE for one in events)
+    run_id = about.get("run_id") or (stable_id(file, about["position"], about["task"], len(events)) if has_nested else "")
+    writer = file.writer(**about | {"run_id": run_id, "model": model or _model(events), "agent": agent})
+    own, delegated = _own_and_delegated(events)
+    reader = _Reader(writer, own, metrics or {})
+    writer.total(total_of(cost=(metrics or {}).get("accumulated_cost")), has_nested_cost=bool(delegated))
+    if prompt and not any(_is_prompt(one) for one in own):
+        writer.say(str(prompt))
+    file.take_each(own, reader.take, about["position"], "event")
+    yield reader.finish(error)
+    for number, (action, inner) in enumerate(delegated, 1):
+        asked = _fields(action)
+        inner_id = nested_id(run_id, f"event-{action['id']}" if "id" in action else "", number)
+        given = asked.get("inputs") or {}
+        task = given.get("task", given) if isinstance(given, dict) else given
+        more = about | {"run_id": inner_id, "parent_id": run_id, "settings": {}}
+        yield from read_events(file, inner, more, prompt=task or "", model=model, agent=str(asked.get("agent") or "agent"))
+
+
+def _own_and_delegated(events: list[Any]) -> tuple[list[Any], list[tuple[dict[str, Any], list[Any]]]]:
+    """Return the events of the agent itself, and for each delegation its action and the events of the other agent."""
+    own: list[Any] = []
+    delegated: list[tuple[dict[str, Any], list[Any]]] = []
+    depth = 0
+    for event in events:
+        kinds = (event.get("action"), event.get("observation")) if isinstance(event, dict) else (None, None)
+        depth -= kinds[1] == DELEGATE and depth > 0
+        if depth:
+            delegated[-1][1].append(event)
+        else:
+            own.append(event)
+        if kinds[0] == DELEGATE:
+            if not depth:
+                delegated.append((event, []))
+            depth += 1
+    return own, [(action, inner) for action, inner in delegated if inner]
+
+
+class _Reader:
+    """Hands the events of one agent to a writer."""
+
+    def __init__(self, writer: RunWriter, events: list[Any], metrics: Mapping[str, Any]) -> None:
+        self._writer = writer
+        whole = [event for event in events if isinstance(event, dict)]
+        self._calls = {event["id"]: _call_id(event) for event in whole if "id" in event and "action" in event}
+        self._of_response = _by_response(whole)
+        replies = sum(_is_reply(event) and self._is_first(event) for event in whole)
+        costs = [one.get("cost") if isinstance(one, dict) else one for one in metrics.get("costs") or ()]
+        self._costs = iter(costs if len(costs) == replies else ())
+        self._ended: tuple[str, str] | None = None
+        self._error = ""
+        self._replied: list[Any] = []
+        """Ids of the first events of the replies."""
+        self._at: Any = None
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Hand over one event."""
+        self._at = time_of(event.get("timestamp")) or self._at
+        action = event.get("action")
+        if action is None:
+            self._observation(event, str(event["observation"]))
+        elif action == "system":
+            self._writer.system(str(_fields(event).get("content") or ""))
+        elif action == "message" and not _is_reply(event):
+            self._writer.say(_words(event), at=self._at)
+        elif action == "condensation":
+            self._condensed(_fields(event))
+        elif action not in _NO_CALLS:
+            self._reply(event)
+
+    def _condensed(self, about: dict[str, Any]) -> None:
+        """Take a summary in place of earlier events: that of what was asked, and those of the last replies, stay."""
+        start, end = about.get("forgotten_events_start_id"), about.get("forgotten_events_end_id")
+        between = range(start, end + 1) if isinstance(start, int) and isinstance(end, int) else ()
+        forgotten = {*(about.get("forgotten_event_ids") or between)}
+        summary = str(about.get("summary") or "")
+        if summary.strip():
+            kept = next((number for number, one in enumerate(reversed(self._replied)) if one in forgotten), len(self._replied))
+            self._writer.compact(summary, first=1, rounds=kept, at=self._at)
+        else:
+            self._writer.event(e.Warned, message=f"OpenHands condensed the history: {len(forgotten):,} events were left out")
+
+    def _is_first(self, event: dict[str, Any]) -> bool:
+        of_response = self._of_response.get(_response_id(event))
+        return of_response is None or of_response[0] is event
+
+    def _reply(self, event: dict[str, Any]) -> None:
+        """Take a reply with all calls of its response, at the first of them."""
+        if not self._is_first(event):
+            return
+        self._replied.append(event.get("id"))
+        answer = _response(event)
+        calls = [
+            _call(one)
+            for one in self._of_response.get(_response_id(event), [event])
+            if one["action"] not in {*_LAST_WORDS, "message"}
+        ]
+        cost = next(self._costs, None)
+        usage = replace(_usage(answer), cost=float(cost) if isinstance(cost, int | float) else None)
+        if event["action"] in _LAST_WORDS:
+            self._ended = ("completed", "natural") if event["action"] == "finish" else ("stopped", "rejected")
+        choices = answer.get("choices") or [{}]
+        self._writer.reply(
+            [*_thoughts(answer), *_words(event)],
+            calls,
+            at=self._at,
+            usage=usage,
+            stop_reason=str(choices[0].get("finish_reason") or ""),
+        )
+
+    def _observation(self, event: dict[str, Any], kind: str) -> None:
+        if kind == "agent_state_changed":
+            state = str(_fields(event).get("agent_state") or "")
+            self._ended = _FINISHED.get(state, self._ended)
+            self._error = str(_fields(event).get("reason") or state) if state == "error" else self._error
+            return
+        if kind == "null":
+            return
+        parts = [*parts_of(event.get("content")), *_pictures(event)]
+        cause = event.get("cause")
+        if kind == "recall":
+            if any(isinstance(part, Text) and part.text.strip() for part in parts):
+                self._writer.say(parts, author="recall", at=self._at)
+            return
+        call_id = self._calls.get(cause) if isinstance(cause, int | str) else None
+        if kind == "error" and not call_id and not self._calls:
+            self._writer.say(parts, author="OpenHands", at=self._at)
+            return
+        code = _code(event, kind)
+        self._writer.result(
+            call_id or _metadata(event).get("tool_call_id") or "",
+            parts,
+            is_error=bool(code),
+            error_code=code or None,
+            at=self._at,
+        )
+
+    def finish(self, error: Any) -> Run:
+        """Return the run. ``error``: what the record says went wrong."""
+        told = str(error or self._error or "")
+        if self._ended is not None and not error:
+            return self._writer.finish(*self._ended, at=self._at)  # type: ignore[arg-type]  # a status
+        if not told:
+            return self._writer.finish_without_end()
+        lower = told.lower()
+        if "maximum iteration" in lower:
+            return limited(self._writer, "max_rounds", at=self._at)
+        if "maximum budget" in lower or "budget exceeded" in lower:
+            return limited(self._writer, "budget", at=self._at)
+        if "stuck in a loop" in lower or "agentstuckinloop" in lower:
+            return self._writer.finish("stopped", "loop_detected", at=self._at)
+        return fail(self._writer, told.partition(":")[0][:80], told, at=self._at)
+
+
+def _fields(event: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of the event's kind, wherever its version has them."""
+    inner = event.get("args" if "action" in event else "extras")
+    return inner if isinstance(inner, dict) else event
+
+
+def _is_reply(event: dict[str, Any]) -> bool:
+    """Return whether this is an action of the agent. Early versions name no source: there its messages wait for an answer."""
+    action = event.get("action")
+    if action is None or action in _NO_CALLS or action == "system":
+        return False
+    return action != "message" or str(event.get("source", "agent" if event.get("wait_for_response") else "user")) == "agent"
+
+
+def _is_prompt(event: Any) -> bool:
+    return isinstance(event, dict) and event.get("action") == "message" and not _is_reply(event)
+
+
+def _metadata(event: dict[str, Any]) -> dict[str, Any]:
+    found = event.get("tool_call_metadata")
+    return found if isinstance(found, dict) else {}
+
+
+def _response(event: dict[str, Any]) -> dict[str, Any]:
+    found = _metadata(event).get("model_response")
+    return found if isinstance(found, dict) else {}
+
+
+def _response_id(event: dict[str, Any]) -> str:
+    return str(_response(event).get("id") or "") if "action" in event else ""
+
+
+def _by_response(events: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for event in events:
+        if _is_reply(event) and _response_id(event):
+            found.setdefault(_response_id(event), []).append(event)
+    return found
+
+
+def _call_id(event: dict[str, Any]) -> str:
+    return str(_metadata(event).get("tool_call_id") or f"event-{event['id']}")
+
+
+def _call(event: dict[str, Any]) -> ToolCall:
+    metadata, recorded_id = _metadata(event), _call_id(event) if "id" in event else ""
+    for choice in _response(event).get("choices") or ():
+        for one in (choice.get("message") or {}).get("tool_calls") or ():
+            if one.get("id") == recorded_id:
+                return ToolCall(one["function"]["name"], one["function"].get("arguments"), recorded_id)
+    given = {name: value for name, value in _fields(event).items() if name not in _ABOUT_EVENTS and value is not None}
+    return ToolCall(str(metadata.get("function_name") or event["action"]), given, recorded_id)
+
+
+def _words(event: dict[str, Any]) -> list[AnyPart]:
+    """Return what a message or an action says: its text, its thought, and its pictures."""
+    fields = _fields(event)
+    parts: list[AnyPart] = []
+    thought = fields.get("thought")
+    if isinstance(thought, dict):
+        parts += [Thinking(str(thought["reasoning_content"]))] if thought.get("reasoning_content") else []
+        thought = thought.get("text")
+    last = fields.get("final_thought") if event["action"] in _LAST_WORDS else None
+    for text in dict.fromkeys((fields.get("content") if event["action"] == "message" else None, thought, last)):
+        parts += parts_of(text)
+    return [*parts, *_pictures(event)]
+
+
+def _pictures(event: dict[str, Any]) -> list[AnyPart]:
+    fields = _fields(event)
+    urls = [fields.get("screenshot"), *(fields.get("image_urls") or fields.get("images_urls") or ())]
+    return [picture for url in dict.fromkeys(filter(None, urls)) if (picture := image_of(url)) is not None]
+
+
+def _thoughts(answer: dict[str, Any]) -> list[AnyPart]:
+    choices = answer.get("choices") or [{}]
+    text = (choices[0].get("message") or {}).get("reasoning_content")
+    return [Thinking(text)] if isinstance(text, str) and text.strip() else []
+
+
+def _usage(answer: dict[str, Any]) -> Usage:
+    usage = answer.get("usage")
+    found = openai_chat.usage_of(usage)
+    return replace(found, cache_write=usage.get("cache_creation_input_tokens")) if isinstance(usage, dict) else found
+
+
+def _model(events: list[Any]) -> str:
+    return next((str(_response(one)["model"]) for one in events if isinstance(one, dict) and _response(one).get("model")), "")
+
+
+def _code(event: dict[str, Any], kind: str) -> str:
+    """Return the error code of an observation; empty for one that went well."""
+    if kind == "error":
+        return "tool_error"
+    if kind == "user_rejected":
+        return "rejected"
+    fields = _fields(event)
+    returned = (fields.get("metadata") or {}).get("exit_code") if isinstance(fields.get("metadata"), dict) else None
+    returned = fields.get("exit_code") if returned is None else returned
+    if isinstance(returned, int) and returned not in (0, -1):  # -1: the command goes on
+        return f"exit_{returned}"
+    return "tool_error" if fields.get("error") is True else ""

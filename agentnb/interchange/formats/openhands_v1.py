@@ -1,0 +1,216 @@
+"""Conversations of OpenHands since version 1 (its agent SDK): events of one ``kind`` each, in a list, a line or a file each.
+
+The program keeps a folder ``events`` with a file for each event; its first file stands for all of them. The archive that its
+page downloads is the same, and an ``output.jsonl`` of its benchmarks has a conversation a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from agentnb.detect.run import Run
+from agentnb.errors import TraceError
+from agentnb.interchange.archives import read_member, zip_file
+from agentnb.interchange.formats.endings import recorded
+from agentnb.interchange.formats.openhands_v1_events import ConversationReader, is_event
+from agentnb.interchange.formats.session_log import run_id_of
+from agentnb.interchange.formats.totals import total_of
+from agentnb.interchange.trace_file import TraceFile, decoded
+from agentnb.store.bounds import MAX_RECORD_BYTES
+from agentnb.store.reading import opened
+
+NAME = "openhands_v1"
+TITLE = "conversation of OpenHands 1"
+RECORDS_END = "the conversation's state, a message or `finish` of the agent, an error"
+LOOKED_AT = 20
+"""Events at the beginning of a conversation by which it is recognized."""
+_EVENT_FILE = re.compile(r"event[-_](\d+)[-_][^/]+\.json")
+_STATE_FILES = ("base_state.json", "meta.json")
+"""What a program, and a download, say of a conversation beside its events."""
+MAX_FOLDERS_REMEMBERED = 1_000
+_RECORDED = ("error", "test_result", "instance", "title", "selected_repository", "selected_branch", "trigger")
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    if file.kind == "zip":
+        return "" if _event_members(file) else "it is an archive without files such as event_000000_ID.json"
+    if file.kind not in ("json", "lines"):
+        return "it is not JSON"
+    if file.kind == "lines" and is_event(file.first):
+        return ""
+    events = _events_of(file.first)
+    if events is None:
+        return "" if _is_state(file) else "it has no events with a kind, such as MessageEvent"
+    found = sum(map(is_event, events[:LOOKED_AT]))  # one of them may be damaged
+    return "" if found and 2 * found >= len(events[:LOOKED_AT]) else "its events have no kind, such as MessageEvent"
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the run of each conversation."""
+    if file.kind == "zip":
+        yield from _archive(file)
+    elif file.kind == "lines" and is_event(file.first):
+        yield _run(file, "", {}, file.records(), "line {}")
+    elif file.kind == "lines":
+        for number, record in file.records(one_by_one=True):
+            with file.guarded(f"line {number}"):
+                yield _run(file, f"line {number}", record, enumerate(record["history"]))
+    elif is_event(file.document):
+        yield from _folder(file)
+    elif not _is_state(file):
+        document = file.document
+        about = document if isinstance(document, dict) else {}
+        yield _run(file, "", about, enumerate(_events_of(document) or ()))
+
+
+def _events_of(value: Any) -> list[Any] | None:
+    """Return the events of a document: a list, one of them, or what a record or an answer of the server holds."""
+    if is_event(value):
+        return [value]
+    for key in ("history", "items", "events") if isinstance(value, dict) else ():
+        if isinstance(value.get(key), list) and any(map(is_event, value[key][:LOOKED_AT])):
+            return list(value[key])
+    return value if isinstance(value, list) and any(map(is_event, value[:LOOKED_AT])) else None
+
+
+def _run(
+    file: TraceFile, position: str, about: dict[str, Any], events: Iterable[tuple[int, Any]], named: str = "event {}"
+) -> Run:
+    """Return the run of these numbered events. ``about``: what the record, or a file beside the events, says of them."""
+    agent = about.get("agent")
+    llm = agent.get("llm") if isinstance(agent, dict) else (about.get("metadata") or {}).get("llm_config")
+    model = (llm.get("model") if isinstance(llm, dict) else None) or about.get("llm_model")
+    reader = ConversationReader(str(model or ""))
+    for number, event in events:
+        with file.guarded(", ".join(filter(None, (position if "line" not in named else "", named.format(number))))):
+            reader.take(event)
+    cost = (about.get("metrics") or {}).get("accumulated_cost")
+    settings = recorded(about, *_RECORDED, accumulated_cost=cost)
+    writer = file.writer(
+        NAME,
+        position,
+        task=str(about.get("instance_id") or ""),
+        trial=str(about.get("attempt") or ""),
+        run_id=run_id_of(about["id"]) if isinstance(about.get("id"), str) else "",
+        model=reader.model,
+        tools=reader.tools,
+        settings=settings,
+    )
+    writer.total(total_of(cost=cost))
+    return reader.write(writer, about)
+
+
+# A file for each event
+
+
+def _folder(file: TraceFile) -> Iterator[Run]:
+    """Yield the run of the event files beside this one, if it is the first of them, so that a folder of them is one run."""
+    path = file.path
+    if path is None or not _EVENT_FILE.fullmatch(path.name):
+        yield _run(file, "", {}, [(0, file.document)])
+        return
+    if _follows_another(path):
+        return
+    names = sorted((one.name for one in path.parent.iterdir() if _EVENT_FILE.fullmatch(one.name)), key=_order)
+    first = next(name for name in names if name == path.name or _is_event_file(path.with_name(name)))
+    _remember_first(path.parent, first)
+    if first == path.name:
+        yield _run(file, "", _state_beside(file, path), _events_in(file, [path.with_name(name) for name in names]))
+
+
+_first_names: dict[Path, str] = {}
+"""The first event file of each folder, as last listed: listing a folder for each of its files takes quadratic time."""
+
+
+def _follows_another(path: Path) -> bool:
+    """Return whether the remembered first event file of the folder is still there and comes before this one."""
+    first = _first_names.get(path.parent)
+    return first is not None and _order(first) < _order(path.name) and path.with_name(first).is_file()
+
+
+def _remember_first(folder: Path, name: str) -> None:
+    if len(_first_names) >= MAX_FOLDERS_REMEMBERED:
+        _first_names.clear()
+    _first_names[folder] = name
+
+
+def _is_event_file(path: Path) -> bool:
+    """Return whether the file holds an event: a damaged one cannot stand for its folder."""
+    try:
+        return is_event(_in_file(path))
+    except (OSError, TraceError):
+        return False
+
+
+def _events_in(file: TraceFile, paths: list[Path]) -> Iterator[tuple[int, Any]]:
+    """Yield the events of these files; one that cannot be read is a problem."""
+    for number, path in enumerate(paths):
+        try:
+            yield number, _in_file(path)
+        except (OSError, TraceError) as error:
+            file.problem(f"{path.name} cannot be read: {error}", f"event {number}")
+
+
+def _state_beside(file: TraceFile, path: Path) -> dict[str, Any]:
+    states = (folder / name for folder in (path.parent, path.parent.parent) for name in _STATE_FILES)
+    state_path = next((one for one in states if one.is_file()), None)
+    try:
+        state = None if state_path is None else _in_file(state_path)
+    except (OSError, TraceError) as error:
+        file.problem(f"The state beside it cannot be read: {error}")
+        state = None
+    return state if isinstance(state, dict) else {}
+
+
+def _in_file(path: Path) -> Any:
+    with opened(path, MAX_RECORD_BYTES) as file:
+        return decoded(file.read())
+
+
+def _is_state(file: TraceFile) -> bool:
+    """Return whether this is what stands beside the events of a conversation."""
+    if file.path is None or file.path.name not in _STATE_FILES:
+        return False
+    return any(folder.is_dir() and _has_events(folder) for folder in (file.path.parent / "events", file.path.parent))
+
+
+def _has_events(folder: Path) -> bool:
+    return any(_EVENT_FILE.fullmatch(one.name) for one in folder.iterdir())
+
+
+def _archive(file: TraceFile) -> Iterator[Run]:
+    found = _event_members(file)
+    with zip_file(file) as names:
+        inside = set(names.namelist())
+        for folder, members in found.items():
+            position = folder.rstrip("/") if len(found) > 1 else ""
+            above = folder.removesuffix("events/")
+            state = next((f"{at}{name}" for at in (folder, above) for name in _STATE_FILES if f"{at}{name}" in inside), None)
+            about = decoded(read_member(names, state, MAX_RECORD_BYTES)) if state else None
+            events = ((number, decoded(read_member(names, one, MAX_RECORD_BYTES))) for number, one in enumerate(members))
+            with file.guarded(position):
+                yield _run(file, position, about if isinstance(about, dict) else {}, events)
+
+
+def _event_members(file: TraceFile) -> dict[str, list[str]]:
+    """Return the event files of an archive in their order, by their folder; none if the archive is damaged."""
+    found: dict[str, list[str]] = {}
+    try:
+        with zip_file(file) as names:
+            for name in names.namelist():
+                folder, slash, last = name.rpartition("/")
+                if _EVENT_FILE.fullmatch(last):
+                    found.setdefault(folder + slash, []).append(name)
+    except TraceError:
+        return {}
+    return {folder: sorted(members, key=lambda name: _order(name.rpartition("/")[2])) for folder, members in found.items()}
+
+
+def _order(name: str) -> tuple[int, str]:
+    """Return the sort key of an event file's name: its number, then the name."""
+    found = _EVENT_FILE.fullmatch(name)
+    return (int(found[1]) if found else 0), name

@@ -1,0 +1,292 @@
+"""The events of OpenHands since version 1 as a run: actions of one response of the model make one reply.
+
+A finish is no call: it is what the agent said last. A condensation is a compaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
+from agentnb.core.request import ToolSpec
+from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats.content import image_of, json_text, parts_of, result_parts, text_of, time_of
+from agentnb.interchange.formats.endings import fail, limited
+from agentnb.interchange.formats.openai_chat import tools_of
+from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of
+
+PRODUCT = "OpenHands"
+"""Author of what the product tells the model in the person's place."""
+FINISH = "finish"
+_KINDS = frozenset(
+    {"SystemPromptEvent", "MessageEvent", "ActionEvent", "ObservationEvent", "UserRejectObservation", "AgentErrorEvent"}
+    | {"ConversationStateUpdateEvent", "ConversationErrorEvent", "Condensation", "CondensationRequest", "PauseEvent"}
+    | {"CondensationSummaryEvent", "TokenEvent", "HookExecutionEvent", "LLMCompletionLogEvent", "InterruptEvent"}
+)
+_LIMITS = ("MaxIterationsReached", "maximum iteration")
+_STATUS = "execution_status"
+_ABOUT_ACTIONS = frozenset({"kind", "security_risk"})
+"""Fields of an action that the model did not give its tool."""
+
+
+def is_event(value: Any) -> bool:
+    """Return whether this is an event."""
+    if not isinstance(value, dict) or value.get("kind") not in _KINDS:
+        return False
+    return bool(value.keys() & {"source", "llm_message", "tool_call_id", "key", "system_prompt", "code"})
+
+
+class ConversationReader:
+    """Takes the events of a conversation, and writes its run."""
+
+    def __init__(self, model: str = "") -> None:
+        self.model = model
+        self.tools: tuple[ToolSpec, ...] = ()
+        self._log = SessionLog()
+        self._system: list[str] = []
+        self._replies: dict[str, Reply] = {}
+        """Replies by the id of the model's response."""
+        self._last_id = ""
+        self._events: list[set[str]] = []
+        """Ids of the events that each reply is made of."""
+        self._finishes: set[str] = set()
+        """Ids of the calls that ended the conversation, which are no calls of the run."""
+        self._state = ""
+        self._error = ("", "")
+        self._usage: dict[str, Usage] = {}
+        self._at: Any = None
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Take an event; one of a kind that is no part of the conversation is left out."""
+        take = _TAKES.get(event["kind"])
+        self._at = time_of(event.get("timestamp")) or self._at
+        if take is not None:
+            take(self, event)
+
+    def system_prompt(self, event: dict[str, Any]) -> None:
+        """Take the system prompt, and the tools that stand with it."""
+        prompts = [event.get("system_prompt"), event.get("dynamic_context")]
+        self._system += [text for text in map(text_of, prompts) if text.strip()]
+        named = [
+            one | {"name": one.get("name") or one.get("title")} for one in event.get("tools") or () if isinstance(one, dict)
+        ]
+        self.tools = self.tools or tools_of(named)
+
+    def message(self, event: dict[str, Any]) -> None:
+        """Take a message: of the person, of the agent, or of the product."""
+        message, source = event["llm_message"], event.get("source")
+        parts = _contents(message.get("content"))
+        if source == "agent" or (source is None and message.get("role") == "assistant"):
+            reply = self._reply_of(event, message)
+            reply.parts += parts
+            reply.stop_reason = "stop"
+            return
+        author = str(event.get("sender") or "") if source == "user" else PRODUCT
+        self._say(parts, author)
+        self._say(_contents(event.get("extended_content")), PRODUCT)
+
+    def action(self, event: dict[str, Any]) -> None:
+        """Take an action: a part of a reply."""
+        reply = self._reply_of(event, event)
+        reply.parts += _contents(event.get("thought"))
+        call, call_id = _call(event), str(event.get("tool_call_id") or "")
+        if call.name != FINISH:
+            reply.calls.append(call)
+            return
+        given = event.get("action")
+        told = given if isinstance(given, dict) else call.arguments if isinstance(call.arguments, dict) else {}
+        between = "\n\n" if reply.parts and isinstance(reply.parts[-1], Text) else ""
+        reply.parts += parts_of(between + text_of(told.get("message")))
+        reply.stop_reason = "stop"
+        self._finishes.add(call_id)
+
+    def observation(self, event: dict[str, Any]) -> None:
+        """Take the result of an action."""
+        call_id, seen = str(event.get("tool_call_id") or ""), event["observation"]
+        if call_id in self._finishes:
+            return
+        code = _error_code(seen)
+        parts = [*_seen(seen), *_contents(event.get("extended_content"))]
+        self._result(event, parts, code)
+
+    def rejected(self, event: dict[str, Any]) -> None:
+        """Take that the person, or a hook, did not allow an action."""
+        self._result(event, parts_of(str(event.get("rejection_reason") or "")), "rejected")
+
+    def tool_error(self, event: dict[str, Any]) -> None:
+        """Take that an action could not be run."""
+        self._result(event, parts_of(str(event.get("error") or "")), "tool_error")
+
+    def conversation_error(self, event: dict[str, Any]) -> None:
+        """Note what ended the conversation, unless something follows."""
+        self._error = str(event.get("code") or "error"), str(event.get("detail") or "")
+
+    def condensed(self, event: dict[str, Any]) -> None:
+        """Take a summary in place of earlier events: those of the person's first message and of the last replies stay."""
+        forgotten = {str(one) for one in event.get("forgotten_event_ids") or ()}
+        kept = next((number for number, ids in enumerate(reversed(self._events)) if ids & forgotten), len(self._events))
+        summary = str(event.get("summary") or "")
+        if summary.strip():
+            self._log.compact(summary, first=1, rounds=kept, at=self._at)
+        else:
+            self._log.warn(f"OpenHands condensed the history: {len(forgotten):,} events were left out", self._at)
+        self._last_id = ""
+
+    def state(self, event: dict[str, Any]) -> None:
+        """Note the state of the conversation, and the usage of its responses, where an update of the state has them."""
+        key, value = event.get("key"), event.get("value")
+        whole = value if key == "full_state" and isinstance(value, dict) else {key: value}
+        status = whole.get(_STATUS, whole.get("agent_status"))
+        self._state = status if isinstance(status, str) else self._state
+        self._note_usage(whole.get("stats"))
+
+    def interrupted(self, event: dict[str, Any]) -> None:
+        """Note that the person stopped the agent."""
+        self._state = "interrupted"
+
+    # Parts of them
+
+    def _say(self, parts: list[AnyPart], author: str) -> None:
+        if parts:
+            self._last_id = ""
+            self._error = ("", "")
+            self._log.say(parts, author=author, at=self._at)
+
+    def _reply_of(self, event: dict[str, Any], source: dict[str, Any]) -> Reply:
+        """Return the reply that this event is a part of: events of one response are one reply."""
+        response = str(event.get("llm_response_id") or "")
+        event_id = str(event.get("id") or "")
+        if response and response == self._last_id:
+            self._events[-1].add(event_id)
+            return self._replies[response]
+        self._events.append({event_id})
+        self._error = ("", "")
+        reply = self._log.reply(Reply(_thoughts(source), at=self._at, metadata={"id": response} if response else {}))
+        self._last_id = response
+        if response:
+            self._replies[response] = reply
+        return reply
+
+    def _result(self, event: dict[str, Any], parts: list[AnyPart], code: str) -> None:
+        name, call_id = str(event.get("tool_name") or ""), str(event.get("tool_call_id") or "")
+        self._log.result(call_id, parts, name=name, is_error=bool(code), error_code=code or None, at=self._at)
+
+    def _note_usage(self, stats: Any) -> None:
+        """Note the usage of each response, as the metrics of an agent or a record have it."""
+        by_use = stats.get("usage_to_metrics") if isinstance(stats, dict) else None
+        for metrics in by_use.values() if isinstance(by_use, dict) else [stats]:
+            for one in metrics.get("token_usages") or () if isinstance(metrics, dict) else ():
+                if isinstance(one, dict) and isinstance(one.get("response_id"), str):
+                    self._usage[one["response_id"]] = _usage(one)
+                    self.model = self.model or str(one.get("model") or "")
+
+    # The run
+
+    def write(self, writer: RunWriter, about: dict[str, Any]) -> Run:
+        """Return the run. ``about``: the record, or the state beside the events, that may hold usage and how it ended."""
+        self._note_usage(about.get("metrics"))
+        self._note_usage(about.get("stats"))
+        for response, reply in self._replies.items():
+            reply.usage = self._usage.get(response, UNKNOWN)
+        for text in self._system:
+            writer.system(text)
+        state = about.get(_STATUS)
+        status = state if isinstance(state, str) else self._state
+        code, detail = self._error if not about.get("error") else ("error", str(about["error"]))
+        return self._log.write(writer, self.model, end=lambda: self._end(writer, status, code, detail))
+
+    def _end(self, writer: RunWriter, status: str, code: str, detail: str) -> Run | None:
+        """End the run as the conversation says; None if it does not."""
+        if code and any(sign.lower() in f"{code} {detail}".lower() for sign in _LIMITS):
+            return limited(writer, "max_rounds", at=self._at)
+        if code or status == "error":
+            return fail(writer, code or "error", detail, at=self._at)
+        if status == "stuck":
+            return writer.finish("stopped", "loop_detected", at=self._at)
+        if status == "interrupted":
+            return writer.finish("cancelled", "cancelled", at=self._at)
+        return None
+
+
+_TAKES: dict[str, Callable[[ConversationReader, dict[str, Any]], None]] = {
+    "SystemPromptEvent": ConversationReader.system_prompt,
+    "MessageEvent": ConversationReader.message,
+    "ActionEvent": ConversationReader.action,
+    "ObservationEvent": ConversationReader.observation,
+    "UserRejectObservation": ConversationReader.rejected,
+    "AgentErrorEvent": ConversationReader.tool_error,
+    "ConversationErrorEvent": ConversationReader.conversation_error,
+    "Condensation": ConversationReader.condensed,
+    "ConversationStateUpdateEvent": ConversationReader.state,
+    "InterruptEvent": ConversationReader.interrupted,
+}
+
+
+def _contents(content: Any) -> list[AnyPart]:
+    """Return the parts of a content, whose pictures are lists of addresses."""
+    found: list[AnyPart] = []
+    for one in content if isinstance(content, list) else [content]:
+        if isinstance(one, dict) and isinstance(one.get("image_urls"), list):
+            found += [image_of(url) or Text(f"[picture: {str(url)[:200]}]") for url in one["image_urls"]]
+        else:
+            found += parts_of(one)
+    return found
+
+
+def _thoughts(source: dict[str, Any]) -> list[AnyPart]:
+    """Return the thinking before a reply, in whichever of its fields the provider gave it."""
+    blocks = [one.get("thinking") for one in source.get("thinking_blocks") or () if isinstance(one, dict)]
+    item = source.get("responses_reasoning_item")
+    summary = item.get("summary") if isinstance(item, dict) else None
+    told = [source.get("reasoning_content"), "\n".join(filter(None, blocks)), "\n".join(summary or ())]
+    text = next((one for one in told if isinstance(one, str) and one.strip()), "")
+    return [Thinking(text)] if text else []
+
+
+def _call(event: dict[str, Any]) -> ToolCall:
+    """Return the call that an action is, as the model made it; without it, as its tool was given it."""
+    made = event.get("tool_call")
+    made = made if isinstance(made, dict) else {}
+    made = made["function"] if isinstance(made.get("function"), dict) else made
+    given = event.get("action")
+    fields = {key: value for key, value in given.items() if key not in _ABOUT_ACTIONS} if isinstance(given, dict) else {}
+    name = str(made.get("name") or event.get("tool_name") or "")
+    return ToolCall(name, made.get("arguments", fields), str(event.get("tool_call_id") or ""))
+
+
+def _seen(seen: Any) -> list[AnyPart]:
+    """Return what an observation tells the model; of one without a content, its output or whatever else it has."""
+    if not isinstance(seen, dict):
+        return result_parts(seen)
+    content = seen.get("content", seen.get("output"))
+    if content is not None:
+        return _contents(content)
+    rest = {key: value for key, value in seen.items() if key not in ("kind", "is_error") and value is not None}
+    return parts_of(str(rest.get("error") or "")) or ([Text(json_text(rest))] if rest else [])
+
+
+def _error_code(seen: Any) -> str:
+    """Return the error code of an observation; empty for one that went well."""
+    if not isinstance(seen, dict):
+        return ""
+    metadata = seen.get("metadata")
+    returned = seen.get("exit_code", metadata.get("exit_code") if isinstance(metadata, dict) else None)
+    if isinstance(returned, int) and returned not in (0, -1):  # -1: the command goes on
+        return f"exit_{returned}"
+    return "tool_error" if seen.get("is_error") is True or seen.get("error") else ""
+
+
+def _usage(one: dict[str, Any]) -> Usage:
+    return replace(
+        UNKNOWN,
+        input=count_of(one.get("prompt_tokens")),
+        output=count_of(one.get("completion_tokens")),
+        cache_read=count_of(one.get("cache_read_tokens")),
+        cache_write=count_of(one.get("cache_write_tokens")),
+        reasoning=count_of(one.get("reasoning_tokens")),
+    )

@@ -1,0 +1,312 @@
+"""Spans of OpenTelemetry's conventions for generative AI, of this year and of the years before.
+
+Messages stand in attributes (``gen_ai.input.messages``, a list or its JSON), in events and log records, or, in traces of
+earlier conventions and of OpenLLMetry, in numbered attributes (``gen_ai.prompt.0.role``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
+from agentnb.core.request import ToolSpec
+from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
+from agentnb.interchange.formats.content import parts_of, picture
+from agentnb.interchange.formats.span_calls import (
+    AgentUse,
+    Convention,
+    Kind,
+    ModelCall,
+    SpanMessage,
+    ToolUse,
+    count_of,
+    role_of,
+)
+from agentnb.interchange.formats.span_runs import read_runs
+from agentnb.interchange.formats.spans import Span, as_json, first_spans, json_value, list_at
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "otel_genai"
+TITLE = "spans of OpenTelemetry's GenAI conventions"
+RECORDS_END = "the end and the status of the agent's span; without one, the last finish reason"
+_OPERATIONS: dict[str, Kind] = {
+    "invoke_agent": "agent",
+    "invoke_workflow": "agent",
+    "execute_tool": "tool",
+    "chat": "model",
+    "text_completion": "model",
+    "generate_content": "model",
+    "completion": "model",
+}
+_ENTITIES: dict[str, Kind] = {"agent": "agent", "workflow": "agent", "tool": "tool"}
+"""Kinds of spans of OpenLLMetry."""
+_DETAILS = "gen_ai.client.inference.operation.details"
+_CHOICE = "gen_ai.choice"
+_MESSAGE_EVENTS = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+}
+"""Events of the conventions up to 1.36, each of which was a message."""
+_METADATA = "agentnb.metadata"
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    if file.kind not in ("json", "lines"):
+        return "it is not JSON"
+    spans = first_spans(file)
+    if not spans:
+        return "it has no spans"
+    if any(span.at("openinference.span.kind") for span in spans):
+        return "its spans are of OpenInference"
+    return "" if any(map(_kind, spans)) else "its spans have no gen_ai attributes"
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield a run for each agent of each trace."""
+    yield from read_runs(file, CONVENTION)
+
+
+def _kind(span: Span) -> Kind:
+    operation = span.get("gen_ai.operation.name")
+    if isinstance(operation, str):
+        return _OPERATIONS.get(operation, "")
+    if isinstance(entity := span.get("traceloop.span.kind"), str):
+        return _ENTITIES.get(entity, "")
+    if span.get("gen_ai.tool.name"):
+        return "tool"
+    told = any(
+        name.startswith(("gen_ai.prompt", "gen_ai.completion", "gen_ai.input.", "gen_ai.output.")) for name in span.attributes
+    )
+    asked = span.get("llm.request.type") in ("chat", "completion") or bool(span.get("gen_ai.request.model"))
+    return "model" if told or (asked and bool(span.at("gen_ai"))) else ""
+
+
+def _model_call(span: Span) -> ModelCall:
+    told = [*_system(span.at("gen_ai.system_instructions")), *_inputs(span)]
+    outputs, stop = _outputs(span)
+    reasons = json_value(span.at("gen_ai.response.finish_reasons"))
+    stop = stop or (str(reasons[0]) if isinstance(reasons, list) and reasons else "")
+    model = span.get("gen_ai.request.model") or span.get("gen_ai.response.model") or ""
+    return ModelCall(span, told, outputs, str(model), _usage(span), stop, tuple(_tools(span)))
+
+
+def _inputs(span: Span) -> list[SpanMessage]:
+    found = [message for one in list_at(span, "gen_ai.input.messages") for message in _message_of(one)]
+    if not found:
+        numbered = json_value(_plain(span.at("gen_ai.prompt")))
+        listed = numbered if isinstance(numbered, list) else [numbered]
+        found = [message for one in listed if isinstance(one, dict) for message in _message_of(one)]
+        if not found and isinstance(numbered, str) and numbered:
+            found = [SpanMessage("user", (Text(numbered),))]
+    return found or [*_from_events(span)]
+
+
+def _outputs(span: Span) -> tuple[SpanMessage | None, str]:
+    """Return the reply, the first if there were several choices, and why it ended."""
+    listed = list_at(span, "gen_ai.output.messages")
+    if not listed:
+        numbered = json_value(_plain(span.at("gen_ai.completion")))
+        listed = [one for one in (numbered if isinstance(numbered, list) else [numbered]) if isinstance(one, dict)]
+        if not listed and isinstance(numbered, str) and numbered:
+            listed = [{"role": "assistant", "content": numbered}]
+    for event in span.events if not listed else ():
+        told = {**event.attributes, **_event_content(event.attributes)}
+        if event.name == _CHOICE:
+            message = json_value(told.get("message", told.get("content")))
+            made = message if isinstance(message, dict) else {"content": message, "tool_calls": told.get("tool_calls")}
+            listed.append({"role": "assistant", **made, "finish_reason": told.get("finish_reason")})
+        elif event.name == _DETAILS:
+            listed += _objects(told.get("gen_ai.output.messages"))
+    replies = [(reply, one) for one in listed for reply in _message_of({"role": "assistant", **one})]
+    if not replies:
+        return None, ""
+    reply, one = replies[0]
+    return reply, str(one.get("finish_reason") or "")
+
+
+def _plain(value: Any) -> Any:
+    return value.get("", value) if isinstance(value, dict) else value
+
+
+def _from_events(span: Span) -> Iterator[SpanMessage]:
+    for event in span.events:
+        told = {**event.attributes, **_event_content(event.attributes)}
+        if event.name in _MESSAGE_EVENTS:
+            yield from _message_of({"role": _MESSAGE_EVENTS[event.name], **told})
+        elif event.name == _DETAILS:
+            yield from _system(told.get("gen_ai.system_instructions"))
+            for one in _objects(told.get("gen_ai.input.messages")):
+                yield from _message_of(one)
+        elif event.name == "gen_ai.content.prompt":
+            prompt = told.get("gen_ai.prompt")
+            listed = _objects(prompt)
+            for one in listed or ([{"role": "user", "content": prompt}] if prompt else []):
+                yield from _message_of(one)
+
+
+def _event_content(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return what is in the JSON that some exporters put the whole event into."""
+    found = json_value(attributes.get("gen_ai.event.content"))
+    return found if isinstance(found, dict) else {}
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    found = json_value(value)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _system(value: Any) -> list[SpanMessage]:
+    found = json_value(value)
+    if isinstance(found, str) and found.strip():
+        return [SpanMessage("system", (Text(found),))]
+    parts = [part for one in (found if isinstance(found, list) else ()) for part in _parts(one)]
+    return [SpanMessage("system", tuple(parts))] if parts else []
+
+
+# Messages
+
+
+def _message_of(message: dict[str, Any]) -> Iterator[SpanMessage]:
+    """Yield what a message says: several results of tools are several."""
+    role, name = role_of(message.get("role") or "user"), str(message.get("name") or "")
+    listed = message.get("parts")
+    if not isinstance(listed, list):
+        yield _older(role, name, message)
+        return
+    objects = [one for one in listed if isinstance(one, dict)]
+    results = [one for one in objects if one.get("type") == "tool_call_response"]
+    for one in results:
+        response = one.get("response", one.get("result"))
+        code = str(one.get("agentnb.error_code") or "")
+        yield SpanMessage(
+            "tool", tuple(_response_parts(response)), name=name, call_id=str(one.get("id") or ""), error_code=code
+        )
+    calls = [_call(one) for one in objects if one.get("type") == "tool_call"]
+    parts = [part for one in listed for part in _parts(one)]
+    if parts or calls or not results:
+        yield SpanMessage(role, tuple(parts), tuple(calls), name)
+
+
+def _older(role: str, name: str, message: dict[str, Any]) -> SpanMessage:
+    """Return what a message of earlier conventions says, which is as OpenAI's API writes it."""
+    content = json_value(message.get("content"))
+    told = content if isinstance(content, list) and all(isinstance(one, dict) for one in content) else message.get("content")
+    parts = [
+        part for part in parts_of(told if isinstance(told, str | list) else None) if not isinstance(part, Text) or part.text
+    ]
+    listed = json_value(message.get("tool_calls"))
+    calls = [_call(one) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    if isinstance(told, list):
+        calls += [_call(one) for one in told if one.get("type") in ("tool_use", "tool_call")]
+    call_id = message.get("tool_call_id") or (message.get("id") if role == "tool" else "")
+    return SpanMessage(role, tuple(parts), tuple(calls), name, str(call_id or ""))
+
+
+def _call(one: dict[str, Any]) -> ToolCall:
+    function = one.get("function")
+    about = function if isinstance(function, dict) else one
+    arguments = json_value(about.get("arguments", about.get("input")))
+    kept = one.get(_METADATA)
+    return ToolCall(str(about.get("name") or ""), arguments, str(one.get("id") or ""), kept if isinstance(kept, dict) else None)
+
+
+def _parts(one: Any) -> Iterator[AnyPart]:
+    if isinstance(one, str):
+        yield Text(one)
+    if not isinstance(one, dict):
+        return
+    kind, content, kept = one.get("type"), one.get("content", one.get("text")), one.get(_METADATA)
+    metadata = kept if isinstance(kept, dict) else None
+    if kind in ("reasoning", "thinking"):
+        yield Thinking(content if isinstance(content, str) else "", metadata)
+    elif kind == "blob":
+        found = (
+            picture(one.get("mime_type"), content) if "image" in (one.get("modality"), str(one.get("mime_type"))[:5]) else None
+        )
+        yield found or Text(f"[{one.get('modality') or 'data'}: {one.get('mime_type')}]")
+    elif kind in ("uri", "file"):
+        yield Text(f"[{one.get('modality') or 'file'}: {str(one.get('uri') or one.get('file_id'))[:200]}]")
+    elif kind not in ("tool_call", "tool_call_response") and isinstance(content, str) and (content or metadata):
+        yield Text(content, metadata)
+
+
+def _response_parts(response: Any) -> list[AnyPart]:
+    """Return the content of a result: a text, parts, or any other data as its JSON."""
+    if response is None or isinstance(response, str):
+        return parts_of(response)
+    if isinstance(response, list) and all(isinstance(one, dict) and "type" in one for one in response):
+        return [part for one in response for part in _parts(one)]
+    return [Text(as_json(response))]
+
+
+# Tools, agents, usage
+
+
+def _tool_use(span: Span) -> ToolUse:
+    name = span.get("gen_ai.tool.name") or span.get("traceloop.entity.name") or span.name.removeprefix("execute_tool ")
+    arguments = json_value(span.at("gen_ai.tool.call.arguments"))
+    if arguments is None:
+        arguments = _entity(span, "input", "inputs", "input_str")
+    call = ToolCall(str(name), {} if arguments is None else arguments, str(span.get("gen_ai.tool.call.id") or ""))
+    told = span.at("gen_ai.tool.call.result")
+    if told is None:
+        told = next((event.attributes.get("content") for event in span.events if event.name == "gen_ai.tool.message"), None)
+    if told is None:
+        told = _entity(span, "output", "output", "outputs")
+    parts = _response_parts(json_value(told) if span.get("agentnb.result.parts") else told)
+    code = span.get("agentnb.error_code") or (span.get("error.type") if span.failed else None)
+    failed = span.failed or bool(code)
+    return ToolUse(
+        span, call, parts or [Text(span.message)] if failed else parts, failed, str(code or "tool_error") if failed else None
+    )
+
+
+def _entity(span: Span, side: str, *names: str) -> Any:
+    """Return what OpenLLMetry recorded of the input or output of a tool."""
+    found = json_value(span.get(f"traceloop.entity.{side}"))
+    if isinstance(found, dict):
+        return next((json_value(found[name]) for name in names if found.get(name)), found)
+    return found
+
+
+def _agent_use(span: Span) -> AgentUse:
+    inputs = [message for one in list_at(span, "gen_ai.input.messages") for message in _message_of(one)] or [
+        *_from_events(span)
+    ]
+    system = "".join(message.whole_text for message in _system(span.at("gen_ai.system_instructions")))
+    name = span.get("gen_ai.agent.name") or span.get("gen_ai.workflow.name") or span.get("traceloop.entity.name") or ""
+    model = span.get("agentnb.run.model") or span.get("gen_ai.request.model") or ""
+    return AgentUse(inputs, _outputs(span)[0], str(name), str(model), system, tuple(_tools(span)))
+
+
+def _tools(span: Span) -> Iterator[ToolSpec]:
+    functions = span.at("llm.request.functions")
+    for one in [*list_at(span, "gen_ai.tool.definitions"), *(functions if isinstance(functions, list) else ())]:
+        about = one.get("function", one) if isinstance(one, dict) else None
+        if isinstance(about, dict) and isinstance(about.get("name"), str):
+            parameters = json_value(about.get("parameters", about.get("input_schema")))
+            described = str(about.get("description") or "")
+            yield ToolSpec(about["name"], described, parameters if isinstance(parameters, dict) else {})
+
+
+def _usage(span: Span) -> Usage:
+    names: dict[str, Iterable[str]] = {
+        "input": ("input_tokens", "prompt_tokens"),
+        "output": ("output_tokens", "completion_tokens"),
+        "cache_read": ("cache_read.input_tokens", "cache_read_input_tokens"),
+        "cache_write": ("cache_write.input_tokens", "cache_creation.input_tokens", "cache_creation_input_tokens"),
+        "reasoning": ("reasoning.output_tokens", "reasoning_tokens"),
+    }
+    found = {name: [count_of(span.get(f"gen_ai.usage.{one}")) for one in each] for name, each in names.items()}
+    known = {name: next((one for one in each if one is not None), None) for name, each in found.items()}
+    cost = span.get("agentnb.usage.cost", span.get("gen_ai.usage.cost"))
+    usd = float(cost) if isinstance(cost, int | float) and cost >= 0 else None
+    return Usage(**known, cost=usd, estimated=span.get("agentnb.usage.estimated") is True)
+
+
+CONVENTION = Convention(NAME, _kind, _model_call, _tool_use, _agent_use)

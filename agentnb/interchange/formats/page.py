@@ -1,0 +1,26 @@
+"""Pages that `save_trace` writes: the log of the run is inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agentnb.detect.run import Run
+from agentnb.interchange.formats.agentnb_log import run_of_lines
+from agentnb.interchange.page_log import holds_log, log_lines
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "page"
+TITLE = "page of HTML saved by agentnb"
+RECORDS_END = "as in the log"
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    if file.kind != "html":
+        return "it is not a page of HTML"
+    return "" if holds_log(file.start) else "the page was not saved by agentnb"
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the run whose log is in the page."""
+    yield run_of_lines(log_lines(file.whole(), file.name), file.name)

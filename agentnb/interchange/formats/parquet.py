@@ -1,0 +1,75 @@
+"""Parquet files of run logs, as agentnb saves them: a row an event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from itertools import groupby
+from typing import Any
+
+from agentnb.detect.run import Run
+from agentnb.interchange.formats.agentnb_log import run_of_lines
+from agentnb.interchange.trace_file import TraceFile
+from agentnb.store.store import LOG_BEGINS
+
+NAME = "parquet"
+TITLE = "Parquet file of run logs"
+RECORDS_END = "as in the log"
+COLUMNS = ("run_id", "event")
+"""The columns that are read; the others are there for queries."""
+BEGINS = LOG_BEGINS.decode()
+"""How the first event of a run begins."""
+ROWS = 1_000
+"""Rows that are read at a time."""
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    if file.kind != "parquet":
+        return "it is not a Parquet file"
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        return "reading Parquet needs the package pyarrow: pip install 'agentnb[scale]'"
+    try:
+        with _opened(file) as whole:
+            missing = [name for name in COLUMNS if name not in whole.schema_arrow.names]
+    except (pyarrow.ArrowException, OSError) as error:
+        return f"it is damaged ({error})"
+    return f"it has no column {', '.join(missing)}" if missing else ""
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the runs, one after the other as they stand in the file."""
+    with _opened(file) as whole:
+        for (run_id, _), rows in groupby(_numbered(_rows(file, whole)), key=lambda row: row[0]):
+            with file.guarded(f"run {run_id}"):
+                yield run_of_lines([line.encode() + b"\n" for _, line in rows], f"{file.name}, run {run_id}")
+
+
+def _numbered(rows: Iterator[tuple[str, str]]) -> Iterator[tuple[tuple[str, int], str]]:
+    """Yield each event with the id of its run and a number that tells a run from one of the same id before it."""
+    number = 0
+    for run_id, line in rows:
+        number += line.startswith(BEGINS)
+        yield (run_id, number), line
+
+
+def _rows(file: TraceFile, whole: Any) -> Iterator[tuple[str, str]]:
+    import pyarrow
+
+    try:
+        for batch in whole.iter_batches(ROWS, columns=list(COLUMNS)):
+            yield from zip(*[batch.column(name).to_pylist() for name in COLUMNS], strict=True)
+    except (pyarrow.ArrowException, OSError) as error:
+        file.problem(f"It is damaged ({error})")
+
+
+@contextmanager
+def _opened(file: TraceFile) -> Iterator[Any]:
+    from pyarrow.parquet import ParquetFile
+
+    with file.open() as source, ParquetFile(source if source.seekable() else BytesIO(file.whole())) as whole:
+        yield whole

@@ -1,0 +1,24 @@
+"""Ids of runs whose nested runs must name them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from agentnb.core.messages import encodable
+from agentnb.interchange.trace_file import TraceFile
+
+_SOUND = re.compile(r"[A-Za-z0-9_-]{1,60}\Z")
+
+
+def stable_id(file: TraceFile, *parts: object) -> str:
+    """Return an id that is the same whenever this run of the file is read. ``parts``: what tells it from others of the file."""
+    name = file.name.replace("\\", "/").rpartition("/")[2]
+    told = "\0".join(encodable(str(part)) for part in (name, *parts))
+    return f"trace-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+
+
+def nested_id(parent: str, recorded: object, number: int) -> str:
+    """Return the id of a nested run: its parent's with its own recorded one, or with its number if that is none."""
+    name = str(recorded or "")
+    return f"{parent[:60]}-{name if _SOUND.match(name) else number}"

@@ -1,0 +1,137 @@
+"""Conversations that SAM exports: one, several (bulk), or the simple form, which has lost its tool calls.
+
+The form has no rounds: each message of the assistant begins one, with the results that follow. What no run holds of a
+conversation and its messages, such as ids and pins, is kept in ``settings["recorded"]``, so that an export has it again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from agentnb.core.log import events as e
+from agentnb.core.messages import Thinking, ToolCall
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats.content import parts_of, time_of
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "sam"
+TITLE = "conversation exported by SAM"
+RECORDS_END = "nothing"
+FULL, SIMPLE = "full", "simple"
+ENDED = frozenset({"success", "error"})
+"""Statuses of a tool that has a result."""
+_HELD = frozenset(
+    {"content", "contentParts", "timestamp", "isFromUser", "isToolMessage", "toolName", "toolStatus", "toolDuration"}
+    | {"toolCalls", "toolCallId", "reasoningContent"}
+)
+"""What a run holds of a message; the rest is kept beside it."""
+_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    if file.kind != "json":
+        return "it is not one JSON document"
+    found = file.first
+    if not isinstance(found, dict):
+        return "it has no conversation"
+    if isinstance(found.get("conversations"), list) or isinstance(found.get("conversation"), dict):
+        return "" if "formatVersion" in found else "it has no formatVersion"
+    messages = found.get("messages")
+    if isinstance(messages, list) and all(isinstance(one, dict) and "isFromUser" in one for one in messages):
+        return ""
+    return "it has no conversation, and no messages with isFromUser"
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield a run for each conversation."""
+    found = file.document
+    if isinstance(found.get("conversations"), list):
+        whole = [(str(index), one) for index, one in enumerate(found["conversations"])]
+        yield from file.each(whole, lambda position, one: run_of(one, file.name, position))
+    else:
+        yield from file.each([("", found)], lambda position, one: run_of(one, file.name, position))
+
+
+def run_of(export: dict[str, Any], source: str = "", position: str = "") -> Run:
+    """Return the run of an exported conversation, in its full or its simple form."""
+    conversation = export.get("conversation", export)
+    messages = [one for one in conversation["messages"] if isinstance(one, dict)]
+    recorded = {
+        "form": FULL if "conversation" in export else SIMPLE,
+        "export": {name: value for name, value in export.items() if name != "conversation" and export is not conversation},
+        "conversation": {name: value for name, value in conversation.items() if name != "messages"},
+        "messages": [{name: value for name, value in one.items() if name not in _HELD} for one in messages],
+    }
+    run_id = conversation.get("id")
+    settings = conversation.get("settings")
+    writer = RunWriter(
+        e.Origin(NAME, source, position),
+        run_id=run_id if isinstance(run_id, str) and _ID.fullmatch(run_id) else "",
+        model=str(settings.get("selectedModel") or "") if isinstance(settings, dict) else "",
+        settings={"recorded": recorded},
+    )
+    _Reading(writer).take(messages)
+    return writer.finish_without_end()
+
+
+class _Reading:
+    """Hands the messages of a conversation to a writer. Thinking stands before the reply that it belongs to."""
+
+    def __init__(self, writer: RunWriter) -> None:
+        self._writer = writer
+        self._thinking: list[Thinking] = []
+
+    def take(self, messages: list[dict[str, Any]]) -> None:
+        """Take the messages, in their order."""
+        for message in messages:
+            kind = message.get("type") or ("user" if message.get("isFromUser") else "assistant")
+            if kind == "thinking":
+                self._thinking.append(Thinking(str(message.get("reasoningContent") or message.get("content") or "")))
+            elif kind == "assistant":
+                self._reply(message)
+            else:
+                self._take_other(kind, message)
+        if self._thinking:
+            self._writer.reply(self._thinking)
+
+    def _reply(self, message: dict[str, Any]) -> None:
+        thought = message.get("reasoningContent")
+        thinking = [*self._thinking, *([Thinking(thought)] if isinstance(thought, str) and thought else [])]
+        self._thinking = []
+        self._writer.reply([*thinking, *_parts(message)], _calls(message), at=time_of(message.get("timestamp")))
+
+    def _take_other(self, kind: str, message: dict[str, Any]) -> None:
+        at = time_of(message.get("timestamp"))
+        if kind == "user":
+            self._writer.say(_parts(message), at=at)
+        elif kind in ("toolExecution", "subagentExecution"):
+            self._result(message)
+        else:
+            self._writer.event(e.Warned, message=str(message.get("content") or ""), at=at)
+
+    def _result(self, message: dict[str, Any]) -> None:
+        status = message.get("toolStatus", "success")
+        if status not in ENDED:  # it was running, or waited for the person, when the conversation was exported
+            return
+        self._writer.result(
+            str(message.get("toolCallId") or ""),
+            _parts(message),
+            name=str(message.get("toolName") or ""),
+            is_error=status == "error",
+            error_code="tool_error" if status == "error" else None,
+            at=time_of(message.get("timestamp")),
+            seconds=message.get("toolDuration"),
+        )
+
+
+def _parts(message: dict[str, Any]) -> list[Any]:
+    return parts_of(message.get("contentParts") or message.get("content"))
+
+
+def _calls(message: dict[str, Any]) -> list[ToolCall]:
+    calls = message.get("toolCalls") or ()
+    return [ToolCall(one["function"]["name"], one["function"].get("arguments"), str(one.get("id") or "")) for one in calls]

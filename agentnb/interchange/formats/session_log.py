@@ -1,0 +1,246 @@
+"""Session logs of coding agents: collects what was said and done in a session, and writes the run of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from agentnb.core.log.events import ErrorRaised, RunError, Warned
+from agentnb.core.messages import AnyPart, Text, ToolCall
+from agentnb.core.run.rounds import SERVER_SIDE
+from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.detect.run import Run
+from agentnb.errors import TraceError
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.conversion.stop_reasons import NATURAL
+from agentnb.interchange.trace_file import TraceFile
+
+COMMAND = "command"
+"""Author of a local command of the person, and of what it printed."""
+MAX_ID = 100
+
+
+@dataclass(slots=True)
+class Reply:
+    """A reply of the model, to which later lines may add."""
+
+    parts: list[AnyPart] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    author: str = ""
+    at: datetime | None = None
+    usage: Usage = UNKNOWN
+    seconds: float | None = None
+    stop_reason: str = ""
+    model: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it has content and calls no tool other than those that the provider ran itself."""
+        return bool(self.parts) and all(SERVER_SIDE in (call.provider_metadata or ()) for call in self.calls)
+
+
+@dataclass(slots=True)
+class _UserMessage:
+    parts: Sequence[AnyPart]
+    author: str
+    at: datetime | None
+    kind: Literal["person", "notice", "interruption"]
+
+
+@dataclass(slots=True)
+class _Result:
+    call_id: str
+    content: Sequence[AnyPart] | str | None
+    fields: dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Trouble:
+    message: str
+    at: datetime | None
+    ends: bool
+
+
+@dataclass(slots=True)
+class _Summary:
+    text: str
+    fields: dict[str, Any]
+
+
+_Item: TypeAlias = Reply | _UserMessage | _Result | _Trouble | _Summary
+
+
+class SessionLog:
+    """What a session holds, in its order.
+
+    The product's own notices may stand before the prompt: they are moved behind it. An interruption or an error that nothing
+    follows is how the run ended.
+    """
+
+    def __init__(self) -> None:
+        self.items: list[_Item] = []
+
+    def say(self, content: Sequence[AnyPart] | str, *, author: str = "", at: datetime | None = None) -> None:
+        """Take what was said to the agent: by the person, or under an author's name by the product."""
+        parts = [Text(content)] if isinstance(content, str) else content
+        self.items.append(_UserMessage(parts, author, at, "notice" if author else "person"))
+
+    def interrupt(self, text: str, at: datetime | None = None) -> None:
+        """Note that the person interrupted the agent."""
+        self.items.append(_UserMessage([Text(text)], "", at, "interruption"))
+
+    def reply(self, reply: Reply) -> Reply:
+        """Take a reply, and return it."""
+        self.items.append(reply)
+        return reply
+
+    def result(self, call_id: str, content: Sequence[AnyPart] | str | None, **fields: Any) -> None:
+        """Take the result of a call; ``fields`` are those of `RunWriter.result`."""
+        self.items.append(_Result(call_id, content, fields))
+
+    def compact(self, summary: str, **fields: Any) -> None:
+        """Take a summary that the model is sent in place of what is before it; ``fields`` are those of `RunWriter.compact`."""
+        self.items.append(_Summary(summary, fields))
+
+    def warn(self, message: str, at: datetime | None = None) -> None:
+        """Note something that stopped nothing."""
+        self.items.append(_Trouble(message, at, ends=False))
+
+    def fail(self, message: str, at: datetime | None = None) -> None:
+        """Note an error. It ended the run if nothing follows, else it is a warning."""
+        self.items.append(_Trouble(message, at, ends=True))
+
+    @property
+    def replies(self) -> list[Reply]:
+        """The replies so far."""
+        return [item for item in self.items if isinstance(item, Reply)]
+
+    @property
+    def last_reply(self) -> Reply | None:
+        """The last reply."""
+        return next((item for item in reversed(self.items) if isinstance(item, Reply)), None)
+
+    @property
+    def model(self) -> str:
+        """The model of the first reply that names one."""
+        return next((reply.model for reply in self.replies if reply.model), "")
+
+    def write(
+        self, writer: RunWriter, model: str = "", *, ended: bool = False, end: Callable[[], Run | None] | None = None
+    ) -> Run:
+        """Return the run. ``model``: the one the run has; replies of others name theirs. ``ended``: the log says so.
+
+        ``end``: finishes the writer as the log says that the run ended; None if it does not say so. Raises `TraceError` if the
+        session holds nothing.
+        """
+        if not self.items:
+            raise TraceError("The session holds no message", "Nothing was said in it")
+        last = self._last()
+        for item in self._in_order():
+            if isinstance(item, _UserMessage):
+                writer.say(item.parts, author=item.author, at=item.at)
+            elif isinstance(item, _Result):
+                writer.result(item.call_id, item.content, **item.fields)
+            elif isinstance(item, Reply):
+                _hand_over(writer, item, model)
+            elif isinstance(item, _Summary):
+                writer.compact(item.text, **item.fields)
+            elif item is last:
+                error = RunError("ModelError", item.message)
+                writer.event(ErrorRaised, error=error, where="model", at=item.at)
+            else:
+                writer.event(Warned, message=item.message, at=item.at)
+        finished = None if end is None else end()
+        if finished is not None:
+            return finished
+        if isinstance(last, _Trouble):
+            return writer.finish("failed", "error")
+        if isinstance(last, _UserMessage) and last.kind == "interruption":
+            return writer.finish("cancelled", "cancelled")
+        if ended or (isinstance(last, Reply) and last.is_answer and last.stop_reason in NATURAL):
+            return writer.finish("completed", "natural")
+        return writer.finish("unknown" if isinstance(last, Reply) and last.is_answer else None, "")
+
+    def _last(self) -> _Item | None:
+        """Return what came last, besides results and the product's own notices."""
+        for item in reversed(self.items):
+            if isinstance(item, Reply) or (isinstance(item, _UserMessage) and item.kind != "notice"):
+                return item
+            if isinstance(item, _Trouble) and item.ends:
+                return item
+        return None
+
+    def _in_order(self) -> list[_Item]:
+        """Return the items with the prompt before the product's notices."""
+        replied = next((place for place, item in enumerate(self.items) if isinstance(item, Reply)), len(self.items))
+        messages = [item for item in self.items[:replied] if isinstance(item, _UserMessage)]
+        prompt = next((item for item in messages if item.kind == "person" and _has_text(item)), None)
+        prompt = prompt or next((item for item in messages if item.author == COMMAND), None)
+        if prompt is None:
+            return self.items
+        return [prompt, *[item for item in self.items if item is not prompt]]
+
+
+def _has_text(item: _UserMessage) -> bool:
+    return any(not isinstance(part, Text) or part.text.strip() for part in item.parts)
+
+
+def _hand_over(writer: RunWriter, reply: Reply, model: str) -> None:
+    other = {"model": reply.model} if reply.model and reply.model != model else {}
+    writer.reply(
+        reply.parts,
+        reply.calls,
+        author=reply.author,
+        at=reply.at,
+        usage=reply.usage,
+        seconds=reply.seconds,
+        stop_reason=reply.stop_reason,
+        metadata=reply.metadata | other,
+    )
+
+
+def run_id_of(*parts: str) -> str:
+    """Return an id of a run made of ids of the file; empty if the first of them is empty."""
+    return re.sub(r"[^A-Za-z0-9_-]", "-", "-".join(filter(None, parts)))[-MAX_ID:] if parts[0] else ""
+
+
+def text_of(value: Any) -> str:
+    """Return the text; an empty one for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def count_of(value: Any) -> int | None:
+    """Return the count of tokens; None for anything else."""
+    return value if type(value) is int and value >= 0 else None
+
+
+def seconds_of(milliseconds: Any) -> float | None:
+    """Return milliseconds as seconds; None unless the value is a number."""
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float) or not 0 <= milliseconds < 1e15:
+        return None
+    return milliseconds / 1000
+
+
+def known(**recorded: Any) -> dict[str, Any]:
+    """Return what is recorded, without what is missing or empty."""
+    return {name: value for name, value in recorded.items() if value not in (None, "", [], {})}
+
+
+def first_records(file: TraceFile, most: int = 50) -> list[dict[str, Any]]:
+    """Return objects among the first records of JSON Lines, or the one document, for `sniff`."""
+    if file.kind not in ("json", "lines"):
+        return []
+    found: list[Any] = [file.first]
+    if file.kind == "lines":
+        for line in file.start.splitlines()[1:most]:
+            try:
+                found.append(msgspec.json.decode(line))
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # cut off, or no JSON
+                continue
+    return [record for record in found if isinstance(record, dict)]

@@ -1,0 +1,119 @@
+"""Conversations of data sets in the form of ShareGPT: ``conversations`` of ``{from, value}``, one a record.
+
+A call is a message of ``function_call`` whose value is JSON, or stands within the text of a reply between ``<tool_call>`` tags.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
+from agentnb.detect.run import Run
+from agentnb.interchange.formats.content import parts_of
+from agentnb.interchange.formats.endings import recorded
+from agentnb.interchange.formats.openai_chat import tools_of
+from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, hand_over
+from agentnb.interchange.trace_file import TraceFile, decoded
+
+NAME = "sharegpt"
+TITLE = "conversation in the form of ShareGPT"
+RECORDS_END = "nothing"
+_USERS = frozenset({"human", "user"})
+_MODELS = frozenset({"gpt", "assistant", "chatgpt", "model", "bot"})
+_CALLS = frozenset({"function_call", "function-call", "tool_call"})
+_RESULTS = frozenset({"observation", "tool", "tool_response", "function_response", "function-response", "ipython"})
+_SPEAKERS = _USERS | _MODELS | _CALLS | _RESULTS | {"system"}
+_CALL = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z)", re.DOTALL)
+_THOUGHT = re.compile(r"\A\s*<think>(.*?)</think>", re.DOTALL)
+_RESPONSE = re.compile(r"<tool_response>\s*(.*?)\s*(?:</tool_response>|\Z)", re.DOTALL)
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    if file.kind not in ("json", "lines"):
+        return "it is not JSON"
+    first = file.first
+    record = first[0] if isinstance(first, list) and first else first
+    return "" if _is_record(record) else "it has no conversations of messages with from and value"
+
+
+def _is_record(record: Any) -> bool:
+    messages = record.get("conversations") if isinstance(record, dict) else None
+    if not isinstance(messages, list) or not messages:
+        return False
+    return all(isinstance(one, dict) and one.get("from") in _SPEAKERS and "value" in one for one in messages[:5])
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield a run for each conversation."""
+    lines = ((f"line {number}", record) for number, record in file.records(one_by_one=True))
+    yield from file.each(lines if file.kind == "lines" else file.items(), lambda position, record: _run(file, position, record))
+
+
+def _run(file: TraceFile, position: str, record: dict[str, Any]) -> Run:
+    tools = record.get("tools")
+    tools = decoded(tools.encode()) if isinstance(tools, str) else tools
+    about = {key: value for key, value in record.items() if key not in ("conversations", "tools", "system")}
+    listed = tools_of(tools) if isinstance(tools, list) else ()
+    task = str(record.get("id") or "")
+    writer = file.writer(
+        NAME, position, task=task, model=str(record.get("model") or ""), tools=listed, settings=recorded(about, *about)
+    )
+    if isinstance(system := record.get("system"), str) and system:
+        writer.system(system)
+    file.take_each(record["conversations"], lambda one: hand_over(writer, _steps(one)), position)
+    return writer.finish_without_end()
+
+
+def _steps(message: dict[str, Any]) -> list[Step]:
+    """Return what a message says. A speaker that the form does not know is a KeyError."""
+    speaker, value = message["from"], message["value"]
+    text = value if isinstance(value, str) else ""
+    if speaker == "system":
+        return [SystemPrompt(text)]
+    if speaker in _USERS:
+        return [UserMessage(parts_of(value))]
+    if speaker in _RESULTS:
+        told = _RESPONSE.findall(text) or [text]
+        return [_result(one) for one in told]
+    if speaker in _CALLS:
+        return [Reply([], _calls(text))]
+    if speaker not in _MODELS:
+        raise KeyError(f"speaker {speaker!r}")
+    return [_reply(text)]
+
+
+def _reply(text: str) -> Reply:
+    """Return a reply, whose thinking and calls may stand in its text between tags."""
+    thought = _THOUGHT.match(text)
+    thinking: list[AnyPart] = [Thinking(thought[1].strip())] if thought and thought[1].strip() else []
+    text = text[thought.end() :] if thought else text
+    calls = [call for found in _CALL.findall(text) for call in _calls(found)]
+    rest = _CALL.sub("", text).strip() if calls else text
+    return Reply([*thinking, *([Text(rest)] if rest.strip() else [])], calls)
+
+
+def _calls(text: str) -> list[ToolCall]:
+    """Return the calls that a text of JSON is; one that is no JSON names no tool, and keeps its text."""
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return [ToolCall("", {"text": text})]
+    listed = found if isinstance(found, list) else [found]
+    return [_call(one) if isinstance(one, dict) else ToolCall("", {"text": text}) for one in listed]
+
+
+def _call(one: dict[str, Any]) -> ToolCall:
+    made = one["function"] if isinstance(one.get("function"), dict) else one
+    return ToolCall(str(made.get("name") or ""), made.get("arguments", made.get("parameters")), str(one.get("id") or ""))
+
+
+def _result(text: str) -> Result:
+    """Return a result; one that is JSON with a name and a content is of that tool."""
+    found = decoded(text.encode()) if text.startswith("{") else None
+    name = found.get("name") if isinstance(found, dict) and "content" in found else None
+    return Result("", parts_of(text), name=name if isinstance(name, str) else "")

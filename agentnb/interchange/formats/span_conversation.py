@@ -1,0 +1,347 @@
+"""What the spans of one run say, one after the other, without what they repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
+from agentnb.core.log.well_formed import ENDS
+from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
+from agentnb.core.todos import Todo
+from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats.span_calls import ModelCall, SpanMessage, ToolUse
+from agentnb.interchange.formats.spans import Span, SpanNote, json_value
+
+RESTORED: dict[str, type[e.Event]] = {
+    kind.__struct_config__.tag: kind  # type: ignore[misc]  # a tag is a text
+    for kind in (
+        e.GuidanceGiven,
+        e.RetryScheduled,
+        e.TodosChanged,
+        e.LoopDetected,
+        e.LimitReached,
+        e.Warned,
+        e.ErrorRaised,
+        e.ExtraUsage,
+        w.ModelCalled,
+        w.FindingMade,
+        w.PlanProposed,
+        w.PlanEdited,
+        w.PlanApproved,
+        w.PlanRejected,
+        w.PlanReviewed,
+        w.StepStarted,
+        w.StepAttempted,
+        w.StepSkipped,
+        w.StepFinished,
+        w.BranchTaken,
+        w.ResultGiven,
+        w.GuidanceDrawn,
+        w.ContextShifted,
+    )
+}
+"""Events of agentnb that are read again from the events of its own spans."""
+_OF_A_CALL = frozenset({"agentnb.guidance_given", "agentnb.retry_scheduled"})
+"""Events that belong to the reply after them."""
+_ALIKE = 60
+"""Characters at the beginning of two texts by which one is the other, cut off or reformatted."""
+
+
+class SpanConversation:
+    """Hands what the spans of a run say to its writer."""
+
+    def __init__(self, span: Span | None, inputs: list[SpanMessage]) -> None:
+        self._span, self._inputs = span, inputs
+        self._own = dict(span.attributes) if span is not None and "agentnb.run.id" in span.attributes else {}
+        self._told: list[SpanMessage] = []
+        self._history = int(self._own.get("agentnb.run.history") or 0)
+        self._writer: RunWriter
+
+    # How it begins
+
+    def about(self, name: str) -> dict[str, Any]:
+        """Return the fields of a run's beginning that its own span tells."""
+        found: dict[str, Any] = {"agent": name} if name else {}
+        if not self._own:
+            return found
+        own = {key.removeprefix("agentnb.run."): json_value(value) for key, value in self._own.items()}
+        found |= {"settings": own["settings"]} if isinstance(own.get("settings"), dict) else {}
+        found |= {"run_kind": str(own["kind"])} if own.get("kind") else {}
+        found |= {"tags": tuple(map(str, own["tags"]))} if isinstance(own.get("tags"), list) else {}
+        found |= {"continued_from": str(own["continued_from"])} if own.get("continued_from") else {}
+        with suppress(msgspec.ValidationError, TypeError):
+            found |= {"todos": msgspec.convert(own.get("todos") or [], tuple[Todo, ...])}
+        if self._history:
+            found["history"] = _messages(self._inputs[: self._history_length()])
+        return found
+
+    def _history_length(self) -> int:
+        """Return how many of the messages before it are history: a message of several results is several of them."""
+        left = self._history
+        for place, message in enumerate(self._inputs):
+            follows = place > 0 and message.role == "tool" == self._inputs[place - 1].role
+            if left == 0 and not follows:
+                return place
+            left -= not follows
+        return len(self._inputs)
+
+    def begin(self, writer: RunWriter, system: str) -> None:
+        """Take the prompt and the system prompt of the agent's own span, as far as they are there."""
+        self._writer = writer
+        if system:
+            self._hear(SpanMessage("system", (Text(system),)))
+        if self._history:
+            self._told += self._inputs[: self._history_length()]
+        if self._own:
+            origin = json_value(self._own.get("agentnb.run.origin"))
+            if isinstance(origin, dict) and isinstance(origin.get("usage"), dict):
+                writer.total(msgspec.convert(origin["usage"], Usage))
+            for message in self._inputs[self._history_length() if self._history else 0 :]:
+                self._hear(message, self._known_start())
+
+    def _known_start(self) -> datetime | None:
+        unknown = self._span is None or self._times(self._span) in ("unknown", "only the end", "only the duration")
+        return None if unknown or self._span is None else self._span.started
+
+    # What is message
+
+    def tell(self, models: list[ModelCall]) -> None:
+        """Tell all model calls with their tool calls, and the events of agentnb between them."""
+        if not self._own and models and not any(message.role == "user" for message in models[0].inputs):
+            for message in self._inputs:
+                self._hear(message, self._known_start())
+        items: list[tuple[float, int, Any]] = [(_order(one.span), place, one) for place, one in enumerate(models)]
+        replied = [one for one in models if one.output is not None]
+        notes = [note for one in replied for note in one.span.events]
+        if self._span is not None:  # it has what was before a reply that never came, too
+            notes += [note for note in self._span.events if note.name not in _OF_A_CALL]
+        own = [note for note in notes if note.name.startswith("agentnb.")]
+        items += [(_number(note.attributes.get("agentnb.seq")), len(models) + place, note) for place, note in enumerate(own)]
+        for _, _, item in sorted(items, key=lambda one: one[:2]):
+            if isinstance(item, SpanNote):
+                self._restore(item)
+            else:
+                self._call(item)
+
+    def _call(self, model: ModelCall) -> None:
+        """Tell a model call: what is new before it, its reply, and the results of its calls."""
+        if model.span.get("agentnb.operation"):
+            self._restore(SpanNote("agentnb.model_called", model.span.attributes, self._end(model.span)))
+            return
+        self._read_inputs(model)
+        message = model.output or SpanMessage("assistant")
+        has_no_reply = model.span.failed or (model.output is None and model.span.end is None)
+        if message.is_blank and has_no_reply and not model.uses:
+            return
+        uses = _with_ids(model.uses, message.calls)
+        known = {call.id for call in message.calls} - {""}
+        names = [call.name for call in message.calls]
+        extra = [use.call for use in uses if use.call.id not in known and use.call.name not in names]
+        self._reply(message, (*message.calls, *extra), model)
+        for use in sorted(uses, key=lambda one: (one.span.end or 0, _order(one.span))):
+            self._result(use)
+
+    def _reply(self, message: SpanMessage, calls: Iterable[ToolCall], model: ModelCall) -> None:
+        metadata = json_value(model.span.get("agentnb.metadata"))
+        response = {name: model.span.get(f"gen_ai.response.{name}") for name in ("id", "model")}
+        self._writer.reply(
+            message.parts,
+            calls,
+            author=message.name,
+            at=self._end(model.span),
+            usage=model.usage,
+            seconds=self._seconds(model.span),
+            stop_reason=model.stop_reason,
+            metadata=metadata
+            if isinstance(metadata, dict)
+            else {name: one for name, one in response.items() if isinstance(one, str)},
+            signals=signals if isinstance(signals := model.span.get("agentnb.signals"), list) else (),
+        )
+        self._told.append(message._replace(calls=tuple(calls)))
+
+    def _result(self, use: ToolUse) -> None:
+        self._writer.result(
+            use.call.id,
+            use.parts,
+            name=use.call.name,
+            is_error=use.is_error,
+            error_code=use.error_code,
+            at=self._end(use.span),
+            seconds=self._seconds(use.span),
+        )
+        self._told.append(SpanMessage("tool", tuple(use.parts), name=use.call.name, call_id=use.call.id))
+
+    # What is repeated
+
+    def _read_inputs(self, model: ModelCall) -> None:
+        """Tell those messages that were not told before."""
+        place = floor = self._last_reply() if model.span.get("agentnb.input.offset") else 0
+        used: set[int] = set()
+        for message in model.inputs:
+            start = floor if message.role == "tool" else place
+            found = next((k for k in range(start, len(self._told)) if k not in used and _is_same(self._told[k], message)), None)
+            if found is None:
+                begun = any(one.role == "user" for one in self._told)
+                self._hear(message, None if begun else (self._span or model.span).started)
+                used.add(len(self._told) - 1)
+                continue
+            used.add(found)
+            if message.role != "tool":
+                place = floor = found + 1
+
+    def _last_reply(self) -> int:
+        """Return the place of the last reply, with which the inputs of a call begin that has only what is new."""
+        return next((k for k in range(len(self._told) - 1, -1, -1) if self._told[k].role == "assistant"), 0)
+
+    def _hear(self, message: SpanMessage, at: datetime | None = None) -> None:
+        """Tell a message that no span of its own tells."""
+        if message.role == "assistant":
+            self._writer.reply(message.parts, message.calls, author=message.name)
+        elif message.role == "tool":
+            about = {"is_error": bool(message.error_code), "error_code": message.error_code or None}
+            self._writer.result(message.call_id, message.parts, name=message.name, **about)  # type: ignore[arg-type]
+        elif message.role in ("system", "developer"):
+            self._writer.system(message.whole_text)
+        else:
+            self._writer.say(message.parts, author=message.name, at=at)
+        self._told.append(message)
+
+    # Events of agentnb
+
+    def _restore(self, note: SpanNote) -> None:
+        """Tell an event of agentnb that is read again."""
+        name, data = note.name.removeprefix("agentnb."), json_value(note.attributes.get("agentnb.event"))
+        if not isinstance(data, dict):
+            return
+        at = None if note.attributes.get("agentnb.times") == "unknown" else note.at
+        if name == "command_received" and data.get("command") == "say":
+            self._restore_message(data, at)
+        elif name in RESTORED:
+            kind = RESTORED[name]
+            with suppress(msgspec.ValidationError, TypeError):
+                made: Any = msgspec.convert({"kind": name, "seq": 0, "at": None, "run_id": "-", **data}, kind)
+                self._writer.event(kind, at=at, **{field: getattr(made, field) for field in data})
+
+    def _restore_message(self, data: dict[str, Any], at: datetime | None) -> None:
+        given = data.get("message")
+        whole = msgspec.convert(given, Message) if given else Message("user", (Text(str(data.get("text") or "")),))
+        self._hear(SpanMessage("user", whole.parts, name=whole.author), at)
+
+    # How it ends
+
+    def end(self, models: list[ModelCall], output: SpanMessage | None) -> Run:
+        """Return the run."""
+        if not models and output is not None and not output.is_blank:
+            self._hear(output)
+        at = self._end(self._span) if self._span is not None else None
+        if self._own:
+            status = self._own.get("agentnb.run.status")
+            if status not in ENDS:
+                return self._writer.finish(None)
+            seconds = self._own.get("agentnb.run.seconds")
+            reason = str(self._own.get("agentnb.run.stop_reason") or "")
+            return self._writer.finish(status, reason, at=at, seconds=float(seconds) if seconds is not None else None)
+        failed = next(
+            (span for span in (self._span, models[-1].span if models else None) if span is not None and span.failed), None
+        )
+        if failed is not None:
+            error = e.RunError(str(failed.get("error.type") or "Error"), failed.message or "It failed")
+            self._writer.event(e.ErrorRaised, error=error, where="model")
+            return self._writer.finish("failed", "error", at=at)
+        seconds = self._span.seconds if self._span is not None else None
+        return self._writer.finish_without_end(is_over=at is not None, at=at, seconds=seconds)
+
+    # Times
+
+    def _times(self, span: Span) -> str:
+        return str(span.get("agentnb.times") or "")
+
+    def _seconds(self, span: Span) -> float | None:
+        told = span.get("agentnb.seconds")
+        if isinstance(told, int | float):
+            return float(told)
+        return span.seconds if self._times(span) == "" and "agentnb.seq" not in span.attributes else None
+
+    def _end(self, span: Span) -> datetime | None:
+        return span.ended if self._times(span) in ("", "only the end") else None
+
+
+def _with_ids(uses: list[ToolUse], calls: tuple[ToolCall, ...]) -> list[ToolUse]:
+    """Return the uses of tools, in their order. One without an id gets that of the call of its name, and best its arguments."""
+    free = [call for call in calls if call.id not in {use.call.id for use in uses}]
+    found = []
+    for use in sorted(uses, key=lambda one: _order(one.span)):
+        alike = [call for call in free if call.name == use.call.name] if not use.call.id else []
+        given = json_value(use.call.arguments)
+        call = next((one for one in alike if json_value(one.arguments) == given), alike[0] if alike else None)
+        if call is not None:
+            free.remove(call)
+            use = use._replace(call=msgspec.structs.replace(use.call, id=call.id))  # noqa: PLW2901
+        found.append(use)
+    return found
+
+
+def _order(span: Span) -> float:
+    """Return the place of a span: agentnb's own have the number of their last event."""
+    return _number(span.get("agentnb.seq", span.start))
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _is_same(told: SpanMessage, message: SpanMessage) -> bool:
+    """Return whether a message repeats one that was told, though its thinking may be left out and its text cut off."""
+    if told.role != message.role and {told.role, message.role} != {"system", "developer"}:
+        return False
+    if told.role == "tool":
+        return _is_same_result(told, message)
+    return _is_same_reply(told, message) if told.role == "assistant" else _looks_same(told, message)
+
+
+def _is_same_result(told: SpanMessage, message: SpanMessage) -> bool:
+    if told.call_id and message.call_id:
+        return told.call_id == message.call_id
+    return told.text == message.text or (bool(told.name) and told.name == message.name)
+
+
+def _is_same_reply(told: SpanMessage, message: SpanMessage) -> bool:
+    if told.is_blank or {call.id for call in told.calls} & ({call.id for call in message.calls} - {""}):
+        return True
+    if [call.name for call in told.calls] != [call.name for call in message.calls]:
+        return False
+    return _looks_same(told, message) or (bool(told.text and message.text) and told.text[:_ALIKE] == message.text[:_ALIKE])
+
+
+def _looks_same(told: SpanMessage, message: SpanMessage) -> bool:
+    return told.text == message.text and _pictures(told) == _pictures(message)
+
+
+def _pictures(message: SpanMessage) -> int:
+    return sum(isinstance(part, Image) for part in message.parts)
+
+
+def _messages(told: list[SpanMessage]) -> tuple[Message, ...]:
+    """Return what was said as messages, with the results of one round together."""
+    made: list[Message] = []
+    for message in told:
+        if message.role != "tool":
+            made.append(
+                Message("assistant" if message.role == "assistant" else "user", (*message.parts, *message.calls), message.name)
+            )
+            continue
+        parts = tuple([part for part in message.parts if isinstance(part, Text | Image)])
+        result = ToolResult(message.call_id, message.name, parts, bool(message.error_code), message.error_code or None)
+        if made and made[-1].role == "tool":
+            made[-1] = msgspec.structs.replace(made[-1], parts=(*made[-1].parts, result))
+        else:
+            made.append(Message("tool", (result,)))
+    return tuple(made)

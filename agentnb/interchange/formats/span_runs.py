@@ -1,0 +1,178 @@
+"""The runs of a trace of spans, whatever convention names their attributes.
+
+Each model call repeats the conversation before it: what is new in it is told from what was there already. A run is an agent's
+span with the model and tool calls within it; an agent within another one's span is a run that the other started.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.nested_usage import with_nested_usage
+from agentnb.interchange.formats.span_calls import AgentUse, Convention, Kind, ModelCall, SpanMessage, ToolUse
+from agentnb.interchange.formats.span_conversation import SpanConversation
+from agentnb.interchange.formats.spans import Span, traces_of
+from agentnb.interchange.trace_file import TraceFile
+
+_ID = re.compile(r"[^A-Za-z0-9_-]")
+
+
+@dataclass
+class _Agent:
+    """An agent's span, or a trace without one, with what is within it and within no other agent."""
+
+    span: Span | None
+    models: list[ModelCall] = field(default_factory=list)
+    uses: list[ToolUse] = field(default_factory=list)
+    parent: str = ""
+    """The id of the agent's span around it."""
+
+
+def read_runs(file: TraceFile, convention: Convention) -> Iterator[Run]:
+    """Yield the runs of a file: those of each trace, the outer ones first."""
+    for spans, several in traces_of(file):
+        with file.guarded(f"trace {spans[0].trace_id}"):
+            agents = _agents(spans, convention)
+            shared = several or len(agents) > 1
+            yield from with_nested_usage(_run(file, convention, spans[0].trace_id, agent, shared) for agent in agents)
+
+
+# Which spans are of which run
+
+
+class _Tree:
+    """The spans of a trace by id, with what each is."""
+
+    def __init__(self, spans: Iterable[Span], convention: Convention) -> None:
+        self.spans = {span.span_id: span for span in spans}
+        self.kinds = {span_id: convention.kind(span) for span_id, span in self.spans.items()}
+
+    def above(self, span: Span) -> Iterator[Span]:
+        """Yield the spans around a span, from the inside."""
+        seen = {span.span_id}
+        while span.parent_id and (found := self.spans.get(span.parent_id)) is not None and found.span_id not in seen:
+            seen.add(found.span_id)
+            yield found
+            span = found
+
+    def around(self, span: Span, *kinds: Kind) -> str:
+        """Return the id of the next span around it of one of these kinds; empty if there is none."""
+        return next((one.span_id for one in self.above(span) if self.kinds[one.span_id] in kinds), "")
+
+
+def _agents(spans: list[Span], convention: Convention) -> list[_Agent]:
+    """Return the agents of a trace that did something, each before those within it."""
+    tree = _Tree(spans, convention)
+    found = {"": _Agent(None)}
+    ordered = sorted(tree.spans.values(), key=lambda one: (one.start or 0, one.attributes.get("agentnb.seq") or 0))
+    for span in ordered:
+        if tree.kinds[span.span_id] == "agent":
+            found[span.span_id] = _Agent(span, parent=tree.around(span, "agent"))
+    for span in ordered:
+        kind = tree.kinds[span.span_id]
+        within = tree.around(span, "agent", "model", "tool")
+        if kind == "model" and (not within or tree.kinds[within] != "model"):  # else two libraries recorded one call
+            found[tree.around(span, "agent")].models.append(convention.model_call(span))
+        elif kind == "tool" and tree.kinds.get(within) != "tool":  # else a tool made the call, and no model
+            found[tree.around(span, "agent")].uses.append(convention.tool_use(span))
+    return _in_order([one for one in found.values() if _is_run(one, found, convention)], found)
+
+
+def _is_run(one: _Agent, found: dict[str, _Agent], convention: Convention) -> bool:
+    if one.models or one.uses:
+        return True
+    if one.span is None:
+        return False
+    within = any(other.parent == one.span.span_id for other in found.values())
+    return "agentnb.run.id" in one.span.attributes or (not within and bool(convention.agent_use(one.span).inputs))
+
+
+def _in_order(kept: list[_Agent], found: dict[str, _Agent]) -> list[_Agent]:
+    """Name for each agent the next one around it that is a run too, and put the outer ones first."""
+    ids = {one.span.span_id for one in kept if one.span is not None}
+    depths = {}
+    for one in kept:
+        seen: set[str] = set()
+        while one.parent and one.parent not in ids and one.parent not in seen:
+            seen.add(one.parent)
+            one.parent = found[one.parent].parent
+        depths[id(one)] = _depth(one, found)
+    return sorted(kept, key=lambda one: depths[id(one)])
+
+
+def _depth(one: _Agent, found: dict[str, _Agent]) -> int:
+    depth, seen = 0, set()
+    while one.parent and one.parent not in seen:
+        seen.add(one.parent)
+        one, depth = found[one.parent], depth + 1
+    return depth + (one.span is not None)
+
+
+# A run
+
+
+def _run(file: TraceFile, convention: Convention, trace_id: str, agent: _Agent, several: bool) -> Run:
+    use = AgentUse([]) if agent.span is None else convention.agent_use(agent.span)
+    tools = {tool.name: tool for tool in (*use.tools, *[tool for one in agent.models for tool in one.tools])}
+    span_id = agent.span.span_id if agent.span is not None else ""
+    ids: dict[str, Any] = {"run_id": _run_id(agent.span, trace_id), "parent_id": _parent_id(agent, trace_id)}
+    where = f"trace {trace_id}" + (f", span {span_id}" if span_id else "")
+    model = use.model or next((one.model for one in agent.models if one.model), "")
+    conversation = SpanConversation(agent.span, use.inputs)
+    about = conversation.about(use.name)
+    writer = file.writer(convention.name, where if several else "", model=model, tools=tuple(tools.values()), **ids, **about)
+    conversation.begin(writer, use.system)
+    _complete(agent.models)
+    _assign(agent)
+    conversation.tell(agent.models)
+    return conversation.end(agent.models, use.output)
+
+
+def _run_id(span: Span | None, trace_id: str) -> str:
+    """Return the run's own id, or one made of those of its trace and span."""
+    if span is None:
+        return _ID.sub("-", trace_id)[:100]
+    own = span.attributes.get("agentnb.run.id")
+    return own if isinstance(own, str) and own else _ID.sub("-", f"{trace_id}-{span.span_id}")[:100]
+
+
+def _parent_id(agent: _Agent, trace_id: str) -> str | None:
+    span = agent.span
+    own = span.attributes.get("agentnb.run.parent_id") if span is not None else None
+    if isinstance(own, str) and own:
+        return own
+    return _ID.sub("-", f"{trace_id}-{agent.parent}")[:100] if agent.parent else None
+
+
+def _complete(models: list[ModelCall]) -> None:
+    """Take a reply that its own span does not tell from the conversation that the next call repeats."""
+    for one, after in pairwise(models):
+        repeated = after.inputs[len(one.inputs) : len(one.inputs) + 1]
+        if (one.output is None or one.output.is_blank) and repeated and repeated[0].role == "assistant":
+            one.output = repeated[0]
+
+
+def _assign(agent: _Agent) -> None:
+    """Give each tool call to the model call that asked for it: by its id, else the next before it that has no result for it."""
+    for use in agent.uses:
+        model = _asker(agent.models, use)
+        if model is None:
+            agent.models.append(model := ModelCall(use.span, output=SpanMessage("assistant")))
+        model.uses.append(use)
+
+
+def _asker(models: list[ModelCall], use: ToolUse) -> ModelCall | None:
+    before = [one for one in models if (one.span.start or 0) <= (use.span.start or 0) or one.span.start is None] or models[:1]
+    for one in reversed(before):
+        if use.call.id and use.call.id in one.call_ids and not any(other.call.id == use.call.id for other in one.uses):
+            return one
+    for one in reversed(before):
+        asked = [call.name for call in one.output.calls] if one.output is not None else []
+        if asked.count(use.call.name) > sum(other.call.name == use.call.name for other in one.uses):
+            return one
+    return before[-1] if before else None

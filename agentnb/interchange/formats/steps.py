@@ -1,0 +1,152 @@
+"""What messages of any API come down to: system prompts, what was said, replies and results, as a `RunWriter` takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias
+
+from agentnb.core.log.events import Warned
+from agentnb.core.messages import AnyPart, Image, Text, Thinking, ToolCall
+from agentnb.core.run.rounds import SERVER_SIDE
+from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.interchange.conversion.run_writer import RunWriter
+
+
+class SystemPrompt(NamedTuple):
+    """A system prompt."""
+
+    text: str
+
+
+class UserMessage(NamedTuple):
+    """A message of the person, or of whoever else speaks to the agent."""
+
+    parts: list[AnyPart]
+    author: str = ""
+    at: datetime | None = None
+
+
+class Reply(NamedTuple):
+    """A reply of the model, with its calls."""
+
+    parts: list[AnyPart]
+    calls: list[ToolCall]
+    author: str = ""
+    at: datetime | None = None
+    usage: Usage = UNKNOWN
+    seconds: float | None = None
+    stop_reason: str = ""
+    metadata: dict[str, Any] | None = None
+
+
+class Result(NamedTuple):
+    """The result of a call. ``inside``: the provider ran the call itself, within the reply."""
+
+    call_id: str
+    parts: list[AnyPart]
+    name: str = ""
+    is_error: bool = False
+    at: datetime | None = None
+    seconds: float | None = None
+    inside: bool = False
+
+
+class Note(NamedTuple):
+    """Something the person is to know of the trace, such as an error that the agent got over."""
+
+    message: str
+
+
+Step: TypeAlias = SystemPrompt | UserMessage | Reply | Result | Note
+
+
+def hand_over(writer: RunWriter, steps: Iterable[Step]) -> None:
+    """Hand steps to the writer of a run."""
+    for step in steps:
+        if isinstance(step, SystemPrompt):
+            writer.system(step.text)
+        elif isinstance(step, UserMessage):
+            writer.say(step.parts, author=step.author, at=step.at)
+        elif isinstance(step, Reply):
+            fields = {"author": step.author, "at": step.at, "usage": step.usage, "seconds": step.seconds}
+            writer.reply(step.parts, step.calls, stop_reason=step.stop_reason, metadata=step.metadata, **fields)  # type: ignore[arg-type]
+        elif isinstance(step, Note):
+            writer.event(Warned, message=step.message)
+        else:
+            about = {"name": step.name, "is_error": step.is_error, "at": step.at, "seconds": step.seconds}
+            writer.result(step.call_id, step.parts, **about)  # type: ignore[arg-type]
+
+
+def texts_of(parts: Iterable[AnyPart]) -> str:
+    """Return the texts among the parts, without thinking."""
+    return "".join([part.text for part in parts if isinstance(part, Text)])
+
+
+class ReplyPieces:
+    """Gathers what a model says and calls into replies: one, with the results of calls that the provider ran within it.
+
+    After the result of any other call, the next piece begins another reply.
+    """
+
+    def __init__(self, author: str = "", at: datetime | None = None) -> None:
+        self.author, self.at = author, at
+        self._done: list[Step] = []
+        self._parts: list[AnyPart] = []
+        self._calls: list[ToolCall] = []
+        self._results: list[Step] = []
+        self._is_answered = False
+        """Whether a call of the reply has its result from somebody else than the provider."""
+
+    def say(self, parts: Iterable[AnyPart]) -> None:
+        """Take what the model says or thinks."""
+        for part in parts:
+            self._begin()
+            self._parts.append(part)
+
+    def call(self, call: ToolCall, result: Result | None = None) -> None:
+        """Take a call, with its result if the provider made it."""
+        if len(self._results) >= len(self._calls):  # else it was made beside a call that has no result yet
+            self._begin()
+        self._calls.append(call)
+        if result is not None:
+            self._results.append(result)
+
+    def result(self, result: Result) -> None:
+        """Take the result of a call inside the reply."""
+        self._results.append(result)
+        of_provider = (call.id == result.call_id and SERVER_SIDE in (call.provider_metadata or ()) for call in self._calls)
+        self._is_answered |= not any(of_provider)
+
+    def steps(self, **last: Any) -> list[Step]:
+        """Return the steps taken, and forget them. ``last``: fields of the last reply, such as its usage."""
+        if self._parts or self._calls or self._results or (last and not self._done):
+            self._close(**last)
+        steps, self._done = self._done, []
+        return steps
+
+    def __bool__(self) -> bool:
+        return bool(self._done or self._parts or self._calls or self._results)
+
+    def _begin(self) -> None:
+        if self._is_answered:
+            self._close()
+
+    def _close(self, **fields: Any) -> None:
+        self._done += [Reply(self._parts, self._calls, self.author, self.at, **fields), *self._results]
+        self._parts, self._calls, self._results, self._is_answered = [], [], [], False
+
+
+def signature(step: Step) -> tuple[Any, ...]:
+    """Return what is the same of a step wherever a later request repeats it: ids, cache marks and thinking may differ."""
+    if isinstance(step, UserMessage):
+        return ("said", texts_of(step.parts).strip(), sum(isinstance(part, Image) for part in step.parts))
+    if isinstance(step, Reply):
+        return ("reply", texts_of(step.parts).strip(), tuple([call.name for call in step.calls]))
+    return ("result",) if isinstance(step, Result) else ("told", step[0].strip())
+
+
+def thinking(text: Any, metadata: dict[str, Any] | None = None) -> list[AnyPart]:
+    """Return a text as a part of thinking; nothing if it is not a text, or is blank and has no metadata."""
+    told = text if isinstance(text, str) else ""
+    return [Thinking(told, metadata)] if told.strip() or metadata else []

@@ -1,0 +1,198 @@
+"""Trajectories of SWE-agent: a ``history`` of chat messages, and a ``trajectory`` of steps with times and retried actions.
+
+Newer ones hold tool calls with ids. In older ones an action is a command line of the environment's shell: it is kept as a call
+of ``bash``, whose result is the next message. Steps of the trajectory that the history lacks, such as an action that was
+refused and asked for again, and the result of the last one, are taken from the trajectory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from agentnb.core.messages import Message, Text, ToolCall, encodable
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats import openai_chat
+from agentnb.interchange.formats.content import parts_of
+from agentnb.interchange.formats.endings import fail, limited, recorded
+from agentnb.interchange.formats.totals import total_of
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "swe_agent"
+TITLE = "trajectory of SWE-agent"
+RECORDS_END = "`exit_status`"
+BASH = "bash"
+"""The tool that an action without a tool call calls."""
+DEMONSTRATION = "demonstration"
+"""The author of messages that show the agent how to work."""
+_LIMITS = {
+    "exit_cost": "budget",
+    "exit_context": "context",
+    "exit_total_execution_time": "max_seconds",
+    "exit_command_timeout": "max_seconds",
+}
+_FAILED = frozenset({"exit_api", "exit_environment_error", "exit_error", "early_exit"})
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    document = file.first if file.kind == "json" else None
+    if not isinstance(document, dict):
+        return file.lacks("trajectory", kind="json")
+    steps, history = document.get("trajectory"), document.get("history")
+    if isinstance(steps, list) and steps:
+        first = steps[0]
+        return "" if isinstance(first, dict) and {"action", "observation"} <= first.keys() else "its steps have no action"
+    if not isinstance(history, list) or not history:
+        return "it has no trajectory"
+    about = document.get("info")
+    return (
+        ""
+        if isinstance(about, dict) and isinstance(history[0], dict) and "role" in history[0]
+        else "its history has no info beside it"
+    )
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the run."""
+    yield from file.each([("", file.document)], lambda position, one: _Reader(file, one).read())
+
+
+class _Reader:
+    """Reads one trajectory."""
+
+    def __init__(self, file: TraceFile, one: dict[str, Any]) -> None:
+        self._file = file
+        self._info: dict[str, Any] = one.get("info") or {}
+        self._steps: list[dict[str, Any]] = one.get("trajectory") or []
+        self._history: list[dict[str, Any]] = one.get("history") or (self._steps[0].get("query") if self._steps else None) or []
+        self._step = 0
+        """How many steps of the trajectory were taken."""
+        self._open = 0
+        """Calls whose results are due."""
+        self._agent = next((str(each["agent"]) for each in self._history if _has(each, "agent")), "agent")
+        self._writer = file.writer(
+            NAME,
+            task=_task(one, file.name),
+            agent=self._agent,
+            model=str(_replayed(one, "agent.model", "name") or ""),
+            settings=recorded(
+                self._info, "exit_status", "submission", "model_stats", "swe_agent_version", environment=one.get("environment")
+            ),
+            history=tuple(_shown(each) for each in self._history if _has(each, "is_demo")),
+        )
+
+    def read(self) -> Run:
+        """Return the run."""
+        self._file.take_each(self._history, self._take)
+        while self._step < len(self._steps):
+            self._retried()
+        self._last_result()
+        stats = self._info.get("model_stats")
+        if isinstance(stats, dict):
+            cost = stats.get("instance_cost") or stats.get("total_cost")
+            self._writer.total(total_of(sent=stats.get("tokens_sent"), received=stats.get("tokens_received"), cost=cost))
+        return _finish(self._writer, self._info)
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if message.get("is_demo"):
+            return
+        role, parts = message["role"], parts_of(message.get("content"))
+        if role == "system":
+            self._writer.system("".join(part.text for part in parts if isinstance(part, Text)))
+        elif role == "assistant":
+            self._reply(message)
+        elif role == "tool" or (role == "user" and self._open):
+            ids = message.get("tool_call_ids") or [message.get("tool_call_id") or ""]
+            self._result(str(ids[0] or ""), parts)
+        else:
+            self._writer.say(parts, author=self._author(message))
+
+    def _reply(self, message: dict[str, Any]) -> None:
+        self._last_result()
+        action = str(message.get("action") or "")
+        at = next((at for at in range(self._step, len(self._steps)) if _same(self._steps[at], action)), None)
+        while at is not None and self._step < at:
+            self._retried()
+        calls = openai_chat.calls_of(message) or _call(action)
+        self._open = len(calls)
+        self._step += at is not None
+        thoughts = [{"type": "thinking", **one} for one in message.get("thinking_blocks") or ()]
+        self._writer.reply([*parts_of(thoughts), *parts_of(message.get("content"))], calls, author=self._author(message))
+
+    def _retried(self) -> None:
+        """Take a step that the history lacks."""
+        step = self._steps[self._step]
+        self._last_result()
+        self._step += 1
+        calls = _call(str(step.get("action") or ""))
+        self._writer.reply(parts_of(step.get("response") or step.get("thought")), calls)
+        if calls:
+            self._open = 1
+            self._result("", parts_of(step.get("observation")))
+
+    def _last_result(self) -> None:
+        """Take the result of a call from its step, if no message holds it."""
+        if self._open and 0 < self._step <= len(self._steps):
+            self._result("", parts_of(self._steps[self._step - 1].get("observation")))
+        self._open = 0
+
+    def _result(self, call_id: str, parts: Any) -> None:
+        self._open = max(0, self._open - 1)
+        step = self._steps[self._step - 1] if 0 < self._step <= len(self._steps) else {}
+        self._writer.result(call_id, parts, seconds=step.get("execution_time"))
+
+    def _author(self, message: dict[str, Any]) -> str:
+        agent = str(message.get("agent") or "")
+        return "" if agent == self._agent else agent
+
+
+def _has(message: Any, name: str) -> bool:
+    return isinstance(message, dict) and bool(message.get(name))
+
+
+def _replayed(one: dict[str, Any], part: str, name: str) -> Any:
+    """Return a value of the configuration with which the run can be replayed, which is an object or its JSON."""
+    config = one.get("replay_config")
+    if isinstance(config, str):
+        config = msgspec.json.decode(config)
+    for key in part.split("."):
+        config = config.get(key) if isinstance(config, dict) else None
+    return config.get(name) if isinstance(config, dict) else None
+
+
+def _task(one: dict[str, Any], name: str) -> str:
+    """Return the id of the task: from the replay's configuration, or the file's name."""
+    named = _replayed(one, "problem_statement", "id")
+    return str(named or name.replace("\\", "/").rpartition("/")[2].removesuffix(".gz").removesuffix(".traj"))
+
+
+def _shown(message: dict[str, Any]) -> Message:
+    texts = [part.text for part in parts_of(message.get("content")) if isinstance(part, Text)]
+    return Message("assistant" if message["role"] == "assistant" else "user", (Text(encodable("".join(texts))),), DEMONSTRATION)
+
+
+def _same(step: dict[str, Any], action: str) -> bool:
+    return str(step.get("action") or "").strip() == action.strip()
+
+
+def _call(action: str) -> list[ToolCall]:
+    return [ToolCall(BASH, {"command": action.strip()})] if action.strip() else []
+
+
+def _finish(writer: RunWriter, info: dict[str, Any]) -> Run:
+    """Return the run. An exit status such as ``submitted (exit_cost)`` names why what there was was submitted."""
+    status = str(info.get("exit_status") or "")
+    reason = status.removeprefix("submitted (").removesuffix(")")
+    if status == "submitted":
+        return writer.finish()
+    if not status:
+        return writer.finish_without_end()
+    if reason in _LIMITS:
+        return limited(writer, _LIMITS[reason])
+    if reason in _FAILED or "error" in reason:
+        return fail(writer, reason, f"SWE-agent ended with {status}")
+    return writer.finish("stopped", reason)

@@ -1,0 +1,139 @@
+"""Results of tau2-bench: tasks and simulations, each of them a run.
+
+The simulated user may call tools too. The agent never sees these calls and results: they are kept as messages, whose authors
+are ``user`` and the tool, such as ``user's toggle_data``. What comes before the user's first words is the run's history.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.core.messages import Message, Text, ToolCall, encodable
+from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats import openai_chat
+from agentnb.interchange.formats.content import parts_of, time_of
+from agentnb.interchange.formats.endings import fail, limited, recorded
+from agentnb.interchange.formats.totals import total_of
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "tau2_bench"
+TITLE = "results of tau2-bench"
+RECORDS_END = "`termination_reason`"
+USER = "user"
+_ENDED = frozenset({"user_stop", "agent_stop"})
+_LIMITS = {"max_steps": "max_rounds", "timeout": "max_seconds"}
+_RECORDED = ("reward_info", "termination_reason", "agent_cost", "user_cost", "seed", "mode", "review", "auth_classification")
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    return file.lacks("simulations", kind="json") or (
+        "" if isinstance(file.first["simulations"], list) else "its simulations are not a list"
+    )
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield a run for each simulation."""
+    info = file.first.get("info")
+    reader = _Reader(file, info if isinstance(info, dict) else {})
+    yield from file.each(file.items("simulations"), reader.read)
+
+
+class _Reader:
+    """Reads simulations, with what the file says of all of them."""
+
+    def __init__(self, file: TraceFile, info: dict[str, Any]) -> None:
+        self._file = file
+        agent, environment = info.get("agent_info") or {}, info.get("environment_info") or {}
+        self._model = str(agent.get("llm") or "")
+        self._agent = str(agent.get("implementation") or "agent")
+        self._policy = str(environment.get("policy") or "")
+        self._tools = openai_chat.tools_of(environment.get("tool_defs"))
+        self._about = {"domain": environment.get("domain_name"), "user_model": (info.get("user_info") or {}).get("llm")}
+
+    def read(self, position: str, one: dict[str, Any]) -> Run:
+        """Return the run of a simulation."""
+        messages = one["messages"]
+        first = next((at for at, message in enumerate(messages) if _speaks(message)), 0)
+        writer = self._file.writer(
+            NAME,
+            position,
+            task=str(one["task_id"]),
+            trial=str(one.get("trial", "")),
+            model=self._model,
+            agent=self._agent,
+            tools=self._tools,
+            settings=recorded(one, *_RECORDED, **self._about, simulation=one.get("id")),
+            history=tuple(_earlier(message) for message in messages[:first]),
+        )
+        writer.system(str(one.get("policy") or self._policy))
+        self._file.take_each(messages[first:], lambda message: _take(writer, message), position)
+        writer.total(total_of(cost=one.get("agent_cost")))
+        return self._finish(writer, one)
+
+    def _finish(self, writer: RunWriter, one: dict[str, Any]) -> Run:
+        reason, at, seconds = str(one.get("termination_reason") or ""), time_of(one.get("end_time")), one.get("duration")
+        if reason in _ENDED:
+            return writer.finish(at=at, seconds=seconds)
+        if reason in _LIMITS:
+            return limited(writer, _LIMITS[reason], at=at, seconds=seconds)
+        if "error" in reason:
+            return fail(writer, reason, f"tau2-bench ended the simulation: {reason}", at=at, seconds=seconds)
+        return writer.finish("stopped", reason, at=at, seconds=seconds) if reason else writer.finish_without_end()
+
+
+def _speaks(message: dict[str, Any]) -> bool:
+    """Return whether this is a message of the user, and no call."""
+    return message["role"] == "user" and bool(message.get("content"))
+
+
+def _earlier(message: dict[str, Any]) -> Message:
+    """Return a message of before the prompt."""
+    is_agent = message["role"] == "assistant"
+    return Message(
+        "assistant" if is_agent else "user", (Text(encodable(_told(message))),), "" if is_agent else _author(message)
+    )
+
+
+def _told(message: dict[str, Any]) -> str:
+    calls = (f"(calls {one['name']} {json.dumps(one.get('arguments'), ensure_ascii=False)})" for one in _calls(message))
+    return "\n".join(filter(None, (str(message.get("content") or ""), *calls)))
+
+
+def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    return message.get("tool_calls") or []
+
+
+def _author(message: dict[str, Any]) -> str:
+    if message["role"] != "tool":
+        return USER
+    return f"{USER}'s tool"
+
+
+def _take(writer: RunWriter, message: dict[str, Any]) -> None:
+    for one in message.get("tool_messages") or (message,):  # results of parallel calls may stand in one message
+        role, at = one["role"], time_of(one.get("timestamp"))
+        if role == "assistant":
+            calls = [ToolCall(call["name"], call.get("arguments"), str(call.get("id") or "")) for call in _calls(one)]
+            parts = parts_of(one.get("content"))
+            writer.reply(parts, calls, at=at, usage=_usage(one), seconds=one.get("generation_time_seconds"))
+        elif role == "tool" and one.get("requestor") != USER:
+            failed = one.get("error") is True
+            code = "tool_error" if failed else None
+            writer.result(str(one.get("id") or ""), parts_of(one.get("content")), is_error=failed, error_code=code, at=at)
+        elif role == "system":
+            writer.system(str(one.get("content") or ""))
+        else:
+            writer.say(_told(one), author=_author(one), at=at)
+
+
+def _usage(message: dict[str, Any]) -> Usage:
+    usage, cost = openai_chat.usage_of(message.get("usage")), message.get("cost")
+    has_usage = message.get("usage") is not None  # what was not generated has a cost of 0.0
+    return replace(usage, cost=float(cost)) if isinstance(cost, int | float) and has_usage else usage

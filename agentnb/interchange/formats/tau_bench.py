@@ -1,0 +1,86 @@
+"""Results of tau-bench: a list of records with a task, a trial, a reward and chat messages. The user is simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats import openai_chat
+from agentnb.interchange.formats.content import parts_of, time_of
+from agentnb.interchange.formats.endings import fail, limited, recorded
+from agentnb.interchange.trace_file import TraceFile
+
+NAME = "tau_bench"
+TITLE = "results of tau-bench"
+RECORDS_END = "the reward, the last message, an error"
+STOP = "###STOP###"
+"""What the simulated user says last."""
+LAST_TOOLS = frozenset({"transfer_to_human_agents"})
+"""Tools whose call ends the conversation."""
+MAX_STEPS = 30
+"""Replies after which tau-bench ends a conversation."""
+ERROR = "Error:"
+"""How the result of a call begins that failed."""
+_KEYS = {"task_id", "reward", "traj"}
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks."""
+    if file.kind not in ("json", "lines"):
+        return "it is not JSON"
+    first = file.first[0] if isinstance(file.first, list) and file.first else file.first
+    missing = _KEYS - first.keys() if isinstance(first, dict) else _KEYS
+    return f"its records have no {', '.join(sorted(missing))}" if missing else ""
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield a run for each record."""
+
+    def read_one(position: str, record: dict[str, Any]) -> Run:
+        task, trial = str(record["task_id"]), str(record.get("trial", ""))
+        settings = recorded(record, "reward", "info", "records")
+        writer = file.writer(NAME, position, task=task, trial=trial, settings=settings)
+        messages = record["traj"]
+        file.take_each(messages, lambda message: _take(writer, message), position)
+        return _finish(writer, record, [message for message in messages if isinstance(message, dict)])
+
+    if file.kind == "lines":
+        yield from file.each(((f"line {number}", record) for number, record in file.records(one_by_one=True)), read_one)
+    else:
+        yield from file.each(file.items(), read_one)
+
+
+def _take(writer: RunWriter, message: dict[str, Any]) -> None:
+    if message["role"] != "tool":
+        openai_chat.take_message(writer, message)
+        return
+    parts = parts_of(message.get("content"))
+    failed = isinstance(message.get("content"), str) and message["content"].startswith(ERROR)
+    writer.result(
+        str(message.get("tool_call_id") or ""),
+        parts,
+        name=str(message.get("name") or ""),
+        is_error=failed,
+        error_code="tool_error" if failed else None,
+        at=time_of(message.get("timestamp")),
+    )
+
+
+def _finish(writer: RunWriter, record: dict[str, Any], messages: list[dict[str, Any]]) -> Run:
+    """Return the run: the user ended it, or the agent by a tool, or the number of replies, or an error.
+
+    Any other end is recorded only by the reward, which is given when the episode is over.
+    """
+    info = record.get("info")
+    if isinstance(info, dict) and info.get("error"):
+        return fail(writer, "tau-bench", info["error"])
+    last = messages[-1] if messages else {}
+    if last.get("role") == "user" and STOP in str(last.get("content")):
+        return writer.finish()
+    if last.get("role") == "tool" and str(last.get("name")) in LAST_TOOLS:
+        return writer.finish()
+    if sum(message.get("role") == "assistant" for message in messages) >= MAX_STEPS:
+        return limited(writer, "max_rounds", MAX_STEPS)
+    return writer.finish_without_end(is_over=record.get("reward") is not None)

@@ -1,0 +1,185 @@
+"""Conversations of several agents, as their frameworks log them: turns of AG2, conversations of peers, and text logs.
+
+The text logs are those of MetaGPT, HyperAgent and MA-ToT, a tree of thoughts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from agentnb.core.log.work_events import OtherEvent
+from agentnb.core.messages import ToolCall
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats.content import time_of
+
+_METAGPT = re.compile(
+    r"^(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) \| +\w+ *\| [\w.]+:\w+:\d+ - (?P<who>[^:\n]*): ?(?P<text>.*)$",
+    re.MULTILINE,
+)
+_MESSAGES = re.compile(r"^\[(?P<at>[\d: -]+)\] (?:NEW MESSAGES:|FROM: (?P<who>.*?) TO: .*)$", re.MULTILINE)
+_RULE = re.compile(r"^-{20,}\s*$", re.MULTILINE)
+_HYPERAGENT = re.compile(r"^(?P<who>HyperAgent[\w.-]*) - [A-Z]+ - (?P<text>.*)$", re.MULTILINE)
+_SPOKEN = re.compile(r"\A(?P<who>[A-Za-z][\w .-]*?)(?:'s Response|->(?P<to>[\w .-]+)): ?")
+_ACTION = re.compile(r"^Action:\s*```(?P<language>\w*)\n", re.MULTILINE)
+_FENCE = re.compile(r"^```[ \t]*$", re.MULTILINE)
+_TREE_ROUND = re.compile(r"^[ \t]*#{5,} Round \d+ #{5,}[ \t]*$", re.MULTILINE)
+_TREE = re.compile(
+    r"^[ \t]*(?:#{5,} (?P<round>Round \d+) #{5,}|\*{5} (?P<who>.+?) output: \*{5}|(?P<rule>\*{20,})"
+    r"|(?P<step>Step \d+: \w+|Final selected thought: .*))[ \t]*$",
+    re.MULTILINE,
+)
+_VERIFIED = "\nVerifier response:"
+VERIFIER = "Verifier"
+_SPEAKER = re.compile(r"\A(?P<who>[A-Za-z_][\w .()-]{0,40}): ?", re.MULTILINE)
+
+
+class Turn(NamedTuple):
+    """The words of an agent, or without an agent a note of its framework."""
+
+    who: str
+    text: str
+    at: Any = None
+    to: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    is_note: bool = False
+
+
+def take_turns(writer: RunWriter, turns: Iterable[dict[str, Any]], prompt: str) -> None:
+    """Hand the turns of AG2 to the writer. Their contents may be lists of lines.
+
+    Roles are those of the other side: the proxy that stands for the person is ``assistant``, the models are ``user``. The task
+    itself is the person's, whoever is named beside it.
+    """
+    for index, turn in enumerate(turns):
+        content = turn["content"]
+        text = "\n".join(content) if isinstance(content, list) else content
+        author = str(turn.get("name") or "")
+        is_task = not index and (turn["role"] == "assistant" or text.strip() == prompt.strip() or not prompt)
+        if is_task or turn["role"] == "assistant":
+            writer.say(text, author=author)
+        else:
+            writer.reply(text, author=author)
+
+
+def take_conversations(writer: RunWriter, conversations: dict[str, list[dict[str, Any]]], prompt: str) -> None:
+    """Hand the conversations of peers to the writer, exchange by exchange: the question to each, and its reply.
+
+    Keys name the agents. All get the task first, which the writer gets once.
+    """
+    asked: list[str] = []
+    exchanges = [[*_exchanges(messages)] for messages in conversations.values()]
+    for number in range(max(map(len, exchanges), default=0)):
+        for name, own in zip(conversations, exchanges, strict=True):
+            for message in own[number] if number < len(own) else ():
+                text = message["content"]
+                if message["role"] == "assistant":
+                    writer.reply(text, author=f"Agent {name}")
+                elif number or text not in asked:
+                    asked.append(text)
+                    writer.say(text, author="system" if message["role"] == "system" else "")
+    if not exchanges and prompt:
+        writer.say(prompt)
+
+
+def _exchanges(messages: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield the messages of a conversation up to and with each reply."""
+    now: list[dict[str, Any]] = []
+    for message in messages:
+        now.append(message)
+        if message["role"] == "assistant":
+            yield now
+            now = []
+    if now:
+        yield now
+
+
+def take_log(writer: RunWriter, log: str, prompt: str) -> None:
+    """Hand the text log of a framework to the writer; a log of an unknown kind becomes one message."""
+    turns = next((found for read in _READERS if (found := [*read(log)])), [Turn("", log)])
+    if prompt and not (turns and turns[0].who == "Human"):
+        writer.say(prompt)
+    for turn, again in groupby(turns):  # a restarted HyperAgent writes each line once for each start
+        del again
+        if turn.is_note:
+            writer.event(OtherEvent, name="log", data={"text": turn.text})
+        elif turn.who == "Human":
+            writer.say(turn.text, author=turn.who, at=time_of(turn.at))
+        else:
+            metadata = {"to": turn.to} if turn.to else {}
+            writer.reply(turn.text, turn.calls, author=turn.who, at=time_of(turn.at), metadata=metadata)
+
+
+def _metagpt(log: str) -> Iterator[Turn]:
+    """Yield what the roles did: each line of the logger, with the text up to the next."""
+    for line, text in _sections(_METAGPT, log):
+        yield Turn(line["who"], f"{line['text']}\n{text}".strip(), line["at"])
+
+
+def _messages(log: str) -> Iterator[Turn]:
+    """Yield the messages of MetaGPT's communication log, which stand between rules."""
+    for line, text in _sections(_MESSAGES, log):
+        body = _RULE.split(text, maxsplit=1)[0].strip()
+        if line["who"]:
+            yield Turn(line["who"].strip(), body.partition("CONTENT:")[2].strip() or body, line["at"].strip())
+            continue
+        speaker = _SPEAKER.match(body)
+        yield Turn(speaker["who"] if speaker else "", body[speaker.end() :].strip() if speaker else body, line["at"].strip())
+
+
+def _hyperagent(log: str) -> Iterator[Turn]:
+    """Yield the words of the agents, each in its own name, with their actions as calls, whose results are not logged."""
+    for line, text in _sections(_HYPERAGENT, log):
+        whole = f"{line['text']}\n{text}".strip()
+        spoken = _SPOKEN.match(whole)
+        if spoken is None:
+            yield Turn("", whole, is_note=True)
+            continue
+        text_of_turn = whole[spoken.end() :].strip()
+        if spoken["to"]:  # it repeats what it did
+            yield Turn(spoken["who"], text_of_turn, to=spoken["to"])
+        else:
+            words, calls = _without_actions(text_of_turn)
+            yield Turn(spoken["who"], words, calls=calls)
+
+
+def _without_actions(text_of_turn: str) -> tuple[str, tuple[ToolCall, ...]]:
+    """Return the text without its actions, and these as calls."""
+    texts, calls, place = [], [], 0
+    while (begin := _ACTION.search(text_of_turn, place)) and (end := _FENCE.search(text_of_turn, begin.end())):
+        texts.append(text_of_turn[place : begin.start()])
+        calls.append(ToolCall(begin["language"] or "code", {"code": text_of_turn[begin.end() : end.start()].rstrip("\n")}))
+        place = end.end()
+    return "".join([*texts, text_of_turn[place:]]).strip(), tuple(calls)
+
+
+def _tree_of_thoughts(log: str) -> Iterator[Turn]:
+    """Yield the steps of MA-ToT: thoughts, votes and selections of each reasoner, and the judgements of the verifier."""
+    if _TREE_ROUND.search(log) is None:
+        return
+    who = ""
+    for line, text in _sections(_TREE, log):
+        body = text.strip()
+        if line["round"]:
+            who = ""
+            yield Turn("", line["round"], is_note=True)
+        elif line["who"]:
+            who = line["who"]
+        elif line["rule"]:
+            who = VERIFIER if _VERIFIED in body else ""
+        body = f"{line['step']}\n\n{body}".strip() if line["step"] else body
+        if body:
+            yield Turn(who, body)
+
+
+def _sections(begins: re.Pattern[str], log: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Yield each line that begins a section, with the text up to the next."""
+    found = [*begins.finditer(log)]
+    for number, line in enumerate(found):
+        end = found[number + 1].start() if number + 1 < len(found) else len(log)
+        yield line, log[line.end() : end].strip("\n")
+
+
+_READERS: tuple[Callable[[str], Iterator[Turn]], ...] = (_metagpt, _messages, _hyperagent, _tree_of_thoughts)

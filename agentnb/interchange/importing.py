@@ -1,0 +1,124 @@
+"""Copying runs of files into a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from uuid import uuid4
+
+from msgspec.structs import replace
+
+from agentnb.advice import NameOne, StopRun
+from agentnb.core.log.events import RunStarted
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError, StoreError
+from agentnb.interchange.exports.sam import conversation_export
+from agentnb.interchange.files import RunSource, load_traces
+from agentnb.interchange.formats.sam import NAME as SAM
+from agentnb.interchange.formats.sam import run_of
+from agentnb.store.reading import opened
+from agentnb.store.run_file import is_being_written
+from agentnb.store.store import Store
+from agentnb.store.writing import save_log
+
+Existing: TypeAlias = Literal["new", "skip", "replace", "merge"]
+"""What to do with a run whose id is in the store: keep both, keep the one that is there, replace it, or join their messages."""
+CHOICES: tuple[str, ...] = get_args(Existing)
+IMPORTED = " (Imported)"
+"""What a conversation's title ends with that is stored under another id."""
+
+
+class Imported(NamedTuple):
+    """What became of a run."""
+
+    run_id: str
+    """Its id in the store."""
+    what: Literal["added", "new", "skipped", "replaced", "merged"]
+    messages: int
+    """Messages in the store that were not there before."""
+
+
+def import_traces(source: RunSource, store: Store, existing: Existing | None = None) -> list[Imported]:
+    """Copy the runs of ``source`` into ``store`` as logs, and return what became of each.
+
+    ``existing``: what to do with runs whose ids are in the store. ``new`` stores it under a new id; ``skip`` leaves what is
+    there; ``replace`` replaces it; ``merge`` adds the messages whose ids are new, and is for conversations of SAM, whose
+    messages have ids. Without it, nothing is stored if there is such a run, and `SettingsError` asks for it. Raises
+    `StoreError` for a run that is to be changed while it is running.
+    """
+    if existing is not None and existing not in CHOICES:
+        raise SettingsError(f"existing={existing!r} is unknown", NameOne(known=CHOICES, lead="Choose one of"))
+    runs = load_traces(source)
+    known = [run.id for run in runs if store.has(run.id)]
+    if known and existing is None:
+        there = f"{known[0]} is" if len(known) == 1 else f"{len(known):,} of these runs are"
+        raise SettingsError(f"{there} in {store.shown_folder} already", f"Say what to do: existing= {', '.join(CHOICES)}")
+    return [_WAYS[existing](run, store) if existing and store.has(run.id) else _add(run, store) for run in runs]
+
+
+def _add(run: Run, store: Store) -> Imported:
+    _save(run, store)
+    return Imported(run.id, "added", len(run.messages))
+
+
+def _new(run: Run, store: Store) -> Imported:
+    fresh = _renamed(run, str(uuid4()).upper())
+    _save(fresh, store)
+    return Imported(fresh.id, "new", len(fresh.messages))
+
+
+def _skip(run: Run, store: Store) -> Imported:
+    return Imported(run.id, "skipped", 0)
+
+
+def _replace(run: Run, store: Store) -> Imported:
+    _save(run, store)
+    return Imported(run.id, "replaced", len(run.messages))
+
+
+def _merge(run: Run, store: Store) -> Imported:
+    if run.origin is None or run.origin.format != SAM:
+        raise SettingsError(f"Run {run.id} cannot be merged: its messages have no ids", "Choose new, skip or replace")
+    before, more = conversation_export(store.load(run.id)), conversation_export(run)
+    messages: list[dict[str, Any]] = before["conversation"]["messages"]
+    known, recorded = {one["id"] for one in messages}, {one.get("id") for one in run.settings["recorded"]["messages"]}
+    added = [one for one in more["conversation"]["messages"] if one["id"] in recorded - known]
+    messages += added
+    before["conversation"]["updated"] = more["conversation"]["updated"]
+    _save(run_of(before, run.origin.file, run.origin.position), store)
+    return Imported(run.id, "merged", len(added))
+
+
+_WAYS: dict[str, Callable[[Run, Store], Imported]] = {"new": _new, "skip": _skip, "replace": _replace, "merge": _merge}
+
+
+def _save(run: Run, store: Store) -> None:
+    path = store.path(run.id)
+    try:
+        if path.exists():
+            with opened(path) as file:
+                if is_being_written(file):
+                    raise StoreError(f"Run {run.id} is running: it cannot be replaced", StopRun(run.id, lead="Stop it first"))
+        store.prepare()
+        save_log(run, path)
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(
+            f"Run {run.id} cannot be stored in {store.shown_folder}: {error.strerror or error}",
+            "Choose a folder you may write to",
+        ) from error
+
+
+def _renamed(run: Run, run_id: str) -> Run:
+    """Return the run under another id, and with a title that says that it was imported."""
+    events = [replace(event, run_id=run_id) for event in run.events]
+    first = events[0]
+    if isinstance(first, RunStarted) and isinstance(recorded := first.settings.get("recorded"), dict):
+        about = dict(recorded.get("conversation") or {})
+        about["id"] = run_id
+        about["title"] = f"{about.get('title') or ''}{IMPORTED}".strip()
+        events[0] = replace(first, settings={**first.settings, "recorded": {**recorded, "conversation": about}})
+    fresh = Run.from_events(events)
+    fresh.mark_interrupted()
+    return fresh

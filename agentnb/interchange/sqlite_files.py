@@ -1,0 +1,125 @@
+"""SQLite databases of other products: opened for reading, so that no file beside them is made, changed or missed.
+
+Only tables are read. Views could compute without end, and are refused.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from agentnb.errors import TraceError
+from agentnb.interchange.trace_file import TraceFile
+from agentnb.store.bounds import MAX_HELD_BYTES, MAX_RECORD_BYTES, BoundExceeded, check_bytes, check_records
+
+if TYPE_CHECKING:
+    import sqlite3
+
+MAX_STEPS = 500_000_000
+"""Instructions of SQLite's machine for one file: about 10 s."""
+STEPS_BETWEEN_CHECKS = 100_000
+_TRIES = 3
+_COPIED = "copy.db"
+
+
+@contextmanager
+def database(file: TraceFile) -> Iterator[sqlite3.Connection]:
+    """Open a database for reading. Raises `TraceError` if it is damaged.
+
+    One in WAL mode whose newest rows are still in its ``-wal`` file is copied with it, and the copy is opened; any other is
+    opened as it is, as a file that does not change, which leaves nothing beside it. One in an archive is unpacked.
+    """
+    import sqlite3  # its library is loaded only for those who read a database
+
+    with TemporaryDirectory(prefix="agentnb-") as folder:
+        path = file.path if file.path is not None and not _has_wal(file.path) else _copied(file, Path(folder))
+        options = "immutable=1" if path == file.path else "mode=rw"
+        try:
+            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True)) as opened:
+                opened.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_RECORD_BYTES)
+                opened.execute("PRAGMA trusted_schema = OFF")
+                opened.execute("PRAGMA query_only = ON")
+                opened.row_factory = _CountedRows(file.name, path.stat().st_size)
+                opened.set_authorizer(_authorize)
+                opened.set_progress_handler(_Steps(), STEPS_BETWEEN_CHECKS)
+                yield opened
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", None)
+            if code == sqlite3.SQLITE_AUTH:
+                what = f"{file.name} has views in the place of tables, which are not read"
+                raise TraceError(what, "Save what you need of it as JSON") from error
+            if code == sqlite3.SQLITE_INTERRUPT:
+                what = f"{file.name} takes more than {MAX_STEPS:,} steps of SQLite to read"
+                raise BoundExceeded(what, "Save what you need of it as JSON") from error
+            raise TraceError(f"{file.name} cannot be read: {error}", "The database is damaged, or locked") from error
+
+
+class _Steps:
+    """Interrupts SQLite after too many steps."""
+
+    def __init__(self) -> None:
+        self._left = MAX_STEPS
+
+    def __call__(self) -> bool:
+        self._left -= STEPS_BETWEEN_CHECKS
+        return self._left < 0
+
+
+class _CountedRows:
+    """Makes the rows of a database, and refuses more of them than a file of its size holds."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self._name = name
+        self._max_bytes = size + MAX_HELD_BYTES
+        self._bytes = self._rows = 0
+
+    def __call__(self, cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
+        import sqlite3
+
+        self._rows += 1
+        self._bytes += sum([len(value) for value in values if isinstance(value, str | bytes)])
+        check_bytes(self._bytes, self._max_bytes, self._name)
+        check_records(self._rows, self._name)
+        return sqlite3.Row(cursor, values)
+
+
+def _authorize(action: int, first: str | None, second: str | None, database: str | None, view: str | None) -> int:
+    """Allow SQLite the operations of our own queries, and none within a view."""
+    import sqlite3
+
+    return sqlite3.SQLITE_OK if view is None else sqlite3.SQLITE_DENY
+
+
+def columns(opened: sqlite3.Connection, table: str) -> set[str]:
+    """Return the names of the columns of a table; none if there is no such table."""
+    return {row["name"] for row in opened.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+
+
+def _wal(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def _has_wal(path: Path) -> bool:
+    wal = _wal(path)
+    return wal.is_file() and wal.stat().st_size > 0
+
+
+def _copied(file: TraceFile, folder: Path) -> Path:
+    """Copy the database, with the rows that are in its ``-wal`` file; again if another process has written meanwhile."""
+    target = folder / _COPIED
+    if file.path is None:
+        target.write_bytes(file.whole())
+        return target
+    for _ in range(_TRIES):
+        before = file.path.stat()
+        shutil.copyfile(file.path, target)
+        if _has_wal(file.path):
+            shutil.copyfile(_wal(file.path), _wal(target))
+        after = file.path.stat()
+        if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
+            break
+    return target

@@ -1,0 +1,392 @@
+"""A file that may hold traces, of any product: what kind of file it is, and bounded ways to read it.
+
+Nothing in a file is ever executed. What is held of it, and what it expands to, is bounded (`agentnb.store.bounds`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
+from itertools import islice
+from math import isfinite
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+
+from agentnb.advice import PYTHON, AnyAdvice, Commands, ReadLoosely, pieces
+from agentnb.core.log.events import Origin
+from agentnb.detect.run import Run
+from agentnb.errors import TraceError
+from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.json_parts import Malformed, Part, TooLarge, parts_of
+from agentnb.store.bounds import (
+    MAX_HELD_BYTES,
+    MAX_PROBLEMS,
+    MAX_RECORD_BYTES,
+    MAX_RECORDS,
+    BoundExceeded,
+    Expansion,
+    HeldData,
+    check_bytes,
+    check_json,
+    check_records,
+)
+
+Kind: TypeAlias = Literal["json", "lines", "zip", "sqlite", "parquet", "html", "text", "empty"]
+"""``json``: one document; ``lines``: JSON Lines of two or more records."""
+LARGE_BYTES = 100_000_000
+"""A document that is larger is recognized by its `outline`, and read in parts by formats that can."""
+OUTLINED = 50
+"""Items of each list that an `outline` holds; of large ones two."""
+START = 65_536
+"""Bytes at the beginning of a file by which its kind is recognized."""
+_MAGIC: tuple[tuple[bytes, Kind], ...] = (
+    (b"PK\x03\x04", "zip"),
+    (b"PK\x05\x06", "zip"),
+    (b"SQLite format 3\0", "sqlite"),
+    (b"PAR1", "parquet"),
+)
+MAX_DIGITS = 300
+"""Digits of a whole number; more do not fit into a float."""
+_LARGE_NUMBER = re.compile(rb"[0-9]{18}|[eE]\+?[0-9]{3}")
+MALFORMED = (
+    msgspec.MsgspecError,
+    ArithmeticError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    RecursionError,
+    TypeError,
+    UnicodeError,
+    ValueError,
+)
+"""What reading a record raises whose fields are not what its format says."""
+T = TypeVar("T")
+
+
+class Problem(NamedTuple):
+    """A part of a file that could not be read."""
+
+    file: str
+    position: str
+    """Where in the file, such as ``line 7``; empty for the whole file."""
+    message: str
+    advice: tuple[AnyAdvice, ...] = ()
+    """Advice on the next step."""
+    names_file: bool = False
+    """True if ``message`` names the file itself."""
+
+    def worded(self, commands: Commands) -> str:
+        """Return the problem with its place, in the words of a surface."""
+        place = ", ".join(filter(None, (self.file, self.position)))
+        return "".join(pieces(self.message if self.names_file else f"{place}: {self.message}", self.advice, commands))
+
+    def __str__(self) -> str:
+        return self.worded(PYTHON)
+
+
+class TraceFile:
+    """A file, or a member of an archive, that may hold traces.
+
+    With ``strict`` the first `problem` raises `TraceError`; without, what can be read is read, and `problems` lists the rest.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        opener: Callable[[], AbstractContextManager[BinaryIO]],
+        *,
+        path: Path | None = None,
+        strict: bool = True,
+        depth: int = 0,
+        expansion: Expansion | None = None,
+        beside: Callable[[str], TraceFile | None] = lambda name: None,
+    ) -> None:
+        """``opener``: opens the file for reading, as often as it is called; ``path``: None within an archive.
+
+        ``depth``: archives around it; ``expansion``: what the outermost of them has expanded to; ``beside``: returns the file
+        of another name in its folder, None if there is none.
+        """
+        self.name = name
+        self.path = path
+        self.depth = depth
+        self.expansion = expansion or Expansion(name, 0)
+        self.strict = strict
+        self.problems: list[Problem] = []
+        self.open = opener
+        self.beside = beside
+
+    @property
+    def base_name(self) -> str:
+        """Its name without its folders."""
+        return self.name.replace("\\", "/").rpartition("/")[2]
+
+    # What it is
+
+    @cached_property
+    def start(self) -> bytes:
+        """The first bytes of the file, without a byte order mark."""
+        with self.open() as file:
+            return file.read(START).removeprefix(b"\xef\xbb\xbf")
+
+    @cached_property
+    def kind(self) -> Kind:
+        """What kind of file it is, by what is in it; its name does not matter."""
+        start = self.start
+        for magic, kind in _MAGIC:
+            if start.startswith(magic):
+                return kind
+        start = start.lstrip()
+        if not start:
+            return "empty"
+        if start[:1] not in (b"{", b"["):
+            return "html" if start[:15].lower().startswith((b"<!doctype html", b"<html")) else "text"
+        return "lines" if self._is_lines() else "json"
+
+    def _is_lines(self) -> bool:
+        with self.open() as file:
+            pieces = islice(iter(lambda: file.readline(MAX_RECORD_BYTES + 1), b""), MAX_RECORDS)
+            lines = (line for line in pieces if line.strip())
+            first, second = next(lines, b""), next(lines, b"")
+        if not second or len(first) > MAX_RECORD_BYTES:
+            return False
+        check_json(first, f"{self.name}, line 1")
+        return decoded(first.removeprefix(b"\xef\xbb\xbf")) is not None
+
+    @cached_property
+    def first(self) -> Any:
+        """The document, or the first record of JSON Lines; None for other kinds, and for what is no JSON.
+
+        Of a large document it is the `outline`.
+        """
+        if self.kind == "lines":
+            return next((record for _, record in self.records()), None)
+        if self.kind != "json":
+            return None
+        return self.outline if self.is_large else self._json
+
+    @cached_property
+    def is_large(self) -> bool:
+        """Whether it has more than `LARGE_BYTES` bytes."""
+        with self.open() as file:
+            left = LARGE_BYTES
+            while left >= 0 and (block := file.read(min(START, left + 1))):
+                left -= len(block)
+        return left < 0
+
+    @cached_property
+    def outline(self) -> Any:
+        """The document with the first items of its lists, and of its other members the smaller ones; None if it is no JSON."""
+        members: dict[str, Any] = {}
+        left = LARGE_BYTES // 10
+        held = HeldData(self.name)
+        try:
+            for part in self.parts():
+                if part.place is None:
+                    members[part.key] = decoded(part.data) if len(part.data) <= LARGE_BYTES // 10 else {}
+                elif part.place in (0, 1) or (part.place < OUTLINED and left > 0):
+                    held.add(part.data)
+                    members.setdefault(part.key, []).append(decoded(part.data))
+                    left -= len(part.data)
+        except BoundExceeded:
+            raise
+        except TraceError:
+            return None
+        return members[""] if members.keys() == {""} else members
+
+    def lacks(self, *keys: str, kind: Kind | None = None) -> str:
+        """Return which of these keys the first JSON object of the file lacks, as a sentence's end; empty if none.
+
+        ``kind``: ``json`` or ``lines``, if it must be one of them.
+        """
+        if kind is not None and self.kind != kind:
+            return f"it is not {_KIND_WORDS[kind]}"
+        if self.kind == "json" and self.first is None:
+            return "it is not JSON, or its end is missing"
+        if not isinstance(self.first, dict):
+            return f"it has no object with {', '.join(keys)}"
+        missing = [key for key in keys if key not in self.first]
+        return f"it has no {', '.join(missing)}" if missing else ""
+
+    # Reading it
+
+    @property
+    def document(self) -> Any:
+        """The whole file as one JSON value. Raises `TraceError` if it is none, or is too large."""
+        if self._json is None:
+            raise self.wrong("It is not JSON, or its end is missing")
+        return self._json
+
+    @cached_property
+    def _json(self) -> Any:
+        data = self.whole()
+        check_json(data, self.name)
+        return decoded(data)
+
+    def whole(self) -> bytes:
+        """Return the whole file. Raises `BoundExceeded` if it is too large."""
+        with self.open() as file:
+            data = file.read(MAX_HELD_BYTES + 1)
+        check_bytes(len(data), MAX_HELD_BYTES, self.name)
+        return data.removeprefix(b"\xef\xbb\xbf")
+
+    def items(self, key: str = "") -> Iterator[tuple[str, Any]]:
+        """Yield the items of a list with their positions, which are empty if there is one: of this member, or of the document.
+
+        A document that is an object is its only item. Of a large document one item is held at a time.
+        """
+        listed = self.first[key] if key else self.first
+        if not isinstance(listed, list):
+            yield "", self.document
+        elif not self.is_large:
+            yield from ((str(index) if len(listed) > 1 else "", one) for index, one in enumerate(listed))
+        else:
+            for part in self.parts():
+                if part.key == key and part.place is not None:
+                    check_json(part.data, self.name)
+                    yield str(part.place) if len(listed) > 1 else "", decoded(part.data)
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the parts of a JSON document: members of an object, and items of lists. Raises `TraceError` if it is none."""
+        try:
+            with self.open() as file:
+                for count, part in enumerate(parts_of(file, MAX_RECORD_BYTES, decoded), 1):
+                    check_records(count, self.name)
+                    yield part
+        except Malformed as error:
+            raise self.wrong(f"It is not JSON: {error}") from error
+        except TooLarge as error:
+            raise self.wrong(str(error).capitalize()) from error
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines that are not blank, with their numbers from 1.
+
+        Raises `BoundExceeded` for one that is too long, and if there are too many.
+        """
+        with self.open() as file:
+            for number, line in enumerate(iter(lambda: file.readline(MAX_RECORD_BYTES + 1), b""), 1):
+                check_bytes(len(line), MAX_RECORD_BYTES, f"{self.name}, line {number}")
+                check_records(number, self.name)
+                whole = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                if whole.strip():
+                    yield number, whole
+
+    def records(self, *, one_by_one: bool = False) -> Iterator[tuple[int, Any]]:
+        """Yield the records of JSON Lines with their line numbers.
+
+        A last line that was cut off is noted and left out, any other that is no JSON is a `problem`. ``one_by_one``: the caller
+        forgets each record before the next, so that a file of any size is read; else raises `BoundExceeded` for one that is
+        too large to be held.
+        """
+        held = HeldData(self.name)
+        for number, line in self.lines():
+            if one_by_one:
+                check_json(line, f"{self.name}, line {number}")
+            else:
+                held.add(line)
+            found = decoded(line)
+            if found is not None:
+                yield number, found
+            elif line.endswith(b"\n"):
+                self.problem("It is not JSON", f"line {number}")
+            else:
+                self.note("It was cut off", f"line {number}")
+
+    def writer(self, format_name: str, position: str = "", *, task: str = "", trial: str = "", **about: Any) -> RunWriter:
+        """Return a writer for a run of this file. ``position``: where it is, if the file holds several."""
+        return RunWriter(Origin(format_name, self.name, position, task, trial), **about)
+
+    def each(self, items: Iterable[tuple[str, T]], read: Callable[[str, T], Run]) -> Iterator[Run]:
+        """Yield the run of each item, read with its position; one that is malformed is a `problem`."""
+        for position, item in items:
+            with self.guarded(position):
+                yield read(position, item)
+
+    def take_each(self, items: Iterable[T], take: Callable[[T], object], position: str = "", what: str = "message") -> None:
+        """Call ``take`` with each part of a run; one that is malformed is a `problem`, and the rest of the run is read."""
+        for index, item in enumerate(items):
+            with self.guarded(", ".join(filter(None, (position, f"{what} {index}")))):
+                take(item)
+
+    @contextmanager
+    def guarded(self, position: str = "") -> Iterator[None]:
+        """Make a `problem` of whatever malformed data raises."""
+        try:
+            yield
+        except TraceError as error:
+            if self.strict:
+                raise
+            self.note(error.what, position, names_file=not position)
+        except MALFORMED as error:
+            self.problem(_reason(error), position, error)
+
+    # What is wrong with it
+
+    def wrong(self, message: str, position: str = "") -> TraceError:
+        """Return the error that says what is wrong with the file, and where."""
+        return TraceError(str(Problem(self.name, position, message)), ReadLoosely(lead="What can be read of it"))
+
+    def problem(self, message: str, position: str = "", cause: Exception | None = None) -> None:
+        """Raise `TraceError` if the file is read strictly; else note that this part was left out."""
+        if self.strict:
+            raise self.wrong(message, position) from cause
+        self.note(message, position)
+
+    def note(self, message: str, position: str = "", *, names_file: bool = False) -> None:
+        """Note a part that was left out; of very many, the first."""
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(Problem(self.name, position, message, names_file=names_file))
+        elif len(self.problems) == MAX_PROBLEMS:
+            self.problems.append(Problem(self.name, "", "More of it is left out"))
+
+
+_KIND_WORDS: dict[Kind, str] = {
+    "json": "one JSON document",
+    "lines": "JSON Lines",
+    "zip": "a zip archive",
+    "sqlite": "an SQLite database",
+    "parquet": "a Parquet file",
+    "html": "a page of HTML",
+    "text": "text",
+    "empty": "empty",
+}
+
+
+def decoded(data: bytes) -> Any:
+    """Return the JSON value, also with NaN, infinities and half characters, as Python writes them; None if it is none.
+
+    NaN, infinities and numbers that are too large become None.
+    """
+    try:
+        return msgspec.json.decode(data)
+    except RecursionError:
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    if not any(odd in data for odd in (b"NaN", b"Infinity", b"\\ud", b"\\uD")) and not _LARGE_NUMBER.search(data):
+        return None
+    try:
+        return json.loads(data, parse_constant=lambda name: None, parse_float=_parse_float, parse_int=_parse_int)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _parse_float(digits: str) -> float | None:
+    value = float(digits)
+    return value if isfinite(value) else None
+
+
+def _parse_int(digits: str) -> int | None:
+    return int(digits) if len(digits) <= MAX_DIGITS else None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"It has no {error}"
+    if isinstance(error, RecursionError):
+        return "It is nested too deep to be read"
+    return f"It is not as its format says ({type(error).__name__}: {error})"

@@ -1,0 +1,142 @@
+"""Worker processes that read files: only what they make of a file comes back.
+
+They are started as new interpreters on every system (``spawn``): a notebook's process has threads, which a fork would break.
+"""
+
+from __future__ import annotations
+
+import pickle
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from importlib.util import find_spec
+from multiprocessing import get_context
+from typing import Any, TypeAlias
+
+from agentnb.detect.run import Run
+from agentnb.errors import AgentnbError, SettingsError
+from agentnb.interchange.files import SourceFile
+from agentnb.store.folder_cache import stamp_of
+
+BATCH_BYTES = 2_000_000
+"""Bytes of the files that a worker reads at a time: some tenths of a second of work. A larger file is a batch of its own."""
+BATCH_FILES = 256
+AHEAD = 3
+"""Batches for each process that are read before their turn has come."""
+
+ReadFiles: TypeAlias = Callable[[Sequence[SourceFile]], Any]
+"""Reads files in a worker process, and returns what is sent back."""
+Waiting: TypeAlias = "deque[Run | Future[Any]]"
+
+
+def results_of(parts: Iterable[Run | SourceFile], read: ReadFiles, processes: int) -> Iterator[Any]:
+    """Yield the runs of these parts themselves, and what ``read`` returns for batches of the files between them, in order.
+
+    Little is read ahead, so that the results that wait for their turn fit into memory. Raises `SettingsError` if ``read``
+    cannot be sent to a worker, `AgentnbError` if a worker dies; what ``read`` raises is raised.
+    """
+    job = _pickled(read)
+    waiting: Waiting = deque()
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), _begin, (job,))
+    is_done = False
+    try:
+        for part in batched(parts):
+            waiting.append(part if isinstance(part, Run) else pool.submit(_do, part))
+            while len(waiting) >= AHEAD * processes:
+                yield _next(waiting)
+        while waiting:
+            yield _next(waiting)
+        is_done = True
+    except BrokenProcessPool as error:
+        raise AgentnbError(
+            "A worker process ended before its work was done",
+            "In a script, write it under: if __name__ == '__main__':. If memory ran out, take fewer processes",
+        ) from error
+    finally:
+        pool.shutdown(wait=is_done, cancel_futures=True)  # after an interrupt, nobody waits for a large file
+
+
+def batched(parts: Iterable[Run | SourceFile]) -> Iterator[Run | list[SourceFile]]:
+    """Yield the runs, and the files between them in batches."""
+    batch: list[SourceFile] = []
+    size = 0
+    for part in parts:
+        if isinstance(part, Run):
+            if batch:
+                yield batch
+            yield part
+            batch, size = [], 0
+            continue
+        stamp = stamp_of(part.path)
+        batch.append(part)
+        size += stamp.size if stamp is not None else 0
+        if size >= BATCH_BYTES or len(batch) >= BATCH_FILES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _next(waiting: Waiting) -> Any:
+    first = waiting.popleft()
+    return first if isinstance(first, Run) else first.result()
+
+
+def _pickled(read: ReadFiles) -> bytes:
+    """Return the job for the workers. Raises `SettingsError` if a part of it has no name by which they can import it.
+
+    With cloudpickle, functions of a notebook travel whole.
+    """
+    try:
+        if find_spec("cloudpickle") is None:
+            return pickle.dumps(read)
+        import cloudpickle
+
+        return bytes(cloudpickle.dumps(read))
+    except Exception as error:  # pickle raises whatever the object's own methods do
+        raise _unreachable(str(error)) from error
+
+
+def _unreachable(why: str) -> SettingsError:
+    return SettingsError(
+        f"A detector cannot be sent to worker processes: {why}",
+        "Write it into a module, at the top and not within a function, and import "
+        "it from there; or pip install cloudpickle; or leave out processes=",
+    )
+
+
+# In a worker
+
+_jobs: list[ReadFiles | SettingsError] = []
+"""The job of this worker process, if it is one."""
+
+
+def _begin(job: bytes) -> None:
+    """Get ready for the work; what goes wrong is told when the first files come, as an error here would only end the worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt of a notebook reaches all its processes: the parent sees to it
+    try:
+        _jobs.append(pickle.loads(job))
+    except Exception as error:
+        _jobs.append(_unreachable(str(error)))
+
+
+def _do(files: Sequence[SourceFile]) -> Any:
+    (job,) = _jobs
+    if isinstance(job, SettingsError):
+        raise job
+    try:
+        return job(files)
+    except Exception as error:
+        if not _can_travel(error):
+            raise RuntimeError(f"{type(error).__name__}: {error}") from None
+        raise
+
+
+def _can_travel(error: Exception) -> bool:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,78 @@
+"""YAML documents as plain data: no tag makes anything but plain values, and what aliases expand to is bounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentnb.errors import TraceError
+from agentnb.store.bounds import BoundExceeded, check_bytes
+
+MAX_YAML_BYTES = 50_000_000
+"""The largest document that is read: texts of this length take about 10 s."""
+MAX_YAML_TOKENS = 300_000
+"""Texts and signs of a document: each takes about 20 µs, a hundred times as long as in JSON."""
+MAX_DEPTH = 200
+"""Lists and mappings in brackets within each other."""
+MAX_VALUES = 5_000_000
+"""Values of a document, each alias counted as often as it stands there."""
+_AS_JSON = "Write it as JSON, which is read a hundred times as fast, or split it"
+
+
+def load_yaml(data: bytes, name: str) -> Any:
+    """Return the first document of the data. ``name``: the file, for errors.
+
+    Raises `TraceError` if it is no YAML, too large, contains itself, or has tags of programs' own objects.
+    """
+    from ruamel.yaml import YAML
+    from ruamel.yaml.constructor import SafeConstructor
+    from ruamel.yaml.error import YAMLError
+    from ruamel.yaml.scanner import Scanner, ScannerError
+
+    class PlainConstructor(SafeConstructor):
+        """Makes plain data, and refuses merge keys: to merge aliases of aliases could take without end."""
+
+        def flatten_mapping(self, node: Any) -> None:
+            pass
+
+    class BoundedScanner(Scanner):
+        """Refuses lists in lists beyond what can be read anyway, since its time grows with the square of their depth."""
+
+        def fetch_more_tokens(self) -> Any:
+            if self.tokens_taken > MAX_YAML_TOKENS:
+                raise BoundExceeded(f"{name} holds more than {MAX_YAML_TOKENS:,} texts and signs of YAML", _AS_JSON)
+            return super().fetch_more_tokens()
+
+        def fetch_flow_collection_start(self, *args: Any, **named: Any) -> None:
+            if len(self.flow_context) > MAX_DEPTH:
+                raise ScannerError(None, None, "it is nested too deep")
+            super().fetch_flow_collection_start(*args, **named)
+
+    check_bytes(len(data), MAX_YAML_BYTES, name, _AS_JSON)
+    reader = YAML(typ="safe", pure=True)
+    reader.Constructor, reader.Scanner = PlainConstructor, BoundedScanner
+    try:
+        found = next(iter(reader.load_all(data)), None)
+    except BoundExceeded:
+        raise
+    except (YAMLError, ValueError, TypeError, RecursionError) as error:
+        what = " ".join(str(error).split())
+        raise TraceError(f"{name} is not YAML that can be read: {what[:300]}", "It is damaged, or of another format") from error
+    _count(found, name, {}, set())
+    return found
+
+
+def _count(value: Any, name: str, known: dict[int, int], above: set[int]) -> int:
+    """Return how many values this is made of, aliases expanded."""
+    if not isinstance(value, dict | list):
+        return 1
+    place = id(value)
+    if place in above:
+        raise TraceError(f"{name} contains itself", "It is damaged, or of another format")
+    if place not in known:
+        above.add(place)
+        inner = value.values() if isinstance(value, dict) else value
+        known[place] = 1 + sum(_count(one, name, known, above) for one in inner)
+        above.discard(place)
+        if known[place] > MAX_VALUES:
+            raise TraceError(f"{name} expands to more than {MAX_VALUES:,} values", "Its aliases repeat too much to be read")
+    return known[place]

@@ -1,0 +1,107 @@
+"""The destinations that the person allowed for models that files, logs and traces name.
+
+Options and names typed in this process count until it ends; answers to questions are kept in the person's own folder, one line
+each, in the form of ``--allow-url``. To take one back, delete its line.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from agentnb import settings
+from agentnb.errors import SettingsError, UrlNotAllowed
+from agentnb.models.destinations.destination import Destination, read_destination
+
+T = TypeVar("T")
+
+FILE = "allowed-urls.txt"
+_allowed_here: set[Destination] = set()
+"""The destinations of models that the person named in this process, and those allowed in it."""
+
+
+def allow(destination: Destination) -> None:
+    """Allow a destination until this process ends."""
+    _allowed_here.add(destination)
+
+
+def allow_urls(urls: Iterable[str]) -> tuple[str, ...]:
+    """Allow these destinations, each written as ``URL`` or ``URL&key=NAME``, until this process ends; return them.
+
+    Raises `SettingsError` if any is neither, and then allows none.
+    """
+    if isinstance(urls, str):
+        raise SettingsError("allow_urls= is a list of URLs", 'Write allow_urls=["https://models.example.org&key=MY_KEY"]')
+    texts = tuple(urls)
+    for destination in [read_destination(url) for url in texts]:
+        allow(destination)
+    return texts
+
+
+def is_allowed(wanted: Destination) -> bool:
+    """Return whether the person allowed this destination: in this process, in the environment, or in an earlier answer."""
+    return any(allowed.covers(wanted) for allowed in (*_allowed_here, *_stored_destinations()))
+
+
+def remember(destination: Destination) -> bool:
+    """Allow a destination for good, in the person's own folder; return False if that cannot be written."""
+    allow(destination)
+    path = _file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lines = [line for line in _lines(path) if line != str(destination)]
+        # The file is replaced whole, so that no reader sees half of it; `mkstemp` makes it readable for the person only.
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{FILE}-")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write("".join(f"{line}\n" for line in (*lines, destination)))
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError:
+        return False
+    return True
+
+
+def with_consent(make: Callable[[], T], ask: Callable[[str], str] | None) -> T:
+    """Return the result of ``make``; if it needs a destination that is not allowed, ask the person and call it again.
+
+    ``make`` must have done nothing when it raises `UrlNotAllowed`. ``ask``: writes a question and returns the line that the
+    person types. An allowed destination is remembered. Without ``ask``, or if the person declines, the error is raised.
+    """
+    while True:
+        try:
+            return make()
+        except UrlNotAllowed as error:
+            for destination in error.destinations:
+                if ask is None or ask(question(destination)).strip().lower() not in ("y", "yes"):
+                    raise
+                remember(destination)
+
+
+def question(destination: Destination) -> str:
+    """Return the question whether calls may go to this destination, in one line."""
+    goes = f"The key in {destination.variable} would go there" if destination.variable else "No key would go there"
+    return f"A file or log names a model at {destination.address}. {goes}. Allow that from now on? [y/N] "
+
+
+def _stored_destinations() -> Iterator[Destination]:
+    for text in (*settings.allow_urls(), *_lines(_file())):
+        with suppress(SettingsError):  # one line that cannot be read allows nothing
+            yield read_destination(text)
+
+
+def _file() -> Path:
+    return settings.personal_folder() / FILE
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError):
+        return []

@@ -1,0 +1,97 @@
+"""The destination that the options of a model choose, and whether a file may choose it: only as the person has allowed.
+
+Likewise the recorded runs that a name chooses: a file may only name those beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from glob import glob, has_magic
+from pathlib import Path
+
+from agentnb import settings
+from agentnb.advice import AllowUrls, SetModel
+from agentnb.errors import SettingsError, UrlNotAllowed
+from agentnb.models.destinations import allowed_urls
+from agentnb.models.destinations.destination import Destination, destination_of, is_local
+from agentnb.models.options import Options
+from agentnb.models.provider import Provider
+
+
+def url_of_calls(provider: Provider, options: Options) -> str | None:
+    """Return the URL of the server, as written in options or settings; None for the one that the provider's library knows."""
+    return options.url or settings.base_url(provider.name) or provider.url
+
+
+def find_missing(provider: Provider, options: Options) -> Destination | None:
+    """Return the destination that the options choose, if it is neither the provider's usual one nor allowed by the person.
+
+    Raises `SettingsError` if its address is ambiguous.
+    """
+    chosen = _chosen(provider, options)
+    if chosen is None or allowed_urls.is_allowed(chosen):
+        return None
+    return None if any(usual.covers(chosen) for usual in _usual_destinations(provider)) else chosen
+
+
+def allow_chosen(provider: Provider, options: Options) -> None:
+    """Allow the destination of a model that the person named."""
+    with suppress(SettingsError):  # an ambiguous address is allowed for this name only
+        if (chosen := _chosen(provider, options)) is not None:
+            allowed_urls.allow(chosen)
+
+
+def check(wanted: Iterable[tuple[Provider, Options]]) -> None:
+    """Raise `UrlNotAllowed`, with all destinations that are missing, unless the person allowed those of these models.
+
+    A server of this machine needs no permission if the options name no key. The error names the options that allow the rest.
+    """
+    missing = [find_missing(*each) for each in wanted if each[1].key is not None or not is_local(url_of_calls(*each))]
+    destinations = tuple(dict.fromkeys(filter(None, missing)))
+    if not destinations:
+        return
+    listed = "; and at ".join(destination.description for destination in destinations)
+    error = UrlNotAllowed(
+        f"A file or log names a model at {listed}. You have not allowed that",
+        AllowUrls(tuple(map(str, destinations)), lead="If you trust the address"),
+    )
+    error.destinations = destinations
+    raise error
+
+
+def check_recorded(path: str, folder: str | None) -> None:
+    """Raise `SettingsError` if recorded runs that a file or log names are not in the folder of that file.
+
+    Links count as what they lead to. ``path`` may be a pattern; ``folder``: None for a log, or for a text without a file.
+    """
+    paths = [Path(path).expanduser()]
+    if has_magic(path):
+        paths += map(Path, glob(str(paths[0]), recursive=True))
+    paths += [link for one in paths if one.is_dir() for link in one.rglob("*") if link.is_symlink()]
+    if folder is not None and all(one.resolve().is_relative_to(Path(folder).resolve()) for one in paths):
+        return
+    raise SettingsError(
+        f"A file or log names the recorded runs in {path}, which are not in the folder of a workflow file that names them",
+        SetModel(f"recorded:{path}", lead="If you want them to be read, name the model yourself"),
+    )
+
+
+def _chosen(provider: Provider, options: Options) -> Destination | None:
+    """Return the destination that the options choose; None if they leave it to the person's settings."""
+    if options.url is None and options.key is None:
+        return None
+    url = url_of_calls(provider, options) or provider.own_url
+    return None if url is None else destination_of(url, options.key or _usual_key(provider))
+
+
+def _usual_destinations(provider: Provider) -> Iterable[Destination]:
+    """Yield the destinations of the provider's models without any options: its own server, and that of the environment."""
+    for url in (provider.own_url or provider.url, settings.base_url(provider.name)):
+        with suppress(SettingsError):
+            if url is not None:
+                yield destination_of(url, _usual_key(provider))
+
+
+def _usual_key(provider: Provider) -> str:
+    return settings.KEY_VARIABLES.get(provider.name, "")

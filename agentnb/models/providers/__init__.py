@@ -1,0 +1,1 @@
+"""Providers: a module for each wire."""

@@ -1,0 +1,274 @@
+"""``openai-responses:``, the Responses API, with nothing stored on its side: each request carries everything it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
+from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.request import Request
+from agentnb.models.model import Reply
+from agentnb.models.options import Options
+from agentnb.models.provider import COMMON_OPTIONS, PART, CutOff, Provider, ProviderError, Refused, sealed_length
+from agentnb.models.providers.openai import OWN_URL, OpenAISdk, read_usage, takes_schema
+from agentnb.models.providers.serialization import (
+    WITHOUT_RESULT,
+    arguments_of,
+    checked,
+    data_url,
+    encode,
+    in_words,
+    joined,
+    left_out,
+    made_of,
+    made_once,
+    object_of,
+    parameters,
+    read_arguments,
+    safe_id,
+    safe_name,
+    without_half_call,
+    without_last_thoughts,
+    words,
+)
+
+NAME = "openai-responses"
+TEXT_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"})
+THINKING_DELTAS = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
+ENDS = frozenset({"response.completed", "response.incomplete"})
+BETWEEN_THOUGHTS = "\n\n"
+"""Separator between the parts of a summary, which come without one."""
+
+
+# The request
+
+
+def body(model: str, request: Request, options: Options) -> bytes:
+    """Return the request as JSON. In a conversation, each message and the fields before the messages are encoded once."""
+    head = partial(_head, model, request, options)
+    messages = request.messages
+    of = (model, options, request.system, request.tools, request.settings)
+    start = made_once(messages, (NAME, "head"), of, head)
+    sees = options.images is not False
+    make = partial(_fragment, sees=sees)
+    last = len(messages) - 1
+    fragments = made_of(messages, (NAME, sees), make, last)
+    return b'%b,"input":[%b]}' % (start[:-1], joined([*fragments, make(messages[last])]))
+
+
+def _head(model: str, request: Request, options: Options) -> bytes:
+    fields: dict[str, Any] = {"model": model, "store": False}
+    if options.stream:
+        fields["stream"] = True
+    if request.system:
+        fields["instructions"] = request.system
+    if request.tools:
+        fields["tools"] = [
+            {
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": parameters(tool),
+                "strict": False,
+            }
+            for tool in request.tools
+        ]
+        choice = request.settings.get("tool_choice")
+        if choice is not None:
+            known = choice in ("auto", "none", "required")
+            fields["tool_choice"] = choice if known else {"type": "function", "name": choice}
+        if options.parallel is not None:
+            fields["parallel_tool_calls"] = options.parallel
+    if options.thinking != "off":
+        # Without it, a model would start its thinking over in each round.
+        fields["include"] = ["reasoning.encrypted_content"]
+    most = request.settings.get("max_tokens") or options.max_tokens
+    given = {
+        "max_output_tokens": most,
+        "temperature": options.temperature,
+        "reasoning": _reasoning(options) or None,
+        "text": _text_format(options.output_schema),
+    }
+    return encode(fields | {key: value for key, value in given.items() if value is not None})
+
+
+def _reasoning(options: Options) -> dict[str, str]:
+    made = {"effort": options.effort} if options.effort is not None else {}
+    return {**made, "summary": "auto"} if options.thinking == "adaptive" else made
+
+
+def _text_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    return None if schema is None else {"format": {"type": "json_schema", "name": "answer", "schema": schema}}
+
+
+def _fragment(message: Message, *, sees: bool) -> bytes:
+    """Return the message as input items of the API, with commas between; empty if nothing of it is sent."""
+    if message.role == "assistant":
+        said_items = [item for item in map(_said_item, message.parts) if item is not None]
+        return b",".join(map(encode, without_last_thoughts(said_items, ("reasoning",))))
+    answers: list[Any] = [
+        {"type": "function_call_output", "call_id": safe_id(part.call_id), "output": _output(part, sees)}
+        for part in message.parts
+        if isinstance(part, ToolResult)
+    ]
+    parts = [part for part in message.parts if not isinstance(part, ToolResult)]
+    if content := [one for one in (_content(part, sees) for part in parts) if one is not None]:
+        answers.append({"type": "message", "role": "user", "content": content})
+    return b",".join(map(encode, answers))
+
+
+def _said_item(part: AnyPart) -> dict[str, Any] | None:
+    """Return a part of the model's own message as the input item to send back; None if it is not sent."""
+    own = getattr(part, "provider_metadata", None) or {}
+    if isinstance(part, ToolCall):
+        arguments = encode(arguments_of(part)).decode()
+        return {"type": "function_call", "call_id": safe_id(part.id), "name": safe_name(part.name), "arguments": arguments}
+    if NAME in own:
+        return dict(own[NAME])
+    if isinstance(part, Text) and part.text.strip():
+        return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": part.text}]}
+    return None
+
+
+def _output(result: ToolResult, sees: bool) -> Any:
+    if not any(isinstance(part, Image) and left_out(part, sees) is None for part in result.parts):
+        return in_words(result.parts, sees) or WITHOUT_RESULT
+    return [one for one in (_content(part, sees) for part in result.parts) if one is not None]
+
+
+def _content(part: AnyPart, sees: bool) -> dict[str, Any] | None:
+    if isinstance(part, Image):
+        if told := left_out(part, sees):
+            return {"type": "input_text", "text": told}
+        return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
+    return {"type": "input_text", "text": part.text} if isinstance(part, Text) and part.text.strip() else None
+
+
+# The reply
+
+
+class ResponsesReading:
+    """A reply of the Responses API, read from its stream."""
+
+    def __init__(self) -> None:
+        self._items: dict[int, dict[str, Any]] = {}
+        self._told: list[str] = []
+        self._response: dict[str, Any] = {}
+        self._streamed = self._kept = 0
+        """Characters of arguments that were streamed, and of items that came whole."""
+
+    @property
+    def unshown(self) -> int:
+        """How many characters came that no delta has shown; arguments come twice and count once."""
+        return max(self._streamed, self._kept)
+
+    def take(self, chunk: Any) -> Iterable[ReplyDelta]:
+        """Read an event of the stream, and return its deltas."""
+        kind = chunk.get("type")
+        if kind in TEXT_DELTAS:
+            self._told.append(words(chunk["delta"] or ""))
+            return (TextDelta(chunk["delta"]),) if chunk["delta"] else ()
+        if kind in THINKING_DELTAS:
+            return (ThinkingDelta(words(chunk["delta"])),) if chunk["delta"] else ()
+        if kind == "response.reasoning_summary_part.added":
+            return (ThinkingDelta(BETWEEN_THOUGHTS),) if chunk.get("summary_index") else ()
+        if kind == "response.output_item.done":
+            self._items[chunk["output_index"]] = item = chunk["item"]
+            self._kept += PART + _unshown_of(item)
+        elif kind == "response.function_call_arguments.delta":
+            self._streamed += len(chunk["delta"] or "")
+        elif kind in ENDS:
+            self._response = chunk["response"]
+        elif kind == "response.failed":
+            error = (chunk.get("response") or {}).get("error") or {}
+            raise Refused(
+                ProviderError(None, str(error.get("code") or ""), str(error.get("message") or "the reply failed"), {})
+            )
+        elif kind == "error":
+            raise Refused(ProviderError(None, str(chunk.get("code") or ""), str(chunk.get("message") or ""), {}))
+        return ()
+
+    def reply(self) -> Reply:
+        """Return the whole reply. Some servers leave the output out of the last event: then the earlier items are used.
+
+        If these hold no text, the streamed text is used, because it was shown.
+        """
+        if not self._response:
+            raise CutOff
+        items = self._response.get("output") or [self._items[index] for index in sorted(self._items)]
+        parts = tuple(part for item in items for part in _parts_of(item))
+        metadata = {key: self._response[key] for key in ("id", "model") if self._response.get(key)}
+        incomplete = (self._response.get("incomplete_details") or {}).get("reason")
+        stop_reason = incomplete or self._response.get("status") or "completed"
+        if any(map(_refuses, items)):
+            stop_reason = "refusal"
+        if incomplete:
+            parts, half = without_half_call(parts, ended=bool(items) and self._has_ended(items[-1]))
+            metadata |= half
+        if (told := "".join(self._told)) and not any(isinstance(part, Text) and part.text for part in parts):
+            parts = (*parts, Text(told))
+        return checked(Reply(Message("assistant", parts), read_usage(self._response.get("usage")), stop_reason, metadata))
+
+    def _has_ended(self, item: dict[str, Any]) -> bool:
+        """Return whether the item is known to be complete."""
+        if item.get("arguments") or item.get("status") == "completed":
+            return True
+        return item.get("status") is None and item in self._items.values()
+
+
+def _unshown_of(item: dict[str, Any]) -> int:
+    arguments = item.get("arguments")
+    return len(arguments) if isinstance(arguments, str) else sealed_length(item)
+
+
+def _refuses(item: dict[str, Any]) -> bool:
+    return item.get("type") == "message" and any(object_of(one).get("type") == "refusal" for one in item.get("content") or ())
+
+
+def _parts_of(item: dict[str, Any]) -> list[AnyPart]:
+    kind = item.get("type")
+    if kind == "message":
+        contents = [object_of(one) for one in item.get("content") or ()]
+        told = [one.get("text") or one.get("refusal") or "" for one in contents]
+        return [Text("".join(told))] if any(told) else []
+    if kind == "function_call":
+        return [ToolCall(item.get("name") or "", read_arguments(item.get("arguments") or ""), item.get("call_id") or "")]
+    if kind == "reasoning":
+        told = [one.get("text") or "" for field in ("summary", "content") for one in item.get(field) or ()]
+        # Without its encrypted content the API could not look it up: nothing is stored there.
+        own = {NAME: {key: value for key, value in _set(item).items() if key != "status"}}
+        return [Thinking(BETWEEN_THOUGHTS.join(told), own if item.get("encrypted_content") else None)]
+    return [Text("", {NAME: _set(item)})]
+
+
+def _set(item: dict[str, Any]) -> dict[str, Any]:
+    """Return the item as it can be sent back: the API takes no fields without a value, nor the status of reasoning."""
+    return {key: value for key, value in item.items() if value is not None}
+
+
+def as_stream(whole: Any) -> list[Any]:
+    """Return a reply that came whole as the events of a stream."""
+    events: list[Any] = []
+    for item in whole.get("output") or ():
+        for part in _parts_of(item):
+            kind = {Text: "response.output_text.delta", Thinking: "response.reasoning_summary_text.delta"}.get(type(part))
+            if kind is not None and (text := getattr(part, "text", "")):
+                events.append({"type": kind, "delta": text})
+    status = whole.get("status")
+    end = f"response.{status}" if status in ("failed", "incomplete") else "response.completed"
+    return [*events, {"type": end, "response": whole}]
+
+
+PROVIDER = Provider(
+    name=NAME,
+    sdk=OpenAISdk(),
+    own_url=OWN_URL,
+    path="/responses",
+    body=body,
+    reading=ResponsesReading,
+    as_stream=as_stream,
+    takes_schema=takes_schema,
+    options=COMMON_OPTIONS - {"stop"} | {"effort", "thinking", "temperature", "parallel"},
+)

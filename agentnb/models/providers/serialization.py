@@ -1,0 +1,173 @@
+"""Serialization shared by all providers: names and ids that all of them accept, text for pictures, calls that were cut off."""
+
+from __future__ import annotations
+
+import base64
+import re
+import zlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall, encodable_data
+from agentnb.core.request import Sent, ToolSpec
+from agentnb.core.schema.nesting import bounded, bounded_metadata, is_too_deep
+from agentnb.models.model import Reply
+
+T = TypeVar("T")
+
+encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+SAFE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+_UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
+PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""Media types that all APIs accept. A picture of any other type would get the conversation refused forever."""
+NOT_SENT = "this model is sent no pictures"
+OF_NO_KIND = "models take no pictures of this kind"
+EMPTY = "there is nothing in it"
+MAX_TOKENS = 10**12
+"""Larger counts are ignored as errors of the server."""
+WITHOUT_RESULT = "(no value)"
+"""Text sent for an empty tool result."""
+
+
+def safe_name(name: str) -> str:
+    """Return the tool's name in a form that all providers accept: a model may have called a tool by any name."""
+    if SAFE_NAME.fullmatch(name):
+        return name
+    return _UNSAFE.sub("_", name)[:64] or "_"
+
+
+def safe_id(call_id: str) -> str:
+    """Return the call's id in a form that all providers accept. It ends with a checksum, so that no two become the same."""
+    if SAFE_ID.fullmatch(call_id):
+        return call_id
+    return f"{_UNSAFE.sub('_', call_id)[:31]}_{zlib.crc32(call_id.encode()):08x}"
+
+
+def parameters(tool: ToolSpec) -> dict[str, Any]:
+    """Return the JSON Schema of a tool's arguments, with the keys that providers require even if it takes none."""
+    return {"type": "object", "properties": {}, **tool.input_schema}
+
+
+def words(value: Any) -> str:
+    """Return the value, which must be text at this place of a stream; TypeError if it is something else."""
+    if not isinstance(value, str):
+        raise TypeError(f"a text was expected, not {type(value).__name__}")
+    return value
+
+
+def arguments_of(call: ToolCall) -> dict[str, Any]:
+    """Return the arguments as an object, which all APIs require; anything else goes under the key ``arguments``."""
+    given = call.arguments
+    return given if isinstance(given, dict) else {"arguments": given}
+
+
+def read_arguments(text: str) -> Any:
+    """Return the arguments that came as JSON text; the text itself, to be refused, if it is no JSON or nested too deep."""
+    if not text.strip():
+        return {}
+    try:
+        found = _decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text
+    return text if is_too_deep(found) else found
+
+
+def checked(reply: Reply) -> Reply:
+    """Return the reply without lone surrogates, which some servers send, but neither requests nor estimates can encode.
+
+    Raises ValueError if a server sent something else where a name, a text or a number should be.
+    """
+    reply = replace(reply, message=bounded(reply.message), metadata=bounded_metadata(reply.metadata))
+    plain = msgspec.to_builtins(reply)
+    try:
+        encode(plain)
+    except UnicodeEncodeError:
+        plain = encodable_data(plain)
+    return msgspec.convert(plain, Reply)
+
+
+def count(value: Any) -> int | None:
+    """Return the token count; None if it is invalid: a bad count must not spoil a good reply, which is paid for."""
+    return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
+
+
+def object_of(value: Any) -> Mapping[str, Any]:
+    """Return the object that a server should have sent here; an empty one if it is something else."""
+    return value if isinstance(value, dict) else {}
+
+
+def data_url(image: Image) -> str:
+    """Return the picture as a ``data:`` URL."""
+    return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"
+
+
+def words_for(image: Image, why: str = NOT_SENT) -> str:
+    """Return the text that a model gets in place of a picture."""
+    return f"[{image.media_type}, {len(image.data):,} bytes: left out, {why}]"
+
+
+def left_out(image: Image, sees: bool) -> str | None:
+    """Return the text in place of a picture that the model or no API takes; None if the picture is sent."""
+    if not sees:
+        return words_for(image)
+    if image.media_type not in PICTURES:
+        return words_for(image, OF_NO_KIND)
+    return None if image.data else words_for(image, EMPTY)
+
+
+def in_words(parts: Sequence[Any], sees: bool = False) -> str:
+    """Return the texts of these parts, joined, with text in place of pictures that are not sent."""
+    told = [left_out(part, sees) if isinstance(part, Image) else part.text for part in parts if isinstance(part, Text | Image)]
+    return "\n".join(text for text in told if text)
+
+
+def without_last_thoughts(items: list[dict[str, Any]], kinds: Collection[str]) -> list[dict[str, Any]]:
+    """Drop the items of these kinds from the end, and return the rest: providers refuse a reply that ends with thinking."""
+    while items and items[-1].get("type") in kinds:
+        items.pop()
+    return items
+
+
+def without_half_call(parts: Sequence[AnyPart], *, ended: bool) -> tuple[tuple[AnyPart, ...], dict[str, str]]:
+    """Return the parts of a reply cut off by its length, without its incomplete call, and that call's name as metadata.
+
+    Next to complete calls, which run, the incomplete call is kept, to be refused: otherwise the model would not learn that it
+    did not run. ``ended``: the server reported the end of the last part; without that, empty arguments count as incomplete.
+    """
+    last = parts[-1] if parts else None
+    if not isinstance(last, ToolCall) or (isinstance(last.arguments, dict) and (last.arguments or ended)):
+        return tuple(parts), {}
+    before = tuple(parts[:-1])
+    if any(isinstance(part, ToolCall) for part in before):
+        before = (*before, replace(last, arguments=last.arguments or ""))
+    return before, {"cut_call": last.name}
+
+
+def made_of(messages: Sequence[Message], form: Any, make: Callable[[Message], T], stop: int) -> list[T]:
+    """Return ``make`` of each of the first ``stop`` messages; in a conversation, each result is cached."""
+    if isinstance(messages, Sent):
+        return messages.made(form, make, stop)
+    return [make(message) for message in messages[:stop]]
+
+
+def made_once(messages: Sequence[Message], form: Any, of: tuple[Any, ...], make: Callable[[], T]) -> T:
+    """Return the result of ``make``; in a conversation, it is cached as long as ``of``, which it depends on, stays the same."""
+    return messages.once(form, of, make) if isinstance(messages, Sent) else make()
+
+
+def lasting(messages: Sequence[Message]) -> tuple[int, Message]:
+    """Return the index of the last input message, and that message without its ephemeral text."""
+    if isinstance(messages, Sent):
+        return len(messages) - 1 - messages.said_since, messages.lasting
+    return len(messages) - 1, messages[-1]
+
+
+def joined(fragments: Sequence[bytes]) -> bytes:
+    """Join the fragments of a JSON list; a message of which nothing is sent has an empty one."""
+    return b",".join(filter(None, fragments))

@@ -1,0 +1,1 @@
+"""Requests over the network: connections, retries, limits, timeouts, failures."""

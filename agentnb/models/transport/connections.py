@@ -1,0 +1,189 @@
+"""Connections to providers: one client per event loop and endpoint, one limiter per account.
+
+Clients are shared by the whole process, as a connection belongs to the event loop it was opened on; limiters by the runs of a
+host that has its own (`CallLimits`), else by the process too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+from weakref import WeakSet
+
+from agentnb.advice import Install
+from agentnb.core.forks import after_fork
+from agentnb.core.redaction import redact
+from agentnb.errors import SettingsError
+from agentnb.models.destinations.destination import is_local
+from agentnb.models.provider import Sdk
+from agentnb.models.transport.bounded_body import bound
+from agentnb.models.transport.failure import readable
+from agentnb.models.transport.limiter import CallLimiter, Limiter
+from agentnb.settings import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """The address of calls, and their key."""
+
+    provider: str
+    url: str | None
+    key: Key | None
+    key_name: str = ""
+    """The variable that holds the key, for messages to the person."""
+    timeout: float = field(default=300.0)
+    by_person: bool = field(default=False, compare=False)
+    """Whether the person named the model, and so chose the address and the key."""
+
+
+_clients: dict[asyncio.AbstractEventLoop, dict[Endpoint, tuple[Any, AsyncIterator[None]]]] = {}
+_of_the_parent: list[Any] = []
+_lock = Lock()
+
+
+class Account(NamedTuple):
+    """Whose calls a provider counts together, without the key itself."""
+
+    provider: str
+    key_name: str
+    """The variable that holds the key; empty if there is none."""
+    url: str | None
+    """The server; None for the provider's own."""
+
+
+def _usual(account: Account) -> CallLimiter:
+    return Limiter(name=account.provider)
+
+
+class CallLimits:
+    """The limiters of accounts: each account, a key at a provider, has one."""
+
+    def __init__(self, make: Callable[[Account], CallLimiter] | None = None) -> None:
+        """``make``: makes the limiter of an account; by default as agentnb makes them."""
+        self._make = make or _usual
+        self._limiters: dict[tuple[Key | None, str, str | None], CallLimiter] = {}
+        self._lock = Lock()
+        _all_limits.add(self)
+
+    def of(self, endpoint: Endpoint) -> CallLimiter:
+        """Return the limiter of this account. Providers that count the calls of a key together share it."""
+        account = endpoint.key, endpoint.key_name or endpoint.provider, endpoint.url
+        with self._lock:
+            if account not in self._limiters:
+                self._limiters[account] = self._make(Account(endpoint.provider, endpoint.key_name, endpoint.url))
+            return self._limiters[account]
+
+    def begin_anew(self) -> None:
+        """Forget all limiters, as after a fork."""
+        self._lock = Lock()  # a held lock of the parent process cannot be released here
+        self._limiters = {}
+
+
+_all_limits: WeakSet[CallLimits] = WeakSet()
+current_limits: ContextVar[CallLimits] = ContextVar("current_limits", default=CallLimits())  # noqa: B039  # shared on purpose
+"""The limiters of the calls that are made here: those of the process, as a provider counts the calls of a key whoever makes
+them, unless the host of the run has others."""
+
+
+def limiter_of(endpoint: Endpoint) -> CallLimiter:
+    """Return the limiter of this account, for the calls that are made here."""
+    return current_limits.get().of(endpoint)
+
+
+def _begin_anew() -> None:
+    """Reset after a fork: the event loops and calls of the parent process do not continue here, and its lock may be held."""
+    global _lock  # noqa: PLW0603  # a held lock cannot be released here
+    _lock = Lock()
+    _of_the_parent.append(dict(_clients))  # kept: collecting them would touch connections that the parent still uses
+    _clients.clear()
+    for limits in [*_all_limits]:
+        limits.begin_anew()
+
+
+after_fork(_begin_anew)
+
+
+async def client_of(endpoint: Endpoint, sdk: Sdk) -> Any:
+    """Return the running event loop's client for this endpoint. Raises `SettingsError` if the environment prevents one."""
+    loop = asyncio.get_running_loop()
+    with _lock:
+        mine = _clients.get(loop)
+        if mine is None:
+            for closed in [other for other in _clients if other.is_closed()]:
+                del _clients[closed]  # it was closed without an orderly shutdown
+            mine = _clients[loop] = {}
+    if endpoint not in mine:
+        # The first import of a library takes a second: the event loop must stay free to handle a stop meanwhile.
+        client = await loop.run_in_executor(None, _made, endpoint, sdk)
+        if isinstance(client, SettingsError):
+            raise client
+        if endpoint not in mine:
+            lifetime = _open_until_the_loop_ends(client, loop)
+            await anext(lifetime)
+            mine[endpoint] = client, lifetime
+    return mine[endpoint][0]
+
+
+def text_of(key: Key | None) -> str:
+    """Return the key as plain text, for a library. Never put it in a variable: tracebacks may show variables."""
+    return key.reveal() if key is not None else "none"
+
+
+def http_settings(url: str | None) -> dict[str, Any]:
+    """Return the HTTP settings of every client.
+
+    No redirect is followed: it would carry the key and the conversation to another server. Servers on this machine are called
+    without the environment's proxy, which is not meant for them.
+    """
+    import httpx2
+
+    limits = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
+    made: dict[str, Any] = {"follow_redirects": False, "limits": limits, "event_hooks": {"response": [bound]}}
+    return made | {"transport": httpx2.AsyncHTTPTransport(limits=limits)} if is_local(url) else made
+
+
+def is_at(url: str | None, host: str) -> bool:
+    """Return whether the URL is the provider's own, an https URL on this host. True for None."""
+    if url is None:
+        return True
+    parts = urlsplit(url)
+    return parts.scheme == "https" and f".{parts.hostname}".endswith(f".{host}")
+
+
+def _made(endpoint: Endpoint, sdk: Sdk) -> Any:
+    """Return the client, or the error: returned, not raised, so that no frame that holds a key is in its traceback."""
+    try:
+        return sdk.client(endpoint.url, endpoint.key, endpoint.timeout)
+    except (ImportError, ValueError, OSError) as error:
+        return _no_client(endpoint.provider, error, redact(str(error)))
+
+
+def _no_client(provider: str, error: Exception, told: str) -> SettingsError:
+    if isinstance(error, OSError):
+        what = "the certificates that the environment names cannot be read"
+        return SettingsError(f"{provider}: {what}", "Look at the variables SSL_CERT_FILE and SSL_CERT_DIR")
+    if isinstance(error, ImportError) and "socks" not in told.lower():
+        return SettingsError(f"{provider}: its library cannot be loaded ({readable(told)})", "Install agentnb again")
+    if isinstance(error, ImportError):
+        return SettingsError(
+            f"{provider}: the proxy of the environment is one for SOCKS, and the package for that is not installed",
+            Install("socksio", lead="Install it", rest=". Or look at the variables ALL_PROXY, HTTPS_PROXY and HTTP_PROXY"),
+        )
+    # The error's text is not repeated: the URL of a proxy may hold a password.
+    what = "the environment names a proxy that cannot be used, or other settings that cannot be read"
+    return SettingsError(f"{provider}: {what}", "Look at the variables ALL_PROXY, HTTPS_PROXY and HTTP_PROXY")
+
+
+async def _open_until_the_loop_ends(client: Any, loop: asyncio.AbstractEventLoop) -> AsyncIterator[None]:
+    # An event loop closes its asynchronous generators when it shuts down: the only moment to close connections properly.
+    try:
+        yield
+    finally:
+        with _lock:
+            _clients.pop(loop, None)
+        await client.close()

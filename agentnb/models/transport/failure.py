@@ -1,0 +1,305 @@
+"""The meaning of providers' errors: one table for all, by HTTP status and by the error names inside streams."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from html import unescape
+from urllib.parse import urljoin, urlsplit
+
+import msgspec
+
+from agentnb.advice import Advised, AnyAdvice, Plain, SetKey, SetModel, ShowModels, ShowRequest, StartAgain, TryAgain, advised
+from agentnb.core.messages import encodable
+from agentnb.core.redaction import change_texts
+from agentnb.errors import (
+    ContextOverflow,
+    KeyRefused,
+    ModelError,
+    ProviderTimedOut,
+    ProviderTrouble,
+    RateLimited,
+    RequestRefused,
+)
+from agentnb.models.destinations.destination import is_local
+
+NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]{0,300})?|[-+]?\.[0-9]{1,300}", re.ASCII)
+MAX_OF_A_MESSAGE = 500
+"""Characters of a provider's message that an error repeats."""
+
+STATUS_OF_NAME = {
+    "invalid_request_error": 400,
+    "context_length_exceeded": 400,
+    "model_context_window_exceeded": 400,
+    "content_filter": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""HTTP status by error name. Inside a stream, whose own status is 200, errors carry a name, or a number from gateways."""
+OUT_OF_CREDIT = frozenset(
+    {
+        "insufficient_quota",
+        "billing_error",
+        "billing_hard_limit_reached",
+        "enforced_spend_limit_reached",
+        "contract_spend_limit_reached",
+    }
+)
+OVERFLOW_NAMES = frozenset({"context_length_exceeded", "model_context_window_exceeded"})
+OVERFLOW = re.compile(
+    r"prompt is too long|context (length|limit|window|size)|maximum context|too many tokens"
+    r"|exceeds? the (available|model'?s?) context",
+    re.IGNORECASE,
+)
+"""Messages of providers and local servers for a conversation that is too long."""
+TLS = re.compile(r"\bSSL|certificate", re.IGNORECASE)
+CERTIFICATE = re.compile("certificate", re.IGNORECASE)
+PLAIN_HTTP = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER|HTTP_REQUEST|wrong version number|record layer failure")
+"""Messages of the TLS library for a server that seems to speak plain HTTP."""
+MARKUP = re.compile(r"<(script|style)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^<>]{0,500}>", re.IGNORECASE | re.DOTALL)
+"""The parts of a web page that are not its text."""
+TRANSIENT = frozenset({"rate limit", "timeout", "trouble"})
+"""Meanings that allow a retry."""
+
+
+TRY_AGAIN = TryAgain(lead="Try again")
+TRY_LATER = TryAgain(lead="Try again in a while")
+MEANINGS: dict[str, tuple[type[ModelError], str, Advised]] = {
+    "no credit": (RateLimited, "the account has no credit left", SetKey("{key}", lead="Add some, or use another key")),
+    "wrong key": (KeyRefused, "refuses the key", SetKey("{key}", lead="Type in another")),
+    "no key": (KeyRefused, "wants a key", SetKey("MY_KEY", lead="Add key=MY_KEY behind its name and ?, and type it in")),
+    "forbidden": (
+        KeyRefused,
+        "this key may not use {model}",
+        (ShowModels("{who}", lead="See"), SetKey("{key}", lead="Or type in another")),
+    ),
+    "not found": (RequestRefused, "there is no {model}", ShowModels("{who}", rest=" lists what there is")),
+    "overflow": (
+        ContextOverflow,
+        "the conversation is longer than {model} can take",
+        StartAgain(lead="Begin a new one", rest=", or let tools return less"),
+    ),
+    "rate limit": (RateLimited, "too many requests", TryAgain(lead="Wait a while, then try again")),
+    "timeout": (ProviderTimedOut, "fails", TRY_LATER),
+    "trouble": (ProviderTrouble, "fails", TRY_LATER),
+    "redirect": (
+        RequestRefused,
+        "the server sends us elsewhere, and we do not follow with key and conversation",
+        "See that the URL is right: url=...",
+    ),
+    "refused": (
+        RequestRefused,
+        "refuses the request",
+        (Plain("Look at what was asked for, and at the options"), ShowRequest(rest=" shows what was asked for")),
+    ),
+}
+"""Error class, message and advice by meaning."""
+
+
+BETTER_ADVICE: tuple[tuple[re.Pattern[str], Advised], ...] = (
+    (
+        re.compile(r"encrypted content is not supported", re.IGNORECASE),
+        "This model does not think: add thinking=off behind its name and ?",
+    ),
+    (re.compile(r"/v1/responses"), SetModel("openai-responses:{model}", lead="Use")),
+    (
+        re.compile(r"does not support tools|tool use is not supported", re.IGNORECASE),
+        "Use a model that can call tools, or give no tools",
+    ),
+)
+"""More specific advice for errors of status 400, by the provider's message."""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why an attempt failed, and whether a retry may succeed."""
+
+    error: ModelError
+    transient: bool
+    status: int | None = None
+    """HTTP status."""
+    retry_after: float | None = None
+    """Seconds that the provider asks to wait."""
+
+    @property
+    def is_rate_limit(self) -> bool:
+        """Whether there were too many requests, as opposed to trouble at the provider."""
+        return self.status == 429
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """The error that a provider sent instead of a reply."""
+
+    provider: str
+    model: str
+    status: int | None
+    """HTTP status; None if the error came without one."""
+    name: str
+    """The type or code of the error, in the provider's words; empty if it gave none."""
+    message: str
+    headers: Mapping[str, str] = {}
+    key_name: str = ""
+    """The variable that holds the key."""
+    url: str | None = None
+    """URL of the server, if it is not the provider's own."""
+
+
+def failure(refusal: Refusal) -> Failure:
+    """Return what a refusal means: the error, whether it is transient, and the wait that the provider asks for."""
+    status = refusal.status if refusal.status is not None and refusal.status >= 300 else _status_of(refusal.name)
+    meaning = _meaning(refusal, status)
+    transient = meaning in TRANSIENT and refusal.headers.get("x-should-retry") != "false"
+    return Failure(_error(refusal, status, meaning), transient, status, retry_after(refusal.headers))
+
+
+def _status_of(name: str) -> int | None:
+    """Return the HTTP status for the name of an error inside a stream."""
+    if re.fullmatch("[45][0-9][0-9]", name):
+        return int(name)
+    return STATUS_OF_NAME.get(name, 400 if name.startswith("invalid_") else None)
+
+
+def broken_connection(provider: str, error: BaseException, url: str | None = None) -> Failure:
+    """Return the failure for a broken connection: no connection, a timeout, a stream that was cut.
+
+    A server on this machine that does not answer at all is not running: the failure is not transient.
+    """
+    kind = type(error).__name__
+    words = readable(f"{kind}: {error}".rstrip(": "))
+    if TLS.search(words):
+        return _insecure(provider, words)
+    if kind == "ConnectError" and is_local(url):
+        what, hint = f"{provider}: nothing answers at {url}", "Start the server there, or name another with url=URL"
+        return Failure(ProviderTrouble(what, hint), transient=False)
+    if kind == "ConnectError":
+        what, hint = f"{provider}: could not be reached ({words})", "Look at the network, or at url= if it names another server"
+    elif kind.endswith("Timeout"):
+        what = f"{provider}: nothing came for too long ({words})"
+        return Failure(ProviderTimedOut(what, wait_longer("timeout")), transient=True)
+    else:
+        return Failure(ProviderTrouble(f"{provider}: the connection broke ({words})", TRY_AGAIN), transient=True)
+    return Failure(ProviderTrouble(what, hint), transient=True)
+
+
+def wait_longer(option: str) -> tuple[AnyAdvice, ...]:
+    """Return the advice for a model that takes too long: to try again, or to raise the option that ended the wait."""
+    return (TRY_AGAIN, Plain(f"To wait longer add {option}=SECONDS behind the model's name and ?"))
+
+
+def _insecure(provider: str, words: str) -> Failure:
+    """Return the failure of a TLS connection. Missing TLS and an untrusted certificate are not transient."""
+    what, transient, hint = f"{provider}: no secure connection ({words})", False, advised("")
+    if CERTIFICATE.search(words):
+        what = f"{provider}: the server's certificate is not trusted ({words})"
+        hint = advised("If you trust it, name its file in the variable SSL_CERT_FILE, before the kernel starts")
+    elif PLAIN_HTTP.search(words):
+        hint = advised("The server seems to speak plain HTTP: write http:// instead of https:// in its URL")
+    else:
+        hint = (Plain("Look at the URL, is it http:// instead of https://?"), TryAgain(lead="Or try again"))
+        transient = True
+    return Failure(ProviderTrouble(what, hint), transient)
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Return the seconds a provider asks to wait, from ``retry-after-ms`` or ``Retry-After`` (seconds, or a date), or None."""
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1_000
+    value = headers.get("retry-after", "")
+    seconds = _number(value)
+    return seconds if seconds is not None else _seconds_until(value, now or datetime.now(UTC))
+
+
+def _number(text: str) -> float | None:
+    number = float(text) if NUMBER.fullmatch(text.strip()) else math.inf
+    return max(0.0, number) if math.isfinite(number) else None
+
+
+def _seconds_until(date: str, now: datetime) -> float | None:
+    try:
+        then = parsedate_to_datetime(date)
+        # HTTP dates are in UTC, even where they name no zone.
+        return max(0.0, ((then if then.tzinfo else then.replace(tzinfo=UTC)) - now).total_seconds())
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+def _error(refusal: Refusal, status: int | None, meaning: str) -> ModelError:
+    kind, what, hint = MEANINGS[meaning]
+    told = ", ".join(readable(str(one)) for one in (status, refusal.name) if one and one != str(status))
+    words = {"who": refusal.provider, "model": refusal.model, "key": refusal.key_name or "NAME", "url": str(refusal.url)}
+    code, message = f" ({told})" if told else "", readable(refusal.message)
+    if meaning == "redirect":
+        message = ""  # the page sent with a redirect holds nothing useful
+        if place := _place(refusal.headers.get("location", ""), refusal.url):
+            what, hint = (
+                "the server sends us to {place}, and we do not follow with key and conversation",
+                "If that is right, name it: url={place}",
+            )
+            words["place"] = place
+    if meaning == "not found" and refusal.url is not None:
+        what = "there is no {model} at {url}"
+        hint = ShowModels("{who}", "{url}", lead="See that the URL is right, and the name")
+    wait = retry_after(refusal.headers)
+    if meaning == "rate limit" and wait:
+        hint = TryAgain(lead=f"It asks to wait {wait:,.0f} s. Then try again")
+    hint = next((better for pattern, better in BETTER_ADVICE if status == 400 and pattern.search(refusal.message)), hint)
+    advice = change_texts(advised(hint), lambda text: text.format(**words))
+    return kind(f"{refusal.provider}: {what.format(**words)}{code}" + (f": {message}" if message else ""), advice)
+
+
+def _meaning(refusal: Refusal, status: int | None) -> str:
+    if refusal.name in OUT_OF_CREDIT or status == 402:
+        return "no credit"
+    if refusal.name in OVERFLOW_NAMES or (status in (None, 400, 413, 500) and OVERFLOW.search(refusal.message)):
+        return "overflow"
+    if status == 401 and not refusal.key_name:
+        return "no key"
+    if status is None or status >= 500 or status == 408:
+        return "timeout" if status in (408, 504) else "trouble"
+    if status < 400:
+        return "redirect"
+    return {401: "wrong key", 403: "forbidden", 404: "not found", 429: "rate limit"}.get(status, "refused")
+
+
+def _place(location: str, url: str | None) -> str:
+    """Return the URL of a redirect, safe to show: without password, query or fragment, which may hold secrets."""
+    try:
+        parts = urlsplit(urljoin(url or "", location)) if location else None
+    except ValueError:
+        return ""
+    if parts is None or parts.scheme not in ("http", "https"):
+        return ""
+    return readable(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
+
+
+def words_of(body: object) -> str:
+    """Return the message in the body of an error, whatever form the server or gateway uses; empty if there is none."""
+    body = body[0] if isinstance(body, list) and body else body
+    if isinstance(body, Mapping):
+        for field in ("message", "error", "detail", "msg", "error_message", "title"):
+            if body.get(field) and (told := words_of(body[field])):
+                return told
+        return str(dict(body)) if body else ""
+    if not isinstance(body, str):
+        return "" if body is None or isinstance(body, list) else str(body)
+    text = body[: 100 * MAX_OF_A_MESSAGE]
+    return (unescape(MARKUP.sub(" ", text)) if "<" in text else text).strip()
+
+
+def readable(message: str) -> str:
+    """Return text from outside in a form fit to show: one line, no control characters, limited length."""
+    beginning = encodable(message[: 10 * MAX_OF_A_MESSAGE])
+    text = " ".join("".join(one if one.isprintable() else " " for one in beginning).split())
+    return text if len(text) <= MAX_OF_A_MESSAGE else text[:MAX_OF_A_MESSAGE].rstrip() + " …"

@@ -1,0 +1,351 @@
+"""A model behind a provider's API: everything between a request and a reply that is not specific to the provider."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import replace as with_changes
+from datetime import UTC, datetime
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.core.log.events import ReplyDelta, TextDelta
+from agentnb.core.messages import Message
+from agentnb.core.redaction import redact
+from agentnb.core.request import Request
+from agentnb.core.run.rounds import BY_SCHEMA, CONTEXT_TOKENS, TOKENS_ESTIMATED
+from agentnb.core.usage import NOTHING_USED, Usage
+from agentnb.errors import BrokenReply, ProviderTimedOut, RequestRefused
+from agentnb.models import prices
+from agentnb.models.capabilities import Capabilities
+from agentnb.models.estimate import about, with_estimates
+from agentnb.models.model import Reply, Retry, StreamItem, Unshown
+from agentnb.models.options import Options, named
+from agentnb.models.provider import CutOff, Provider, ProviderError, Refused
+from agentnb.models.transport.bounded_body import MAX_PIECE, TooMuch
+from agentnb.models.transport.connections import Endpoint, client_of, limiter_of
+from agentnb.models.transport.failure import Failure, Refusal, broken_connection, failure, readable, wait_longer, words_of
+from agentnb.models.transport.idle_timeout import IdleTimeout, until_idle
+from agentnb.models.transport.retry import AttemptFailed, RetryPolicy, with_retries
+
+USUAL_RETRIES = RetryPolicy()
+MAX_TURNS = 10
+"""Most requests for one reply that the provider keeps pausing."""
+PAUSED = "pause_turn"
+MALFORMED = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
+"""What reading raises where a reply is not as it should be."""
+WORTH_COUNTING = 500
+"""Characters without a delta after which they are told."""
+WHOLE = ("content", "choices", "output")
+"""Fields of a reply that came whole; it has at least one of them."""
+
+
+class RemoteModel:
+    """A model of a provider; made from its name by `make_model`.
+
+    Replies stream, or come whole with ``stream=no`` in the name; both give the same. Transient failures are retried, see
+    `RetryPolicy`. Raises a `ModelError`: `KeyRefused`, `RequestRefused`, `ContextOverflow`, `RateLimited`,
+    `ProviderTrouble` or `BrokenReply`.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        model: str,
+        options: Options,
+        endpoint: Endpoint,
+        *,
+        retries: RetryPolicy = USUAL_RETRIES,
+    ) -> None:
+        self.name = f"{provider.name}:{model}{named(options)}"
+        self.model = model
+        self.options = options
+        self.retries = retries
+        self._provider = provider
+        self._endpoint = endpoint
+        self._sent_options = options if options.images is not None else with_changes(options, images=provider.sees)
+
+    @property
+    def by_person(self) -> bool:
+        """Whether the person named it, and so chose its address and its key."""
+        return self._endpoint.by_person
+
+    @property
+    def is_price_of_file(self) -> bool:
+        """Whether only a file or a log states its price."""
+        return self.options.price is not None and not self.by_person
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        """Yield the reply. If the provider pauses it, request the rest: all of it is one reply."""
+        prices_ready = None if prices.loaded() else asyncio.get_running_loop().run_in_executor(None, prices.load)
+        limiter = limiter_of(self._endpoint)
+        await client_of(self._endpoint, self._provider.sdk)  # its first import takes a second, which is not the model's time
+        started = perf_counter()
+        before: Reply | None = None
+        used = NOTHING_USED
+        for turn in range(MAX_TURNS):
+            body = self.body(request)
+            async with aclosing(with_retries(partial(self._attempt, body), self.retries, limiter)) as items:
+                async for item in items:
+                    if isinstance(item, Reply):
+                        reply = item
+                    else:
+                        yield item
+                        if isinstance(item, Retry) and before is not None and (text := before.message.text):
+                            yield TextDelta(text)  # a retry discards all deltas, but repeats only this turn
+            before = reply if before is None else _joined(before, reply)
+            used += with_estimates(reply.usage, request, reply.message)
+            # Tool calls need results before the reply can continue; the agent loop provides them.
+            if reply.stop_reason != PAUSED or reply.message.calls or turn == MAX_TURNS - 1:
+                break
+            request = request.and_then(reply.message)
+        assert before is not None
+        seconds = perf_counter() - started
+        if prices_ready is not None:
+            await prices_ready
+        metadata = {**before.metadata, BY_SCHEMA: True} if self.options.output_schema is not None else before.metadata
+        usage = self._priced(before, used)
+        if usage.estimated:
+            metadata = {**metadata, TOKENS_ESTIMATED: True}
+        yield replace(before, usage=usage, seconds=seconds, metadata=metadata)
+
+    def capabilities(self) -> Capabilities:
+        """Return what the price table knows of the model, if the table has been read."""
+        if not prices.loaded():
+            return Capabilities(has_price=self._has_own_price)
+        window, priced = prices.known_of(self._provider.name, self.model, self._endpoint.url)
+        return Capabilities(context_window=window, has_price=priced or self._has_own_price)
+
+    def used_until_cut(self, request: Request, heard: Message) -> Usage:
+        """Estimate what a call used whose reply broke off after this message."""
+        used = about(request, heard)
+        if not (self._has_own_price or prices.loaded()):
+            return used  # reading the table now would block the event loop
+        return self._priced(Reply(heard, used), used)
+
+    def body(self, request: Request) -> bytes:
+        """Return the request as JSON, as it would be sent."""
+        options, schema = self._sent_options, request.settings.get("output_schema")
+        own_server = self._endpoint.url is None
+        if schema is not None and options.output_schema is None and own_server and self._provider.takes_schema(schema):
+            options = with_changes(options, output_schema=schema)
+        return self._provider.body(self.model, request, options)
+
+    async def _attempt(self, body: bytes) -> AsyncGenerator[ReplyDelta | Unshown | Reply]:
+        reading, told = self._provider.reading(), 0
+        try:
+            async with aclosing(self._chunks(body)) as all_chunks, aclosing(self._in_time(all_chunks)) as chunks:
+                async for chunk in chunks:
+                    for delta in reading.take(chunk):
+                        yield delta
+                    if (unshown := reading.unshown) >= told + WORTH_COUNTING:
+                        yield Unshown(unshown - told)
+                        told = unshown
+            reply = reading.reply()
+        except Exception as error:
+            raise AttemptFailed(failure_of(error, self._provider, self._endpoint, self.model)) from error
+        yield reply
+
+    def _in_time(self, chunks: AsyncGenerator[Any]) -> AsyncGenerator[Any]:
+        return until_idle(chunks, self.options.longest_stall)
+
+    async def _chunks(self, body: bytes) -> AsyncGenerator[Any]:
+        """Yield the chunks of the reply as plain data. The library's ``create`` would walk the whole history first."""
+        sdk, path = self._provider.sdk, self._provider.path
+        client = await client_of(self._endpoint, sdk)
+        as_json = {"headers": {"Content-Type": "application/json"}}
+        if not self.options.stream:
+            for chunk in _whole(await client.post(path, cast_to=object, content=body, options=as_json), self._provider):
+                yield chunk
+            return
+        stream = await client.post(
+            path, cast_to=object, content=body, options=as_json, stream=True, stream_cls=sdk.stream_class()
+        )
+        async with stream:
+            # Some servers do not stream although the request says so, and some URLs do not belong to such a server.
+            if (told := await _instead_of_a_stream(stream.response)) is not None:
+                for chunk in _whole(told, self._provider):
+                    yield chunk
+                return
+            anything = "event-stream" in stream.response.headers.get("content-type", "event-stream")
+            async for chunk in stream:
+                anything = True
+                yield chunk
+            if not anything:
+                raise NoReply("text")
+
+    def _priced(self, reply: Reply, used: Usage) -> Usage:
+        """Return the usage with its cost: by the requested model's name, or else by the name in the reply, as with gateways.
+
+        ``used`` has estimates for what the server did not count. They matter only if there is a price, as a budget may depend
+        on it; otherwise the server's own counts are returned.
+        """
+        at, price = datetime.now(UTC), self.options.price
+        details: Any = {"url": self._endpoint.url, "long_cache": self.options.cache == "1h"}
+        details["is_own_price"] = self._has_own_price
+        claimed: list[Usage] = []
+        for model in (self.model, reply.metadata.get("model")):
+            if isinstance(model, str):
+                usage = prices.priced(used, self._provider.name, model, at, price, **details)
+                if usage.cost is not None and (price is None or self._has_own_price):
+                    return usage
+                claimed.append(usage)  # by a file: the table may know the name in the reply only
+        return max(
+            (usage for usage in claimed if usage.cost is not None), key=lambda usage: usage.cost or 0, default=reply.usage
+        )
+
+    @property
+    def _has_own_price(self) -> bool:
+        """Whether the person stated its price."""
+        return self.options.price is not None and self.by_person
+
+
+async def models_of(provider: Provider, endpoint: Endpoint) -> list[str]:
+    """Return the names of the models that the provider has for this key. Raises a `ModelError` if it does not list them."""
+    client = await client_of(endpoint, provider.sdk)
+    try:
+        answer = await client.get(provider.models_path, cast_to=object)
+        if not isinstance(answer, dict):
+            raise NoReply(_kind_of(answer), "list of models")
+        return [str(one["id"]) for one in answer["data"]]
+    except Exception as error:
+        found = failure_of(error, provider, endpoint, "list of models").error
+    raise found  # outside the handler: the traceback then holds no frames of the libraries, which have the key
+
+
+class NoReply(Exception):
+    """The server sent something that is no reply, with a status of success."""
+
+    def __init__(self, sent: str, wanted: str = "reply") -> None:
+        super().__init__(sent)
+        self.sent = sent
+        self.wanted = wanted
+
+
+def _whole(told: Any, provider: Provider) -> Sequence[Any]:
+    """Return a reply that came whole as the chunks of a stream; raise `Refused` or `NoReply` if something else came."""
+    if not isinstance(told, dict):
+        raise NoReply(_kind_of(told))
+    if (error := told.get("error")) and not any(told.get(key) for key in WHOLE):
+        named = error if isinstance(error, dict) else {}
+        raise Refused(ProviderError(None, str(named.get("code") or named.get("type") or ""), words_of(error), {}))
+    if not any(key in told for key in WHOLE):
+        raise NoReply(f"other JSON ({words_of(told)})")
+    return provider.as_stream(told)
+
+
+def _kind_of(told: Any) -> str:
+    text = told.lstrip()[:1] if isinstance(told, str) else ""
+    if told is None or not (text or not isinstance(told, str)):
+        return "nothing"
+    return "a web page" if text == "<" else "text" if text else "other JSON"
+
+
+async def _instead_of_a_stream(response: Any) -> Any:
+    """Return the JSON or text that came although the request was for a stream; None if it is a stream."""
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if response.status_code != 204 and not (kind.endswith("json") or kind == "text/html"):
+        return None
+    text = (await response.aread()).decode(errors="replace").strip()
+    if text.startswith(("data:", "event:", ":")):
+        return None  # a stream with the wrong content type
+    try:
+        return json.loads(text)
+    except ValueError:
+        if text.startswith(("{", "[")):
+            raise
+        return text
+
+
+def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: str) -> Failure:
+    """Return the failure that an attempt's exception means, without the key, which servers may repeat.
+
+    Any other exception is a bug, and raised again.
+    """
+    if isinstance(error, IdleTimeout):
+        found = _idle_timeout(error, provider)
+    elif any(isinstance(cause, TooMuch) for cause in _causes(error)):
+        what = f"{provider.name}: the server sent more than {MAX_PIECE / 1e6:.0f} MB without an end"
+        found = Failure(BrokenReply(what, "Try another model; or is it another kind of server?"), transient=False)
+    else:
+        found = _failure_of(error, provider, endpoint, model)
+    return replace(found, error=type(found.error)(*redact((found.error.what, found.error.advice))))
+
+
+def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: str) -> Failure:
+    import httpx2
+
+    details = error.details if isinstance(error, Refused) else provider.sdk.error_details(error)
+    if details is not None:
+        return failure(
+            Refusal(
+                provider.name,
+                model,
+                details.status,
+                redact(details.name),
+                redact(details.message),  # before it is truncated
+                details.headers,
+                endpoint.key_name,
+                endpoint.url,
+            )
+        )
+    if isinstance(error, CutOff):
+        return broken_connection(provider.name, ConnectionError("the stream ended before the reply did"))
+    causes = list(_causes(error))
+    for cause in causes:
+        if isinstance(cause, httpx2.HTTPError | httpx2.StreamError | OSError):
+            return broken_connection(provider.name, cause, endpoint.url)
+    if _is_called(error, "APIConnectionError", "EndOfStream"):
+        return broken_connection(provider.name, causes[-1], endpoint.url)
+    if isinstance(error, httpx2.InvalidURL):
+        return Failure(RequestRefused(f"{provider.name}: {readable(str(error))}", "Name another URL: url="), transient=False)
+    if (broken := _broken_reply(error, provider, endpoint)) is not None:
+        return broken
+    raise error
+
+
+def _idle_timeout(error: IdleTimeout, provider: Provider) -> Failure:
+    what = f"{provider.name}: nothing of the reply came for {error.seconds:g} s, although the connection is open"
+    return Failure(ProviderTimedOut(what, wait_longer("stall")), transient=True)
+
+
+def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> Failure | None:
+    """Return the failure if what came is no reply; None for any other error."""
+    if isinstance(error, NoReply):
+        place = f" at {endpoint.url}" if endpoint.url else ""
+        what = f"{provider.name}: the server{place} sent {readable(error.sent)}, and no {error.wanted}"
+        return Failure(
+            BrokenReply(what, "Is the URL right? It often ends in /v1: url=http://localhost:8000/v1"), transient=False
+        )
+    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+        what = f"{provider.name}: the response is not complete JSON"
+        return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
+    if isinstance(error, MALFORMED) or _is_called(error, "APIError"):
+        what = f"{provider.name}: the response is not a reply ({readable(f'{type(error).__name__}: {error}')})"
+        return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
+    return None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _is_called(error: BaseException, *names: str) -> bool:
+    """Return whether the error's class, or one of its bases, has one of these names: the libraries are not imported here."""
+    return any(kind.__name__ in names for kind in type(error).__mro__)
+
+
+def _joined(first: Reply, second: Reply) -> Reply:
+    message = Message("assistant", first.message.parts + second.message.parts)
+    metadata, used = {**first.metadata, **second.metadata}, second.usage
+    metadata.pop(CONTEXT_TOKENS, None)
+    if used.input is not None:
+        metadata[CONTEXT_TOKENS] = used.input + (used.output or 0)
+    return replace(second, message=message, usage=first.usage + used, metadata=metadata)

@@ -1,0 +1,190 @@
+"""Runs started by a cell: shown below it, awaited, and kept in a variable."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from agentnb.core.log.events import RunSuspended
+from agentnb.core.redaction import redact
+from agentnb.detect.agent_runs import works_in_steps
+from agentnb.detect.run import Run
+from agentnb.display.card.finished import answer_html
+from agentnb.display.style import kept
+from agentnb.display.texts.labels import clean, first_line
+from agentnb.display.texts.states import continue_command, continue_hint
+from agentnb.errors import AgentnbError, RunFailed, RunLimited
+from agentnb.notebook.card.widget import LeftOpen
+from agentnb.notebook.cells import call_streams
+from agentnb.notebook.cells.cell_host import CellHost
+from agentnb.notebook.frontend import can_ask, view_for
+from agentnb.notebook.magic_errors import in_one_line
+from agentnb.notebook.views import TerminalView
+from agentnb.rerun.expect import check_logged
+from agentnb.runtime.host.host import Host, current_host
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.workers.foreground import RunInterrupted
+from agentnb.session.session import Session
+
+MAX_OF_A_REASON = 200
+"""Characters of the reason in the line of an error; the card has all of it."""
+_FIRST_SENTENCE = re.compile(r".{8,}?[.?!](?=\s)")
+WAITS = "the run waits for your answer. Its card says what to type"
+_CELL_RUNS = "_agentnb_cell_runs"
+
+
+class Answer(str):
+    """A string (equal to ``run.text``) that is displayed as text, not as a Python literal.
+
+    In the cell of its run it is not displayed: the card above shows it.
+    """
+
+    __slots__ = ("_is_shown",)
+    _is_shown: Callable[[], bool]
+
+    @classmethod
+    def shown_by(cls, text: str, is_shown: Callable[[], bool]) -> Answer:
+        """Return an answer that is not displayed while ``is_shown``."""
+        answer = cls(text)
+        answer._is_shown = is_shown
+        return answer
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return Answer, (str(self),)
+
+    def _ipython_display_(self) -> None:
+        if not getattr(self, "_is_shown", bool)():
+            raise NotImplementedError  # IPython then tries the forms below
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(clean(str(self)))
+
+    def _repr_html_(self) -> str:
+        return kept(answer_html(self))
+
+
+class CellRuns:
+    """The runs of all cells of one kernel."""
+
+    def __init__(self, shell: Any, session: Session) -> None:
+        self._shell = shell
+        self.session = session
+        self.left_open = LeftOpen()
+        self.cell = CellHost(shell, session, self.left_open)
+        """The host of the cell that runs."""
+        self._run_of: dict[str, str] = {}
+        """The ids of runs by the variables that cells put them into."""
+
+    def begin_cell(self) -> None:
+        """Let the runs that Python code of the next cell begins be shown below that cell."""
+        self.cell = CellHost(self._shell, self.session, self.left_open)
+        current_host.set(self.cell.host())
+        if getattr(self._shell, "kernel", None) is not None:
+            call_streams.install()
+
+    def end_cell(self) -> None:
+        """Show what has begun and is not shown yet."""
+        self.cell.decide()
+        current_host.set(Host())
+
+    def run(self, start: Callable[[RunOptions], LiveRun], out: str, options: RunOptions, *, on_stop: str = "") -> Answer | None:
+        """Start a run and show it; with a foreground, wait for it and return its answer, if it has one.
+
+        ``start`` is `Session.start` or `Session.recover` with the arguments before the options bound. The variable ``out`` gets
+        the run. Raises, with what to type next, if the run failed or reached a limit with ``on_limit="raise"``; and like an
+        interrupt if the person stopped it or put its question off, so that no later cell uses partial results, unless
+        ``on_stop`` (by default that of `%agent defaults`) is ``continue``. Raises `ExpectationFailed` if the run is not
+        as ``--expect`` says.
+        """
+        blocks = options.foreground is not None
+        view = view_for(self._shell, self.left_open, blocks=blocks, variable=out)
+        live = start(replace(options, watch=view, can_ask=can_ask(self._shell, blocks=blocks), suspend=True))
+        self._shell.user_ns[out] = live.run
+        self._run_of[out] = live.run_id
+        view.show(live)
+        if not blocks:
+            if isinstance(view, TerminalView):  # a card shows that it runs, and then that it is done
+                print(f"Run {live.run_id} started in the background. See %agent status")
+            return None
+        try:
+            run = self._waited_for(live, out)
+        except AgentnbError as error:
+            raise _shown_in(view, error, live.run) from None
+        if (on_stop or self.session.defaults["on-stop"]) == "raise":
+            _raise_if_put_off(run)
+        check_logged(run, out)
+        cell = self.cell
+        return Answer.shown_by(run.text, lambda: self.cell is cell) if run.is_answered else None
+
+    def variable_of(self, run_id: str) -> str:
+        """Return the variable that a cell put this run into, if that still holds it; else ``run``."""
+        for name, known in self._run_of.items():
+            held = self._shell.user_ns.get(name)
+            if known == run_id and isinstance(held, Run) and held.id == run_id:
+                return name
+        return "run"
+
+    def _waited_for(self, live: LiveRun, out: str) -> Run:
+        try:
+            run = live.wait_in_foreground()
+        except RunLimited as limited:
+            raise RunLimited(limited.what, _what_next(out, live.run), run=limited.run) from None
+        except RunInterrupted as interrupt:
+            if not interrupt.closed:
+                self.session.leave_foreground()
+            raise _told_of(interrupt, live.run) from None
+        if run.status == "failed":
+            why = str(run.error) if run.error else "no reason given"
+            where = f" in round {len(run.rounds)}" if run.rounds else ""
+            raise RunFailed(f"The run failed{where}: {why}", _what_next(out, run), run=run)
+        return run
+
+
+def cell_runs(shell: Any, session: Session) -> CellRuns:
+    """Return the `CellRuns` of this kernel: all its cells share the widgets left open."""
+    known: CellRuns | None = getattr(shell, _CELL_RUNS, None)
+    if known is None or known.session is not session:
+        known = CellRuns(shell, session)
+        setattr(shell, _CELL_RUNS, known)
+    return known
+
+
+def _shown_in(view: object, error: AgentnbError, run: Run) -> AgentnbError:
+    """Return the error of a failed run, in one line: below a card with the first sentence of its reason, the card has the rest.
+
+    nbconvert and papermill show nothing but this line.
+    """
+    if run.status == "failed" and run.error and not isinstance(view, TerminalView):
+        return in_one_line(error, f"{type(error).__name__}: {_first_sentence(run.error.message)}. The card says more")
+    return error
+
+
+def _first_sentence(reason: str) -> str:
+    """Return the first sentence of a reason, without its full stop, on one line."""
+    line = first_line(clean(" ".join(redact(reason).split())), MAX_OF_A_REASON)
+    found = _FIRST_SENTENCE.match(line)
+    return (found.group() if found else line).rstrip(".")
+
+
+def _raise_if_put_off(run: Run) -> None:
+    """Raise if the person stopped the run, or suspended it until they answer."""
+    if run.status == "cancelled":
+        raise _told_of(RunInterrupted(closed=True), run)
+    last = run.events[-1] if run.is_suspended else None
+    if isinstance(last, RunSuspended) and last.why == "asked":
+        raise in_one_line(RunInterrupted(closed=True), f"KeyboardInterrupt: {WAITS}")
+
+
+def _told_of(interrupt: RunInterrupted, run: Run) -> RunInterrupted:
+    """Return the interrupt, which says how a workflow is continued; what it says of an agent's run it says by itself."""
+    if not (interrupt.closed and works_in_steps(run)):
+        return interrupt
+    return in_one_line(interrupt, f"KeyboardInterrupt: the run was stopped and its log closed. {continue_hint(run)}")
+
+
+def _what_next(out: str, run: Run) -> str:
+    command = continue_command(run)
+    return f"Its results so far are in {out}. {f'Continue it with {command}' if command else 'Run its cell again'}"

@@ -1,0 +1,39 @@
+"""Runs as plots: one function a plot, each of which returns a matplotlib figure.
+
+Each takes a run, several runs, a path, a folder, a glob or a store, as the tables do; `timeline`, `detections`
+and `similarity` take one run, `sweep` a table of `agentnb.detect.sweep`, and `survey` one of `agentnb.survey`. The figures
+are made without pyplot: a notebook shows them once, and ``figure.savefig("plot.png")`` writes them. Rounds count from 1, an
+unknown value is never drawn as 0, and a plot without data says so.
+"""
+
+from agentnb.plots.cost import cost
+from agentnb.plots.detections import detections
+from agentnb.plots.guidance import guidance
+from agentnb.plots.outcomes import outcomes
+from agentnb.plots.similarity import similarity
+from agentnb.plots.surveys import survey
+from agentnb.plots.survival import survival
+from agentnb.plots.sweeps import sweep
+from agentnb.plots.timeline import timeline
+from agentnb.plots.todos import todos
+from agentnb.plots.tokens import tokens
+from agentnb.plots.tools import tools
+
+OF_A_TABLE = frozenset({"survey", "sweep"})
+"""Plots that take a table instead of runs."""
+OF_ONE_RUN = frozenset({"detections", "similarity", "timeline"})
+
+__all__ = [
+    "cost",
+    "detections",
+    "guidance",
+    "outcomes",
+    "similarity",
+    "survey",
+    "survival",
+    "sweep",
+    "timeline",
+    "todos",
+    "tokens",
+    "tools",
+]

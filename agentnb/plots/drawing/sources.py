@@ -1,0 +1,33 @@
+"""What the plots draw: one run or several, and how these are named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+from agentnb.interchange.files import RunSource, load_traces
+from agentnb.plots.drawing.style import clean, counted, short
+
+
+def one_run(source: RunSource, plot: str) -> Run:
+    """Return the run; raise `SettingsError` if the source has none or several."""
+    runs = load_traces(source)
+    if len(runs) != 1:
+        raise SettingsError(
+            f"plots.{plot} draws one run, and these are {len(runs):,}", f"Give one of them: plots.{plot}(load_traces(...)[0])"
+        )
+    return runs[0]
+
+
+def name_of(run: Run) -> str:
+    """Return a short name of a run: the end of its id, by which commands find it, and its model."""
+    run_id = clean(run.id)
+    run_id = run_id if len(run_id) <= 12 else f"…{run_id[-8:]}"
+    return f"{run_id} ({short(run.model.partition('?')[0], 34)})"  # without the options of the model
+
+
+def about(runs: Sequence[Run], *more: str) -> str:
+    """Return what a plot is about: the name of one run, or how many there are, and what else is to be said."""
+    named = f"Run {name_of(runs[0])}" if len(runs) == 1 else f"n = {counted(len(runs), 'run')}"
+    return ": ".join(filter(None, [named, ", ".join(more)]))

@@ -1,0 +1,239 @@
+"""When each part of a run took place: its timeline in seconds, which the plot draws. It draws nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import dropwhile
+from typing import NamedTuple
+
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
+from agentnb.core.messages import ToolResult
+from agentnb.core.run.inner_calls import with_inner
+from agentnb.core.run.rounds import NOT_RUN, CallRecord
+from agentnb.core.run.timeline import Attempt, Compaction, ModelCall, Part, Pause, Round, Tool, Wait, timeline
+from agentnb.detect.run import Run
+
+MODEL, RETRY, COMPACTION, SIDE_CALL, QUESTION, PAUSE = "model", "wait to retry", "compaction", "side calls", "you", "paused"
+"""The lanes besides those of the tools."""
+OK, FAILED, SKIPPED, OPEN = "ok", "failed", "not run", "no result"
+"""How a call ended."""
+
+
+class Span(NamedTuple):
+    """A part of a run, from ``start`` to ``end``: seconds, or rounds where no times are known."""
+
+    lane: str
+    """One of those above, or the name of a tool."""
+    start: float
+    end: float
+    outcome: str = OK
+    is_tool: bool = False
+
+
+class Spans(NamedTuple):
+    """The parts of a run, and the rounds (number, start and end) they belong to."""
+
+    spans: list[Span]
+    rounds: list[tuple[int, float, float]]
+    marks: list[tuple[str, float]]
+    """What has no duration: messages of the person, and repetitions that were found."""
+    timed: bool
+    cuts: list[float]
+    """Where time without a process, between a kernel's death and the recovery, is left out."""
+    inferred: bool = False
+    """Whether starts are missing, so that a part begins where the one before it ended."""
+
+
+def spans_of(run: Run) -> Spans:
+    """Return the parts of the run on the clock; without times, in order, each round equally wide."""
+    return _Clock(run).spans() if has_times(run) else _in_order(run)
+
+
+def has_times(run: Run) -> bool:
+    """Return whether the end of every reply and tool call is known, and time passes at all."""
+    ends = [event.at for event in run.events if isinstance(event, e.ModelReplied | e.ToolFinished)]
+    known = [event.at for event in run.events if event.at is not None]
+    return None not in ends and len(known) > 1 and max(known) > min(known)
+
+
+class _Clock:
+    """Puts the timeline of a run whose times are known on the clock, in seconds since its first event."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._zero = min(event.at for event in run.events if event.at is not None)
+        self._now: list[float] = []
+        """The time of each event; of an event without one, the latest before it."""
+        self._latest: list[float] = []
+        """The latest time up to each event."""
+        last = 0.0
+        for event in run.events:
+            self._now.append(last if event.at is None else self._seconds(event.at))
+            last = max(last, self._now[-1])
+            self._latest.append(last)
+        self._last = last
+        self._after_waits: dict[int, float | None] = {}
+        """By the number of a retry, when its attempt began; None if its wait was cut short, and no attempt was made."""
+        self._found: list[Span] = []
+        self._rounds: list[tuple[int, float, float]] = []
+        self._inferred = False
+
+    def spans(self) -> Spans:
+        for part in timeline(self._run):
+            self._take(part)
+        self._found += self._questions()
+        marks = self._messages() + [(lane, self._end_of(last)) for lane, last in _repetitions(self._run)]
+        whole = Spans(self._found, self._rounds, marks, True, [], self._inferred)
+        events = enumerate(self._run.events)
+        gaps = [(self._latest[seq - 1], self._now[seq]) for seq, event in events if isinstance(event, e.RunRecovered)]
+        return _without_gaps(whole, gaps)
+
+    def _seconds(self, at: datetime) -> float:
+        return max(0.0, (at - self._zero).total_seconds())
+
+    def _at(self, event: e.AnyEvent | None) -> float:
+        return self._last if event is None else self._now[event.seq]
+
+    def _take(self, part: Part) -> None:
+        begun, ended = part.begun, part.ended
+        if isinstance(part, Wait):
+            self._add_wait(part)
+        elif isinstance(part, Attempt):
+            self._add_attempt(part)
+        elif isinstance(part, Tool):
+            self._add_tool(part)
+        elif isinstance(part, Compaction) and isinstance(ended, e.ContextCompacted):
+            start = self._at(ended) - (ended.seconds or 0.0) if begun is None else self._at(begun)
+            self._add(COMPACTION, start, self._at(ended), FAILED if ended.problem else OK)
+        elif isinstance(part, ModelCall) and isinstance(ended, w.ModelCalled):
+            now = self._at(ended)
+            self._add(SIDE_CALL, now - (ended.seconds or 0.0), now, FAILED if ended.error else OK)
+        elif isinstance(part, Compaction | Pause):
+            lane = PAUSE if isinstance(part, Pause) else COMPACTION
+            self._add(lane, self._at(begun), self._at(ended), OK if ended is not None else OPEN)
+        elif isinstance(part, Round) and isinstance(begun, e.RoundStarted):
+            start = self._at(begun)
+            has_end = ended is not None and ended.at is not None
+            end = self._latest[ended.seq] if ended is not None and has_end else max(start, self._last)
+            self._rounds.append((begun.index + 1, start, end))
+
+    def _add_wait(self, wait: Wait) -> None:
+        """Add the wait until it was over, or was cut short; then no other attempt was made, unless a reply came."""
+        retry = wait.begun
+        assert isinstance(retry, e.RetryScheduled), "a wait begins with one"
+        start = self._at(retry)
+        planned = start + retry.seconds
+        end = min(planned, max(self._at(wait.ended), start))
+        self._found.append(Span(RETRY, start, end))
+        if end < planned:
+            self._after_waits.setdefault(retry.seq, end if isinstance(wait.ended, e.ModelReplied) else None)
+        else:
+            self._after_waits.setdefault(retry.seq, planned)
+
+    def _add_attempt(self, attempt: Attempt) -> None:
+        begun, ended = attempt.begun, attempt.ended
+        start = None if begun is None else self._after_waits.get(begun.seq, self._at(begun))
+        now = self._at(ended)
+        if isinstance(ended, e.ModelReplied):
+            is_inferred = isinstance(begun, e.RoundStarted) and begun.at is None
+            self._add(MODEL, self._start(start, ended.seconds, now, inferred=is_inferred), now)
+        elif isinstance(ended, e.RetryScheduled):
+            if start is None:
+                self._after_waits[ended.seq] = None
+            else:
+                self._add(MODEL, start, now, FAILED)
+        elif start is not None:
+            self._add(MODEL, start, max(now, start), OPEN)
+
+    def _add_tool(self, tool: Tool) -> None:
+        begun, ended = tool.begun, tool.ended
+        now = self._at(ended)
+        if isinstance(ended, e.CallBlocked):
+            self._add(ended.call.name, now, now, SKIPPED, is_tool=True)
+        elif isinstance(ended, e.ToolFinished):
+            name = ended.result.name if begun is None or tool.call is None else tool.call.name
+            start = now if begun is None else self._at(begun)
+            start = self._start(start, ended.seconds, now, inferred=begun is None or begun.at is None)
+            self._add(name, start, now, _outcome(ended.result), is_tool=True)
+        elif tool.call is not None:
+            self._add(tool.call.name, self._at(begun), now, OPEN, is_tool=True)
+
+    def _start(self, start: float | None, seconds: float | None, now: float, *, inferred: bool) -> float:
+        """Return when a part began that ends now: as recorded, else by its seconds, else where the part before it ended."""
+        if start is None or (inferred and seconds is not None):
+            return now - (seconds or 0.0)
+        self._inferred |= inferred
+        return start
+
+    def _add(self, lane: str, start: float, end: float, outcome: str = OK, *, is_tool: bool = False) -> None:
+        self._found.append(Span(lane, max(0.0, min(start, end)), end, outcome, is_tool))
+
+    def _messages(self) -> list[tuple[str, float]]:
+        """Return the marks of what the person said since the first round."""
+        events = dropwhile(lambda event: not isinstance(event, e.RoundStarted), self._run.events)
+        commands = [event for event in events if isinstance(event, e.CommandReceived)]
+        return [("message from you", self._at(event)) for event in commands if event.command == "say"]
+
+    def _questions(self) -> Iterator[Span]:
+        for asked in self._run.questions:
+            if asked.asked_at is not None:
+                start = self._seconds(asked.asked_at)
+                end = self._last if asked.closed_at is None else self._seconds(asked.closed_at)
+                yield Span(QUESTION, start, max(start, end), OPEN if asked.closed_at is None else OK)
+
+    def _end_of(self, index: int) -> float:
+        """Return when the round with this index ended."""
+        return self._rounds[index][2] if 0 <= index < len(self._rounds) else self._last
+
+
+def _without_gaps(whole: Spans, gaps: list[tuple[float, float]]) -> Spans:
+    """Leave out the time in which no process worked on the run."""
+    if not gaps:
+        return whole
+
+    def moved(at: float) -> float:
+        return at - sum(min(at, end) - start for start, end in gaps if at > start)
+
+    return whole._replace(
+        spans=[span._replace(start=moved(span.start), end=moved(span.end)) for span in whole.spans],
+        rounds=[(number, moved(start), moved(end)) for number, start, end in whole.rounds],
+        marks=[(lane, moved(at)) for lane, at in whole.marks],
+        cuts=[moved(start) for start, _ in gaps],
+    )
+
+
+def _in_order(run: Run) -> Spans:
+    """Return the parts in their order: of a round from ``n - 0.5`` to ``n + 0.5``, all equally wide."""
+    found: list[Span] = []
+    rounds = []
+    for number, one in enumerate(run.rounds, 1):
+        parts = [Span(COMPACTION, 0, 0, FAILED if each.problem else OK) for each in one.compactions]
+        parts += [Span(RETRY, 0, 0) for _ in one.retries]
+        parts.append(Span(MODEL, 0, 0, OK if one.reply is not None else OPEN))
+        parts += [_of_record(record) for _, record in with_inner(one.records)]
+        width = 0.9 / len(parts)
+        start = number - 0.45
+        found += [part._replace(start=start + at * width, end=start + (at + 1) * width) for at, part in enumerate(parts)]
+        rounds.append((number, number - 0.5, number + 0.5))
+    marks = [(lane, last + 1.5) for lane, last in _repetitions(run)]
+    return Spans(found, rounds, marks, False, [])
+
+
+def _of_record(record: CallRecord) -> Span:
+    return Span(record.call.name, 0, 0, OPEN if record.result is None else _outcome(record.result), is_tool=True)
+
+
+def _outcome(result: ToolResult) -> str:
+    if result.error_code in NOT_RUN:
+        return SKIPPED
+    return FAILED if result.is_error else OK
+
+
+def _repetitions(run: Run) -> Iterable[tuple[str, int]]:
+    """Yield for each finding of the run its mark and its last round."""
+    for loop in run.loops:
+        yield "loop found", loop.last
+    for finding in run.findings:
+        yield "finding", finding.last

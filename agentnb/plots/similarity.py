@@ -1,0 +1,68 @@
+"""How alike the rounds of a run are: a map of each round against each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agentnb.core.run.rounds import WorkflowRound
+from agentnb.interchange.files import RunSource
+from agentnb.plots.drawing.sources import about, one_run
+from agentnb.plots.drawing.style import counted, empty, finish, panels, plot_style, whole_ticks
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLE = "How alike the rounds are"
+MAX_ROUNDS = 300
+"""Rounds that are compared, spread over the run: the map has as many squared."""
+MAX_COMPARED = 500
+"""Characters of a round that are compared."""
+
+
+def similarity(source: RunSource) -> Figure:
+    """Draw how alike each two rounds of a run are, 0 to 100 per cent of their characters (rapidfuzz).
+
+    Of a round with calls, the calls and the begins of their results are compared, else the reply. A loop is a block or a row of
+    lines beside the diagonal. Takes one run; raises `SettingsError` for several.
+    """
+    run = one_run(source, "similarity")
+    known = [(one.index + 1, text) for one in run.rounds if (text := _text_of(one))]
+    if len(known) < 2:
+        return empty(TITLE, about([run], counted(len(run.rounds), "round")), "There are not two rounds to compare.")
+    step = -(-len(known) // MAX_ROUNDS)
+    shown = known[::step]
+    with plot_style():
+        from rapidfuzz import fuzz, process
+
+        table = process.cdist([text for _, text in shown], [text for _, text in shown], scorer=fuzz.ratio)
+        figure, (axes,) = panels(5.2)
+        image = axes.imshow(table, cmap="cividis", vmin=0, vmax=100, interpolation="nearest", origin="lower")
+        places = [at - 1 for at in whole_ticks(1, len(shown), 12)]
+        labels = [str(shown[at][0]) for at in places]
+        axes.set_xticks(places, labels)
+        axes.set_yticks(places, labels)
+        axes.grid(visible=False)
+        axes.set_xlabel("round")
+        axes.set_ylabel("round")
+        bar = figure.colorbar(image, ax=axes, label="alike, per cent", shrink=0.8)
+        marks = range(0, 101, 20)
+        bar.set_ticks([*marks], labels=[str(mark) for mark in marks])  # made now: later they would not have our style
+        pairs = [(float(table[i][j]), shown[j][0], shown[i][0]) for i in range(len(shown)) for j in range(i)]
+        alike = sum(share >= 80 for share, *_ in pairs)
+        best, first, second = max(pairs, key=lambda pair: pair[0])
+        says = f"{alike:,} of {len(pairs):,} pairs are 80 per cent alike or more; rounds {first} and {second}: {best:.0f}"
+        notes = [f"Every {step}. round is drawn."] if step > 1 else []
+        return finish(figure, TITLE, about([run], f"n = {counted(len(shown), 'round')}"), (), notes, says)
+
+
+def _text_of(one: WorkflowRound) -> str:
+    if not one.records:
+        return one.text.strip()[:MAX_COMPARED]
+    parts = [
+        f"{record.call.name} {msgspec.json.encode(record.call.arguments, order='sorted').decode()} "
+        f"{record.result.text[: MAX_COMPARED // 2] if record.result is not None else ''}"
+        for record in one.records
+    ]
+    return "\n".join(parts)[:MAX_COMPARED]

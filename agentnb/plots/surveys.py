@@ -1,0 +1,112 @@
+"""What each variant of a survey would have caught, disturbed and saved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agentnb.errors import SettingsError
+from agentnb.plots.drawing.style import (
+    BLUE,
+    MAX_BARS,
+    VERMILLION,
+    amounts,
+    bar_axis,
+    counted,
+    distinct,
+    empty,
+    finish,
+    panels,
+    plot_style,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TITLE = "What each variant would have done"
+VARIANT = ("guidance", "policy", "detect", "limits")
+"""The columns that tell variants apart."""
+
+
+class Series(NamedTuple):
+    """One kind of runs: its columns, and how it is drawn."""
+
+    label: str
+    share: str
+    rounds: str
+    color: str
+    marker: str
+    beside: float
+    """How far below the middle of its row it stands, so that two do not cover each other."""
+
+
+SERIES = (
+    Series("failed runs caught, and their rounds saved", "caught_share", "rounds_saved_mean", BLUE, "o", -0.14),
+    Series("healthy runs disturbed, and their rounds cut", "disturbed_share", "rounds_cut_mean", VERMILLION, "s", 0.14),
+)
+
+
+def survey(table: pd.DataFrame) -> Figure:
+    """Draw the table that `agentnb.survey` returned: a row for each variant, with intervals of 95 per cent by run.
+
+    On the left the shares of failed runs that it would have caught, and of healthy runs that it would have disturbed; on the
+    right the rounds that it would have saved, or cut off, in one run. Raises `SettingsError` for another table.
+    """
+    missing = {*VARIANT, "failures", "healthy", "caught_share_low", "rounds_cut_mean"} - {*getattr(table, "columns", ())}
+    if missing:
+        raise SettingsError(
+            f"The table comes from no survey: it lacks {', '.join(sorted(missing))}",
+            "Give what survey returned: plots.survey(survey('traces/', policy=['matrix', 'minimal']))",
+        )
+    if not len(table):
+        return empty(TITLE, "No variant", "The table has no rows.")
+    rows = table.head(MAX_BARS).to_dict("records")
+    names = _names(rows)
+    with plot_style():
+        figure, (shares, rounds) = panels(0.9 + 0.42 * len(rows), (3, 2))
+        drawn = [line for one in SERIES if (line := _draw(shares, rounds, rows, one)) is not None]
+        bar_axis(shares, distinct(names, 34))
+        rounds.grid(visible=False, axis="y")
+        amounts(shares, "x", 1.0, most=5)
+        shares.set_xlim(-0.03, 1.03)
+        shares.set_xlabel("share of runs")
+        rounds.tick_params(axis="y", length=0)
+        ends = [row[f"{one.rounds}{end}"] for row in rows for one in SERIES for end in ("", "_high")]
+        amounts(rounds, "x", 1.08 * max((end for end in ends if not isnan(end)), default=0.0), most=4)
+        rounds.set_xlim(left=-0.03 * rounds.get_xlim()[1])
+        rounds.set_xlabel("rounds of a run")
+        first = rows[0]
+        heading = f"n = {counted(first['runs'], 'run')}: {first['failures']:,} failed, {first['healthy']:,} healthy"
+        heading += f"; how turns end: {first['turns']}" if first.get("turns") else ""
+        notes = ["Lines: intervals of 95 per cent by run (Wilson; resampled runs)."]
+        notes += [f"{len(table) - len(rows)} more variants are not drawn."] if len(table) > len(rows) else []
+        return finish(figure, TITLE, heading, drawn, notes, "; ".join(map(_told, names, rows)))
+
+
+def _draw(shares: Axes, rounds: Axes, rows: Sequence[dict[Any, Any]], one: Series) -> Any:
+    """Draw one kind of runs in both panels and return its look for the legend; None if there are none of them."""
+    drawn = None
+    for axes, column in ((shares, one.share), (rounds, one.rounds)):
+        for place, row in enumerate(rows):
+            value, low, high = (row[f"{column}{end}"] for end in ("", "_low", "_high"))
+            if isnan(value):
+                continue
+            look: dict[str, Any] = {"color": one.color, "clip_on": False, "zorder": 3}
+            if not isnan(low):
+                axes.hlines(place + one.beside, low, high, linewidth=1.6, **look)
+            (drawn,) = axes.plot([value], [place + one.beside], one.marker, linestyle="none", label=one.label, **look)
+    return drawn
+
+
+def _names(rows: Sequence[dict[Any, Any]]) -> list[str]:
+    """Return what tells each variant from the others; of a single one its policy."""
+    differing = [name for name in VARIANT if len({row[name] for row in rows}) > 1] or ["policy"]
+    return [", ".join(f"{name} {row[name]}" for name in differing) for row in rows]
+
+
+def _told(name: str, row: dict[Any, Any]) -> str:
+    caught = f"caught {row['caught']} of {row['failures']}"
+    return f"{name}: {caught}, disturbed {row['disturbed']} of {row['healthy']}, saved {counted(row['rounds_saved'], 'round')}"

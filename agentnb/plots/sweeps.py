@@ -1,0 +1,50 @@
+"""How good a detector is for each value of a threshold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agentnb.errors import SettingsError
+from agentnb.plots.drawing.style import BLUE, GREEN, VERMILLION, amounts, counted, empty, finish, panels, plot_style
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+TITLE = "A detector by its threshold"
+LINES = (("precision", BLUE, "o", "-"), ("recall", VERMILLION, "s", "--"), ("f1", GREEN, "^", "-."))
+
+
+def sweep(table: pd.DataFrame) -> Figure:
+    """Draw the precision, recall and F1 of a table that `agentnb.detect.sweep` returned, with intervals of 95 per cent.
+
+    Raises `SettingsError` for another table.
+    """
+    missing = {"threshold", "value", "detector", "runs", "f1_low"} - {*getattr(table, "columns", ())}
+    if missing:
+        raise SettingsError(
+            f"The table comes from no sweep: it lacks {', '.join(sorted(missing))}",
+            "Give what detect.sweep returned: plots.sweep(detect.sweep(runs, labels, RepeatedText, alike=[70, 80]))",
+        )
+    if not len(table):
+        return empty(TITLE, "No value", "The table has no rows.")
+    rows = table.sort_values("value")
+    first = rows.iloc[0]
+    with plot_style():
+        figure, (axes,) = panels(3.0)
+        drawn = []
+        for name, color, marker, dashes in LINES:
+            known = rows[rows[name].notna()]
+            if not len(known):
+                continue
+            values = known["value"].astype(float)
+            axes.fill_between(values, known[f"{name}_low"], known[f"{name}_high"], color=color, alpha=0.12, linewidth=0)
+            label = name.upper() if name == "f1" else name
+            drawn += axes.plot(values, known[name], color=color, marker=marker, linestyle=dashes, label=label, clip_on=False)
+        amounts(axes, "y", 1.0)
+        if len(rows) <= 15:
+            axes.set_xticks([*rows["value"].astype(float)], [f"{value:g}" for value in rows["value"]])
+        axes.set_xlabel(str(first["threshold"]))
+        heading = f"{first['detector']}: n = {counted(int(first['runs']), 'run')}, {int(first['positives'])} of them positive"
+        says = "; ".join(f"{row['value']}: F1 {row['f1']:.2f}" for _, row in rows.iterrows() if row["f1"] == row["f1"])
+        return finish(figure, TITLE, heading, drawn, ["Shaded: intervals of 95 per cent (Wilson)."], says)

@@ -1,0 +1,150 @@
+"""The burn-down of todos: how many are open after each round, and who changed them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from agentnb.core.log.events import RoundStarted, TodosChanged
+from agentnb.core.todos import Todos, open_todos
+from agentnb.detect.run import Run
+from agentnb.interchange.files import RunSource, load_traces
+from agentnb.plots.drawing.several import Curve, draw_curves
+from agentnb.plots.drawing.sources import about
+from agentnb.plots.drawing.style import (
+    BLUE,
+    FAINT,
+    GREEN,
+    INK,
+    ORANGE,
+    SKY,
+    VERMILLION,
+    amounts,
+    counted,
+    empty,
+    finish,
+    panels,
+    plot_style,
+    whole_ticks,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+TITLE = "Open todos, by round"
+
+
+class Change(NamedTuple):
+    """A change of a todo list: in which round (0: before the first), by whom, and what is open since."""
+
+    round: int
+    by: str
+    open: int
+    total: int
+
+
+def todos(source: RunSource) -> Figure:
+    """Draw the open todos after each round, as steps.
+
+    Takes what the tables take. Of one run, also how long the whole list is, who changed it (the model, or you and your code),
+    and the rounds with todo violations. Of several: a line each; more than six are drawn behind their median, for which a run
+    that has ended keeps its last count. Runs without todos are left out, and counted in a note.
+    """
+    runs = load_traces(source)
+    kept = [(run, found) for run in runs if (found := changes(run))]
+    if not kept:
+        return empty(TITLE, about(runs), "No todo list was kept." if runs else "There are no runs.")
+    last = max(len(run.rounds) for run, _ in kept)
+    with plot_style():
+        figure, (axes,) = panels(2.8)
+        if len(runs) == 1:
+            looks = _draw_one(axes, *kept[0])
+        else:
+            looks = draw_curves(axes, [Curve(run, after_rounds(run, found)) for run, found in kept], steps=True)
+        first = min(found[0].round for _, found in kept)
+        axes.set_xlim(first - 0.3, max(last, 1) + 0.3)
+        places = [0, *whole_ticks(1, max(last, 1))] if first == 0 else whole_ticks(1, max(last, 1))
+        axes.set_xticks(places, ["start" if at == 0 else str(at) for at in places])
+        axes.set_xlabel("round")
+        top = max(change.total if len(runs) == 1 else change.open for _, found in kept for change in found)
+        amounts(axes, "y", top * 1.12 + 0.2, whole=True)
+        axes.set_ylabel("todos")
+        return finish(figure, TITLE, about([run for run, _ in kept]), looks, _notes(len(runs) - len(kept)), _says(kept))
+
+
+def changes(run: Run) -> list[Change]:
+    """Return the changes of the run's list, in order, from the list it began with; none if it never had one."""
+    started: Todos = getattr(run.events[0], "todos", ()) if run.events else ()
+    found = [Change(0, "", len(open_todos(started)), len(started))] if started else []
+    current = 0
+    for event in run.events:
+        if isinstance(event, RoundStarted):
+            current = event.index + 1
+        elif isinstance(event, TodosChanged) and (found or event.todos):
+            found.append(Change(current, event.by, len(open_todos(event.todos)), len(event.todos)))
+    return found
+
+
+def after_rounds(run: Run, found: list[Change]) -> dict[int, float]:
+    """Return how many todos were open after each round, from the first in which there was a list."""
+    open_after = {change.round: change.open for change in found}
+    values: dict[int, float] = {}
+    now = found[0].open
+    for number in range(found[0].round, len(run.rounds) + 1):
+        now = open_after.get(number, now)
+        values[number] = now
+    return values
+
+
+def _draw_one(axes: Axes, run: Run, found: list[Change]) -> list[object]:
+    values = after_rounds(run, found)
+    totals = {change.round: change.total for change in found}
+    total, lengths = found[0].total, []
+    for number in values:
+        total = totals.get(number, total)
+        lengths.append(total)
+    (whole,) = axes.plot(
+        list(values), lengths, color=FAINT, linestyle=":", linewidth=1.4, drawstyle="steps-post", label="all todos", zorder=2
+    )
+    (left,) = axes.plot(
+        list(values), list(values.values()), color=BLUE, linewidth=2.2, drawstyle="steps-post", label="open todos", zorder=3
+    )
+    axes.fill_between(list(values), list(values.values()), step="post", color=SKY, alpha=0.25, linewidth=0)
+    looks: list[object] = [left, whole]
+    for by, marker, color, label in (
+        ("model", "o", ORANGE, "changed by the model"),
+        ("outside", "s", GREEN, "changed by you or your code"),
+    ):
+        rounds = sorted({change.round for change in found if change.by == by})
+        if rounds:
+            looks += axes.plot(
+                rounds,
+                [values[at] for at in rounds],
+                marker,
+                color=color,
+                markeredgecolor=INK,
+                label=label,
+                zorder=5,
+                markersize=6,
+                clip_on=False,
+            )
+    broken = [one.index + 1 for one in run.rounds if one.todo_violations and one.index + 1 in values]
+    if broken:
+        looks += axes.plot(
+            broken, [values[at] for at in broken], "x", color=VERMILLION, markersize=10, markeredgewidth=2, zorder=6,
+            label="todo violation",
+        )  # fmt: skip
+    return looks
+
+
+def _notes(left_out: int) -> list[str]:
+    return [f"Left out: {counted(left_out, 'run')} without todos"] if left_out else []
+
+
+def _says(kept: list[tuple[Run, list[Change]]]) -> str:
+    if len(kept) > 1:
+        ended = sum(found[-1].open == 0 for _, found in kept)
+        return f"{ended} of {counted(len(kept), 'run')} ended with no todo open"
+    last = kept[0][1][-1]
+    return f"At the end {last.open} of {counted(last.total, 'todo')} open"

@@ -1,0 +1,187 @@
+"""Tokens by round, against the context window of the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agentnb.core.run.rounds import CONTEXT_TOKENS, WorkflowRound
+from agentnb.detect.run import Run
+from agentnb.interchange.files import RunSource, load_traces
+from agentnb.models.prices import known_of
+from agentnb.plots.drawing.several import Curve, draw_curves
+from agentnb.plots.drawing.sources import about
+from agentnb.plots.drawing.style import (
+    BLUE,
+    FAINT,
+    INK,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    Look,
+    amounts,
+    counted,
+    empty,
+    finish,
+    panels,
+    plot_style,
+    round_axis,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TITLE = "Tokens of each round, against the context window"
+CACHED, INPUT, OUTPUT = Look("input from the cache", SKY), Look("input", BLUE), Look("output", ORANGE, "///")
+WORTH_A_LINE = 0.1
+"""The share of the window that the largest round must fill: below, a line for the window would press the bars to the ground."""
+
+
+class RoundTokens(NamedTuple):
+    """The tokens of a round's request and reply; None where they are not recorded."""
+
+    number: int
+    input: int | None
+    output: int | None
+    cached: int
+
+    @property
+    def known(self) -> bool:
+        """Whether any of them is known."""
+        return self.input is not None or self.output is not None
+
+    @property
+    def total(self) -> int:
+        """All that is known."""
+        return (self.input or 0) + (self.output or 0)
+
+
+def tokens(source: RunSource, *, window: int | None = None) -> Figure:
+    """Draw input and output tokens of each round against the model's context window, and mark compactions.
+
+    Takes what the tables take. ``window``: tokens of the context window; else the one in the run's settings, or that of the
+    price table for its model. It is a line where the largest round fills a tenth of it, else a note. Of several runs: a line
+    each with the sum of input and output; more than six are drawn behind their median.
+    """
+    runs = load_traces(source)
+    kept = [(run, found) for run in runs if _is_known(found := round_tokens(run))]
+    if not kept:
+        return empty(
+            TITLE, about(runs), "No token counts are recorded." if any(run.rounds for run in runs) else "There are no rounds."
+        )
+    windows = {window or window_of(run) for run, _ in kept}
+    limit = windows.pop() if len(windows) == 1 else None
+    with plot_style():
+        figure, (axes,) = panels(3.0)
+        top = max(one.total for _, found in kept for one in found)
+        if len(runs) == 1:
+            looks = _draw_one(axes, *kept[0])
+        else:
+            curves = [Curve(run, {one.number: one.total for one in found if one.known}) for run, found in kept]
+            looks = draw_curves(axes, curves, steps=False)
+        lines, notes = _draw_window(axes, limit, _share(kept), top)
+        if not lines and windows:
+            notes = ["The runs have different context windows: none is drawn"]
+        round_axis(axes, 1, max(len(run.rounds) for run, _ in kept))
+        amounts(axes, "y", (max(top, limit) if lines and limit else top) * 1.08)
+        axes.set_ylabel("tokens of a round" if len(runs) == 1 else "input and output tokens of a round")
+        notes += _notes(runs, kept)
+        says = f"The largest round has {top:,} tokens"
+        return finish(figure, TITLE, about([run for run, _ in kept]), [*looks, *lines], notes, says)
+
+
+def round_tokens(run: Run) -> list[RoundTokens]:
+    """Return the tokens of each round of the run."""
+    return [_of(one) for one in run.rounds]
+
+
+def window_of(run: Run) -> int | None:
+    """Return the context window of the run's model, in tokens; None if it is not known."""
+    history = run.settings.get("history")
+    own = history.get("window") if isinstance(history, dict) else None
+    if isinstance(own, int) and not isinstance(own, bool) and own > 0:
+        return own
+    name, _, options = run.model.partition("?")
+    provider, _, model = name.partition(":")
+    if model:
+        return None if "url=" in options else known_of(provider, model)[0]  # another server may have another window
+    found = (known_of(each, name)[0] for each in ("anthropic", "openai"))  # other products log the model alone
+    return next((size for size in found if size), None)
+
+
+def _is_known(found: list[RoundTokens]) -> bool:
+    return any(one.known for one in found)
+
+
+def _of(one: WorkflowRound) -> RoundTokens:
+    usage, number = one.usage, one.index + 1
+    if usage is None:
+        return RoundTokens(number, None, None, 0)
+    whole = one.metadata.get(CONTEXT_TOKENS)
+    spent = usage.input
+    if isinstance(whole, int) and usage.input is not None:  # several calls made the reply: what the last of them was sent
+        spent = max(0, whole - (usage.output or 0))
+    return RoundTokens(number, spent, usage.output, min(usage.cache_read or 0, spent or 0))
+
+
+def _draw_one(axes: Axes, run: Run, found: list[RoundTokens]) -> list[Any]:
+    width = 0.8 if len(found) <= 60 else 1.0
+    known = [one for one in found if one.known]
+    parts = (
+        (CACHED, [one.cached for one in known]),
+        (INPUT, [(one.input or 0) - one.cached for one in known]),
+        (OUTPUT, [one.output or 0 for one in known]),
+    )
+    starts = [0] * len(known)
+    looks: list[Any] = []
+    for look, counts in parts:
+        if any(counts):
+            axes.bar([one.number for one in known], counts, width, bottom=starts, label=look.label, zorder=2, **look.fill)
+            looks.append(look)
+        starts = [start + count for start, count in zip(starts, counts, strict=True)]
+    unknown = [one.number for one in found if not one.known]
+    if unknown:
+        looks += axes.plot(
+            unknown, [0.03] * len(unknown), "x", color=VERMILLION, markersize=5, transform=axes.get_xaxis_transform(),
+            label="not recorded", zorder=3,
+        )  # fmt: skip
+    return [*looks, *_draw_compactions(axes, run)]
+
+
+def _draw_compactions(axes: Axes, run: Run) -> list[Any]:
+    compacted = [one for one in run.rounds if any(each.compacted is not None for each in one.compactions)]
+    look: dict[str, Any] = {"color": PURPLE, "linestyle": (0, (4, 2)), "linewidth": 1.6, "label": "compaction"}
+    return [axes.axvline(one.index + 0.5, **look) for one in compacted][:1]
+
+
+def _draw_window(axes: Axes, window: int | None, share: float | None, top: int) -> tuple[list[Any], list[str]]:
+    """Draw the window, and the share of it above which the conversation is compacted; return lines and notes."""
+    if window is None:
+        return [], ["The model's context window is not known: plots.tokens(run, window=...) draws it"]
+    if top < WORTH_A_LINE * window:
+        return [], [f"Context window: {window:,} tokens, of which the largest round fills {top / window:.1%}"]
+    lines = [axes.axhline(window, color=INK, linewidth=1.6, label=f"context window: {window:,}")]
+    if share is not None:
+        label = f"compacted above {share * window:,.0f}"
+        lines.append(axes.axhline(share * window, color=FAINT, linewidth=1.2, linestyle=":", label=label))
+    return lines, []
+
+
+def _share(kept: list[tuple[Run, list[RoundTokens]]]) -> float | None:
+    """Return the share of the window above which all these runs compact; None if they differ or do not."""
+    found = {history.get("share") if isinstance(history := run.settings.get("history"), dict) else None for run, _ in kept}
+    share = found.pop() if len(found) == 1 else None
+    return share if isinstance(share, float) and 0 < share < 1 else None
+
+
+def _notes(runs: list[Run], kept: list[tuple[Run, list[RoundTokens]]]) -> list[str]:
+    notes = []
+    if len(runs) > len(kept):
+        notes.append(f"Left out: {counted(len(runs) - len(kept), 'run')} without token counts")
+    unknown = sum(not one.known for _, found in kept for one in found)
+    if unknown:
+        notes.append(f"Not recorded: the tokens of {counted(unknown, 'round')}")
+    if any(one.usage is not None and one.usage.estimated for run, _ in kept for one in run.rounds):
+        notes.append("Estimated by agentnb, at least in part: the model did not report all counts")
+    return notes

@@ -1,0 +1,1 @@
+"""A recorded run as code and as a test."""

@@ -1,0 +1,109 @@
+"""A run's tool calls as plain Python, so that an analysis can be repeated without the agent."""
+
+from __future__ import annotations
+
+import keyword
+import textwrap
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+from agentnb.core.run.rounds import CallRecord, WorkflowRound
+from agentnb.detect.agent_runs import check_of_agent
+from agentnb.detect.run import Run
+from agentnb.store.redacting import redacted
+
+WIDTH = 100
+"""Characters of a comment's line."""
+_MAX_COMMENT = 300
+
+
+def to_code(run: Run) -> str:
+    """Return the run's calls of work tools as Python, in cells that begin with ``# %%``, one for each round.
+
+    The tools are called by their names, so define or import them first; the first cell lists them. Results are kept in
+    ``result_1``, ``result_2`` and so on. Calls that failed or were blocked are comments, with the reason; planning and lists
+    are left out. What the agent said stands above its calls. Keys, and texts that look like keys, are masked, as by
+    `save_trace`.
+    """
+    run = redacted(run)
+    check_of_agent(run, "no model called its tools")
+    numbers = count(1)
+    cells = ["\n".join(lines) for lines in (_head(run), *(_cell(one, numbers) for one in run.rounds))]
+    return "\n\n".join(filter(None, cells)) + "\n"
+
+
+def _head(run: Run) -> Iterator[str]:
+    names = sorted({record.call.name for record in _work(run)})
+    yield f"# %% {one_line(run.prompt)}"
+    yield f"# The tool calls of run {one_line(run.id)}, without the agent."
+    if names:
+        yield from textwrap.wrap(
+            f"Define or import first: {', '.join(map(one_line, names))}",
+            WIDTH,
+            initial_indent="# ",
+            subsequent_indent="# ",
+        )
+    else:
+        yield "# It called no tool."
+
+
+def _work(run: Run) -> Iterator[CallRecord]:
+    for one in run.rounds:
+        for record in one.records:
+            if record.is_work:
+                yield record
+
+
+def _cell(one: WorkflowRound, numbers: Iterator[int]) -> Iterator[str]:
+    records = [record for record in one.records if record.is_work]
+    if not records:
+        return
+    yield f"# %% Round {one.index + 1}"
+    yield from _comment(one.text)
+    for record in records:
+        yield from _call(record, numbers)
+
+
+def _call(record: CallRecord, numbers: Iterator[int]) -> Iterator[str]:
+    code = f"{one_line(record.call.name)}({_arguments(record.call.arguments)})"
+    result = record.result
+    if result is None or not record.success:
+        why = "it has no result" if result is None else f"{result.error_code or 'failed'}: {result.text}"
+        yield from _comment(f"Not repeated ({why}):")
+        yield f"# {code}"
+    elif not all(part.isidentifier() and not keyword.iskeyword(part) for part in record.call.name.split(".")):
+        yield from _comment("The name of this tool is not one of Python's:")
+        yield f"# {code}"
+    elif not _is_python(code):
+        yield from _comment("Python cannot read this call, such as one whose arguments are nested too deep:")
+        yield f"# {code}"
+    else:
+        yield f"result_{next(numbers)} = {code}"
+
+
+def _is_python(code: str) -> bool:
+    try:
+        compile(code, "call", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def _arguments(arguments: Any) -> str:
+    if not isinstance(arguments, dict):
+        return repr(arguments)
+    if all(name.isidentifier() and not keyword.iskeyword(name) for name in arguments):
+        return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    return f"**{arguments!r}"
+
+
+def _comment(text: str) -> list[str]:
+    line = one_line(text)
+    short = line if len(line) <= _MAX_COMMENT else line[: _MAX_COMMENT - 1] + "…"
+    return textwrap.wrap(short, WIDTH, initial_indent="# ", subsequent_indent="# ")
+
+
+def one_line(text: str) -> str:
+    """Return a text of a model as one line without control characters: it must not leave its comment."""
+    return "".join(char if char.isprintable() else " " for char in " ".join(text.split()))

@@ -1,0 +1,1 @@
+"""Tool calls: judged, run, stopped, and their reports."""

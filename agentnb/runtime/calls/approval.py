@@ -1,0 +1,109 @@
+"""Approval: asks whether a tool call may run, the person or the function that decides in their place."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from agentnb.core.messages import ToolCall
+from agentnb.core.questions import WaitingOnUser, new_question
+from agentnb.core.run.approvals import APPROVE, DENY, EDIT, NEVER, Decision, approval_schema, decision, judged_call
+from agentnb.core.run.grants import ASKED_BY_MODE
+from agentnb.detect.run import Run
+from agentnb.errors import Declined, NobodyToAsk, SettingsError
+from agentnb.policies.gates import Ask, as_copy
+from agentnb.policies.gates.approval_mode import AskByMode
+from agentnb.policies.gates.rules import declared_effects
+from agentnb.runtime.questions.answerers import AnswerQuestion, Approve, LeftOpen, Program, Unanswered
+from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.runtime.workers.worker_calls import call_in_thread
+from agentnb.tools.tool import CallSync, Tool
+
+OWN_RULE = "approval"
+"""The rule of questions of gates that name none."""
+NOT_ALLOWED = "The person did not allow it."
+NOBODY = "It needs the person's permission, and there is nobody to ask: no person is attached to this run."
+NEVER_ASKED = f"It needs the person's permission, and this run asks for none (approve={NEVER})."
+NOT_OBTAINED = "It needs the person's permission, which could not be obtained: what decides for them failed."
+
+
+def approval_question(ask: Ask, call: ToolCall, tool: Tool | None) -> WaitingOnUser:
+    """Return the question of a gate about a call of this tool."""
+    effects = "" if tool is None else ", ".join(sorted(declared_effects(tool) or ()))
+    is_reserved = ask.rule == ASKED_BY_MODE and not isinstance(ask, AskByMode)
+    about = judged_call(call, OWN_RULE if is_reserved else ask.rule or OWN_RULE, effects)
+    return new_question("approval", ask.question, approval_schema(ask.approvals), call.id, about)
+
+
+def answering(answer: AnswerQuestion) -> Program:
+    """Return the program for a function that answers questions."""
+
+    async def program(question: WaitingOnUser) -> Any:
+        # In a thread of its own: the main thread may be in the tool that asks.
+        value = await _result(answer, question, call_plain=call_in_thread)
+        if value is None:
+            raise Declined("There is no answer")
+        return value
+
+    return program
+
+
+async def _result(function: Callable[..., Any], *args: Any, call_plain: Callable[[Callable[[], Any]], Awaitable[Any]]) -> Any:
+    """Return the result of a function of the person's own, which may be async. ``call_plain`` calls one that is not."""
+    if any(map(inspect.iscoroutinefunction, (function, type(function).__call__))):
+        return await function(*args)
+    value = await call_plain(partial(function, *args))
+    return await value if inspect.isawaitable(value) else value
+
+
+class Approval:
+    """Asks for permission to run calls. Without anybody to ask, the answer is no."""
+
+    def __init__(self, run: Run, elicitation: Elicitation, call_sync: CallSync) -> None:
+        self._run = run
+        self._elicitation = elicitation
+        self._call_sync = call_sync
+        self._approve = elicitation.approve
+
+    async def ask(self, call: ToolCall, question: WaitingOnUser, *, suspends: bool = False) -> Decision | None:
+        """Return the decision about this call; one that nobody makes is a denial that says why.
+
+        It is None, and the question stays open, if the run is being suspended; with ``suspends`` also without anybody to ask.
+        """
+        book = self._elicitation.book
+        if self._elicitation.approval_mode.verdict(call.name, None, is_asked=True) == "deny":
+            earlier = book.expected(question)
+            if earlier is None or not earlier.has_answer:
+                book.drop_permission(call.id)
+                return Decision(False, NEVER_ASKED)
+        program: Program | None = None if self._approve is None else partial(self._decided, self._approve, call)
+        asker = self._elicitation.asker(call.id)
+        try:
+            made = decision(await asker.ask_question(question, program, may_wait=suspends))
+        except NobodyToAsk:
+            return Decision(False, NOBODY)
+        except LeftOpen:
+            return None
+        except Unanswered:
+            return Decision(False, NOT_OBTAINED)
+        except Declined:
+            made = Decision(False)
+        finally:
+            asker.close()
+        if made.approved:
+            return made
+        return Decision(False, f"{NOT_ALLOWED} They said: {made.reason}" if made.reason else NOT_ALLOWED)
+
+    async def _decided(self, approve: Approve, call: ToolCall, _: WaitingOnUser) -> Any:
+        """Return what the function decides, as the answer of a person."""
+        value = await _result(approve, as_copy(call), self._run, call_plain=lambda plain: self._call_sync(plain, False))
+        if value is None or isinstance(value, bool):
+            return {None: None, True: APPROVE, False: DENY}[value]
+        if isinstance(value, str | dict):
+            if value in (APPROVE, DENY):  # the words in which a person answers
+                return value
+            return {DENY: value} if isinstance(value, str) else {EDIT: value}
+        hint = "Return True, False, a reason, other arguments as a dict, or None to leave it to the person"
+        raise SettingsError(f"approve returned {value!r}", hint)

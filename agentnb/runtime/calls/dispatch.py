@@ -1,0 +1,184 @@
+"""Runs the tool calls of a reply in the order asked for: each gets exactly one result, however the round ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from agentnb.core.log.events import TodosChanged, ToolAdmitted, ToolStarted, Warned
+from agentnb.core.messages import Text, ToolCall
+from agentnb.core.run.approvals import waiting_for_approval
+from agentnb.core.todos import TODO_TOOL, headed_or_none
+from agentnb.runtime.calls.tool_calls import EarlierCall, ToolCalls, runs_beside_others
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.host.consent import since_refusal
+from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.runtime.questions.question_book import asked_by_tools, since_start
+from agentnb.runtime.run_end import Suspended
+from agentnb.tools import tool_errors
+from agentnb.tools.tool import ToolOutcome
+
+PATIENCE = 0.15
+"""Seconds that a cancelled tool gets to clean up before the run continues without it."""
+
+
+class Dispatch:
+    """Dispatcher of the tool calls of replies.
+
+    Calls are judged and started in the order asked for, and each start is logged before the next call is judged. A call that
+    is not ``parallel_safe`` starts when all before it have ended, and later calls are judged when it has ended. While it waits
+    for the person (a gate asks, or its tool is ``blocking``), the parallel-safe calls right after it run all the same.
+    """
+
+    def __init__(self, log: EventLog, calls: ToolCalls, elicitation: Elicitation, *, can_suspend: bool = False) -> None:
+        """``can_suspend``: whether the run may be suspended.
+
+        `Suspended` is raised when the calls that run have ended.
+        """
+        self._log = log
+        self._calls = calls
+        self._elicitation = elicitation
+        self._can_suspend = can_suspend
+        self._suspending = ""
+        """Why the run is being suspended; empty if it is not."""
+
+    def run(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> Awaitable[None]:
+        """Judge and run the calls.
+
+        ``check_stop`` raises if the run was stopped: a tool that swallowed its cancellation must not be followed by another.
+        """
+        return self._run_in_order(calls, self._checking(check_stop), {})
+
+    async def resume(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
+        """Answer the calls of the open round that were left open when another process died.
+
+        Calls that were running are not run again unless their tool is repeatable: the model is told that they were
+        interrupted, and what the person had answered them. Those that are run again get the same answers. Calls that were
+        judged and had not started are run, when the question that they waited for is answered. The others are judged, and
+        all of them if the person let nothing count of a log from elsewhere.
+        """
+        events, book = since_start(self._log.run.events), self._elicitation.book
+        logged = since_refusal(events)
+        book.recall(logged)
+        started = {event.call.id: event for event in events if isinstance(event, ToolStarted)}
+        is_own = len(logged) == len(events)
+        asked = asked_by_tools(self._log.run, events)
+        changed = {event.call_id for event in events if isinstance(event, TodosChanged)}
+        current = self._log.run.open_round
+        self._calls.answer_inner(current.records if current is not None else (), tool_errors.interrupted)
+        left: list[ToolCall] = []
+        # In early versions, calls were also admitted without a question.
+        admitted = {event.call.id for event in logged if isinstance(event, ToolAdmitted) and not event.reason}
+        judged: dict[str, EarlierCall] = {}
+        for call in calls:
+            # The todo list is restored from the log: a call without a logged change has had no effect.
+            unchanged = call.name == TODO_TOOL and call.id not in changed
+            if call.id not in started:
+                question = book.permission_of(call.id)
+                if question is not None or call.id in admitted:
+                    judged[call.id] = EarlierCall(question)
+                left.append(call)
+                continue
+            self._calls.reopen(call, edited=started[call.id].edited)
+            if call.id in changed:
+                self._calls.answer(call, ToolOutcome(True, (Text(headed_or_none(self._log.run.todos)),)))
+            elif unchanged or (is_own and getattr(self._calls.tools.get(call.name), "repeatable", False)):
+                left.append(call)
+                judged[call.id] = EarlierCall(start=call)
+            else:
+                self._calls.answer(call, tool_errors.interrupted(call.name, asked.get(call.id, ())))
+        await self._run_in_order(left, self._checking(check_stop), judged)
+
+    def _checking(self, check_stop: Callable[[], None]) -> Callable[[], None]:
+        """Return the check between calls, which raises if the run was stopped or is to be suspended."""
+        if not self._can_suspend:
+            return check_stop
+
+        def check() -> None:
+            check_stop()
+            if self._calls.waits_for_person or self._suspending:
+                raise Suspended(self._suspending or "nobody_here")
+
+        return check
+
+    def suspend(self, why: str) -> None:
+        """Suspend the run when the calls that run have ended, and leave the questions of gates open. No-op without any.
+
+        ``why``: ``asked`` or ``nobody_here``, for the log.
+        """
+        questions = waiting_for_approval(self._log.run.waiting, self._log.run.open_round) if self._can_suspend else []
+        for question in questions:
+            self._suspending = why
+            self._elicitation.leave_open(question.id)
+
+    def answer_open_calls(self, *, time_is_up: bool = False) -> None:
+        """Answer every call of the open round that has no result: with why the run no longer waits for it."""
+        current = self._log.run.open_round
+        unfinished = tool_errors.out_of_time if time_is_up else tool_errors.cancelled
+        if current is not None and current.is_final:
+            unfinished = tool_errors.limit_reached
+        records = current.records if current else ()
+        left = self._calls.still_running(records)
+        self._calls.answer_inner(records, lambda name: unfinished())
+        for record in records:
+            if record.result is None:
+                still_runs = record.call.id in left
+                self._calls.answer(record.call, tool_errors.still_running(unfinished()) if still_runs else unfinished())
+        if left:
+            self._log.emit(Warned, message=tool_errors.left_behind(left.values()))
+
+    async def _run_in_order(
+        self,
+        calls: Sequence[ToolCall],
+        check_stop: Callable[[], None],
+        judged: Mapping[str, EarlierCall],
+    ) -> None:
+        """Run the calls. ``judged``: those that no gate is asked about again, by id."""
+        self._calls.open()
+        if len(calls) == 1:  # the usual case: nothing runs beside it
+            call = calls[0]
+            work, _ = self._calls.begin(call, self._calls.tools.get(call.name), judged.get(call.id))
+            if work is not None:
+                await work
+                check_stop()
+            return
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            for place, call in enumerate(calls):
+                tool = self._calls.tools.get(call.name)
+                is_safe = runs_beside_others(tool)
+                if tasks and not is_safe:
+                    await _ended(tasks)
+                    check_stop()
+                work, waits = self._calls.begin(call, tool, judged.get(call.id))
+                if work is None:
+                    continue
+                if (is_safe or waits) and (tasks or place + 1 < len(calls)):
+                    tasks.append(asyncio.ensure_future(work))
+                else:
+                    await work
+                    check_stop()
+            if tasks:
+                await _ended(tasks)
+                check_stop()
+        finally:
+            if tasks:
+                await _cancelled(tasks)
+
+
+async def _ended(tasks: list[asyncio.Task[None]]) -> None:
+    """Wait until all have ended, or one has failed, and forget them."""
+    # Not gather: when cancelled, it would wait for tools that ignore their cancellation.
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    for task in done:
+        task.result()
+    tasks.clear()
+
+
+async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
+    """Cancel those that still run, and give them a moment to clean up."""
+    unfinished = [task for task in tasks if not task.done()]
+    for task in unfinished:
+        task.cancel()
+    if unfinished:
+        await asyncio.wait(unfinished, timeout=PATIENCE)

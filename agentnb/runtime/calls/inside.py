@@ -1,0 +1,158 @@
+"""The services of a run for its running tools: report progress, call other tools of the run, begin nested runs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Container, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+from weakref import WeakMethod
+
+from agentnb.core.log.events import NestedStart, Progress
+from agentnb.core.messages import encodable
+from agentnb.core.schema.json_schema import plain_data
+from agentnb.errors import SettingsError, ToolFailed
+from agentnb.runtime.calls.prints import CallPrints
+from agentnb.runtime.calls.progress import CallProgress
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.host.host import main_thread_is_held
+from agentnb.runtime.threads import running_loop, wait_until_over
+from agentnb.tools.tool import ToolOutcome
+
+T = TypeVar("T")
+StartRun: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
+"""Begins a nested run of an agent, workflow or orchestration with a prompt, and waits for its end."""
+CallInside: TypeAlias = Callable[[str, str, Any], Coroutine[Any, Any, ToolOutcome]]
+"""Runs a call: the id of the call that makes it, the name of the tool and the arguments."""
+
+
+class Reported(NamedTuple):
+    """The reports of an ended call, as its log holds them."""
+
+    progress: Progress | None = None
+    """The last."""
+    printed: str = ""
+    nested: tuple[NestedStart, ...] = ()
+    """The runs that it began."""
+
+
+NOTHING_REPORTED = Reported()
+
+
+@dataclass(slots=True)
+class _CallReports:
+    """The reports of a running call."""
+
+    progress: CallProgress | None = None
+    prints: CallPrints | None = None
+    nested: list[NestedStart] = field(default_factory=list)
+
+    def close(self) -> Reported:
+        """Take no more of them, and return what is kept."""
+        progress = None if self.progress is None else self.progress.close()
+        return Reported(progress, "" if self.prints is None else self.prints.close(), tuple(self.nested))
+
+
+async def cannot_start(runnable: Any, prompt: Any) -> Any:
+    """Refuse to begin a nested run."""
+    raise SettingsError("This run cannot begin others", "Write: await agent.run(...)")
+
+
+class InsideCalls:
+    """The services of a run for all its calls, on the event loop of the run. Nearly all calls use none of them."""
+
+    def __init__(self, log: EventLog, running: Container[str], call: CallInside, start_run: StartRun) -> None:
+        """``running``: the ids of the calls that have begun and not ended; ``call``: a method."""
+        self._log = log
+        self._running = running
+        self._call = WeakMethod(call)  # else the calls of a run would keep each other, and it, in memory after its end
+        self._start_run = start_run
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """That of the run, since its first call."""
+        self._lock = threading.RLock()  # a finalizer may print meanwhile
+        self._reports: dict[str, _CallReports] = {}
+        """By the id of the call."""
+
+    def report(self, call_id: str, done: float, total: float | None, text: str) -> None:
+        """Take how far this call has come, from any thread."""
+        with self._lock:
+            reports = self._reports_of(call_id)
+            if reports is None:
+                return
+            progress = reports.progress = reports.progress or CallProgress(self._log, call_id, self._running_loop)
+        progress.report(done, total, text)
+
+    def printed(self, call_id: str, text: str) -> bool:
+        """Take a text that this call prints, from any thread; False if the call has ended, or nobody shows it there."""
+        if not self._log.shows_prints:
+            return False
+        with self._lock:
+            reports = self._reports_of(call_id)
+            if reports is None:
+                return False
+            prints = reports.prints = reports.prints or CallPrints(self._log, call_id, self._running_loop)
+        prints.write(text)
+        return True
+
+    def begun(self, call_id: str, run_id: str, agent: str) -> None:
+        """Note a run that this call begins, from any thread."""
+        with self._lock:
+            reports = self._reports_of(call_id)
+            if reports is not None:
+                reports.nested.append(NestedStart(run_id, encodable(agent)))
+
+    def close(self, call_id: str) -> Reported:
+        """Take no more reports of this call, which has ended, and return what is kept of them."""
+        with self._lock:  # also if there are none yet: a thread that is in it may add the first
+            reports = self._reports.pop(call_id, None)
+        return NOTHING_REPORTED if reports is None else reports.close()
+
+    def _reports_of(self, call_id: str) -> _CallReports | None:
+        """Return the reports of a call, to add to while the lock is held; None if the call has ended."""
+        return self._reports.setdefault(call_id, _CallReports()) if call_id in self._running else None
+
+    @property
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        assert self.loop is not None, "a call asks for services while it runs"
+        return self.loop
+
+    async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
+        """Call a tool of the run; raises `ToolFailed` if it fails or is blocked."""
+        plain, run_call = plain_data(arguments, f"What is given to {name}"), self._call()
+        if run_call is None:
+            raise asyncio.CancelledError("The run has ended")
+        outcome = await self._on_loop(run_call(call_id, name, plain))
+        if not outcome.ok:
+            failed = ToolFailed(outcome.text or f"{name} failed")
+            failed.error_code = outcome.error_code
+            raise failed
+        return outcome
+
+    def call_sync(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
+        """Call a tool like `call`, and block the calling thread until the call has ended."""
+        if running_loop() is self._running_loop:
+            raise SettingsError("call_sync would hold up the event loop that runs the call", "Write: await context.call(...)")
+        holds_main_thread = threading.current_thread() is threading.main_thread()
+
+        async def called() -> ToolOutcome:
+            if holds_main_thread:
+                main_thread_is_held.set(True)
+            return await self.call(call_id, name, arguments)
+
+        return wait_until_over(
+            asyncio.run_coroutine_threadsafe(called(), self._running_loop), lambda: call_id not in self._running
+        )
+
+    async def start_run(self, runnable: Any, prompt: Any) -> Any:
+        """Begin a nested run and wait for its end."""
+
+        async def started() -> Any:
+            return await self._start_run(runnable, prompt)
+
+        return await self._on_loop(started())
+
+    async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        if asyncio.get_running_loop() is self._running_loop:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._running_loop))

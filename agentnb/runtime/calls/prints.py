@@ -1,0 +1,80 @@
+"""What a running tool prints: kept up to a bound, from any thread, and logged with the result of its call."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from agentnb.core.log.events import ToolPrinted
+from agentnb.core.messages import encodable
+from agentnb.core.redaction import StreamRedactor, redact
+from agentnb.runtime.calls.throttle import Throttle
+from agentnb.runtime.event_log import EventLog
+from agentnb.settings import secrets
+
+MAX_KEPT = 20_000
+"""Characters kept of what one call prints: the last."""
+MAX_LIVE = 2_000
+"""Characters told while the tool runs: the last."""
+LEFT_OUT = "[{:,} earlier characters were not kept]\n"
+
+
+class CallPrints:
+    """What one call has printed so far."""
+
+    def __init__(self, log: EventLog, call_id: str, loop: asyncio.AbstractEventLoop) -> None:
+        """``loop``: that of the run, on which the watchers are told."""
+        self._log = log
+        self._call_id = call_id
+        self._throttle = Throttle(self._tell, loop)
+        self._lock = threading.RLock()  # a finalizer may print meanwhile
+        self._pieces: list[str] = []
+        self._size = 0
+        self._dropped = 0
+
+    def write(self, text: str) -> None:
+        """Append a text."""
+        with self._lock:
+            self._pieces.append(text)
+            self._size += len(text)
+            if self._size > 4 * MAX_KEPT:  # seldom, so that many short texts cost little
+                self._shorten()
+        self._throttle.due()
+
+    def close(self) -> str:
+        """Tell nothing more, and return the end of what was printed, and how much came before it."""
+        self._throttle.close()
+        with self._lock:
+            found, dropped = as_shown("".join(self._pieces)), self._dropped
+        found = encodable(found)
+        if dropped or len(found) > MAX_KEPT:
+            found = redact(found)  # before it is cut: part of a key would not be found
+            dropped += max(len(found) - MAX_KEPT, 0)
+            found = LEFT_OUT.format(dropped) + found[-MAX_KEPT:]
+        return found
+
+    def _tell(self) -> None:
+        with self._lock:
+            text = encodable(as_shown("".join(self._pieces)))
+        text = StreamRedactor().feed(text, secrets())  # without an end that may begin a key
+        self._log.stream(ToolPrinted(self._call_id, text[-MAX_LIVE:]))
+
+    def _shorten(self) -> None:
+        text = as_shown("".join(self._pieces))
+        if len(text) > 2 * MAX_KEPT:
+            text = redact(text)  # first: part of a key would not be found
+            self._dropped += max(len(text) - 2 * MAX_KEPT, 0)
+            text = text[-2 * MAX_KEPT :]
+        self._pieces = [text]
+        self._size = len(self._pieces[0])
+
+
+def as_shown(text: str) -> str:
+    """Return the text as a terminal shows it: of a line that was written again and again, such as a progress bar, the last."""
+    if "\r" not in text:
+        return text
+    *lines, last = text.split("\n")
+    # The last line may go on: what follows a carriage return at its end replaces it.
+    shown = [line.rstrip("\r").rpartition("\r")[2] for line in lines]
+    kept = last.rstrip("\r")
+    return "\n".join([*shown, kept.rpartition("\r")[2] + last[len(kept) :]])

@@ -1,0 +1,64 @@
+"""A throttle: watchers are told a few times a second at most, on the event loop of the run, of what comes from any thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from agentnb.runtime.questions.elicitation import current_call
+from agentnb.runtime.threads import running_loop
+
+INTERVAL = 0.1
+"""Seconds between two calls of its function."""
+
+
+class Throttle:
+    """Calls a function soon after it is due, until it is closed."""
+
+    def __init__(self, tell: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
+        self._tell = tell
+        self._loop = loop
+        self._lock = threading.RLock()  # a finalizer may print meanwhile
+        self._is_due = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._next = 0.0
+        self.is_over = False
+
+    def due(self) -> None:
+        """Have the function called, from any thread; no-op if it will be."""
+        with self._lock:
+            if self._is_due or self.is_over:
+                return
+            self._is_due = True
+        # What watchers do is no part of the call that it is about: what one prints, for example.
+        context = contextvars.copy_context()
+        context.run(current_call.set, None)
+        if running_loop() is self._loop:
+            context.run(self._schedule)
+            return
+        with suppress(RuntimeError):  # the loop was closed: the run is over
+            self._loop.call_soon_threadsafe(self._schedule, context=context)
+
+    def close(self) -> None:
+        """Call the function no more."""
+        with self._lock:
+            self.is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _schedule(self) -> None:
+        wait = self._next - self._loop.time()
+        if wait > 0:
+            self._timer = self._loop.call_later(wait, self._call)
+        else:
+            self._call()
+
+    def _call(self) -> None:
+        self._next = self._loop.time() + INTERVAL
+        with self._lock:
+            self._is_due, is_over = False, self.is_over
+        if not is_over:
+            self._tell()

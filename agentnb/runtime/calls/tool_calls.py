@@ -1,0 +1,351 @@
+"""The one way to a tool: judges a call, asks the person, runs the tool and logs its one result, whoever makes the call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
+
+from agentnb.core.display_data import Table
+from agentnb.core.log.events import CallBlocked, ToolAdmitted, ToolFinished, ToolStarted
+from agentnb.core.messages import ToolCall, encodable
+from agentnb.core.questions import WaitingOnUser
+from agentnb.core.run.inner_calls import count_of, with_inner
+from agentnb.core.run.rounds import CallRecord
+from agentnb.core.schema.nesting import text_is_too_deep
+from agentnb.core.todos import TODO_TOOL
+from agentnb.policies.gates import Ask, Block, Gate, denied, judge
+from agentnb.runtime.calls.approval import Approval, approval_question
+from agentnb.runtime.calls.inside import InsideCalls, StartRun, cannot_start
+from agentnb.runtime.calls.run_tools import RunTools
+from agentnb.runtime.calls.todo_sync import TodoSync
+from agentnb.runtime.calls.tool_runner import ToolRun, ToolRunner
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.tools import tool_errors
+from agentnb.tools.tool import CallSync, Tool, ToolOutcome
+
+MAX_INNER_DEPTH = 10
+"""Calls that tools make of tools, one within the other."""
+
+
+class Caller(NamedTuple):
+    """The maker of a tool call: the model in a round, the tool of another call, or a step."""
+
+    kind: Literal["round", "call", "step"] = "round"
+    id: str = ""
+    """Id of the other call, or path of the step; empty for a round, as only one is open."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The maker as events hold it: id of the call whose tool made the call, and path of the step; one is empty, or both."""
+        return self.id if self.kind == "call" else "", self.id if self.kind == "step" else ""
+
+
+MODEL = Caller()
+NO_PLACE = MODEL.place
+
+
+@dataclass(slots=True)
+class PlacedCall:
+    """A call that no model made: its maker, and its end once there is one."""
+
+    call: ToolCall
+    caller: Caller
+    outcome: ToolOutcome | None = None
+    block: Block | None = None
+    """The verdict that kept it from running, if one did."""
+
+
+class EarlierCall(NamedTuple):
+    """What a process that died had logged of a call without a result."""
+
+    question: WaitingOnUser | None = None
+    """The question whether it may run, if that was asked."""
+    start: ToolCall | None = None
+    """The call as its tool had begun to run it, if it had."""
+    is_judged: bool = True
+    """Whether the verdict of the gates stands. Else they judge the call again, and an equal question is not asked twice."""
+
+
+Begun: TypeAlias = tuple[Coroutine[Any, Any, None] | None, bool]
+"""The work of a call that is left to await, if any, and whether the call waits for the person."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallServices:
+    """The surroundings of a run's tool calls."""
+
+    elicitation: Elicitation
+    call_sync: CallSync
+    """Runs plain functions in the right thread."""
+    work_dir: Path
+    """The folder that tools work in."""
+    gates: Sequence[Gate] = ()
+    todos: TodoSync | None = None
+    start_run: StartRun = cannot_start
+    """Begins the nested runs of tools."""
+    suspends: bool = False
+    """Whether a call stays open, rather than denied, if its question finds nobody to answer."""
+
+
+class _Turn:
+    """The turns of the calls that one tool makes: those that are not parallel-safe run one by one."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.lock = asyncio.Lock()
+
+
+class ToolCalls:
+    """The tool calls of one run."""
+
+    def __init__(self, log: EventLog, tools: RunTools, services: CallServices) -> None:
+        self._log = log
+        self.tools = tools
+        self._gates = services.gates
+        self._todos = services.todos or TodoSync(None, log)
+        self._unanswered: set[str] = set()
+        self._inside = InsideCalls(log, self._unanswered, self._call_inside, services.start_run)
+        self._runner = ToolRunner(log, services.work_dir, services.call_sync, services.elicitation, self._inside)
+        self._elicitation = services.elicitation
+        self._approval = Approval(log.run, services.elicitation, services.call_sync)
+        self._grants = services.elicitation.grants if services.elicitation.approval_mode.asks else None
+        self._suspends = services.suspends
+        self.waits_for_person = False
+        """Whether a call was left open because its question found nobody to answer."""
+        self._edited: set[str] = set()
+        """Ids of the calls whose arguments the person changed."""
+        self._turns: dict[str, _Turn] = {}
+        """By the id of a call: the turns of the calls that its tool makes."""
+        self._placed: dict[str, PlacedCall] = {}
+        """The open calls that no model made, by id."""
+
+    def open(self) -> None:
+        """Take calls on the running event loop."""
+        self._inside.loop = asyncio.get_running_loop()
+
+    def begin(self, call: ToolCall, tool: Tool | None, earlier: EarlierCall | None = None) -> Begun:
+        """Judge the call and log its start. Return the work to await, if any is left, and whether it waits for the person.
+
+        ``earlier``: what a process that died had logged of it.
+        """
+        if earlier is not None and earlier.is_judged:
+            question = earlier.question
+        else:
+            verdict = self._judge(call)
+            if isinstance(verdict, Block):
+                self._block(call, verdict)
+                return None, False
+            question = None
+            if verdict is not None or earlier is not None:
+                question = self._question(call, tool, verdict)
+        self._unanswered.add(call.id)
+        start = None if earlier is None else earlier.start
+        if question is not None:
+            return self._run_if_approved(call, tool, question, start), True
+        if start is None:
+            # A tool gets the arguments as logged, redacted.
+            parent_call, step = self._caller_of(call).place if self._placed else NO_PLACE
+            seq, at, run_id, parent_id = self._log.head()
+            started = ToolStarted(seq, at, run_id, parent_id, call=call, parent_call=parent_call, step=step)
+            start = self._log.append(started).call
+            if (refusal := self._refusal(call, tool)) is not None:
+                self.finish(start, ToolRun(refusal))
+                return None, False
+        return self._run(start, tool), tool is not None and tool.blocking
+
+    async def call(self, call: ToolCall, caller: Caller, earlier: EarlierCall | None = None) -> PlacedCall:
+        """Run a call that no model made to its end. ``earlier``: what a process that died had logged of it.
+
+        Returns it without an outcome if the run was stopped, or if it waits for a person who is not here.
+        """
+        placed = self._placed[call.id] = PlacedCall(call, caller)
+        work, _ = self.begin(call, self.tools.get(call.name), earlier)
+        if work is not None:
+            await work
+        return placed
+
+    def reopen(self, call: ToolCall, *, edited: bool) -> None:
+        """Take an open call of a process that died. ``edited``: whether the person had changed its arguments."""
+        self._unanswered.add(call.id)
+        if edited:
+            self._edited.add(call.id)
+
+    def close(self, call_id: str, outcome: ToolOutcome) -> None:
+        """Give an open call of a step its result: nothing awaits it any more. No-op if it has one."""
+        opened = self._log.run.open_step_call(call_id)
+        if opened is not None:
+            records = (opened.record,)
+            self.answer_inner(records, lambda name: outcome)
+            self._placed.setdefault(call_id, PlacedCall(opened.record.call, Caller("step", opened.step)))
+            self.answer(opened.record.call, outcome)
+
+    def still_running(self, records: Iterable[CallRecord]) -> dict[str, str]:
+        """Return the tools of open calls that were given up and still run in a worker thread, by the ids of the calls."""
+        unfinished = [record.call for _, record in with_inner(tuple(records)) if record.result is None]
+        return {call.id: call.name for call in unfinished if self._runner.still_runs(call.id)}
+
+    def answer_inner(self, records: Iterable[CallRecord], outcome: Callable[[str], ToolOutcome]) -> None:
+        """Answer all open calls that the tools of these calls made. ``outcome``: returns the result by the name of a tool."""
+        for parent, record in [*with_inner(tuple(records))][::-1]:
+            if parent and record.result is None:
+                self._unanswered.add(record.call.id)
+                self._placed.setdefault(record.call.id, PlacedCall(record.call, Caller("call", parent)))
+                self.finish(record.call, ToolRun(outcome(record.call.name)))
+
+    def answer(self, call: ToolCall, outcome: ToolOutcome) -> None:
+        """Give a call that is not run any further its result."""
+        self._unanswered.add(call.id)
+        self.finish(call, ToolRun(outcome))
+
+    def finish(self, call: ToolCall, run: ToolRun) -> None:
+        """Log the one result of a call; no-op for a call that has it, such as one whose tool ignored its cancellation."""
+        call_id = call.id
+        if call_id not in self._unanswered:
+            return
+        outcome = run.outcome
+        if call_id in self._turns:  # its tool has made calls
+            for inner in [one for one in self._placed.values() if one.caller == ("call", call_id)]:
+                self.finish(inner.call, ToolRun(tool_errors.cancelled()))  # its tool did not wait for it
+        self._unanswered.discard(call_id)
+        if call_id in self._edited:
+            outcome = tool_errors.edited(outcome, call)
+        parent_call, step = self._ended(call, outcome).place if self._placed else NO_PLACE
+        result = outcome.as_result(call_id, call.name)
+        display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
+        reported = self._inside.close(call_id)
+        seq, at, run_id, parent_id = self._log.head()
+        finished = ToolFinished(
+            seq,
+            at,
+            run_id,
+            parent_id,
+            result=result,
+            seconds=run.seconds,
+            traceback=run.traceback,
+            display=display,
+            progress=reported.progress,
+            parent_call=parent_call,
+            printed=reported.printed,
+            step=step,
+            nested=reported.nested,
+        )
+        self._log.append(finished)
+        if self._turns:
+            self._turns.pop(call_id, None)
+
+    async def _call_inside(self, parent: str, name: str, arguments: Any) -> ToolOutcome:
+        """Run a call that a tool makes itself."""
+        if parent not in self._unanswered:
+            raise asyncio.CancelledError("The call has ended")
+        if self._inner_depth(parent) >= MAX_INNER_DEPTH:
+            return tool_errors.too_many_levels(name, MAX_INNER_DEPTH)
+        tool, turn = self.tools.get(name), self._turns.setdefault(parent, _Turn(count_of(self._log.run, parent)))
+        async with nullcontext() if runs_beside_others(tool) else turn.lock:
+            turn.count += 1
+            call = ToolCall(encodable(name), arguments, f"{parent}.{turn.count}")
+            inner = await self.call(call, Caller("call", parent))
+        if inner.outcome is None:  # the run was stopped
+            raise asyncio.CancelledError("The call has ended")
+        return inner.outcome
+
+    def _inner_depth(self, call_id: str) -> int:
+        """Return how many calls of tools, one within the other, led to this call."""
+        depth = 0
+        while (placed := self._placed.get(call_id)) is not None and placed.caller.kind == "call":
+            call_id, depth = placed.caller.id, depth + 1
+        return depth
+
+    def _judge(self, call: ToolCall) -> Ask | Block | None:
+        if call.name == TODO_TOOL:
+            self._todos.look()  # the gates need the current list
+        if self._grants is not None:
+            self._grants.update()
+        return judge(self._gates, call, self._log.run)
+
+    def _question(self, call: ToolCall, tool: Tool | None, verdict: Ask | None) -> WaitingOnUser | None:
+        """Return the question of a gate about a call, if one asks; log that the call waits, unless it was asked before."""
+        question = None if verdict is None or self._refusal(call, tool) else approval_question(verdict, call, tool)
+        book = self._elicitation.book
+        if question is None or book.expected(question) is None:
+            book.drop_permission(call.id)
+            if question is not None:
+                parent_call, step = self._caller_of(call).place
+                self._log.emit(ToolAdmitted, call=call, reason=_rule_of(question), parent_call=parent_call, step=step)
+        return question
+
+    def _refusal(self, call: ToolCall, tool: Tool | None) -> ToolOutcome | None:
+        """Return the result of a call that cannot be run at all."""
+        if tool is None:
+            return self.tools.not_found(call.name)
+        if type(call.arguments) is str and text_is_too_deep(call.arguments):
+            return tool_errors.too_deep(call.name)
+        return None
+
+    async def _run_if_approved(
+        self, call: ToolCall, tool: Tool | None, question: WaitingOnUser, start: ToolCall | None
+    ) -> None:
+        # A question from inside a tool cannot wait so long.
+        suspends = self._suspends and self._caller_of(call).kind != "call"
+        decision = await self._approval.ask(call, question, suspends=suspends)
+        if decision is None:
+            self.waits_for_person = True
+            return
+        if not decision.approved:
+            self._block(call, denied(call, _rule_of(question), decision.reason))
+            return
+        edited = decision.arguments is not None
+        allowed = replace(call, arguments=decision.arguments) if edited else call
+        verdict = self._judge(allowed)  # other arguments may be denied, or a limit was reached meanwhile
+        if isinstance(verdict, Block):
+            self._block(call, verdict)
+            return
+        if edited:
+            self._edited.add(call.id)
+        if start is None:
+            parent_call, step = self._caller_of(call).place
+            start = self._log.emit(ToolStarted, call=allowed, edited=edited, parent_call=parent_call, step=step).call
+        await self._run(start, tool)
+
+    def _block(self, call: ToolCall, block: Block) -> None:
+        self._unanswered.discard(call.id)
+        result = block.result
+        parent_call, step = self._ended(call, ToolOutcome(False, result.parts, error_code=result.error_code), block).place
+        self._log.emit(CallBlocked, call=call, result=result, rule=block.rule, parent_call=parent_call, step=step)
+
+    async def _run(self, call: ToolCall, tool: Tool | None) -> None:
+        if tool is None:  # it was there when the call was begun, in the process that died
+            self.finish(call, ToolRun(self.tools.not_found(call.name)))
+            return
+        run = await self._runner.run(call, tool)
+        if call.name == TODO_TOOL:
+            self._todos.called(run.outcome, call.id)
+        self.finish(call, run)
+
+    def _caller_of(self, call: ToolCall) -> Caller:
+        placed = self._placed.get(call.id)
+        return MODEL if placed is None else placed.caller
+
+    def _ended(self, call: ToolCall, outcome: ToolOutcome, block: Block | None = None) -> Caller:
+        """Hand the outcome of a call to its maker, unless that is the model. Return the maker."""
+        placed = self._placed.pop(call.id, None)
+        if placed is None:
+            return MODEL
+        placed.outcome, placed.block = outcome, block
+        return placed.caller
+
+
+def _rule_of(question: WaitingOnUser) -> str:
+    """Return the rule of the gate that asks about a call."""
+    return "" if question.about is None else question.about.rule
+
+
+def runs_beside_others(tool: Tool | None) -> bool:
+    """Return whether calls of the tool may run beside other calls."""
+    return tool is None or (tool.parallel_safe and not tool.blocking)

@@ -1,0 +1,96 @@
+"""Runs one tool call: its time limit, its errors, and the time it took."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import msgspec
+
+from agentnb.core.messages import ToolCall
+from agentnb.errors import NotAnswered, ToolFailed
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation
+from agentnb.runtime.threads import is_running, time_limit
+from agentnb.tools import tool_errors
+from agentnb.tools.tool import CallSync, Inside, Tool, ToolContext, ToolOutcome
+
+
+class ToolRun(msgspec.Struct, frozen=True):
+    """The end of a call: its outcome, the seconds that the tool took, and the traceback if it raised."""
+
+    outcome: ToolOutcome
+    seconds: float = 0.0
+    traceback: str = ""
+
+
+class ToolRunner:
+    """Runs the tools of one run."""
+
+    def __init__(self, log: EventLog, work_dir: Path, call_sync: CallSync, elicitation: Elicitation, inside: Inside) -> None:
+        self._log = log
+        self._work_dir = work_dir
+        self._call_sync = call_sync
+        self._elicitation = elicitation
+        self._inside = inside
+        self._askers: dict[str, CallElicitor] = {}
+        """By the id of a call, until it has ended."""
+
+    def still_runs(self, call_id: str) -> bool:
+        """Return whether the plain function of this call still runs in a worker thread, although the call was given up."""
+        asker = self._askers.pop(call_id, None)
+        return asker is not None and asker.worker is not None and asker.worker.is_running
+
+    async def run(self, call: ToolCall, tool: Tool) -> ToolRun:
+        """Run the tool. Whatever it raises is an outcome, except what ends the run."""
+        asker = self._askers[call.id] = self._elicitation.asker(call.id)
+        asker.inside = self._inside
+        context = ToolContext(self._log.id, call.id, self._work_dir, self._call_sync, asker, self._inside)
+        traceback, own_task = "", asyncio.current_task()
+        arguments = {} if call.arguments is None else call.arguments  # some models send null for no arguments
+        started = perf_counter()
+        with asker:
+            try:
+                if tool.timeout is None:
+                    outcome = await tool.run(arguments, context)
+                else:
+                    outcome = await _within(tool.timeout, tool, call, arguments, context, asker)
+            except NotAnswered as error:
+                outcome = tool_errors.not_answered(error)
+            except ToolFailed as error:
+                outcome = tool_errors.inner_failed(call.name, error)
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                outcome, traceback = tool_errors.raised(call.name, error), tool_errors.users_traceback(error)
+            except BaseException as error:
+                if isinstance(error, GeneratorExit) and not is_running(own_task):
+                    raise
+                # SystemExit too: a tool that calls exit() must not take the kernel with it.
+                if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                    raise
+                outcome, traceback = tool_errors.raised(call.name, error), tool_errors.users_traceback(error)
+        self._askers.pop(call.id, None)
+        self._elicitation.book.check()
+        return ToolRun(outcome, perf_counter() - started - asker.waited, traceback)
+
+
+async def _within(
+    seconds: float, tool: Tool, call: ToolCall, arguments: Any, context: ToolContext, asker: CallElicitor
+) -> ToolOutcome:
+    outer = time_limit.get()  # of the call whose tool makes this one
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            time_limit.set(limit)  # held while a plain tool waits for its thread
+            asker.limit = limit  # and while it waits for the person
+            return await tool.run(arguments, context)
+    except TimeoutError:
+        if not limit.expired():
+            raise  # the tool's own
+        return tool_errors.timed_out(call.name, seconds)
+    finally:
+        time_limit.set(outer)

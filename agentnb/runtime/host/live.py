@@ -1,0 +1,183 @@
+"""A handle on a live run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from concurrent.futures import Future
+from typing import Any
+from weakref import WeakSet
+
+from agentnb.advice import Advised, AnswerRun
+from agentnb.core.forks import after_fork
+from agentnb.core.inbox import Inbox
+from agentnb.core.questions import Answer, Answerer, WaitingOnUser, answer_in_words, checked_answer
+from agentnb.core.run.approvals import waiting_for_approval
+from agentnb.detect.agent_runs import how_to_continue, works_in_steps
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+from agentnb.runtime.threads import AwakeForInterrupts
+from agentnb.runtime.workers.foreground import Foreground
+
+
+class LiveRun:
+    """A run in the background: look at ``run`` while it grows, steer it, ``await`` its end.
+
+    All methods except `result` and `wait_in_foreground` return at once, and may be called from any thread and any cell.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        run: Run,
+        inbox: Inbox,
+        future: Future[Run],
+        board: Any = None,
+        foreground: Foreground | None = None,
+        events_before: int = 0,
+        is_kept: bool = False,
+    ) -> None:
+        self.run_id = run_id
+        self.run = run
+        self.board = board
+        """The todo list, which you may change too: a `TodoBoard` or the agent's own board; None if there is none."""
+        self.events_before = events_before
+        """Number of events that an earlier process logged, for a run that is resumed."""
+        self._inbox = inbox
+        self._future = future
+        self._foreground = foreground
+        self._is_kept = is_kept
+        self._answered: set[str] = set()
+        _live_runs.add(self)
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended and its log is closed."""
+        return self._future.done()
+
+    def stop(self, why: str = "") -> None:
+        """End the run now: open calls are answered as cancelled, and its work so far is kept. No-op if it has ended.
+
+        A plain tool on the main thread that waits for the run gets a KeyboardInterrupt; the waiting code gets the run.
+        """
+        if self._foreground is not None:
+            self._foreground.refuse_tools()  # first: the run may end before the next line, and give up this very tool
+        if not self.done:
+            self._inbox.put("stop", why)
+        if self._foreground is not None:  # also if the run has ended: an abandoned tool may still hold the thread
+            self._foreground.end_tool()
+
+    def pause(self) -> None:
+        """Pause the run before its next round."""
+        self._put("pause")
+
+    def resume(self) -> None:
+        """Continue a paused run."""
+        self._put("resume")
+
+    def suspend(self, *, nobody_here: bool = False) -> None:
+        """Suspend the run while a gate waits for your answer: its log is closed, and `recover` resumes it with the answer.
+
+        Calls that run end first. ``nobody_here``: not you decided it; nobody can answer here. Raises `SettingsError` if no gate
+        waits, or if no store keeps the log.
+        """
+        waiting = waiting_for_approval(self.run.waiting, self.run.open_round)
+        left = [question.id for question in waiting if question.id not in self._answered]
+        if not left:
+            raise SettingsError(f"Run {self.run_id} waits for no approval", "You can hold it: live.pause()")
+        if not self._is_kept:
+            raise SettingsError(f"Run {self.run_id} is in memory only", "To suspend runs, keep them: RunOptions(store=Store())")
+        self._answered.update(left)
+        self._put("suspend", "nobody_here" if nobody_here else "asked")
+
+    def leave(self) -> None:
+        """Say that nobody is here any more to answer a run in steps: it is suspended where it has to wait for an answer."""
+        self._put("suspend", "nobody_here")
+
+    def say(self, text: str) -> None:
+        """Send the model a message, which it reads in the next round.
+
+        Raises `SettingsError` if it is blank, and for a workflow, which reads none.
+        """
+        if not text.strip():
+            raise SettingsError("There is nothing to say", "Give it a text: live.say(TEXT)")
+        if works_in_steps(self.run):
+            raise SettingsError(f"Run {self.run_id} is a {self.run.kind}, which reads no messages", "To change it, stop it")
+        self._put("say", text)
+
+    def answer(self, value: Any, question_id: str | None = None) -> None:
+        """Answer an open question of the run, one of ``run.waiting``; by default the oldest.
+
+        Raises `SettingsError` if there is none, or if the value does not fit the question's schema.
+        """
+        question = self._question(question_id)
+        self._put_answer(Answer(question.id, checked_answer(question.schema, value)))
+
+    def answer_in_words(self, text: str, question_id: str | None = None) -> None:
+        """Like `answer`, but take typed text: a text, one of the choices, yes or no, or JSON, as the question requires."""
+        question = self._question(question_id)
+        self._put_answer(Answer(question.id, answer_in_words(question.schema, text)))
+
+    def decline(self, question_id: str | None = None, *, nobody_here: bool = False) -> None:
+        """Decline a question; the tool that asked gets `Declined`. ``nobody_here``: nobody can answer it here."""
+        by: Answerer = "nobody" if nobody_here else "person"
+        self._put_answer(Answer(self._question(question_id).id, declined=True, by=by))
+
+    def result(self, timeout: float | None = None) -> Run:
+        """Block until the run has ended and return it; raises TimeoutError after ``timeout`` seconds."""
+        return self._future.result(timeout)
+
+    def wait_in_foreground(self) -> Run:
+        """Wait for the end, while the calling thread runs the plain tools handed to the run's foreground.
+
+        An interrupt stops the run and, when its log is closed, raises `RunInterrupted`, a KeyboardInterrupt.
+        """
+        assert self._foreground is not None, "the run was started with a foreground"
+        return self._foreground.wait(self._future, lambda: self._inbox.put("stop", "interrupted"))
+
+    def __await__(self) -> Generator[Any, None, Run]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> Run:
+        with AwakeForInterrupts():
+            return await asyncio.shield(asyncio.wrap_future(self._future))
+
+    def __repr__(self) -> str:
+        return f"<LiveRun {self.run_id} {self.run.status}>"
+
+    def _put(self, name: Any, text: str = "") -> None:
+        if self.done:
+            raise SettingsError(f"Run {self.run_id} has ended ({self.run.stop_reason})", how_to_continue(self.run))
+        self._inbox.put(name, text)
+
+    def _question(self, question_id: str | None) -> WaitingOnUser:
+        """Return the oldest open question, or the one with this id. Questions answered but not yet logged do not count."""
+        waiting = [question for question in self.run.waiting if question.id not in self._answered] if not self.done else []
+        found = next((question for question in waiting if question_id in (None, question.id)), None)
+        if found is None:
+            which = "no question" if question_id is None else f"no question {question_id}"
+            hint: Advised = f"Open: {', '.join(question.id for question in waiting)}" if waiting else ""
+            if self.run.is_suspended:
+                hint = AnswerRun(self.run_id, lead="It is suspended", rest=" resumes it")
+            raise SettingsError(f"Run {self.run_id} waits for an answer to {which}", hint)
+        return found
+
+    def _put_answer(self, answer: Answer) -> None:
+        self._answered.add(answer.question_id)
+        self._inbox.put("answer", answer=answer)
+
+
+_live_runs: WeakSet[LiveRun] = WeakSet()
+
+
+def _leave_to_parent() -> None:
+    for live in list(_live_runs):
+        if not live.done:
+            ended: Future[Run] = Future()
+            ended.set_exception(
+                SettingsError(f"Run {live.run_id} runs in the process from which this one was forked", "Wait for it there")
+            )
+            live._future = ended
+
+
+after_fork(_leave_to_parent)

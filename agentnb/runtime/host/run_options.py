@@ -1,0 +1,197 @@
+"""Options of one run, whatever its agent: what it continues, its store, watcher, budget and threads, and who can answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypedDict
+
+from agentnb.core.log.stores import RunStore, Watcher
+from agentnb.core.run.approvals import ApprovalWord
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+from agentnb.models.destinations.allowed_urls import allow_urls
+from agentnb.policies.gates.approval_mode import ApprovalMode
+from agentnb.runtime.budget import SPENDING, Spending
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.questions.answerers import AnswerQuestion, Approve
+from agentnb.runtime.threads import LoopThread
+from agentnb.runtime.workers.foreground import Foreground
+from agentnb.tools.todos.board import Board
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The options of one run. What they do not give comes from the host it starts in, such as a notebook (`runtime.host`).
+
+    Raises `SettingsError` for a store that is not a store or a run that is not a run.
+    """
+
+    store: RunStore | None = None
+    """Keeps the log, and those of nested runs; without a store, the log is in memory only. Of a run that is resumed, whose own
+    log is open, only those of nested runs."""
+    continue_from: Run | None = None
+    """The run whose conversation is continued."""
+    watch: Watcher | None = None
+    """Called with every event and delta."""
+    show: bool = True
+    """Whether a run without a watcher is shown: in a notebook with the extension as a card, in a terminal as a line."""
+    work_dir: str | Path | None = None
+    """The folder tools work in, instead of the agent's own; of a workflow, the tools of its steps and of its nested runs."""
+    tags: tuple[str, ...] = ()
+    """Free words by which the run is found again."""
+    context_type: str = ""
+    """The kind of task, which scopes the run."""
+    entity: str = ""
+    """Id of the thing that the task is about."""
+    notebook: str = ""
+    """The notebook that the run is started from; by default that of the host."""
+    parent_id: str | None = None
+    """Id of the parent run; by default the run whose tool starts this one."""
+    run_id: str | None = None
+    """The id of the new run; by default one that begins with date and time."""
+    parent: EventLog | None = None
+    """The log of the parent run: this one's is its child, in the same store, and takes the place of ``parent_id``."""
+    board: Board | None = None
+    """The todo list to continue; by default the conversation's."""
+    can_ask: bool | None = None
+    """Whether the run has a person to answer what its tools ask; by default whether the caller gets a handle. A nested run
+    without one asks the person of its parent run."""
+    approve: Approve | str | None = None
+    """Decides about calls that a gate asks about, before the person: a function of the call and the run. A word is the
+    ``approval_mode``."""
+    approval_mode: str | None = None
+    """How much needs the person's permission: ``auto`` (default), ``ask``, ``never`` or ``read_only``
+    (`policies.gates.approval_mode`). A run that is resumed keeps its own without it."""
+    answer: AnswerQuestion | None = None
+    """Answers the questions of the run and of its nested runs, instead of the person."""
+    suspend: bool = False
+    """Where a gate asks and nobody is there to answer, suspend the run instead of denying the call, if a store keeps its log:
+    it ends as ``waiting_on_user``, and is resumed with the answer (`recover`)."""
+    answers: Mapping[str, Any] | None = None
+    """For a run that is resumed: answers to the questions of gates and of steps that were open when it was suspended or its
+    process died, by their ids in ``run.waiting``."""
+    trust_log: bool | None = None
+    """Whether the approvals, answers and settings count in a log that the person's agentnb did not write, or that was changed
+    since. With False all of them are judged and asked again; with None such a run is not resumed."""
+    allow_urls: Iterable[str] = ()
+    """Addresses that models named by files, logs and traces may use until the process ends: ``URL``, or ``URL&key=NAME`` with
+    the variable whose key is sent there (`agentnb.models.destinations.allowed_urls`)."""
+    budget: Spending | None = None
+    """The budget that the run spends from, besides its agent's own."""
+    thread: LoopThread | None = None
+    """The event loop that the run uses; by default one of its own."""
+    foreground: Foreground | None = None
+    """Runs plain tools on the thread that waits for the run; without it they run in threads of their own."""
+
+    def __post_init__(self) -> None:
+        # Nearly all runs give none of these: to look first takes half the time.
+        if self.allow_urls != ():
+            object.__setattr__(self, "allow_urls", allow_urls(self.allow_urls))
+        if self.store is not None and not callable(getattr(self.store, "open", None)):
+            raise SettingsError(f"store={self.store!r} is not a store", 'Make one: Store("runs")')
+        if self.continue_from is not None and not isinstance(self.continue_from, Run):
+            raise SettingsError(f"continue_from={self.continue_from!r} is not a run", "Load it first: load_trace(PATH)")
+        if self.work_dir is not None and not isinstance(self.work_dir, str | Path):
+            raise SettingsError(f"work_dir={self.work_dir!r} is not a folder", "Give a path, or None for the current folder")
+        if self.budget is not None and not all(callable(getattr(self.budget, name, None)) for name in SPENDING):
+            raise SettingsError(f"budget={self.budget!r} is not a budget", f"A budget has the methods {', '.join(SPENDING)}")
+        if isinstance(self.approve, str):
+            object.__setattr__(self, "approval_mode", self.approve)
+            object.__setattr__(self, "approve", None)
+        if self.approval_mode is not None:
+            ApprovalMode.of(self.approval_mode)
+        if self.approve is not None and not callable(self.approve):
+            hint = 'Write approve="ask", or give a function of the call and the run'
+            raise SettingsError(f"approve={self.approve!r} is neither an approval mode nor a function", hint)
+        tags: Any = self.tags
+        if tags != () and (isinstance(tags, str) or not all(isinstance(one, str) and one.strip() for one in tags)):
+            raise SettingsError(f"tags={tags!r} must be strings", 'Write tags=("night", "v2")')
+
+
+def answerable(options: RunOptions) -> RunOptions:
+    """Return the options of a run whose caller gets a handle, and so can answer its questions."""
+    return replace(options, can_ask=True) if options.can_ask is None else options
+
+
+class _Keywords(TypedDict, total=False):
+    """Keywords of all doors that start or resume a run. None is as if it were not given."""
+
+    work_dir: str | Path | None
+    watch: Watcher | None
+    show: bool | None
+    approve: Approve | ApprovalWord | None
+    answer: AnswerQuestion | None
+    suspend: bool | None
+    allow_urls: Iterable[str] | None
+
+
+class RunKeywords(_Keywords, total=False):
+    """Keywords of all doors that start a run: each replaces the option of its name (`RunOptions`)."""
+
+    store: RunStore | None
+    tags: tuple[str, ...] | None
+    context_type: str | None
+    entity: str | None
+    parent_id: str | None
+
+
+class AgentRunKeywords(RunKeywords, total=False):
+    """Keywords of the doors of an agent, which alone has a conversation."""
+
+    continue_from: Run | None
+
+
+class ResumeKeywords(_Keywords, total=False):
+    """Keywords of all doors that resume a run."""
+
+    answers: Mapping[str, Any] | None
+    trust_log: bool | None
+
+
+def options_of(options: RunOptions | None, keywords: Mapping[str, Any], known: type, door: str) -> RunOptions:
+    """Return the options with each keyword that is given in place of its option.
+
+    ``known``: the class of these keywords; ``door``: the call, up to its options. Raises `SettingsError` for an option that is
+    no keyword there, and TypeError for what is no option.
+    """
+    if not keywords:
+        return options or _USUAL
+    for name in keywords:
+        if name not in known.__annotations__:
+            _refuse(name, door)
+    given = {name: value for name, value in keywords.items() if value is not None}
+    return RunOptions(**given) if options is None else replace(options, **given)
+
+
+def folder_of(chosen: str | Path | None) -> Path:
+    """Return the folder that tools work in, absolute: the chosen one, else the current one.
+
+    Raises `SettingsError` if the current folder is gone.
+    """
+    try:
+        if chosen is None:
+            return _path(os.getcwd())  # noqa: PTH109  # `Path.cwd` makes a new path each time
+        return Path(chosen).expanduser().resolve()
+    except FileNotFoundError as error:
+        raise SettingsError("The current folder is not there any more", "Change to one that is") from error
+
+
+@lru_cache(maxsize=16)
+def _path(folder: str) -> Path:
+    # Kept: most runs start in the same folder, and a path takes long to make.
+    return Path(folder)
+
+
+_USUAL = RunOptions()
+"""The options of a run that is given none."""
+
+
+def _refuse(name: str, door: str) -> None:
+    option = {"purse": "budget"}.get(name, name)
+    if option not in {one.name for one in fields(RunOptions)}:
+        raise TypeError(f"{door}) has no keyword {name!r}")
+    raise SettingsError(f"{name} is an option of the run now", f"Write {door}, RunOptions({option}=...))")

@@ -1,0 +1,1 @@
+"""Questions to the person: asked, answered, kept for the next process; permissions that last."""

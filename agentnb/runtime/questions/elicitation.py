@@ -1,0 +1,395 @@
+"""Elicitation: asks the person about a tool call, or during one, and returns the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, Token
+from typing import Any, Self, TypeVar
+
+from msgspec.structs import replace
+
+from agentnb.core.forks import after_fork
+from agentnb.core.log.events import Warned
+from agentnb.core.messages import encodable
+from agentnb.core.questions import Answer, QuestionKind, WaitingOnUser, checked_answer, new_question
+from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError
+from agentnb.policies.gates.approval_mode import ApprovalMode
+from agentnb.runtime.clock import Clock
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.questions.answerers import Approve, LeftOpen, Program, value_of
+from agentnb.runtime.questions.call_clock import CallClock
+from agentnb.runtime.questions.grants import ReachingGrants, SessionGrants
+from agentnb.runtime.questions.question_book import QuestionBook
+from agentnb.runtime.questions.question_ids import QuestionIds
+from agentnb.runtime.threads import Work, is_running, running_loop, wait_until_over
+from agentnb.tools.tool import Inside
+
+T = TypeVar("T")
+NOBODY = (
+    "There is nobody to ask: no person is attached to this run",
+    "Decide yourself and say what you assumed, or end and say what you need to know",
+)
+GRACE = 1.0
+"""Seconds that a stop has to reach a nested run whose question was withdrawn."""
+
+
+class Elicitation:
+    """The open questions of one run, and the futures of their answers. Used on the run's event loop."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        *,
+        can_ask: bool,
+        clock: Clock | None = None,
+        answer: Program | None = None,
+        approve: Approve | None = None,
+        approval_mode: ApprovalMode | None = None,
+        parent: CallElicitor | None = None,
+        grants: SessionGrants | None = None,
+        suspends: bool = False,
+    ) -> None:
+        """``can_ask``: whether the caller holds a handle to answer the run's questions; ``clock``: the run's, held while a
+        question is open; ``answer``: answers in the person's place; ``approve``: decides in their place whether a call may
+        run; ``approval_mode``: how much needs their permission; ``parent``: the call of another run that awaits this run,
+        whose person is asked if this run has none; ``grants``: those of the session; ``suspends``: whether the run is
+        suspended where a question must wait.
+        """
+        self.suspends = suspends
+        self.approve: Approve | None = approve or (parent.elicitation.approve if parent is not None else None)
+        """The function that decides whether a call may run: this run's, or that of a parent run."""
+        self.approval_mode = approval_mode or ApprovalMode()
+        self.around = parent
+        """The call of another run that awaits this run: what is not shown at calls of this run is shown there."""
+        self._can_ask = can_ask
+        self._answer = answer
+        self._parent = parent if not (can_ask or answer) and parent is not None and parent.elicitation.has_anybody else None
+        prefix = "" if parent is None else parent.names or f"{log.id[-8:]}-"
+        ids = QuestionIds(prefix, log.run.events, None if parent is None else parent.elicitation.book.ids)
+        around = None if parent is None else parent.elicitation.grants
+        self.grants: ReachingGrants = ReachingGrants(log, around, grants)
+        self.book: QuestionBook = QuestionBook(log, ids)
+        self._programs: set[asyncio.Task[None]] = set()
+        self._clock = clock or Clock()
+        self._open: dict[str, asyncio.Future[Answer]] = {}
+        self._may_wait: set[str] = set()
+        """Ids of the questions that may stay open when the run is suspended."""
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the clock of the run while it is paused, and those of the runs and calls that await it."""
+        around: concurrent.futures.Future[None] | None = None
+        if self.around is not None:
+            with suppress(NobodyToAsk, asyncio.CancelledError):  # the run around it has ended
+                around = self.around.hold()
+        self._clock.hold()
+        try:
+            yield
+        finally:
+            self._clock.release()
+            if around is not None:
+                around.cancel()
+
+    def asker(self, call_id: str) -> CallElicitor:
+        """Return the elicitor of this tool call."""
+        outer = current_call.get()
+        return CallElicitor(self, call_id, outer if outer is not None and outer.is_of(self) else None)
+
+    @property
+    def has_anybody(self) -> bool:
+        """Whether there is a person to answer, or a program in their place."""
+        parent = self._parent
+        return self._can_ask or self._answer is not None or (parent is not None and parent.elicitation.has_anybody)
+
+    def check_anybody(self, program: Program | None = None) -> None:
+        """Raise `NobodyToAsk` if the run has neither a person to answer, nor a program in their place."""
+        if not (self.has_anybody or program):
+            raise NobodyToAsk(*NOBODY)
+
+    async def wait_for(self, question: WaitingOnUser, program: Program | None = None, *, may_wait: bool = False) -> Answer:
+        """Return the answer to a question that the log has as open. ``program`` is asked before the person."""
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._open[question.id] = future
+        self._clock.hold()
+        if may_wait:
+            self._may_wait.add(question.id)
+        program = program or self._answer
+        if program is not None or self._parent is not None:
+            task = asyncio.ensure_future(self._answer_from_elsewhere(program, question))
+            self._programs.add(task)
+            task.add_done_callback(self._programs.discard)
+            future.add_done_callback(lambda _: task.cancel())
+        answer = await future
+        self.book.check()
+        return answer
+
+    def take(self, answer: Answer) -> None:
+        """Log an answer and resolve its question; no-op if it comes too late or a second time."""
+        future = self._open.get(answer.question_id)
+        if future is None and self.book.is_open(answer.question_id):
+            self.book.handed_in[answer.question_id] = answer  # the run was resumed, and has not come to this question yet
+        if future is None or future.done():
+            return
+        del self._open[answer.question_id]
+        self._clock.release()
+        with suppress(StoreError):  # kept: `wait_for` raises it to the tool
+            self.book.answer(answer.question_id, answer=answer.value, declined=answer.declined, by=answer.by)
+        future.set_result(answer)
+
+    def leave_to_parent(self) -> None:
+        """Ask nobody, here and in the runs around: this process was forked, and the person is attached to its parent."""
+        self._can_ask, self._answer, self._parent = False, None, None
+        if self.around is not None:
+            self.around.leave_to_parent()
+
+    def withdraw(self, question_id: str) -> None:
+        """Withdraw a question that is awaited here; no-op if it was answered."""
+        future = self._open.pop(question_id, None)
+        if future is not None:
+            future.cancel()
+            self._clock.release()
+            self.book.withdraw(question_id)
+
+    def leave(self) -> None:
+        """Ask nobody any more. Open questions that may wait for somebody stay open; who asks another gets `NobodyToAsk`."""
+        self._can_ask = False
+        for question_id in tuple(self._open):
+            self._leave(question_id)
+
+    def _leave(self, question_id: str) -> None:
+        if question_id in self._may_wait:
+            self.leave_open(question_id)
+        elif (future := self._open.pop(question_id, None)) is not None and not future.done():
+            future.set_exception(NobodyToAsk(*NOBODY))
+            self._clock.release()
+            self.book.withdraw(question_id)
+
+    def leave_open(self, question_id: str) -> None:
+        """Await the answer to an open question no longer: whoever does gets `LeftOpen`. No-op if it was answered."""
+        future = self._open.pop(question_id, None)
+        if future is not None and not future.done():
+            future.set_exception(LeftOpen())
+            self._clock.release()
+
+    async def _answer_from_elsewhere(self, program: Program | None, question: WaitingOnUser) -> None:
+        """Take the answer of the program or, if it has none, of the person: this run's, or else the parent run's."""
+        answer, own_task = Answer(question.id, declined=True, by="program"), asyncio.current_task()
+        try:
+            value = None if program is None else await program(question)
+            if value is not None:
+                answer = answer._replace(value=checked_answer(question.schema, value), declined=False)
+            elif self._can_ask:
+                return
+            elif self._parent is not None:
+                answer = await self._forwarded(self._parent, question)
+        except Declined:
+            pass
+        except (NobodyToAsk, LeftOpen):  # the parent run's person has left
+            self._leave(question.id)
+            return
+        except BaseException as error:  # whatever it raises, the question must not stay open for ever
+            if isinstance(error, GeneratorExit) and not is_running(own_task):
+                raise  # this coroutine is closed
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+                raise
+            words = encodable(f"{type(error).__name__}: {error}")
+            with suppress(StoreError):  # kept: `wait_for` raises it
+                self.book.emit(Warned, message=f"The function that answers for you failed, which counts as no answer ({words})")
+            answer = answer._replace(failed=True)
+        self.take(answer)
+
+    async def _forwarded(self, parent: CallElicitor, question: WaitingOnUser) -> Answer:
+        """Return the answer of the parent run's person; raises `Declined` if the call that awaits this run has ended."""
+        try:
+            return await parent.forward(question, may_wait=question.id in self._may_wait)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            await asyncio.sleep(GRACE)  # a stop of the parent run comes here too, and should not find this run going on
+            raise Declined("The call that awaited this run has ended") from None
+
+
+class CallElicitor(CallClock):
+    """The questions of one tool call, whose time limit is suspended while one is open."""
+
+    # Defaults on the class, as an instance is made for each call and nearly all ask nothing.
+    _open: tuple[str, ...] = ()
+    _inner: tuple[CallElicitor, ...] = ()
+    """Those of the calls that its tool made itself."""
+    _over = False
+    _is_of_parent = False
+    """Whether the call is made in the process from which this one was forked."""
+    inside: Inside | None = None
+    """Takes what the call prints; None if it is no call of a tool."""
+    names: str = ""
+    """Begins the ids of what the run asks that the call awaits; if empty, the id of that run does."""
+    worker: Work | None = None
+    """The plain function of the call, if it runs in a worker thread."""
+    _before: Token[CallElicitor | None]
+
+    def __init__(self, elicitation: Elicitation, call_id: str, outer: CallElicitor | None = None) -> None:
+        """``outer``: the call whose tool makes this one; its time stands still too while this one asks."""
+        self.elicitation = elicitation
+        self._outer = outer
+        if outer is not None:
+            outer._inner = (*outer._inner, self)
+        self._call_id = call_id
+        self._loop = asyncio.get_running_loop()
+
+    def __enter__(self) -> Self:
+        """Begin the work of the call: what asks meanwhile asks through this."""
+        self._before = current_call.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it: open questions are withdrawn, new ones refused."""
+        try:  # noqa: SIM105  # in every call: `suppress` would take longer
+            current_call.reset(self._before)
+        except ValueError:  # a run that was not awaited is closed from another context
+            pass
+        self.close()
+
+    async def ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
+        """Ask and await the answer, on any event loop."""
+        return await self._on_loop(self._ask(message, schema, kind))
+
+    async def forward(self, question: WaitingOnUser, *, may_wait: bool) -> Answer:
+        """Ask the person this question of a run that the call awaits, on any event loop; ``may_wait`` as in `ask_question`."""
+        return await self._on_loop(self._forward(question, may_wait=may_wait))
+
+    def began(self, run_id: str, agent: str) -> None:
+        """Note a run that the call begins, from any thread."""
+        if self.inside is not None:
+            self.inside.begun(self._call_id, run_id, agent)
+
+    def printed(self, text: str) -> bool:
+        """Keep what the call prints with the call, from any thread; False if it belongs elsewhere."""
+        if self.inside is not None and self.inside.printed(self._call_id, text):
+            return True
+        around = self.elicitation.around
+        return around is not None and around.printed(text)
+
+    @property
+    def call_id(self) -> str:
+        """Id of the call."""
+        return self._call_id
+
+    def is_of(self, elicitation: Elicitation) -> bool:
+        """Return whether it asks for the same run."""
+        return self.elicitation is elicitation
+
+    def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
+        """Ask and block this thread until the answer, an interrupt or the end of the call."""
+        if running_loop() is self._loop:
+            raise SettingsError("ask_sync would hold up the event loop that brings the answer", "Write: await context.ask(...)")
+        return wait_until_over(self._submit(self._ask(message, schema, kind)), lambda: self._over)
+
+    def hold(self) -> concurrent.futures.Future[None]:
+        """Let no time count for the call and its run until the future is cancelled: a run that it awaits is paused."""
+        return self._submit(self._held())
+
+    async def _held(self) -> None:
+        with self.stopped(), self.elicitation.held():
+            await asyncio.get_running_loop().create_future()
+
+    def close(self) -> None:
+        """Withdraw open questions and refuse new ones: the call has ended, even if its tool still runs."""
+        self._over = True
+        inner_calls, self._inner = self._inner, ()
+        for inner in inner_calls:
+            inner.close()
+        for question_id in self._open:
+            self.elicitation.withdraw(question_id)
+
+    def leave_to_parent(self) -> None:
+        """Ask nobody: this process was forked, and the event loop of the call is in its parent."""
+        self._is_of_parent = True
+        self.elicitation.leave_to_parent()
+
+    async def _on_loop(self, question: Coroutine[Any, Any, T]) -> T:
+        """Await the question on the event loop of the run."""
+        if asyncio.get_running_loop() is self._loop:
+            return await question
+        return await asyncio.wrap_future(self._submit(question))
+
+    def _submit(self, question: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        if self._is_of_parent:
+            question.close()
+            raise NobodyToAsk(*NOBODY)
+        try:
+            return asyncio.run_coroutine_threadsafe(question, self._loop)
+        except RuntimeError:  # the loop was closed: the run is over
+            question.close()
+            raise asyncio.CancelledError("The run has ended") from None
+
+    async def ask_question(self, question: WaitingOnUser, program: Program | None = None, *, may_wait: bool = False) -> Any:
+        """Return the answer to a new question, or to the same one of an earlier process; raise `Declined` if there is none.
+
+        ``program`` is asked before the person. ``may_wait``: where nobody answers, the question stays open, and `LeftOpen` is
+        raised; else `NobodyToAsk`.
+        """
+        book = self.elicitation.book
+        with self.stopped():
+            earlier = book.take(question)
+            if earlier is not None and earlier.has_answer:
+                declined = earlier.outcome == "declined"
+                return value_of(Answer(earlier.question.id, earlier.answer, declined=declined))
+            asked_as = "" if earlier is None else earlier.question.id
+            handed_in = book.handed_in.pop(asked_as, None)
+            new_id = asked_as if book.is_open(asked_as) else book.ids.new()
+            question = replace(question, id=new_id)
+            try:
+                if handed_in is None:
+                    self.elicitation.check_anybody(program)
+            except NobodyToAsk:
+                if not may_wait:
+                    raise
+                book.keep(question)
+                raise LeftOpen from None
+            return value_of(await self._answer(question, program, handed_in, may_wait=may_wait))
+
+    async def _ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
+        return await self.ask_question(new_question(kind, message, schema, self._call_id))
+
+    async def _forward(self, question: WaitingOnUser, *, may_wait: bool) -> Answer:
+        self.elicitation.check_anybody()
+        with self.stopped():
+            here = replace(question, call_id=self._call_id)
+            handed_in = self.elicitation.book.handed_in.pop(here.id, None)
+            return await self._answer(here, None, handed_in, may_wait=may_wait)
+
+    async def _answer(
+        self, question: WaitingOnUser, program: Program | None, handed_in: Answer | None, *, may_wait: bool
+    ) -> Answer:
+        """Return the answer to a question: the one that was handed in, or the one of the person; withdraw it if cancelled."""
+        if self._over:
+            raise asyncio.CancelledError("The call has ended")
+        self.elicitation.book.keep(question)
+        if handed_in is not None:
+            fields = {"answer": handed_in.value, "declined": handed_in.declined, "by": handed_in.by}
+            self.elicitation.book.answer(question.id, **fields)
+            return handed_in
+        self._open = (*self._open, question.id)
+        try:
+            return await self.elicitation.wait_for(question, program, may_wait=may_wait)
+        finally:
+            self._open = tuple(one for one in self._open if one != question.id)
+            self.elicitation.withdraw(question.id)
+
+
+current_call: ContextVar[CallElicitor | None] = ContextVar("current_call", default=None)
+"""The tool call that is running: runs that it starts and awaits ask through it."""
+
+
+def _leave_to_parent() -> None:
+    call = current_call.get()
+    if call is not None:
+        call.leave_to_parent()
+
+
+after_fork(_leave_to_parent)

@@ -1,0 +1,74 @@
+"""Grants that reach a run from outside, from its session or the runs around it: copied into its log, where gates read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from uuid import uuid4
+
+from agentnb.core.log.work_events import GrantGiven, GrantWithdrawn
+from agentnb.runtime.event_log import EventLog
+
+
+class SessionGrants:
+    """The tools whose calls are allowed in all runs of a session. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, tuple[str, str]] = {}
+        """Name of the tool and who allowed it, by the id of the grant."""
+
+    def give(self, tool: str, by: str = "person") -> str:
+        """Allow all calls of a tool, also in runs that are live, and return the id of the grant."""
+        grant_id = f"session-{uuid4().hex[:12]}"  # no other session has it: logs keep the grants of sessions that are over
+        self._tools[grant_id] = (tool, by)
+        return grant_id
+
+    def withdraw(self, grant_id: str) -> None:
+        """Take a grant back: from the next call on, the tool is asked about again. No-op for one that is not in force."""
+        self._tools.pop(grant_id, None)
+
+    def in_force(self) -> Iterator[dict[str, str]]:
+        """Yield the fields of the event of each grant."""
+        for grant_id, (tool, by) in [*self._tools.items()]:
+            yield {"grant_id": grant_id, "tool": tool, "reach": "session", "by": by}
+
+
+class ReachingGrants:
+    """The grants that reach one run."""
+
+    def __init__(self, log: EventLog, around: ReachingGrants | None, session: SessionGrants | None) -> None:
+        """``around``: those that reach the run around it."""
+        self._log = log
+        self._around = around
+        self._session = session
+
+    def update(self) -> None:
+        """Log the grants that were given outside since the last call, and the end of those that were taken back there."""
+        reaching = {fields["grant_id"]: fields for fields in self._from_outside()}
+        logged = self._log.run.grants
+        for grant in logged:
+            if is_copy(grant) and grant.grant_id not in reaching:
+                self._log.emit(GrantWithdrawn, grant_id=grant.grant_id)
+        known = {grant.grant_id for grant in logged}
+        for grant_id, fields in reaching.items():
+            if grant_id not in known:
+                self._log.emit(GrantGiven, **fields)
+
+    def _from_outside(self) -> Iterable[dict[str, str]]:
+        if self._session is not None:
+            yield from self._session.in_force()
+        if self._around is not None:
+            yield from self._around._for_nested_runs()
+
+    def _for_nested_runs(self) -> Iterator[dict[str, str]]:
+        """Yield the grants that were given in this run, and in those around it."""
+        run = self._log.run
+        for grant in run.grants:
+            if not is_copy(grant):
+                yield {"grant_id": grant.grant_id, "tool": grant.tool, "by": grant.by, "given_in": run.id}
+        if self._around is not None:
+            yield from self._around._for_nested_runs()
+
+
+def is_copy(grant: GrantGiven) -> bool:
+    """Return whether a grant was given for a session or in a run around, and copied into the log."""
+    return grant.reach == "session" or bool(grant.given_in)

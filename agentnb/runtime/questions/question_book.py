@@ -1,0 +1,220 @@
+"""The book of questions: those that the log of a run holds, and the answers handed in when the run was resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
+
+from agentnb.core.log.events import AnyEvent, Event, QuestionAnswered, QuestionAsked, RoundStarted, ToolAdmitted, ToolStarted
+from agentnb.core.log.work_events import GrantGiven, StepStarted
+from agentnb.core.questions import Answer, AskedQuestion, WaitingOnUser
+from agentnb.core.run.approvals import judged_call
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.grants import allows_all
+from agentnb.errors import StoreError
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.questions.question_ids import QuestionIds
+
+_Asker: TypeAlias = tuple[str, bool]
+"""A tool call or step, and whether a gate asks about it."""
+
+
+class QuestionBook:
+    """The questions of one run.
+
+    A question that is asked again after a death or a suspension is found by its place, the tool call or step that asks, and by
+    its purpose, in the order of the first time. Calls and steps that begin anew find nothing.
+    """
+
+    def __init__(self, log: EventLog, ids: QuestionIds) -> None:
+        self._log = log
+        self.ids = ids
+        self.handed_in: dict[str, Answer] = {}
+        """Answers handed in for questions of an earlier process, by id, that no call or step has taken yet."""
+        self._earlier: dict[_Asker, list[AskedQuestion]] = {}
+        """Questions of an earlier process that were not asked again yet."""
+        self._by_kind: set[str] = set()
+        """Steps of which each asks one question of a kind, in whatever words."""
+        self._failure: StoreError | None = None
+
+    def check(self) -> None:
+        """Raise the `StoreError` of a question that could not be logged: the tool that asked may have caught it."""
+        if self._failure is not None:
+            raise self._failure
+
+    def is_open(self, question_id: str) -> bool:
+        """Return whether the log has this question as open."""
+        return self._open_question(question_id) is not None
+
+    def _open_question(self, question_id: str) -> WaitingOnUser | None:
+        return next((question for question in self._log.run.waiting if question.id == question_id), None)
+
+    def keep(self, question: WaitingOnUser) -> None:
+        """Log the question as open, unless it is."""
+        self.ids.note(question.id)
+        if not self.is_open(question.id):
+            self.emit(QuestionAsked, question=question)
+
+    def answer(self, question_id: str, **fields: Any) -> None:
+        """Log the answer to an open question, and the grant that it gives if it allows all calls of a tool."""
+        question = self._open_question(question_id)
+        self.emit(QuestionAnswered, question_id=question_id, **fields)
+        if question is not None and question.about is not None and allows_all(question, fields.get("answer")):
+            grant = {"grant_id": question_id, "tool": question.about.tool, "by": fields.get("by", "person")}
+            self.emit(GrantGiven, question_id=question_id, **grant)
+
+    def withdraw(self, question_id: str) -> None:
+        """Withdraw a question that the log has as open; no-op for others."""
+        if self.is_open(question_id):
+            self.emit(QuestionAnswered, question_id=question_id, withdrawn=True)
+
+    def emit(self, kind: type[Event], **fields: Any) -> None:
+        """Log an event; a failure is kept for `check`."""
+        try:
+            self._log.emit(kind, **fields)
+        except StoreError as error:
+            self._failure = error
+            raise
+
+    def hand_in(self, answers: Mapping[str, Any]) -> None:
+        """Take the answers to questions that the run asked before it was suspended, or its process died."""
+        self.handed_in = {question_id: Answer(question_id, value) for question_id, value in answers.items()}
+
+    def recall(self, events: Iterable[AnyEvent], place: str = "", *, by_kind: bool = False) -> None:
+        """Expect the questions in these events again.
+
+        ``place``: expect only those of this call or step; ``by_kind``: it asks one question of a kind, in whatever words.
+        """
+        if by_kind:
+            self._by_kind.add(place)
+        asked = {one.question.id: one for one in self._log.run.questions}
+        admitted: dict[str, ToolAdmitted] = {}
+        for event in events:
+            if isinstance(event, ToolAdmitted):
+                admitted[event.call.id] = event
+            elif isinstance(event, ToolStarted):
+                admitted.pop(event.call.id, None)
+            elif isinstance(event, QuestionAsked) and place in ("", event.question.call_id):
+                self._expect(asked[event.question.id], admitted.get(event.question.call_id))
+
+    def _expect(self, asked: AskedQuestion, admitted: ToolAdmitted | None) -> None:
+        question = asked.question
+        if not self.ids.is_own(question.id):
+            return
+        if question.kind == "approval" and question.about is None and admitted is not None:  # of an early version
+            asked = replace(asked, question=replace(question, about=judged_call(admitted.call, admitted.reason)))
+        left = self._earlier.setdefault(_asker(asked.question), [])
+        # A question without an answer when its process died may have been asked again by the next process.
+        places = [at for at, other in enumerate(left) if not other.has_answer and self._is_same(other, asked.question)]
+        again = places[0] if places else len(left)
+        left[again : again + 1] = [asked]
+
+    def permission_of(self, call_id: str) -> WaitingOnUser | None:
+        """Return the question whether a call may run, if a gate of an earlier process asked about it."""
+        left = self._earlier.get((call_id, True))
+        return left[0].question if left else None
+
+    def expected(self, question: WaitingOnUser) -> AskedQuestion | None:
+        """Return the same question of an earlier process, if it comes next at its place."""
+        left = self._earlier.get(_asker(question))
+        return left[0] if left and self._is_same(left[0], question) else None
+
+    def take(self, question: WaitingOnUser) -> AskedQuestion | None:
+        """Return the same question of an earlier process. Once a call or step asks another, all that follow are new."""
+        earlier = self.expected(question)
+        if earlier is None:
+            self._drop(_asker(question))
+        else:
+            del self._earlier[_asker(question)][0]
+        return earlier
+
+    def drop(self, place: str) -> None:
+        """Expect no further question of a call or step; those that are open are withdrawn."""
+        self.drop_permission(place)
+        self._drop((place, False))
+
+    def drop_permission(self, call_id: str) -> None:
+        """Expect no further question whether a call may run; an open one is withdrawn."""
+        self._drop((call_id, True))
+
+    def _drop(self, asker: _Asker) -> None:
+        for asked in self._earlier.pop(asker, ()):
+            self.withdraw(asked.question.id)
+
+    def _is_same(self, asked: AskedQuestion, question: WaitingOnUser) -> bool:
+        """Return whether two questions of one place have the same purpose.
+
+        A gate's question is about the whole call, for its rule and the effects of its tool, in whatever words. A tool may ask
+        several, which differ only in their words.
+        """
+        before = asked.question
+        if question.about is not None:
+            return before.about in (question.about, replace(question.about, effects=None))  # None before schema 6
+        if (before.kind, before.schema) != (question.kind, question.schema):
+            return False
+        return question.call_id in self._by_kind or before.message == question.message
+
+    def answers_for(self, waiting: Iterable[WaitingOnUser]) -> dict[str, Any]:
+        """Return the answers to open questions of a nested run, which have the same ids in its log, and log them here."""
+        known = {one.question.id: one.answer for one in self._log.run.questions if one.outcome == "answered"}
+        known |= {answer.question_id: answer.value for answer in self.handed_in.values() if not answer.declined}
+        answers = {question.id: known[question.id] for question in waiting if question.id in known}
+        for question_id, value in answers.items():
+            if self.is_open(question_id):
+                self.answer(question_id, answer=value)
+        return answers
+
+    def share(self, nested: RunFacts, place: str) -> None:
+        """Log what a nested run waits for here too, and that it no longer waits for the rest. ``place``: its step."""
+        own = [question.id for question in self._log.run.waiting if question.call_id == place]
+        for asked in nested.questions:
+            if asked.question.id in own and asked.outcome != "open":
+                self.answer(asked.question.id, **_as_logged(asked))
+        for question in nested.waiting if nested.is_suspended else ():
+            self.keep(replace(question, call_id=place))
+
+
+def _asker(question: WaitingOnUser) -> _Asker:
+    return question.call_id, question.about is not None
+
+
+def since_start(events: Sequence[AnyEvent], step: str = "") -> list[AnyEvent]:
+    """Return the events of the last round, or of the last attempt at a step."""
+    since: list[AnyEvent] = []
+    for event in reversed(events):
+        if isinstance(event, StepStarted) and event.step == step if step else isinstance(event, RoundStarted):
+            break
+        since.append(event)
+    return since[::-1]
+
+
+def asked_by_tools(run: RunFacts, events: Iterable[AnyEvent]) -> dict[str, list[AskedQuestion]]:
+    """Return the questions of tools while they ran, by the id of the call, in order; without those of gates.
+
+    ``events``: those of the open round. Questions of a call that a tool made itself count for that tool's call too.
+    """
+    parents: dict[str, str] = {}
+    started: set[str] = set()
+    found: dict[str, list[AskedQuestion]] = {}
+    current = run.open_round
+    asked = {one.question.id: one for one in run.questions_of(current.index)} if current is not None else {}
+    for event in events:
+        if isinstance(event, ToolAdmitted | ToolStarted):
+            parents[event.call.id] = event.parent_call
+            if isinstance(event, ToolStarted):
+                started.add(event.call.id)
+        elif isinstance(event, QuestionAsked) and event.question.id in asked:
+            call_id = event.question.call_id
+            while call_id:
+                if call_id in started:
+                    found.setdefault(call_id, []).append(asked[event.question.id])
+                call_id = parents.get(call_id, "")
+    return found
+
+
+def _as_logged(asked: AskedQuestion) -> dict[str, Any]:
+    if asked.outcome == "withdrawn":
+        return {"withdrawn": True}
+    return {"answer": asked.answer, "declined": asked.outcome == "declined", "by": asked.by}

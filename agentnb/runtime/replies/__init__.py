@@ -1,0 +1,1 @@
+"""Replies of models: streamed, bounded, normalized, and the conversation compacted for them."""

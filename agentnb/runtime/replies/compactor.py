@@ -1,0 +1,133 @@
+"""Compacts a conversation: requests a summary and logs which messages it replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+
+from agentnb.context.compaction import (
+    is_worth_it,
+    plain_summary,
+    recent_tokens,
+    start_of_recent,
+    summary_request,
+    summary_text,
+    why_due,
+)
+from agentnb.context.history import History
+from agentnb.context.request_builder import RequestBuilder
+from agentnb.core.compaction import Compacted, WhyCompacted
+from agentnb.core.log import events as e
+from agentnb.core.messages import Message, Text, encodable
+from agentnb.core.request import Request
+from agentnb.core.usage import NOTHING_USED, Usage
+from agentnb.errors import StoreError
+from agentnb.models.capabilities import capabilities_of, used_until_cut
+from agentnb.models.model import Reply, Retry, Unshown
+from agentnb.policies.ending import CUT
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.replies.model_calls import ModelCalls
+
+ROUNDS_BETWEEN = 6
+"""Rounds in which the size of the context alone triggers no second compaction, unless there is much to replace."""
+NO_WORDS = "the model gave no summary"
+CUT_OFF = "\n\n[The summary was cut off here.]"
+
+
+class Compactor:
+    """The compaction of one run's conversation."""
+
+    def __init__(self, calls: ModelCalls, request_builder: RequestBuilder, history: History, log: EventLog) -> None:
+        self._calls = calls
+        self._request_builder = request_builder
+        self._history = history
+        self._compacts = history.compacts
+        self._log = log
+
+    def why_due(self) -> WhyCompacted | None:
+        """Return why the conversation must be compacted before the open round's request; None if it need not be."""
+        if not self._compacts:
+            return None
+        history, run = self._history, self._log.run
+        window = history.window or (capabilities_of(self._calls.model).context_window if history.share is not None else None)
+        if window is None and history.compact_above is None:
+            return None
+        self._request_builder.take_in(run)
+        tokens = self._request_builder.tokens(run) if window is not None else None
+        return why_due(history, len(self._request_builder.messages), tokens, window)
+
+    async def after_overflow(self) -> bool:
+        """Compact after the provider refused the request as too long. Return False if that cannot make it shorter."""
+        if not self._compacts or any(one.why == "overflow" for one in self._log.run.last_round.compactions):
+            return False
+        return await self.compact("overflow")
+
+    async def compact(self, why: WhyCompacted) -> bool:
+        """Replace older messages with a summary in all later requests. Return False if there is nothing to replace."""
+        request_builder, run = self._request_builder, self._log.run
+        messages = request_builder.messages
+        start = start_of_recent(messages, self._history.keep_recent, recent_tokens(messages) if why != "messages" else None)
+        before = run.compacted
+        if start is not None and before is not None:  # what is already summarized stays so
+            start = max(start, request_builder.prepared_of(before.kept))
+        if start is None or start >= len(messages) or start - 1 <= request_builder.is_summary(messages[1]):
+            return False
+        if why == "share" and self._was_just_done() and not is_worth_it(messages, start, request_builder.tokens(run)):
+            return False
+        kept = request_builder.place_of(start)
+        first = request_builder.place_of(1)
+        if before is not None:  # more than one message may precede the summary: those that other settings left out
+            first = min(first, before.first)
+        count = kept - first
+        replaced = messages[0 if before is not None else 1 : start]  # an earlier summary may be merged into the first message
+        self._log.emit(e.CompactionStarted, why=why, messages=count)
+        started = perf_counter()
+        summary, usage, problem = await self._summary(replaced, before.text if before is not None else "")
+        if problem:
+            self._log.warn_once(f"{count} messages were left out without a summary of them: {problem}")
+        self._log.emit(
+            e.ContextCompacted,
+            why=why,
+            compacted=Compacted(first, kept, count, summary_text(summary, count, run.conversation_todos)),
+            usage=usage,
+            seconds=perf_counter() - started,
+            problem=problem,
+        )
+        return True
+
+    def _was_just_done(self) -> bool:
+        """Return whether one of the last rounds compacted: then it is the prompt, or what is kept, that is too long."""
+        return any(one.compacted is not None for past in self._log.run.rounds[-ROUNDS_BETWEEN:] for one in past.compactions)
+
+    async def _summary(self, messages: Sequence[Message], earlier: str) -> tuple[str, Usage, str]:
+        """Return the summary, its usage and, if there is no summary, the reason."""
+        if not capabilities_of(self._calls.model).language_model:
+            return plain_summary(messages, self._log.run.prompt), NOTHING_USED, ""
+        request = summary_request(messages, earlier)
+        heard: list[str] = []
+        reply: Reply | None = None
+        try:
+            async for item in self._calls.side_request(request):
+                if isinstance(item, Reply):
+                    reply = item
+                elif isinstance(item, Retry):
+                    heard.clear()
+                elif not isinstance(item, Unshown):
+                    heard.append(item.text)
+        except StoreError:
+            raise
+        except BaseException as error:  # of any kind: the conversation continues without a summary
+            used = reply.usage if reply is not None else self._used_until_cut(request, heard)
+            if isinstance(error, KeyboardInterrupt | GeneratorExit) or self._calls.is_cancelled(error):
+                if used != NOTHING_USED:
+                    self._log.emit(e.ExtraUsage, usage=used)
+                raise
+            return "", used, encodable(f"{type(error).__name__}: {error}")
+        if reply is None or not reply.message.text.strip():
+            return "", self._used_until_cut(request, heard) if reply is None else reply.usage, NO_WORDS
+        return reply.message.text + (CUT_OFF if reply.stop_reason in CUT else ""), reply.usage, ""
+
+    def _used_until_cut(self, request: Request, heard: Sequence[str]) -> Usage:
+        if not heard:
+            return NOTHING_USED  # refused, as far as can be known
+        return used_until_cut(self._calls.model, request, Message("assistant", (Text(encodable("".join(heard))),)))

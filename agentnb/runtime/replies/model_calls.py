@@ -1,0 +1,226 @@
+"""Model calls: turns a model's stream into deltas, events and one reply."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from time import perf_counter
+from typing import Any
+
+from agentnb.core.log import events as e
+from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
+from agentnb.core.messages import Message, Text, encodable
+from agentnb.core.request import Request
+from agentnb.core.usage import UNKNOWN, checked
+from agentnb.errors import AgentnbError, ModelError
+from agentnb.models.capabilities import used_until_cut
+from agentnb.models.estimate import about
+from agentnb.models.model import Model, Reply, Retry, StreamItem, Unshown
+from agentnb.policies.bundle import PolicyBundle
+from agentnb.policies.ending import OVER_LIMIT
+from agentnb.policies.marker_text import without_markers
+from agentnb.runtime.budget import Budget
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.replies.normalize_reply import normalize_reply
+from agentnb.runtime.replies.reply_limit import OverLimit, ReplyLimit
+from agentnb.runtime.replies.stream_buffer import StreamBuffer
+from agentnb.runtime.replies.usage_check import UsageCheck
+from agentnb.tools.tool_errors import traceback_of_own_code
+
+STREAMED: frozenset[object] = frozenset({TextDelta, ThinkingDelta, Unshown})
+"""What a stream yields before its reply."""
+HOW_TO_YIELD = 'Yield TextDelta("...") for text as it comes, if you like, and last Reply(Message("assistant", (Text("..."),)))'
+MAX_SHOWN = 80
+"""Characters shown of what a stream yielded by mistake."""
+
+
+class ModelCalls:
+    """Calls the model of one run and logs its replies, retries and usage."""
+
+    def __init__(
+        self,
+        model: Model,
+        log: EventLog,
+        bundle: PolicyBundle,
+        budget: Budget,
+        *,
+        is_cancelled: Callable[[BaseException], bool],
+    ) -> None:
+        """``bundle`` and ``budget``: whether marker lines are read, and what is limited; ``is_cancelled``: whether an
+        exception is a cancellation of the run.
+        """
+        self.model = model
+        self._log = log
+        self._markers = bundle.markers
+        self._budget, self._policies = budget, bundle.policies
+        self.is_cancelled = is_cancelled
+        self._usage_check = UsageCheck(log, budget, bundle.policies)
+
+    async def reply(self, request: Request) -> Message:
+        """Return the model's reply as logged. If the stream breaks off, its partial reply is logged."""
+        stream_buffer: StreamBuffer | None = None  # this and the limit are made for a reply that streams
+        limit: ReplyLimit | None = None
+        reply: Reply | None = None
+        started, items = perf_counter(), None
+        try:
+            items = _stream(self.model, request)
+            async for item in items:
+                if isinstance(item, Reply):
+                    reply = item
+                elif isinstance(item, Retry):
+                    self._note_retry(item, "" if stream_buffer is None else stream_buffer.end())
+                    stream_buffer = limit = None
+                else:
+                    if item.__class__ not in STREAMED:
+                        raise self._not_a_delta(item)
+                    if stream_buffer is None or limit is None:
+                        stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
+                        limit = self._limit(request, comes_after_limit=self._log.run.last_round.is_final)
+                    limit.count(_length(item))
+                    stream_buffer.take(item)
+        except OverLimit as error:
+            await _close(items, error)
+            reply = self._cut_off(request, stream_buffer)
+        except BaseException as error:
+            await _close(items, error)
+            self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
+            if isinstance(error, AgentnbError | KeyboardInterrupt | GeneratorExit) or self.is_cancelled(error):
+                raise
+            raise self._failed(error) from error
+        if reply is None:
+            self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
+            raise ModelError(f"{self.model.name} ended its stream without a reply", HOW_TO_YIELD, run=self._log.run)
+        if stream_buffer is not None:
+            stream_buffer.end()
+        return self._logged(request, self._normalized(reply), perf_counter() - started)
+
+    def _logged(self, request: Request, reply: Reply, seconds: float) -> Message:
+        """Log the reply, its usage complete and without its markers, and return its message as logged."""
+        if self._usage_check.is_needed:
+            reply = self._usage_check.complete(request, reply)
+        message, signals = without_markers(reply.message) if self._markers else (reply.message, ())
+        seq, at, run_id, parent_id = self._log.head()
+        replied = e.ModelReplied(
+            seq,
+            at,
+            run_id,
+            parent_id,
+            message=message,
+            signals=signals,
+            usage=reply.usage,
+            stop_reason=reply.stop_reason,
+            seconds=seconds if reply.seconds is None else reply.seconds,
+            metadata=reply.metadata,
+        )
+        logged = self._log.append(replied)
+        if self._usage_check.is_needed:
+            self._usage_check.warn(reply)
+        return logged.message
+
+    def _limit(self, request: Request, *, comes_after_limit: bool) -> ReplyLimit:
+        run, policies = self._log.run, self._policies
+        return ReplyLimit(self.model, request, run, self._budget, policies, comes_after_limit=comes_after_limit)
+
+    def _not_a_delta(self, item: object) -> ModelError:
+        what = encodable(f"{self.model.name} yielded {repr(item)[:MAX_SHOWN]}, of type {type(item).__name__}")
+        return ModelError(what, HOW_TO_YIELD, run=self._log.run)
+
+    def _failed(self, error: BaseException) -> ModelError:
+        words = encodable(f"{type(error).__name__}: {error}")
+        is_own = bool(traceback_of_own_code(error))
+        hint = "The card has the traceback of your model; in Python, run.error.traceback" if is_own else ""
+        return ModelError(f"{self.model.name} failed: {words}", hint, run=self._log.run)
+
+    def _cut_off(self, request: Request, stream_buffer: StreamBuffer | None) -> Reply:
+        """Return what came of a reply that went over a limit, without its calls, which are not whole."""
+        assert stream_buffer is not None, "it streamed"
+        heard, text = stream_buffer.all_that_came(), stream_buffer.end()
+        assert heard is not None, "it was too long"
+        usage = used_until_cut(self.model, request, heard)
+        message = Message("assistant", (Text(text),) if text else ())
+        self._log.emit(e.Warned, message=f"{self.model.name} streamed far more than was left of a limit: its reply was cut off")
+        return Reply(message, about(request, heard) if usage == UNKNOWN else usage, OVER_LIMIT)
+
+    def _note_retry(self, retry: Retry, heard: str = "") -> None:
+        reason = encodable(retry.reason)
+        log, attempt = self._log, retry.attempt
+        log.emit(e.RetryScheduled, attempt=attempt, seconds=retry.seconds, reason=reason, status=retry.status, heard=heard)
+
+    def _normalized(self, reply: Reply) -> Reply:
+        message: object = reply.message
+        if not isinstance(message, Message):
+            raise ModelError(f"The Reply of {self.model.name} holds no Message", HOW_TO_YIELD)
+        try:
+            return normalize_reply(reply, self._log.run)
+        except (RecursionError, TypeError, ValueError) as error:
+            what = encodable(f"{type(error).__name__}: {error}")
+            raise ModelError(f"{self.model.name} gave a reply that no log can hold ({what})", run=self._log.run) from error
+
+    def _keep_broken_off(
+        self, request: Request, stream_buffer: StreamBuffer | None, reply: Reply | None, seconds: float
+    ) -> None:
+        """Log the partial text and its usage, which the reply reports if it came before the failure."""
+        heard, text = (None, "") if stream_buffer is None else (stream_buffer.all_that_came(), stream_buffer.end())
+        usage = checked(reply.usage) if reply is not None else UNKNOWN
+        if usage == UNKNOWN and heard is not None:
+            usage = used_until_cut(self.model, request, heard)
+        if text:
+            message = Message("assistant", (Text(text),))
+            if self._markers:
+                message, _ = without_markers(message)
+            self._log.emit(e.ModelReplied, message=message, usage=usage, stop_reason="broken_off", seconds=seconds)
+        elif usage != UNKNOWN:
+            self._log.emit(e.ExtraUsage, usage=usage)
+
+    async def side_request(self, request: Request) -> AsyncGenerator[StreamItem]:
+        """Stream a side request, outside the conversation; only its retries and usage warnings are logged."""
+        limit = self._limit(request, comes_after_limit=True)
+        items = _stream(self.model, request)
+        try:
+            async for item in items:
+                if isinstance(item, Reply):
+                    reply = self._usage_check.complete(request, self._normalized(item))
+                    self._usage_check.warn(reply)
+                    yield reply
+                elif isinstance(item, Retry):
+                    self._note_retry(item)
+                    limit.restart()
+                    yield item
+                else:
+                    self._count_aside(limit, item)
+                    yield item
+        except BaseException as error:
+            await _close(items, error)
+            raise
+
+    def _count_aside(self, limit: ReplyLimit, item: ReplyDelta | Unshown) -> None:
+        try:
+            limit.count(_length(item))
+        except OverLimit:
+            what = f"{self.model.name} went far over what was left of a limit, and was cut off"
+            raise ModelError(what, run=self._log.run) from None
+
+
+def _length(item: ReplyDelta | Unshown) -> int:
+    return item.characters if isinstance(item, Unshown) else len(item.text)
+
+
+async def _close(stream: AsyncIterator[StreamItem] | None, error: BaseException) -> None:
+    """Close the stream whose use has failed, unless nothing can be awaited any more."""
+    if not isinstance(error, GeneratorExit) and hasattr(stream, "aclose"):
+        await stream.aclose()  # type: ignore[union-attr]  # just looked
+
+
+def _stream(model: Model, request: Request) -> AsyncIterator[StreamItem]:
+    """Return the model's stream; raises `ModelError` if it is not an async iterator."""
+    stream: Any = model.stream(request)
+    if hasattr(stream, "__aiter__"):
+        return stream  # type: ignore[no-any-return]  # just looked
+    if inspect.iscoroutine(stream):
+        stream.close()  # it will not be awaited
+    what = f"The stream of {model.name} is not an async generator, but returns {_kind_of(stream)}"
+    raise ModelError(what, f"Write async def stream(self, request), with yield. {HOW_TO_YIELD}")
+
+
+def _kind_of(stream: object) -> str:
+    return "a coroutine: it has no yield" if inspect.iscoroutine(stream) else f"a {type(stream).__name__}"

@@ -1,0 +1,365 @@
+"""What every run starts with, whatever its orchestrator: its id, its log, its budget, and a handle on it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from agentnb.advice import RaiseSessionBudget
+from agentnb.core.guidance import GuidanceTexts
+from agentnb.core.inbox import Inbox, current_inbox
+from agentnb.core.log.events import SCHEMA, AnyEvent, Consent, RunRecovered
+from agentnb.core.log.stores import Watcher, Writer
+from agentnb.core.run.approvals import AUTO
+from agentnb.detect.agent_runs import how_to_continue
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+from agentnb.policies.gates.approval_mode import SETTING, ApprovalMode
+from agentnb.policies.limits import OnLimit
+from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
+from agentnb.runtime.calls.approval import answering
+from agentnb.runtime.clock import Clock, seconds_taken
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.host.consent import consent_to, mode_after, takes_log
+from agentnb.runtime.host.host import Beginning, Host, completed, current_host, hosted, on_main_thread
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.run_options import RunOptions, folder_of
+from agentnb.runtime.questions.elicitation import Elicitation, current_call
+from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator, RunServices
+from agentnb.runtime.runs.terminal_line import progress_watcher
+from agentnb.runtime.threads import AwakeForInterrupts, LoopThread
+from agentnb.runtime.workers.foreground import Foreground
+from agentnb.runtime.workers.tool_threads import call_around, follow_threads
+from agentnb.tools.todos.board import Board
+
+Life: TypeAlias = Callable[[], Coroutine[Any, Any, Run]]
+"""Makes the coroutine of a run."""
+MAX_LEVELS = 20
+"""Runs that tools begin, one within the other."""
+
+
+def new_run_id() -> str:
+    """Return a new run id: the time (UTC) to the millisecond, so that ids sort by age, and eight random hex digits."""
+    seconds, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
+    return time.strftime("%Y%m%d-%H%M%S-", time.gmtime(seconds)) + f"{milliseconds:03d}{os.urandom(4).hex()}"
+
+
+def check_resumable(run: Run, options: RunOptions) -> None:
+    """Raise `SettingsError` if the run has ended, or for options that only a new run can have."""
+    if not run.should_continue:
+        raise SettingsError(f"Run {run.id} has ended ({run.status})", how_to_continue(run))
+    for name in ("continue_from", "board", "parent_id", "parent", "run_id"):
+        if getattr(options, name) is not None:
+            raise SettingsError(f"{name} has no meaning for a run that is resumed", "Leave it out: its own log is continued")
+    if not takes_log(run, options) and options.answers:
+        raise SettingsError(f"The questions of run {run.id} are asked again", "Resume it first, without answers")
+
+
+class RunParts(Protocol):
+    """The parts of a run that its agent or orchestration gives."""
+
+    @property
+    def name(self) -> str:
+        """Name of the agent."""
+
+    @property
+    def budget(self) -> float | None:
+        """Its own limit in US dollars."""
+
+    @property
+    def limits_of_file(self) -> Iterable[str]:
+        """Names of the limits that only a file sets."""
+
+    @property
+    def max_seconds(self) -> float | None:
+        """Its time limit."""
+
+    @property
+    def on_limit(self) -> OnLimit:
+        """The end of a run at a limit."""
+
+    @property
+    def guidance(self) -> GuidanceTexts | None:
+        """Its guidance set; None if it guides no model."""
+
+    @property
+    def answers(self) -> Mapping[str, Any]:
+        """Answers to the questions that the run asked before it was suspended, by id."""
+
+    @property
+    def board(self) -> Board | None:
+        """The todo list that the run keeps or carries along."""
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether `prepare` may take long."""
+
+    def prepare(self) -> None:
+        """Make what the run needs, such as its model."""
+
+    def check(self, pending: PendingRun[Any]) -> None:
+        """Raise `SettingsError` for what cannot work within the budget of the run."""
+
+    def started(self, pending: PendingRun[Any]) -> AnyEvent:
+        """Return the first event of a new run, already redacted."""
+
+    def orchestrator(self, pending: PendingRun[Any], lifecycle: Lifecycle, first: AnyEvent) -> Orchestrator:
+        """Return the orchestrator of the run."""
+
+
+PartsT = TypeVar("PartsT", bound=RunParts)
+
+
+class PendingRun(Generic[PartsT]):
+    """A run about to start, or to be resumed, of an agent or an orchestration: its parts, options, log, inbox and budget."""
+
+    def __init__(
+        self, parts: PartsT, options: RunOptions, *, recovered: Run | None = None, writer: Writer | None = None
+    ) -> None:
+        """``recovered``: the interrupted run to resume, whose log ``writer`` has open at its end."""
+        self.parts = parts
+        self.options = completed(options, is_resumed=recovered is not None)
+        self.recovered = recovered
+        around = self._around = call_around()
+        self.consent: Consent = ""
+        """The person's decision about the log of a resumed run, as `RunRecovered` logs it."""
+        if recovered is not None:
+            self.consent = consent_to(recovered, self.options)
+        self.approval_mode = _approval_mode(self.options, recovered, self.consent)
+        if around is not None:
+            self.approval_mode = self.approval_mode.within(around.elicitation.approval_mode)
+        if not self.approval_mode.needs_nothing:
+            follow_threads()
+        self.log = _log_of(self.options, recovered)
+        self.first: AnyEvent | None = None
+        """The event with which the run goes on, if it is neither a new one nor a resumed one: that of a fork."""
+        self.open_log: Callable[[], Awaitable[Writer]] | None = None
+        """Opens the log in its store; None if nothing keeps it."""
+        if writer is not None:
+            self.open_log = partial(_opened, writer)
+        elif recovered is None and self.log.store is not None:
+            self.open_log = self.log.open
+        self.inbox = Inbox(current_inbox.get())
+        self.budget = _budget_of(parts.budget, self.options, self.log, recovered)
+        self.budget.is_of_file = OWN in parts.limits_of_file
+
+    async def run_here(self) -> Run:
+        """Run to the end, on the running event loop; plain tools run in threads."""
+        if self.parts.is_slow:
+            await asyncio.to_thread(self.parts.prepare)
+        else:
+            self.parts.prepare()
+        with AwakeForInterrupts() if self.options.parent is None else nullcontext():  # else the run around it is awake
+            lifecycle, orchestrator, first = self._assembled()
+            return await self._here(partial(lifecycle.run, orchestrator, first, self.open_log))
+
+    def start(self) -> LiveRun:
+        """Start on an event loop in a thread and return a handle at once."""
+        self.budget.detached = self.options.foreground is None
+        self.parts.prepare()
+        lifecycle, orchestrator, first = self._assembled()
+        return self._in_background(partial(lifecycle.run_abandonable, orchestrator, first, self.open_log))
+
+    def _assembled(self) -> tuple[Lifecycle, Orchestrator, AnyEvent]:
+        """Assemble lifecycle, orchestrator and first event. Raises `SettingsError` if the budget is spent or cannot work."""
+        self._check_left()
+        self.parts.check(self)
+        clock = self._clock()
+        elicitation = self._elicitation(clock)
+        elicitation.book.hand_in(self.parts.answers)
+        work_dir = None if self.options.work_dir is None else folder_of(self.options.work_dir)
+        services = RunServices(self.log, self.inbox, clock, self.budget, elicitation, self.options.foreground, work_dir)
+        lifecycle = Lifecycle(services, on_limit=self.parts.on_limit)
+        if self._around is not None and self.recovered is None:
+            self._around.began(self.log.id, self.parts.name)
+        first = self.first or (self.parts.started(self) if self.recovered is None else self._resumed(self.recovered))
+        return lifecycle, self.parts.orchestrator(self, lifecycle, first), first
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its log is kept, so that it may be suspended."""
+        return self.open_log is not None
+
+    def _check_left(self) -> None:
+        """Raise `SettingsError` if nothing is left to spend; a recovered run ends at its own limit by itself."""
+        spent = self.budget.exhausted()
+        if spent is not None and not (self.recovered is not None and spent.name == OWN):
+            is_own, more = spent.name == OWN, RaiseSessionBudget(2 * (spent.limit or 1), lead="Raise it")
+            raise SettingsError(
+                f"Nothing is left of the {spent.name.replace('_', ' ')} of ${spent.limit:g}: ${spent.spent:.4f} were spent",
+                "Raise it: budget=" if is_own else more,
+            )
+
+    def _clock(self) -> Clock:
+        """Return the clock of the run, which counts on from the seconds that it took in processes that died."""
+        before = 0.0 if self.recovered is None else seconds_taken(self.recovered.events)
+        return Clock(self.parts.max_seconds, before=before)
+
+    @property
+    def logged_mode(self) -> dict[str, str]:
+        """The setting with which a log says the approval mode; empty for ``auto``."""
+        words = self.approval_mode.words
+        return {} if words == AUTO else {SETTING: words}
+
+    def _resumed(self, run: Run) -> RunRecovered:
+        """Return the event with which this process resumes the run."""
+        words = self.approval_mode.words
+        return RunRecovered(
+            seq=len(run.events),
+            at=datetime.now(UTC),
+            run_id=run.id,
+            parent_id=run.parent_id,
+            schema=SCHEMA,
+            approve="" if words == run.settings.get(SETTING, AUTO) else words,
+            consent=self.consent,
+            guidance=None if self.parts.guidance == run.given_guidance else self.parts.guidance,
+        )
+
+    def _elicitation(self, clock: Clock) -> Elicitation:
+        """Return the run's `Elicitation`."""
+        return Elicitation(
+            self.log,
+            can_ask=bool(self.options.can_ask),
+            clock=clock,
+            answer=None if self.options.answer is None else answering(self.options.answer),
+            approve=None if isinstance(self.options.approve, str) else self.options.approve,
+            approval_mode=self.approval_mode,
+            parent=self._around,
+            grants=current_host.get().grants,
+            suspends=self.options.suspend and self.is_kept,
+        )
+
+    async def _here(self, life: Life) -> Run:
+        """Await the coroutine of the run on the running event loop; its host gets a handle on it."""
+        host = current_host.get()
+        if not host:
+            self._show_in_terminal()
+            return await life()
+        inside, ended = self._watched(host, awaited=True), Future[Run]()
+        self._hand_over(host, ended, len(self.log.run.events))
+        try:
+            with hosted(inside):
+                run = await life()
+        except BaseException as error:
+            ended.set_exception(error)
+            raise
+        ended.set_result(run)
+        return run
+
+    def _in_background(self, life: Life) -> LiveRun:
+        """Start the coroutine of the run on an event loop in a thread, and return a handle at once, which its host gets too."""
+        options, host, before = self.options, current_host.get(), len(self.log.run.events)
+        inside = self._watched(host, awaited=False)
+        shared = options.thread or (host.thread() if host.thread is not None and options.foreground is None else None)
+        thread = shared or LoopThread()
+
+        async def work() -> Run:
+            with hosted(inside):
+                return await life()
+
+        future = thread.submit(work)
+        if shared is None:
+            future.add_done_callback(lambda _: thread.close())
+        return self._hand_over(host, future, before)
+
+    def _watched(self, host: Host, *, awaited: bool) -> Host:
+        """Have the host watch the run unless its options name a watcher; return the host of its nested runs."""
+        log, options = self.log, self.options
+        watcher = options.watch
+        if host.watch is None:
+            self._show_in_terminal()
+        elif watcher is None and options.show:
+            call = current_call.get() if log.parent_id is not None else None
+            watcher = host.watch(
+                Beginning(
+                    run=log.run,
+                    run_id=log.id,
+                    parent_id=log.parent_id,
+                    call_id=None if call is None else call.call_id,
+                    agent=self.parts.name,
+                    awaited=awaited,
+                    blocks=awaited or options.foreground is not None,
+                    stored=options.store is not None,
+                )
+            )
+            if watcher is not None:
+                log.watch(watcher)
+        foreground, store = options.foreground, options.store or host.store
+        return host.inside(watcher, store, host.call_sync if foreground is None else on_main_thread(foreground.call))
+
+    def _show_in_terminal(self) -> None:
+        """Have a top-level run without a watcher shown on standard error, if that is a terminal."""
+        log, options = self.log, self.options
+        if options.watch is None and options.show and log.parent_id is None and (line := progress_watcher(log.run, log.id)):
+            log.watch(line)
+
+    def _hand_over(self, host: Host, ended: Future[Run], before: int) -> LiveRun:
+        """Return a handle on the run, which the host gets too. ``before``: how many events it had."""
+        log = self.log
+        board, foreground = self.parts.board, self.options.foreground
+        live = LiveRun(log.id, log.run, self.inbox, ended, board, foreground, before, is_kept=self.is_kept)
+        if host.begun is not None:
+            host.begun(live)
+        return live
+
+
+def in_foreground(start: Callable[[RunOptions], LiveRun], options: RunOptions) -> Run:
+    """Start a run with these options and wait for it, while the calling thread runs its plain tools.
+
+    An interrupt ends the run, closes its log and raises KeyboardInterrupt.
+    """
+    foreground = Foreground()
+    can_ask = current_host.get().can_ask if options.can_ask is None else options.can_ask  # the caller gets no handle
+    with foreground.own_interrupts():
+        return start(replace(options, foreground=foreground, can_ask=can_ask)).wait_in_foreground()
+
+
+def _approval_mode(options: RunOptions, recovered: Run | None, consent: Consent) -> ApprovalMode:
+    """Return the mode of the options, else that of a run that is resumed: at least ``ask`` if its log does not count."""
+    if options.approval_mode is not None or recovered is None:
+        return ApprovalMode.of(options.approval_mode or AUTO)
+    return ApprovalMode.of(mode_after(recovered.settings.get(SETTING), counts=consent != "refused") or AUTO)
+
+
+def _log_of(options: RunOptions, recovered: Run | None) -> EventLog:
+    """Return the log of a new run, or of the ``recovered`` one."""
+    if nested_levels.get() >= MAX_LEVELS:
+        what = f"Runs are nested {MAX_LEVELS} levels deep: a tool of each began the next"
+        raise SettingsError(what, "Give the innermost agent other tools, or no tool that begins runs")
+    watchers: tuple[Watcher, ...] = () if options.watch is None else (options.watch,)
+    if recovered is not None:
+        return EventLog(recovered.id, parent_id=recovered.parent_id, watchers=watchers, run=recovered, store=options.store)
+    run_id = options.run_id or new_run_id()
+    if options.parent is not None:
+        return options.parent.child(run_id, watchers=watchers)
+    around = current_budget.get()
+    outer = None if around is None else around.log  # of the run whose tool is running
+    parent_id, store = options.parent_id, options.store
+    if outer is not None:
+        parent_id, store = parent_id or outer.id, store or outer.store
+    return EventLog(run_id, parent_id=parent_id, watchers=watchers, store=store)
+
+
+def _budget_of(limit: float | None, options: RunOptions, log: EventLog, recovered: Run | None) -> Budget:
+    """Return the budget of a run with its own limit, within that of the parent run or of the options (the session's)."""
+    within = current_budget.get() or options.budget
+    if recovered is None:
+        budget = Budget(limit, within=within)
+    else:
+        inside = recovered.counters.spent_inside
+        budget = Budget(limit, within=within, spent=recovered.own_spent, inside=inside, usage=recovered.own_usage)
+    budget.log = log
+    return budget
+
+
+async def _opened(writer: Writer) -> Writer:
+    """Return the writer of a log that is open."""
+    return writer

@@ -1,0 +1,395 @@
+"""The life of one run under any orchestrator: stop, pause, time, money, abandonment, failure, and the end of its log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Protocol
+
+from agentnb.core.inbox import Command, Inbox, current_inbox
+from agentnb.core.log import events as e
+from agentnb.core.log.stores import Writer
+from agentnb.core.messages import encodable
+from agentnb.core.redaction import redact_error
+from agentnb.core.run.rounds import FINAL_ANSWER
+from agentnb.detect.run import Run
+from agentnb.errors import AgentnbError, StoreError
+from agentnb.policies.limits import OnLimit
+from agentnb.policies.verdict import Stop
+from agentnb.runtime.budget import Budget, current_budget, nested_levels
+from agentnb.runtime.calls.dispatch import PATIENCE
+from agentnb.runtime.clock import Clock
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.host.host import plain_tools
+from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.runtime.run_end import Suspended, check_within_limits, log_stop, run_error
+from agentnb.runtime.threads import is_running, running_loop
+from agentnb.runtime.workers.foreground import Foreground
+from agentnb.tools.tool import CallSync
+
+
+class Orchestrator(Protocol):
+    """Does the work of a run: an agent's loop, a workflow's steps."""
+
+    where: str
+    """Where errors that its work raises come from, as the log says it: ``model`` of an agent's loop."""
+
+    def raises(self, error: AgentnbError) -> bool:
+        """Return whether the caller gets this error of its work; else they get the run, which has failed."""
+
+    async def work(self) -> Stop:
+        """Work until a policy or a limit stops the run."""
+
+    async def final_answer(self, limit: Stop) -> None:
+        """Give a final answer at a limit."""
+
+    def close_open(self, status: e.RoundStatus) -> None:
+        """Close whatever is open and answer every call. Does nothing the second time."""
+
+    def suspend(self, why: str) -> None:
+        """Leave open what waits for the person: the run is suspended when what runs has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunServices:
+    """The log, the time, the money and the person of one run."""
+
+    log: EventLog
+    inbox: Inbox
+    clock: Clock
+    budget: Budget
+    elicitation: Elicitation
+    foreground: Foreground | None = None
+    """Runs plain tools on the thread that waits for the run."""
+    work_dir: Path | None = None
+    """The folder that the options of the run name for its tools."""
+
+    @property
+    def call_sync(self) -> CallSync:
+        """Runs plain tools in the right thread."""
+        return plain_tools(None if self.foreground is None else self.foreground.call)
+
+
+class Lifecycle:
+    """Takes one run from its first event to its last. Lives in one task of one event loop."""
+
+    def __init__(self, services: RunServices, *, on_limit: OnLimit = "stop") -> None:
+        self.services = services
+        self.log = services.log
+        self.clock = services.clock
+        self.budget = services.budget
+        self.inbox = services.inbox
+        self._on_limit = on_limit
+        self._orchestrator: Orchestrator | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelled_before = 0
+        """Cancellations of the task before the run began."""
+        self._time_up: Stop | None = None
+        """Verdict when the time is up, until it is handled."""
+        self._woken = asyncio.Event()
+        self._abandoning: asyncio.TimerHandle | None = None
+        self._abandoned = asyncio.Event()
+        """Set when the run has ended although a tool ignores its cancellation."""
+        self._own_cancellations = 0
+        self._log_failure: StoreError | None = None  # kept where it could not be raised
+        self._over = False
+        self._started = perf_counter()
+        rounds = self.log.run.rounds
+        self._seconds_before = sum(one.seconds or 0.0 for one in rounds) if rounds else self.clock.seconds
+        """Seconds that the run took in earlier processes, which died."""
+
+    async def run_abandonable(
+        self,
+        orchestrator: Orchestrator,
+        first: e.AnyEvent,
+        open_log: Callable[[], Awaitable[Writer]] | None = None,
+    ) -> Run:
+        """Like `run`, but leave behind a tool that ignores its cancellation once the run is stopped or out of time."""
+        run = asyncio.ensure_future(self.run(orchestrator, first, open_log))
+        abandoned = asyncio.ensure_future(self._abandoned.wait())
+        await asyncio.wait((run, abandoned), return_when=asyncio.FIRST_COMPLETED)
+        abandoned.cancel()
+        if not self._abandoned.is_set():
+            return await run
+        self._raise_limit()
+        return self.log.run
+
+    async def run(
+        self,
+        orchestrator: Orchestrator,
+        first: e.AnyEvent,
+        open_log: Callable[[], Awaitable[Writer]] | None = None,
+    ) -> Run:
+        """Run to completion, or resume a recovered run.
+
+        Returns the run, however it ended. Four things are raised instead, after the log is closed: a failure that the
+        orchestrator raises, a log that cannot be written, a limit with ``on_limit="raise"``, and a cancellation other than
+        the person's stop.
+        """
+        self._orchestrator, self._started = orchestrator, perf_counter()
+        self._listen()
+        for event in self.log.run.events:
+            self.log.tell(event)  # a watcher sees a recovered run, or a fork, from its beginning
+        outer_budget, outer_levels = current_budget.set(self.budget), nested_levels.set(nested_levels.get() + 1)
+        outer_inbox = current_inbox.set(self.inbox)
+        try:
+            await self._run_closed(orchestrator, first, open_log)
+        except AgentnbError as error:
+            if not self.log.run.events:  # its log could not be created
+                self.log.begin(first)
+            is_of_the_store = isinstance(error, StoreError)
+            self._fail(error, "store" if is_of_the_store else orchestrator.where)
+            if is_of_the_store or orchestrator.raises(error):
+                raise
+        except (Exception, SystemExit, GeneratorExit) as error:
+            if not isinstance(error, GeneratorExit) or is_running(self._task):
+                self._fail(error, "agentnb")
+            raise
+        finally:
+            with suppress(ValueError):  # a run that was not awaited is closed from another context
+                current_budget.reset(outer_budget)
+                nested_levels.reset(outer_levels)
+                current_inbox.reset(outer_inbox)
+            self._leave()
+            self._let_go()
+        self._raise_limit()
+        return self.log.run
+
+    async def _run_closed(
+        self,
+        orchestrator: Orchestrator,
+        first: e.AnyEvent,
+        open_log: Callable[[], Awaitable[Writer]] | None,
+    ) -> None:
+        """Run, and end the log properly when the run is cancelled or interrupted."""
+        try:
+            self.check_stop()
+            if open_log is not None:
+                self.log.keep_in(await open_log())  # it may have to wait for other runs to end
+            self.log.begin(first)
+            await self._conclude(orchestrator, await self._verdict(orchestrator))
+        except Suspended as suspended:
+            self._log_late_commands()
+            self.settle()
+            self.log_nested_usage()
+            self.log.emit(e.RunSuspended, why=suspended.why)
+        except (asyncio.CancelledError, KeyboardInterrupt) as error:
+            if not self.log.run.events:
+                self.log.begin(first)
+            self._close("cancelled", "cancelled")
+            if isinstance(error, KeyboardInterrupt) or self._cancelled_by_others():
+                raise
+
+    async def _verdict(self, orchestrator: Orchestrator) -> Stop:
+        """Work until a policy or the time limit stops the run, and return that verdict."""
+        self.clock.start(self._note_time_up)
+        try:
+            return await orchestrator.work()
+        except asyncio.CancelledError:
+            if self._time_up is None or self._over or self._cancelled_by_others(self.inbox.stop_requested):
+                raise
+            orchestrator.close_open("cancelled")
+            return self._time_up
+
+    async def _conclude(self, orchestrator: Orchestrator, verdict: Stop) -> None:
+        self._time_up = None
+        self.clock.stop()
+        log_stop(self.log, verdict)
+        if verdict.limit is not None and self._on_limit == FINAL_ANSWER:
+            await orchestrator.final_answer(verdict)
+        self._finish(verdict.status, verdict.stop_reason, verdict.round_status)
+
+    # For the orchestrator, while it works
+
+    async def read_inbox(self) -> None:
+        """Log all commands; wait while paused; raise if the run is to stop."""
+        paused = False
+        while True:
+            self._woken.clear()
+            while (command := self._take_command()) is not None:
+                paused = {"pause": True, "resume": False}.get(command.name, paused)
+            self.check_stop()
+            if not paused:
+                return
+            with self.services.elicitation.held():
+                await self._woken.wait()
+
+    def check_stop(self) -> None:
+        """Raise if the run is to stop: no other tool may follow one that swallowed its cancellation."""
+        if self._log_failure is not None:
+            raise self._log_failure
+        was_cancelled = self._task is not None and self._task.cancelling() > self._cancelled_before
+        if self.inbox.stop_requested or self._time_up is not None or was_cancelled:
+            raise asyncio.CancelledError
+
+    @property
+    def time_is_up(self) -> bool:
+        """Whether the time limit is ending the run."""
+        return self._time_up is not None
+
+    def is_cancelled(self, error: BaseException) -> bool:
+        """Return whether the error cancels the run, rather than being raised by a model of its own accord."""
+        task = asyncio.current_task()
+        return isinstance(error, asyncio.CancelledError) and (
+            self.inbox.stop_requested or task is None or task.cancelling() > 0
+        )
+
+    def settle(self) -> None:
+        """Update the budget with the run's own usage so far."""
+        run = self.log.run
+        self.budget.settle(run.own_spent, run.own_usage)
+
+    def log_nested_usage(self) -> None:
+        """Log the usage of nested runs since the last call of this, unless it changes nothing in the run's usage."""
+        for run_id, nested in self.budget.take_inside().items():
+            if not nested.is_nothing or (nested.usage.cost is None and self.log.run.cost is not None):
+                by_run = {"nested_run": run_id, "nested": nested.usage} if run_id else {}
+                self.log.emit(e.ExtraUsage, inside=nested.spent, **by_run)
+
+    # The person, the time and the money
+
+    def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        task = self._task = asyncio.current_task()
+        self._cancelled_before = task.cancelling() if task is not None else 0
+
+        def heed(command: Command) -> None:
+            if command.answer is not None:
+                self.services.elicitation.take(command.answer)
+            elif command.name == "stop" and task is not None and not self._over:
+                self._cancel(task)
+            elif command.name == "suspend" and self._orchestrator is not None:
+                self._orchestrator.suspend(command.text)
+            self._woken.set()
+
+        def wake(command: Command) -> None:
+            if not self._over:
+                loop.call_soon_threadsafe(heed, command)
+
+        def paid_inside() -> None:
+            if not self._over and running_loop() is loop:
+                self._log_nested_usage_now()
+            elif not self._over:
+                loop.call_soon_threadsafe(self._log_nested_usage_now)
+
+        self.inbox.on_put(wake)
+        self.budget.on_paid_inside = paid_inside
+
+    def _cancel(self, task: asyncio.Task[Any]) -> None:
+        self._own_cancellations += 1
+        task.cancel()
+        self._abandoning = asyncio.get_running_loop().call_later(PATIENCE, self._abandon)
+
+    def _note_time_up(self) -> None:
+        if not self._over and self._task is not None and not self.inbox.stop_requested:
+            self._time_up = Stop("max_seconds", "limited", limit=self.clock.limit)
+            self._cancel(self._task)
+            if self.services.foreground is not None:
+                self.services.foreground.end_tool()
+
+    def _take_command(self) -> Command | None:
+        command = self.inbox.take()
+        if command is not None:
+            self.log.emit(e.CommandReceived, command=command.name, text=encodable(command.text))
+        return command
+
+    def _cancelled_by_others(self, stopped: bool = False) -> bool:
+        """Return whether others cancelled the task too; the person's stop and the time limit are handled here."""
+        if self._abandoning is not None:
+            self._abandoning.cancel()
+        task = asyncio.current_task()
+        while task is not None and self._own_cancellations:
+            self._own_cancellations -= 1
+            task.uncancel()
+        if self._time_up is not None:
+            return stopped or bool(task and task.cancelling())
+        return not self.inbox.stop_requested or bool(task and task.cancelling())
+
+    def _log_nested_usage_now(self) -> None:
+        """Log the usage of nested runs before the round is over: the process may die in the middle of it."""
+        if not self._over:
+            try:
+                self.log_nested_usage()
+            except StoreError as error:  # not to be raised in the nested run that has just paid
+                self._log_failure = error
+
+    # The end
+
+    def _raise_limit(self) -> None:
+        """Raise `RunLimited` if the run has ended at a limit and ``on_limit`` is ``raise``."""
+        if self._on_limit == "raise":
+            check_within_limits(self.log.run)
+
+    def _fail(self, error: BaseException, where: str) -> None:
+        """Log the failure if the log can still be written; the run in memory records it anyway."""
+        if isinstance(error, AgentnbError):
+            error.run = self.log.run
+            redact_error(error)
+        try:
+            self._write_failure(error, where)
+        except StoreError:
+            self._write_failure(error, where)  # from the first failure on, the log is in memory only
+
+    def _write_failure(self, error: BaseException, where: str) -> None:
+        run = self.log.run
+        if run.events and run.error is None and run.should_continue:
+            self.log.emit(e.ErrorRaised, error=run_error(error), where=where)
+        self._close("failed", "error", "error")
+
+    def _close(self, status: e.Status, stop_reason: str, round_status: e.RoundStatus = "cancelled") -> None:
+        """End the run at any point. Does nothing the second time."""
+        run = self.log.run
+        if not run.events or not run.should_continue:
+            return
+        if self._orchestrator is not None:
+            self._orchestrator.close_open(round_status)
+        self._finish(status, stop_reason)
+
+    def _abandon(self) -> None:
+        """End a stopped run whose tool ignores its cancellation, without awaiting that tool."""
+        if self._over:
+            return
+        try:
+            if self._time_up is not None and self._orchestrator is not None:
+                self._orchestrator.close_open("cancelled")
+                log_stop(self.log, self._time_up)
+                if self._on_limit == FINAL_ANSWER:
+                    self.log.emit(e.Warned, message="There is no final answer: a tool could not be stopped")
+                self._finish("limited", "max_seconds")
+            self._close("cancelled", "cancelled")
+        except StoreError as error:
+            self._fail(error, "store")
+        self._leave()
+        self._abandoned.set()
+
+    def _leave(self) -> None:
+        self._over = self.budget.closed = True
+        self.clock.stop()
+        self.log.close()
+
+    def _let_go(self) -> None:
+        """Drop what refers back to the lifecycle: so the memory of a run is free without a collection of garbage."""
+        self._orchestrator = None
+        self.inbox.close()
+        self.budget.on_paid_inside = _ignore_paid
+
+    def _log_late_commands(self) -> None:
+        """Log commands that came too late for a round all the same."""
+        while self._take_command() is not None:
+            pass
+
+    def _finish(self, status: e.Status, stop_reason: str, last_round: e.RoundStatus = "") -> None:
+        self._log_late_commands()
+        self.settle()
+        self.log_nested_usage()
+        seconds = perf_counter() - self._started + self._seconds_before
+        how = {"status": status, "stop_reason": stop_reason, "last_round": last_round}
+        self.log.emit(e.RunFinished, **how, seconds=seconds, totals=self.log.totals())
+
+
+def _ignore_paid() -> None:
+    """Take what is paid inside after the end of the run."""

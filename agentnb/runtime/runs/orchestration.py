@@ -1,0 +1,166 @@
+"""Runs of any orchestrator: what an `Agent` is for a loop, an `Orchestration` is for one of your own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Unpack
+
+from agentnb.core.guidance import GuidanceTexts
+from agentnb.core.log.events import SCHEMA, AnyEvent, RunStarted
+from agentnb.core.log.stores import Writer
+from agentnb.core.messages import encodable, user
+from agentnb.core.redaction import redact
+from agentnb.core.run.approvals import checked_answers
+from agentnb.core.schema.json_schema import plain_data
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+from agentnb.policies.limits import LIMITS, OF_FILE, OnLimit
+from agentnb.runtime.budget import OWN, Budget
+from agentnb.runtime.host.consent import with_mode_of
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.run_options import RunKeywords, RunOptions, answerable, options_of
+from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.runtime.runs.gate_names import check_gates
+from agentnb.runtime.runs.launch import PendingRun, check_resumable, in_foreground
+from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
+from agentnb.settings import known_secrets
+from agentnb.tools.todos.board import Board
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orchestration:
+    """Runs of an orchestrator: started, awaited, stopped, limited, logged, nested and resumed like those of an agent.
+
+    ``make`` returns the orchestrator of one run, such as a subclass of `StepOrchestrator`. ``run_kind`` and ``name`` say in
+    the log what it is, ``settings`` what it works by. Limits, None for no limit: ``max_seconds``, and ``budget`` in US
+    dollars, for all nested runs together. Raises `SettingsError` for settings that cannot work.
+    """
+
+    make: Callable[[Lifecycle, Elicitation], Orchestrator]
+    run_kind: str = "workflow"
+    name: str = "workflow"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    max_seconds: float | None = None
+    budget: float | None = None
+    limits_of_file: tuple[str, ...] = ()
+    """Names of the limits that only a file sets: they loosen no budget of the person."""
+    check: Callable[[Budget], None] | None = None
+    """Called before a new run begins, with what it may spend; raises `SettingsError` for what cannot work then."""
+    begins_with: Run | None = None
+    """The run whose outputs new runs begin with: its approval mode holds for them, unless their options name one."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_seconds", "budget"):
+            LIMITS[name].check(getattr(self, name))
+
+    async def run(self, prompt: str, options: RunOptions | None = None, **keywords: Unpack[RunKeywords]) -> Run:
+        """Work on the prompt until the run ends, on the running event loop; keywords as for `Agent.run`."""
+        return await self._pending(prompt, options_of(options, keywords, RunKeywords, "orchestration.run(prompt")).run_here()
+
+    def start(self, prompt: str, options: RunOptions | None = None, **keywords: Unpack[RunKeywords]) -> LiveRun:
+        """Start a run in the background and return a handle on it at once, which stops its nested runs too."""
+        options = options_of(options, keywords, RunKeywords, "orchestration.start(prompt")
+        return self._pending(prompt, answerable(options)).start()
+
+    def run_sync(self, prompt: str, options: RunOptions | None = None, **keywords: Unpack[RunKeywords]) -> Run:
+        """Like `run`, for scripts and for code that cannot await, even inside a running event loop."""
+        options = options_of(options, keywords, RunKeywords, "orchestration.run_sync(prompt")
+        return in_foreground(partial(self.start, prompt), options)
+
+    async def resume_here(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> Run:
+        """Resume an interrupted run on the running event loop, and return it when it has ended."""
+        return await self._resumed(run, writer, options or RunOptions()).run_here()
+
+    def check_same(self, run: Run) -> None:
+        """Raise `SettingsError` for a run of another workflow, whose steps would not be found in its log, or of other gates."""
+        own, logged = [
+            settings["workflow"].get("text") if isinstance(settings.get("workflow"), dict) else None
+            for settings in (redact(plain_data(dict(self.settings)), known_secrets()), run.settings)
+        ]
+        if own is not None and own != logged:
+            hint = (
+                f"recover({run.id!r}) takes it from the log; wf.run(rerun_from=STEP, of=run) begins a new run with its outputs"
+            )
+            raise SettingsError(f"Run {run.id} is of another workflow, or of another version of it", hint)
+        check_gates(run, names=self.settings.get("gates") or ())
+
+    def resume(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> LiveRun:
+        """Resume an interrupted run where it was cut off, and append to its log with ``writer``.
+
+        The ``store`` of the options is where its nested runs are, which are resumed with it. Raises `SettingsError` for answers
+        to what it does not ask.
+        """
+        if options is not None and options.answers and run.should_continue:
+            options = replace(options, answers=checked_answers(run, options.answers))
+        return self._resumed(run, writer, answerable(options or RunOptions())).start()
+
+    def _pending(self, prompt: str, options: RunOptions) -> PendingRun[_Parts]:
+        for name in ("continue_from", "board"):
+            if getattr(options, name) is not None:
+                hint = "Leave it out. A workflow begins with the outputs of an earlier run with rerun_from=STEP, of=run"
+                raise SettingsError(f"{name} has no meaning for {self.name}: only agents have a conversation and todos", hint)
+        if self.begins_with is not None:
+            options = with_mode_of(self.begins_with, options)
+        return PendingRun(_Parts(self, prompt, options.answers), options)
+
+    def _resumed(self, run: Run, writer: Writer | None, options: RunOptions) -> PendingRun[_Parts]:
+        check_resumable(run, options)
+        self.check_same(run)
+        return PendingRun(_Parts(self, run.prompt, options.answers), options, recovered=run, writer=writer)
+
+
+class _Parts:
+    """The parts of a run that its orchestration gives."""
+
+    is_slow = False
+    board: Board | None = None
+    on_limit: OnLimit = "stop"
+    guidance: GuidanceTexts | None = None
+
+    def __init__(self, orchestration: Orchestration, prompt: str, answers: Mapping[str, Any] | None) -> None:
+        self._orchestration = orchestration
+        self._prompt = prompt
+        self.name = orchestration.name
+        self.budget = orchestration.budget
+        self.max_seconds = orchestration.max_seconds
+        self.limits_of_file = orchestration.limits_of_file
+        self.answers = answers or {}
+
+    def prepare(self) -> None:
+        """Do nothing: steps make what they need."""
+
+    def check(self, pending: PendingRun[Any]) -> None:
+        """Raise `SettingsError` for what cannot work within the budget of a new run."""
+        if pending.recovered is None and self._orchestration.check is not None:
+            self._orchestration.check(pending.budget)
+
+    def orchestrator(self, pending: PendingRun[Any], lifecycle: Lifecycle, first: AnyEvent) -> Orchestrator:
+        """Return the orchestrator of the run."""
+        return self._orchestration.make(lifecycle, lifecycle.services.elicitation)
+
+    def started(self, pending: PendingRun[Any]) -> RunStarted:
+        """Return the first event of a new run, already redacted."""
+        what, options, log = self._orchestration, pending.options, pending.log
+        limits: dict[str, Any] = {name: value for name in ("max_seconds", OWN) if (value := getattr(what, name)) is not None}
+        if what.limits_of_file:
+            limits[OF_FILE] = list(what.limits_of_file)
+        started = RunStarted(
+            seq=0,
+            at=datetime.now(UTC),
+            run_id=log.id,
+            parent_id=log.parent_id,
+            schema=SCHEMA,
+            run_kind=what.run_kind,
+            prompt=user(encodable(self._prompt)),
+            agent=encodable(what.name),
+            model="",
+            settings={**plain_data(dict(what.settings)), **limits, **pending.logged_mode},
+            tags=tuple([encodable(one) for one in options.tags]),
+            context_type=options.context_type,
+            entity=options.entity,
+            notebook=options.notebook,
+        )
+        return redact(started, known_secrets())

@@ -1,0 +1,169 @@
+"""Nested runs of the steps of one run: begun, resumed or loaded, and their questions to its person."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from agentnb.core.log import work_events as w
+from agentnb.core.log.events import RunRecovered
+from agentnb.core.log.stores import ReopeningStore, Writer
+from agentnb.core.run.approvals import answerable_later
+from agentnb.core.run.work_records import StepRecord
+from agentnb.core.usage import COST_DIGITS, NestedUsage
+from agentnb.detect.run import Run
+from agentnb.errors import AgentnbError, SettingsError, StoreError
+from agentnb.runtime.budget import Budget
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation
+from agentnb.runtime.run_end import Suspended
+from agentnb.runtime.steps.attempt import Attempt
+
+
+class Runnable(Protocol):
+    """An agent or an orchestration, which can do a nested run."""
+
+    async def run(self, prompt: str, options: RunOptions | None = None) -> Run:
+        """Run to the end, on the running event loop."""
+
+    async def resume_here(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> Run:
+        """Run an interrupted run to its end, on the running event loop."""
+
+
+class NestedRuns:
+    """Runs the nested runs of one run."""
+
+    def __init__(self, log: EventLog, elicitation: Elicitation, work_dir: Path | None = None) -> None:
+        """``work_dir``: the folder of nested runs whose options name none."""
+        self._log = log
+        self._elicitation = elicitation
+        self._work_dir = work_dir
+
+    async def run(
+        self,
+        attempt: Attempt,
+        runnable: Runnable,
+        prompt: str,
+        options: RunOptions | None = None,
+        before: Run | None = None,
+    ) -> Run:
+        """Return the nested run of an attempt, however it ended; a run that is suspended suspends this one.
+
+        ``options``: of the nested run, such as its watcher or folder; its log, its id and its person are given here.
+        ``before``: the nested run as a process that died left it, if the caller has loaded it.
+        """
+        elicitation = self._elicitation
+        if self._work_dir is not None and (options is None or options.work_dir is None):
+            options = replace(options or RunOptions(), work_dir=self._work_dir)
+        if elicitation.suspends:
+            options = replace(options, suspend=True) if options else RunOptions(suspend=True)
+        if before is None and not attempt.is_new:
+            before = self.logged(attempt.run_id)
+        if before is not None:
+            waiting = answerable_later(before)
+            suspends = elicitation.suspends or before.is_suspended or bool(waiting)
+            answers = elicitation.book.answers_for(waiting) or None
+            options = replace(options or RunOptions(), suspend=suspends, answers=answers)
+        with self.asker(attempt):
+            run = await self._run(attempt.run_id, runnable, prompt, options, before)
+        if run.is_suspended or self._log.run.waiting:
+            elicitation.book.share(run, attempt.place.path)
+        if run.is_suspended:
+            raise Suspended("nobody_here")
+        return run
+
+    def asker(self, attempt: Attempt) -> CallElicitor:
+        """Return what asks the person of the run; the time limit of the step stands still meanwhile."""
+        asker = self._elicitation.asker(attempt.place.path)
+        asker.limit = attempt.limit
+        asker.names = f"{self._elicitation.book.ids.prefix}{attempt.place.path}/"
+        return asker
+
+    def logged(self, run_id: str) -> Run | None:
+        """Return a nested run as a process that died left it; None if it has no log."""
+        return self._store_for(run_id).load(run_id) if self._has_log(run_id) else None
+
+    def ended(self, record: StepRecord) -> Run | None:
+        """Return the nested run of a step that has ended; None if the step failed before that run began."""
+        if record.status == "failed" and (not record.nested or not self._has_log(record.nested)):
+            return None
+        run: Run = self._store_for(record.nested).load(record.nested)
+        return run
+
+    def count_spent(self, budget: Budget) -> None:
+        """Count what nested runs spent in a process that died before it was logged here."""
+        store = self._log.store
+        ids = [one.nested for one in self._log.run.events if isinstance(one, w.StepStarted) and one.nested]
+        if ids and isinstance(store, ReopeningStore):  # in this order: the check of a protocol takes long
+            stored: list[Run] = [store.load(run_id) for run_id in dict.fromkeys(ids) if store.has(run_id)]
+            own = [run for run in stored if run.parent_id == self._log.id]  # not those of a run that this one continues
+            logged = self._log.run.nested_usage
+            if "" in logged:  # by a version that logged the dollars of all together
+                missing = round(sum(run.spent for run in own) - self._log.run.counters.spent_inside, COST_DIGITS)
+                if missing > 0:
+                    budget.pay(missing)
+                return
+            for run in own:
+                for run_id, nested in {run.id: NestedUsage(run.own_spent, run.own_usage), **run.nested_usage}.items():
+                    budget.take(run_id, nested.since(logged.get(run_id)))
+
+    async def _run(self, run_id: str, runnable: Runnable, prompt: str, options: RunOptions | None, before: Run | None) -> Run:
+        """Run, or resume, a nested run to its end; return it as it is if it has ended."""
+        if before is None:
+            # Made in one go if there are no others: this is a tenth of what a step costs.
+            new = replace(options, parent=self._log, run_id=run_id) if options else RunOptions(parent=self._log, run_id=run_id)
+            return await _ended_run(runnable.run(prompt, new))
+        if not before.should_continue and before.status != "interrupted":
+            return before
+        store = self._store_for(run_id)
+        writer, run = store.reopen(run_id)
+        options = replace(options or RunOptions(), store=store, trust_log=self._trusts(run, run_id))
+        if not options.trust_log:
+            options = replace(options, answers=None)  # to questions that are asked again
+        try:
+            return await _ended_run(runnable.resume_here(run, writer, options))
+        finally:
+            writer.close()  # also if it was refused: nobody else could resume it
+
+    def _trusts(self, nested: Run, run_id: str) -> bool:
+        """Return whether the log of a nested run counts: it is the person's own, or came with this run's, which they took."""
+        run = self._log.run
+        consents = (event.consent for event in reversed(run.events) if isinstance(event, RunRecovered))
+        if next(consents, "") == "taken":  # by this process: earlier, the person may have seen another nested log
+            return True
+        return nested.gives_consent and (nested.id, nested.parent_id) == (run_id, run.id)
+
+    def _has_log(self, run_id: str) -> bool:
+        store = self._log.store
+        return isinstance(store, ReopeningStore) and store.has(run_id)
+
+    def _store_for(self, run_id: str) -> ReopeningStore:
+        """Return the store with the log of a nested run; raises `SettingsError` if there is none."""
+        store = self._log.store
+        if not isinstance(store, ReopeningStore):
+            what = f"The log of the nested run {run_id} cannot be found: there is no store"
+            raise SettingsError(what, "Give it: RunOptions(store=Store(...))")
+        return store
+
+
+async def _ended_run(run: Awaitable[Run]) -> Run:
+    """Return the run, also if it raised after it had begun."""
+    try:
+        return await run
+    except AgentnbError as error:
+        if isinstance(error, StoreError) or not isinstance(error.run, Run) or error.run.should_continue:
+            raise
+        return error.run
+
+
+async def start_nested(log: EventLog, runnable: Any, prompt: Any) -> Run:
+    """Begin a run for a tool of the run with this log, and wait for its end: of an agent, a workflow or an orchestration."""
+    if not inspect.iscoroutinefunction(getattr(runnable, "run", None)):
+        what = f"{runnable!r} is not an Agent, a Workflow or an Orchestration"
+        raise SettingsError(what, "Write: await context.start_run(Agent(...), PROMPT)")
+    run: Run = await runnable.run(prompt, RunOptions(parent=log))
+    return run

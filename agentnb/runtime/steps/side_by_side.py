@@ -1,0 +1,111 @@
+"""Steps side by side: those that nobody waits for any more are cancelled, and it is known why."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from agentnb.runtime.calls.dispatch import PATIENCE
+from agentnb.runtime.run_end import Suspended
+from agentnb.runtime.steps.step_failures import FailedStep
+from agentnb.runtime.threads import running_loop, time_limit
+
+Running = asyncio.Task[Any]
+SIBLING_FAILED = "a step beside it failed"
+NOT_NEEDED = "it was not needed any more"
+"""Why a step is cancelled although its run goes on: it is over, also for a process that recovers the run."""
+
+
+class SideBySide:
+    """The tasks of one run that were cancelled, each with the reason."""
+
+    def __init__(self) -> None:
+        self._reasons: WeakKeyDictionary[Running, str] = WeakKeyDictionary()
+
+    @property
+    def reason(self) -> str:
+        """Why the running task was cancelled; empty if with its run."""
+        task = None if running_loop() is None else asyncio.current_task()  # none for a coroutine that is garbage
+        return "" if task is None else self._reasons.get(task, "")
+
+    def reason_after(self, error: BaseException) -> str:
+        """Return why tasks are cancelled that run beside one with this error, or within one that was cancelled."""
+        return SIBLING_FAILED if isinstance(error, FailedStep) else self.reason
+
+    async def cancel(self, tasks: Iterable[Running], reason: str) -> None:
+        """Cancel tasks, and wait until they have ended."""
+        known = tuple(tasks)
+        for task in known:
+            if reason:
+                self._reasons[task] = reason
+            task.cancel()
+        await asyncio.gather(*known, return_exceptions=True)
+
+    async def within(self, limit: asyncio.Timeout, work: Coroutine[Any, Any, Any]) -> Any:
+        """Return the output of work within its time limit, which stands still while a plain function waits for its turn.
+
+        Work that ignores its cancellation is left behind: its outcome changes nothing in the run.
+        """
+        outer = time_limit.set(limit)
+        task = asyncio.ensure_future(work)  # of its own, so that this one can go on without it
+        time_limit.reset(outer)
+        try:
+            async with limit:
+                await asyncio.wait((task,))
+        finally:
+            if not task.done():
+                self._reasons[task] = self.reason
+                task.cancel()
+                task.add_done_callback(_retrieve)
+                await asyncio.wait((task,), timeout=PATIENCE)
+        return task.result()
+
+    async def all_or_none(self, work: Sequence[Coroutine[Any, Any, Any]], most: int | None = None) -> None:
+        """Run all at the same time, ``most`` at once; if one raises, cancel the others, await them, and raise the first error.
+
+        A run that is being suspended waits for the others to end, as their work would be lost.
+        """
+        failed: list[BaseException] = []  # in the order in which they failed, also within one turn of the loop
+        tasks = _begun(work, asyncio.Semaphore(most or len(work) or 1), failed)
+        suspended: BaseException | None = None
+        left: set[Running] = {*tasks}
+        reason = ""
+        try:
+            while left:
+                _, left = await asyncio.wait(left, return_when=asyncio.FIRST_EXCEPTION)
+                for error in failed:
+                    if not isinstance(error, Suspended):
+                        raise error
+                    suspended = error
+        except BaseException as error:
+            reason = self.reason_after(error)
+            raise
+        finally:
+            await self.cancel(tasks, reason)
+            for one in work:
+                one.close()  # of those that never had their turn
+        if suspended is not None:
+            raise suspended
+
+
+def _retrieve(task: Running) -> None:
+    """Take the outcome of a task that was left behind, so that asyncio does not report it."""
+    with suppress(BaseException):
+        task.result()
+
+
+def _begun(work: Sequence[Coroutine[Any, Any, Any]], free: asyncio.Semaphore, failed: list[BaseException]) -> list[Running]:
+    """Begin all, each as soon as it is free; ``failed`` gets what they raise."""
+
+    async def in_turn(one: Coroutine[Any, Any, Any]) -> None:
+        async with free:
+            try:
+                await one
+            except Exception as error:
+                failed.append(error)
+                raise
+
+    return [asyncio.ensure_future(in_turn(one)) for one in work]

@@ -1,0 +1,129 @@
+"""Why a step failed, in the words of `agentnb.core.step_retry`, and whether it is tried again.
+
+Never retried: what the person cancelled or interrupted, a budget that is used up, and settings that cannot work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from agentnb import errors
+from agentnb.advice import AnyAdvice, Plain, StartAgain, TryAgain, advised
+from agentnb.core.log.events import RunError
+from agentnb.core.messages import encodable
+from agentnb.core.schema.json_schema import matches
+from agentnb.core.step_retry import NEVER_RETRIED, is_pattern
+from agentnb.detect.run import Run
+from agentnb.errors import AgentnbError, SettingsError, StepFailed
+
+WORDS_OF_ERRORS: dict[str, tuple[type[AgentnbError], ...]] = {
+    "timeout": (errors.ProviderTimedOut,),
+    "rate_limit": (errors.RateLimited,),
+    "provider": (errors.ProviderTrouble,),
+    "broken_reply": (errors.BrokenReply,),
+    "context_overflow": (errors.ContextOverflow,),
+    "refused": (errors.RequestRefused, errors.KeyRefused),
+}
+"""Words for errors of models, by class."""
+
+
+FINAL = "final"
+"""The word in a log for a failure that no other attempt could mend, or is to mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailure:
+    """Why an attempt at a step failed."""
+
+    text: str
+    words: frozenset[str] = frozenset()
+    advice: tuple[AnyAdvice, ...] = ()
+    is_final: bool = False
+    """Whether another attempt could not go better, or is not wanted."""
+    step: str = ""
+    """The path of the step, of a failure within a block."""
+
+    @property
+    def logged_words(self) -> tuple[str, ...]:
+        """The words as the log keeps them, so that a process that recovers the run decides alike."""
+        return (*sorted(self.words), *((FINAL,) if self.is_final else ()))
+
+    def is_retried(self, on: tuple[str, ...]) -> bool:
+        """Return whether these words ask for another attempt; without any, all failures do that are not final."""
+        return not self.is_final and (not on or any(self._has(word) for word in on))
+
+    def _has(self, word: str) -> bool:
+        if is_pattern(word):
+            return matches(word[1:-1], self.text)
+        return word in self.words
+
+
+class StepEndedBadly(Exception):
+    """An attempt at a step failed in a way that no exception says: a run that did not complete, a tool's error."""
+
+    def __init__(self, failure: StepFailure) -> None:
+        super().__init__(failure.text)
+        self.failure = failure
+
+
+def of_run(run: Run) -> StepFailure:
+    """Return why a nested run that has not completed fails its step."""
+    reason = str(run.stop_reason)
+    words = {reason, run.status, *(("timeout",) if reason == "max_seconds" else ()), *_words_of_logged(run.error)}
+    told = run.error.message if run.error else f"its run ended as {run.status}: {reason}"
+    is_final = reason in NEVER_RETRIED or (run.error is not None and _is_settings(run.error.type))
+    return StepFailure(encodable(told), frozenset(words), _advice_for_step(run.error.advice if run.error else ()), is_final)
+
+
+def of_error(error: BaseException, timeout: float | None = None) -> StepFailure:
+    """Return the failure that an exception means. ``timeout``: the step's own, if that is what ran out."""
+    if isinstance(error, StepEndedBadly):
+        return error.failure
+    if timeout is not None:
+        advice = advised("Raise its timeout, or ask for less")
+        return StepFailure(f"it did not end within {timeout:g} s", frozenset({"timeout"}), advice)
+    text = encodable(error.what if isinstance(error, AgentnbError) else f"{type(error).__name__}: {error}")
+    advice = _advice_for_step(error.advice) if isinstance(error, AgentnbError) else ()
+    return StepFailure(text, frozenset({"failed", "error", *_words_of(type(error))}), advice, isinstance(error, SettingsError))
+
+
+def failure_of_logged(text: str, words: tuple[str, ...]) -> StepFailure:
+    """Return the failure of a step that failed in a process that died."""
+    return StepFailure(text, frozenset(words) - {FINAL}, is_final=FINAL in words)
+
+
+def error_for(word: str) -> AgentnbError:
+    """Return an error that this word means, for scripted failures."""
+    kinds = WORDS_OF_ERRORS.get(word)
+    if kinds is None:
+        hint = errors.near(word, WORDS_OF_ERRORS)
+        raise SettingsError(f"There is no scripted failure {word!r}", hint)
+    return kinds[0](f"A scripted failure: {word}")
+
+
+def _advice_for_step(advice: Iterable[AnyAdvice]) -> tuple[AnyAdvice, ...]:
+    """Return the advice of an agent's error for its step: no conversation of a workflow is continued."""
+    return tuple([Plain(f"{one.lead}{one.rest}") if isinstance(one, TryAgain | StartAgain) else one for one in advice])
+
+
+def _words_of(kind: type[BaseException]) -> Iterable[str]:
+    return [word for word, kinds in WORDS_OF_ERRORS.items() if issubclass(kind, kinds)]
+
+
+def _words_of_logged(error: RunError | None) -> Iterable[str]:
+    kind = getattr(errors, error.type, None) if error is not None else None
+    return _words_of(kind) if isinstance(kind, type) and issubclass(kind, AgentnbError) else ()
+
+
+def _is_settings(kind: str) -> bool:
+    found = getattr(errors, kind, None)
+    return isinstance(found, type) and issubclass(found, SettingsError)
+
+
+class FailedStep(StepFailed):
+    """A step failed and nothing continues. A block fails with what its child failed with."""
+
+    def __init__(self, path: str, failure: StepFailure) -> None:
+        self.failure = failure if failure.step else replace(failure, step=path)
+        super().__init__(f"step {self.failure.step}: {failure.text}", failure.advice)

@@ -1,0 +1,90 @@
+"""The journal of a recovered run in steps: the events that its log has already.
+
+The run takes the same way again, and takes each event that the log has from there: so a step that has finished is not run
+again, and a failed attempt is not waited for again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from agentnb.core.log import work_events as w
+from agentnb.core.log.event import Event
+
+StepEvent = TypeVar("StepEvent", w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished, w.BranchTaken)
+KINDS = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished, w.BranchTaken)
+
+
+class StepJournal:
+    """The logged events of each step that the run has not come to yet."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self._left: dict[str, deque[Any]] = {}
+        self._within: dict[str, list[str]] = {}
+        """By path, the steps that are within it."""
+        for event in events:
+            if isinstance(event, KINDS):
+                if event.step not in self._left:
+                    self._note_around(event.step)
+                self._left.setdefault(event.step, deque()).append(event)
+
+    def take(self, kind: type[StepEvent], step: str) -> StepEvent | None:
+        """Return the next event of the step if it is of this kind, and count it as come to."""
+        left = self._left.get(step)
+        if not left or type(left[0]) is not kind:
+            return None
+        event: StepEvent = left.popleft()
+        if not left:
+            del self._left[step]
+        return event
+
+    def take_start(self, step: str) -> w.StepStarted | None:
+        """Return the next start of the step, and count it as come to, with what earlier versions logged before it.
+
+        They logged a second start of a step that a death had cut off, and a start after a skip for want of money.
+        """
+        if step not in self._left:
+            return None
+        while self.take(w.StepSkipped, step) is not None:
+            pass
+        started = self.take(w.StepStarted, step)
+        while started is not None and (again := self.take(w.StepStarted, step)) is not None:
+            started = again
+        return started
+
+    def is_next(self, kind: type[Event], step: str) -> bool:
+        """Return whether the next event of the step is of this kind."""
+        left = self._left.get(step)
+        return bool(left) and type(left[0]) is kind  # type: ignore[index]  # not empty
+
+    def within(self, block: str) -> Sequence[str]:
+        """Return the steps within a block that the log has, in the order of their first events."""
+        return self._within.get(block, ())
+
+    def pass_over(self, block: str, before: int) -> Counter[str]:
+        """Count the events of steps within a block as come to, up to the event of the log with this number.
+
+        Returns how often each of these steps was begun there.
+        """
+        begun: Counter[str] = Counter()
+        for step in self.within(block):
+            begun[step] += self.pass_over_step(step, before)
+        return begun
+
+    def pass_over_step(self, step: str, before: int) -> int:
+        """Count the events of a step as come to, up to the event with this number; return how often it was begun there."""
+        left, begun = self._left.get(step), 0
+        while left and left[0].seq < before:
+            event = left.popleft()
+            begun += isinstance(event, w.StepStarted) and event.attempt == 1
+        if left is not None and not left:
+            del self._left[step]
+        return begun
+
+    def _note_around(self, step: str) -> None:
+        around = step.rpartition("/")[0]
+        while around:
+            self._within.setdefault(around, []).append(step)
+            around = around.rpartition("/")[0]

@@ -1,0 +1,370 @@
+"""Runs steps: each is logged, tried again as it says, and not done again when the run is recovered.
+
+Every start, attempt and end is an event, written before anything follows from it. Workflows, task files and orchestrators of
+one's own hold a `StepRunner`; what follows what is theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from functools import partial
+from time import perf_counter
+from typing import Any, Literal, Protocol
+
+from agentnb.core.log import work_events as w
+from agentnb.core.log.event import RoundStatus
+from agentnb.core.messages import encodable
+from agentnb.core.schema.json_schema import plain_data
+from agentnb.core.step_retry import Retry
+from agentnb.detect.run import Run
+from agentnb.errors import StoreError
+from agentnb.runtime.calls.tool_calls import ToolCalls
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.runtime.run_end import Suspended
+from agentnb.runtime.runs.launch import new_run_id
+from agentnb.runtime.runs.lifecycle import Lifecycle
+from agentnb.runtime.steps.attempt import Attempt, Place
+from agentnb.runtime.steps.nested_runs import NestedRuns, Runnable
+from agentnb.runtime.steps.side_by_side import NOT_NEEDED, SIBLING_FAILED, SideBySide
+from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure, failure_of_logged, of_error, of_run
+from agentnb.runtime.steps.step_journal import StepJournal
+from agentnb.tools.tool_errors import cancelled
+
+MAX_HOLD_SECONDS = 0.02
+"""How long steps may follow one another before the event loop gets a turn, for stop, time limits and other runs."""
+JITTER = 0.1
+"""By how much a wait before another attempt may be longer, so that runs that failed together do not return together."""
+StepStatus = Literal["completed", "failed", "cancelled"]
+Work = Callable[[Attempt], Coroutine[Any, Any, Any]]
+"""Does the work of an attempt and returns its output."""
+
+
+class Fallback(Protocol):
+    """The output of a step that has failed and is not tried again."""
+
+    @property
+    def continues(self) -> bool:
+        """Whether the step counts as completed then."""
+
+    @property
+    def continue_with(self) -> Any:
+        """Its output."""
+
+
+class StepTerms(Protocol):
+    """The kind of a step, and when it is tried again or given up."""
+
+    @property
+    def kind(self) -> str:
+        """The word for it in the log."""
+
+    @property
+    def retry(self) -> Retry:
+        """When it is tried again."""
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that one attempt may take."""
+
+    @property
+    def on_error(self) -> Fallback:
+        """What it outputs all the same."""
+
+
+class NothingLeft(Exception):
+    """The budget is exhausted: no further step begins, and the run ends at its limit."""
+
+
+class StepRunner:
+    """Runs the steps of one run."""
+
+    def __init__(self, lifecycle: Lifecycle, elicitation: Elicitation) -> None:
+        """``elicitation``: how the person is asked what steps and nested runs ask."""
+        self.log = lifecycle.log
+        self.budget = lifecycle.budget
+        self.elicitation = elicitation
+        self.call_sync = lifecycle.services.call_sync
+        self.work_dir = lifecycle.services.work_dir
+        self.nested = NestedRuns(self.log, elicitation, self.work_dir)
+        self.journal = StepJournal(self.log.run.events)
+        self.side_by_side = SideBySide()
+        self.calls: ToolCalls | None = None
+        """The tool calls of the steps, if they make any."""
+        self.on_end: Callable[[w.StepFinished], None] = _nothing
+        """Called with each end of a step, also with those that the journal has."""
+        self.cancelled_before: Callable[[], BaseException] = partial(Suspended, "nobody_here")
+        """Makes the error of a step that was cancelled, since one beside it had ended, in the process that died. By default the
+        step waits until that one has said so again."""
+        self._lifecycle = lifecycle
+        self._open: dict[str, float] = {}
+        """When each open step began."""
+        self._iterations: dict[str, int] = {}
+        self._main: asyncio.Task[Any] | None = None
+        """The task of the run; those of steps side by side are others."""
+        self._gate = asyncio.Lock()
+        self._turn_began = perf_counter()
+
+    def begin(self) -> None:
+        """Take steps from now on, in the running task."""
+        self._main = asyncio.current_task()
+        self.nested.count_spent(self.budget)
+
+    async def attempts(
+        self,
+        step: StepTerms,
+        place: Place,
+        work: Work,
+        *,
+        agent: str = "",
+        title: str = "",
+        inputs: Any = None,
+        nests: bool = False,
+    ) -> Any:
+        """Try a step until it completes or is given up, and return its output; of one that has ended, as the journal has it.
+
+        ``agent``: the name of what does the work; ``nests``: a nested run does it. Raises `FailedStep` if the step fails.
+        """
+        path, attempt = place.path, 1
+        self._check_wanted()
+        self.count_begun(path)
+        await self._wait_to_begin(path)
+        while True:
+            started, is_new = self._started_attempt(
+                step.kind, place, attempt, agent=agent, title=title, inputs=inputs, nests=nests
+            )
+            ended = None if is_new else self._logged_end(path)
+            if isinstance(ended, w.StepFinished):
+                if ended.status != "cancelled" or ended.reason:  # else the process died before the run had ended
+                    return self._as_logged(ended)
+                continue
+            if ended is not None:
+                attempt = ended.attempt + 1
+                continue
+            current = Attempt(place, None if step.timeout is None else asyncio.timeout(step.timeout), started.nested, is_new)
+            failure, output = await self._try(step, current, work)
+            if failure is None:
+                self._finish(path, "completed", output=output, attempts=attempt, sets=current.sets)
+                return output
+            if attempt > step.retry.max_attempts or not failure.is_retried(step.retry.on):
+                return self._give_up(step, current, failure, attempt)
+            await self._wait_to_retry(step.retry, path, attempt, failure)
+            attempt += 1
+
+    async def nested_run(
+        self,
+        step: StepTerms,
+        place: Place,
+        runnable: Runnable,
+        prompt: str,
+        options: RunOptions | None = None,
+        *,
+        title: str = "",
+    ) -> Run:
+        """Do a step that is a nested run, and return that run, however it ended. The step's output is its answer.
+
+        A nested run that a dead process had begun is resumed; one that had ended is loaded. Raises `FailedStep` if the run
+        cannot begin.
+        """
+        ended: list[Run] = []
+
+        async def work(attempt: Attempt) -> Any:
+            run = await self.nested.run(attempt, runnable, prompt, options)
+            ended.append(run)
+            if run.status != "completed":
+                raise StepEndedBadly(of_run(run))
+            return run.text if run.output is None else run.output
+
+        failure: FailedStep | None = None
+        name, inputs = str(getattr(runnable, "name", "")), {"prompt": encodable(prompt)}
+        try:
+            await self.attempts(step, place, work, agent=name, title=title, inputs=inputs, nests=True)
+        except FailedStep as error:
+            failure = error
+        run = ended[-1] if ended else self.nested.ended(self.log.run.step_records[place.path])
+        if run is None:
+            assert failure is not None, "a step that has completed had a run"
+            raise failure
+        return run
+
+    def record(self, kind: Any, step: str, **fields: Any) -> Any:
+        """Log an event of a step, unless the journal of a recovered run has it already; return it."""
+        return self.journal.take(kind, step) or self.log.emit(kind, step=step, **fields)
+
+    def count_begun(self, step: str, times: int = 1) -> None:
+        """Count a step as begun, so often, by another run or by a process that died."""
+        self._iterations[step] = self._iterations.get(step, 0) + times
+
+    async def give_turn(self) -> None:
+        """Let the event loop run if this run has held it for long: steps that wait for nothing could spin forever."""
+        if perf_counter() - self._turn_began > MAX_HOLD_SECONDS:
+            await asyncio.sleep(0)
+            self._turn_began = perf_counter()
+
+    def close_open(self, status: RoundStatus) -> None:
+        """Finish the steps that are open."""
+        for step in [*self._open]:
+            self._finish(step, "failed" if status == "error" else "cancelled")
+
+    def close_suspended(self, block: str = "", reason: str = "") -> None:
+        """Log the end of steps that wait for the person, within a block that failed or all: no answer is needed any more."""
+        for path in reversed([*self._open]):
+            if not block or path.startswith(f"{block}/"):
+                for question in [one for one in self.log.run.waiting if one.call_id == path]:
+                    self.elicitation.withdraw(question.id)
+                    self.elicitation.book.withdraw(question.id)  # of an earlier process, or of a nested run
+                self._finish(path, "cancelled", reason=reason)
+
+    def cancel(self, path: str, **fields: Any) -> None:
+        """Log the end of a step whose task is being cancelled, and why."""
+        self._finish(path, "cancelled", reason=self.side_by_side.reason, **fields)
+
+    # One step
+
+    async def _wait_to_begin(self, step: str) -> None:
+        """Wait while the run is paused. Raise `NothingLeft` if the step cannot be paid for."""
+        if self._gate.locked() or self._lifecycle.inbox.has_news:
+            async with self._gate:  # side by side, each would read only some of the commands
+                await self._lifecycle.read_inbox()
+        await self.give_turn()
+        self._lifecycle.check_stop()
+        spent = self.budget.exhausted()
+        if spent is not None:
+            reason = f"nothing is left of the {spent.name.replace('_', ' ')}"
+            self.log.emit(w.StepSkipped, step=step, reason=reason)
+            raise NothingLeft(reason)
+
+    def _check_wanted(self) -> None:
+        """Raise in a step beside one that has failed: nothing may follow work that swallowed its cancellation."""
+        task = asyncio.current_task()
+        if task is not None and task is not self._main and task.cancelling():
+            raise asyncio.CancelledError
+
+    async def _wait_to_retry(self, retry: Retry, path: str, attempt: int, failure: StepFailure) -> None:
+        try:
+            self._check_wanted()
+            wait = retry.wait_before(attempt)
+            self.record(w.StepAttempted, path, attempt=attempt, error=failure.text, wait=wait)
+            await asyncio.sleep(wait * (1 + random.random() * JITTER))
+        except asyncio.CancelledError:
+            self.cancel(path, attempts=attempt)
+            raise
+
+    def _started_attempt(
+        self, kind: str, place: Place, attempt: int, *, agent: str, title: str, inputs: Any, nests: bool
+    ) -> tuple[w.StepStarted, bool]:
+        """Return the start of this attempt, and whether it is new: not in the log of a recovered run."""
+        path = place.path
+        self._open[path] = perf_counter()
+        if (logged := self.journal.take_start(path)) is not None:
+            return logged, False
+        started = w.StepStarted(
+            *self.log.head(),
+            step=path,
+            step_kind=kind,
+            title=encodable(title),
+            parent=place.parent,
+            iteration=self._iterations[path],
+            inputs=inputs,
+            nested=new_run_id() if nests else "",
+            agent=agent,
+            attempt=attempt,
+        )
+        return self.log.append(started), True
+
+    def _logged_end(self, path: str) -> w.StepFinished | w.StepAttempted | None:
+        """Return how an attempt ended in the process that died, if it did; what went on within it is over too."""
+        tried = self.journal.take(w.StepAttempted, path)
+        ended = self.journal.take(w.StepFinished, path) or tried  # cancelled before the next attempt, if both
+        if ended is not None:
+            for inner, count in self.journal.pass_over(path, ended.seq).items():
+                self.count_begun(inner, count)
+        return ended
+
+    async def _try(self, step: StepTerms, attempt: Attempt, work: Work) -> tuple[StepFailure | None, Any]:
+        """Make one attempt; return why it failed, or None, and the output."""
+        path, limit = attempt.place.path, attempt.limit
+        try:
+            return None, plain_data(await (work(attempt) if limit is None else self.side_by_side.within(limit, work(attempt))))
+        except (StoreError, Suspended, NothingLeft):
+            raise
+        except FailedStep as error:
+            self.close_suspended(path, SIBLING_FAILED)
+            return error.failure, None
+        except Exception as error:
+            self.close_suspended(path)
+            self._close_call(path)  # of a tool that was left behind
+            own = step.timeout if isinstance(error, TimeoutError) and limit is not None and limit.expired() else None
+            return of_error(error, own), None
+        except BaseException:
+            self.cancel(path)
+            raise
+
+    def _give_up(self, step: StepTerms, attempt: Attempt, failure: StepFailure, attempts: int) -> Any:
+        """Return the output that the step continues with; raise `FailedStep` if it has none."""
+        path, handling = attempt.place.path, step.on_error
+        if handling.continues:
+            self._finish(path, "completed", output=handling.continue_with, error=failure.text, attempts=attempts)
+            return handling.continue_with
+        words = failure.logged_words
+        self._finish(path, "failed", error=failure.text, attempts=attempts, words=words, sets=attempt.sets)
+        raise FailedStep(path, failure)
+
+    def _as_logged(self, event: w.StepFinished) -> Any:
+        """Return or raise for the logged end of a step what the process that died had."""
+        self._open.pop(event.step, None)
+        self.on_end(event)
+        if event.status == "completed":
+            return event.output
+        if event.status == "cancelled":
+            raise self.cancelled_before()
+        raise FailedStep(event.step, failure_of_logged(event.error, event.words))
+
+    def _finish(
+        self,
+        step: str,
+        status: StepStatus,
+        *,
+        output: Any = None,
+        error: str = "",
+        attempts: int = 1,
+        sets: Any = None,
+        words: tuple[str, ...] = (),
+        reason: str = "",
+    ) -> None:
+        began = self._open.pop(step, None)
+        if began is None:
+            return
+        self._close_left(step)
+        self._close_call(step)
+        finished = w.StepFinished(
+            *self.log.head(),
+            step=step,
+            status=status,
+            output=output,
+            error=error,
+            attempts=attempts,
+            seconds=perf_counter() - began,
+            sets=sets or {},
+            words=words,
+            reason=reason,
+        )
+        self.on_end(self.log.append(finished))
+
+    def _close_left(self, block: str) -> None:
+        """Log the end of the steps in a block that a process that died had begun, and this one has not begun again."""
+        for path in reversed(self.journal.within(block)):
+            if path not in self._open and self.log.run.step_records[path].status == "running":
+                self._close_call(path)
+                self.log.emit(w.StepFinished, step=path, status="cancelled", seconds=None, reason=NOT_NEEDED)
+
+    def _close_call(self, step: str) -> None:
+        """Give the call of a step that ends its result, if it has none: its tool was left behind, or never began."""
+        if self.calls is not None and self.log.run.open_step_call(step) is not None:
+            self.calls.close(step, cancelled())
+
+
+def _nothing(event: w.StepFinished) -> None:
+    """Do nothing with the end of a step."""

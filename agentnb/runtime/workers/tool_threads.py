@@ -1,0 +1,66 @@
+"""Threads that tools start: a run in one of them has the approval mode of the run whose tool started it, and asks its person.
+
+Python passes the context of a thread on to the threads it starts only from 3.14 on. So once a run has a mode other than
+``auto``, starting a thread and submitting to a pool of threads remember their tool call. A run in such a thread has a budget
+and a log of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from functools import cache, partial, wraps
+from typing import Any, TypeVar
+
+from agentnb.core.forks import after_fork
+from agentnb.runtime.questions.elicitation import CallElicitor, current_call
+
+T = TypeVar("T")
+
+_started_by: ContextVar[CallElicitor | None] = ContextVar("started_by", default=None)
+"""The tool call that started the thread that runs this, or submitted it to a pool."""
+
+
+def call_around() -> CallElicitor | None:
+    """Return the tool call whose approval mode holds here: the one that runs, or the one that started this thread."""
+    return current_call.get() or _started_by.get()
+
+
+@cache
+def follow_threads() -> None:
+    """Note from now on, in this process, which tool call starts a thread or submits to a pool of threads."""
+    start: Any = threading.Thread.start
+    submit: Any = ThreadPoolExecutor.submit
+
+    @wraps(start)
+    def noted_start(thread: threading.Thread) -> None:
+        if (call := call_around()) is not None:
+            thread.run = partial(_run_as, call, thread.run)  # type: ignore[method-assign]
+        start(thread)
+
+    @wraps(submit)
+    def noted_submit(pool: ThreadPoolExecutor, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        # Also outside of tools: a thread of the pool may have been started by one.
+        return submit(pool, _run_as, call_around(), work, *args, **kwargs)
+
+    threading.Thread.start = noted_start  # type: ignore[method-assign,assignment]
+    ThreadPoolExecutor.submit = noted_submit  # type: ignore[method-assign,assignment]
+
+
+def _run_as(call: CallElicitor | None, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+    before = _started_by.set(call)
+    try:
+        return work(*args, **kwargs)
+    finally:
+        _started_by.reset(before)
+
+
+def _leave_to_parent() -> None:
+    call = _started_by.get()
+    if call is not None:
+        call.leave_to_parent()
+
+
+after_fork(_leave_to_parent)

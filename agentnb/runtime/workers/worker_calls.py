@@ -1,0 +1,169 @@
+"""Plain functions in worker threads, and how they are interrupted when their run is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from agentnb.runtime.questions.elicitation import current_call
+from agentnb.runtime.threads import Outcome, PendingOutcome, attempt, in_worker, time_limit
+
+GRACE = 0.1
+"""Seconds that an interrupted function gets to end; less than the patience of a stopped run."""
+CHECK = 0.005
+"""Seconds between two looks at whether it has ended."""
+
+
+class _Thread(threading.local):
+    """What a thread runs."""
+
+    call: WorkerCall | None = None
+
+
+_thread = _Thread()
+
+
+def worker_call() -> WorkerCall | None:
+    """Return the call of a plain function that this thread runs, if it is a worker thread."""
+    return _thread.call
+
+
+class ToolInterrupted(KeyboardInterrupt):
+    """The run whose plain tool runs in this thread was stopped, or is out of time."""
+
+
+class WorkerCall:
+    """One call of a plain function in a worker thread.
+
+    `interrupt` raises `ToolInterrupted` in it, as an interrupt of the kernel raises KeyboardInterrupt in a cell: between two
+    steps of Python, so that a call into a library, such as ``time.sleep``, returns first. It is raised at most once, and only
+    in the function: never in what the thread does later, nor in `held` code, which looks at ``is_interrupted`` itself.
+    """
+
+    wake: Callable[[], None] = staticmethod(lambda: None)
+    """Wakes held code that waits."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self._lock = threading.Lock()
+        self._thread: int | None = None
+        """The thread, while the function may be interrupted."""
+        self._is_held = False
+        self.is_interrupted = False
+        self.is_running = True
+        """Whether the function has not ended, or has not even begun."""
+
+    def run(self) -> Outcome:
+        """Call the function in this thread, unless it was interrupted before."""
+        outcome, _thread.call = Outcome(None, ToolInterrupted()), self
+        try:
+            if self._begin():
+                outcome = attempt(self._function)
+            self._end()
+        except ToolInterrupted:
+            pass  # it came between two steps of ours; there is no second one
+        finally:
+            self.is_running, _thread.call = False, None
+        return outcome
+
+    def interrupt(self) -> None:
+        """Interrupt the function, from another thread. No-op the second time, or if it has ended."""
+        if self.is_interrupted:
+            return
+        with self._lock:  # so that the function cannot end meanwhile and the exception hit later code
+            self.is_interrupted = True
+            if self._thread is not None and not self._is_held:
+                _raise_in(self._thread)
+        self.wake()
+
+    @contextmanager
+    def held(self, is_held: bool = True) -> Iterator[None]:
+        """Hold an interrupt back while the block runs, or let it through in a part of such a block.
+
+        One that was held back is raised as soon as it may be. Only for the thread of the function.
+        """
+        before = self._hold(is_held)
+        try:
+            yield
+        finally:
+            self._hold(before)
+
+    def _hold(self, is_held: bool) -> bool:
+        """Change whether interrupts are held back, and return whether they were."""
+        with self._lock:
+            before = self._is_held
+            if before and not is_held and self.is_interrupted:
+                raise ToolInterrupted
+            self._is_held = is_held
+            if is_held and self.is_interrupted and self._thread is not None:
+                _absorb()
+        return before
+
+    def _begin(self) -> bool:
+        with self._lock:
+            if not self.is_interrupted:
+                self._thread = threading.get_ident()
+            return not self.is_interrupted
+
+    def _end(self) -> None:
+        with self._lock:
+            if self.is_interrupted and self._thread is not None:
+                _absorb()
+            self._thread = None
+
+
+async def call_in_thread(function: Callable[[], Any], parallel_safe: bool = True) -> Any:
+    """Run a plain function in a thread of its own, in a copy of the caller's context.
+
+    If the caller is cancelled, the function is interrupted; not after the time limit of a single call, which only lets the
+    model continue.
+    """
+    answered, call, asker = PendingOutcome(), WorkerCall(function), current_call.get()
+    if asker is not None:
+        asker.worker = call
+    context = contextvars.copy_context()
+    in_worker(lambda: answered.set(context.run(call.run)))
+    try:
+        return (await answered.future).get()
+    except asyncio.CancelledError:
+        limit = time_limit.get()
+        if limit is None or not limit.expired():
+            call.interrupt()
+            await _ended(call)
+        raise
+
+
+async def _ended(call: WorkerCall) -> None:
+    """Give the function a moment to end."""
+    latest = asyncio.get_running_loop().time() + GRACE
+    while call.is_running and asyncio.get_running_loop().time() < latest:  # noqa: ASYNC110  # the thread knows no loop
+        await asyncio.sleep(CHECK)
+
+
+def _absorb() -> None:
+    """Take what was not raised yet in this thread.
+
+    It is raised and caught: where it is only taken back, Python 3.11 believes for good that something waits to be raised, and
+    hangs when anything traces, such as a debugger or ``%prun``.
+    """
+    try:
+        _raise_in(threading.get_ident())  # at most one waits
+        for _ in range(1_000):
+            pass
+    except ToolInterrupted:
+        pass
+
+
+def _raise_in(thread: int) -> None:
+    """Have `ToolInterrupted` raised in a thread at its next step of Python."""
+    try:
+        import ctypes  # loads a library, which only a stop needs
+
+        raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    except (ImportError, AttributeError):  # another Python: the function is left behind
+        return
+    raise_in(ctypes.c_ulong(thread), ctypes.py_object(ToolInterrupted))

@@ -1,0 +1,1 @@
+"""Logs of one's own runs on disk."""

@@ -1,0 +1,103 @@
+"""Following a log that another process writes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+from agentnb.core.log.events import AnyEvent
+from agentnb.core.log.well_formed import checker
+from agentnb.core.log.wire import decode, decode_lines
+from agentnb.detect.run import Run
+from agentnb.errors import TraceError
+from agentnb.store.reading import opened
+from agentnb.store.run_file import is_being_written
+from agentnb.store.store import unreadable
+
+PAUSE = 0.2
+"""Seconds between two looks at the log."""
+
+
+class FollowedRun:
+    """A run in another process, as far as its log tells. `run` grows while you iterate, or with each `update`.
+
+        for event in load_trace("runs/20260301-101500-ab12.jsonl", follow=True):
+            print(event)
+
+    Iterating waits for further events, and ends when the run ends, is suspended, or its process dies; ``async for`` does so
+    without holding up the kernel.
+    """
+
+    def __init__(self, path: Path, pause: float = PAUSE) -> None:
+        """Read what is there by now. Raises `TraceError` if it is not a log, `StoreError` if it cannot be read."""
+        self.path = path
+        self.run = Run()
+        self._pause = pause
+        self._place = 0
+        """Bytes of the log that are in the run."""
+        self._check = checker(str(path))
+        self._new: list[AnyEvent] = []
+        self.update()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no event will follow: the run has ended, or nobody writes its log."""
+        return self.run.is_suspended or self.run.status not in ("running", "waiting_on_user")
+
+    def update(self) -> list[AnyEvent]:
+        """Take in what was written since the last time, and return these events."""
+        if self.is_over and self.run.events:
+            return []
+        try:
+            with opened(self.path) as file:
+                is_written = is_being_written(file)  # checked first: a run that ends meanwhile is read with its end
+                file.seek(self._place)
+                lines = file.readlines()
+        except OSError as error:
+            raise unreadable(self.path, error) from None
+        whole = [line for line in lines if line.endswith(b"\n")]
+        events = self._decoded(whole)
+        for event in events:
+            self._check(event)
+            self.run.apply(event)
+        self._place += sum(map(len, whole))
+        self._new += events
+        if not is_written:
+            self.run.mark_interrupted()  # unless it has an end, or is suspended
+        return events
+
+    def _decoded(self, lines: list[bytes]) -> list[AnyEvent]:
+        if self.run.events:
+            return [decode(line) for line in lines]
+        if not lines:
+            raise TraceError(f"{self.path} holds no whole event yet", "Try again when its run has begun")
+        return decode_lines(lines, str(self.path))  # the first line says which version wrote the log
+
+    def _take(self) -> list[AnyEvent]:
+        new, self._new = self._new, []
+        return new
+
+    def __iter__(self) -> Iterator[AnyEvent]:
+        while True:
+            yield from self._take()
+            if not self._goes_on():
+                return
+            if not self.update():
+                time.sleep(self._pause)
+
+    async def __aiter__(self) -> AsyncIterator[AnyEvent]:
+        while True:
+            for event in self._take():
+                yield event
+            if not self._goes_on():
+                return
+            if not self.update():
+                await asyncio.sleep(self._pause)
+
+    def _goes_on(self) -> bool:
+        return bool(self._new) or not self.is_over
+
+    def __repr__(self) -> str:
+        return f"<following {self.run!r}>"

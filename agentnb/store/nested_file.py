@@ -1,0 +1,165 @@
+"""The log of a nested run: under the lock of its top-level run, and open only while it is written to, if there are many."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections import OrderedDict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from agentnb.core.forks import after_fork
+from agentnb.core.log.events import AnyEvent, RunStarted
+from agentnb.core.log.wire import decode
+from agentnb.errors import TraceError
+from agentnb.store.own_logs import log_marks
+from agentnb.store.reading import opened
+from agentnb.store.run_file import APPEND, CREATE, RunFile, check_size, hold, is_being_written, lock, released, write_event
+
+MAX_OPEN = 32
+"""Logs of nested runs that stay open; another one is opened for each write."""
+_RECOVERED = b'\n{"kind":"run_recovered"'
+
+
+class _OpenFiles:
+    """Open descriptors of nested logs, those last used: at most `MAX_OPEN`."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._descriptors: OrderedDict[int, int] = OrderedDict()
+
+    def begin_anew(self) -> None:
+        """Let go of the descriptors, and of the lock, which another thread of the parent process may hold."""
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self.__init__()  # type: ignore[misc]  # as new
+
+    def of(self, file: NestedFile) -> int:
+        """Return the descriptor of this log, open at its end. The caller holds the lock while it uses it."""
+        descriptor = self._descriptors.pop(id(file), None)
+        if descriptor is None:
+            descriptor = os.open(file.path, os.O_WRONLY | APPEND)
+        self.put(file, descriptor)
+        return descriptor
+
+    def put(self, file: NestedFile, descriptor: int) -> None:
+        """Keep a descriptor open; the one that was not used for the longest time is closed if there are too many."""
+        self._descriptors[id(file)] = descriptor
+        if len(self._descriptors) > MAX_OPEN:
+            os.close(self._descriptors.popitem(last=False)[1])
+
+    def take(self, file: NestedFile) -> int | None:
+        """Return the descriptor of this log, if it is open, and keep it no longer."""
+        return self._descriptors.pop(id(file), None)
+
+
+_open_files = _OpenFiles()
+after_fork(_open_files.begin_anew)
+
+
+class NestedFile:
+    """Appends events to the log of a nested run.
+
+    If this process writes the log of the run that it is nested in, in the same folder, that run's lock stands for this log too,
+    until it is closed. Otherwise it is locked itself, and stays open.
+    """
+
+    def __init__(self, path: str, *, sync_rounds: bool = False) -> None:
+        """Create the file, which must not exist."""
+        self.path = path
+        self._sync_rounds = sync_rounds
+        self._size = 0
+        self._open = True
+        self._holder: RunFile | None = None
+        """The log whose lock stands for this one."""
+        self._own: RunFile | None = None
+        """Writes the log if it has a lock of its own."""
+        self._marks = log_marks()
+        descriptor = os.open(path, CREATE, 0o600)
+        with _open_files.lock:
+            _open_files.put(self, descriptor)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log so far."""
+        return self._size if self._own is None else self._own.size
+
+    def append(self, event: AnyEvent) -> None:
+        """Write the event. If that fails, the file ends with the previous event, and OSError is raised."""
+        if not self._open:
+            raise OSError(errno.EBADF, f"{self.path} was closed")
+        if self._holder is None and self._own is None:
+            self._find_lock(event)
+        if self._own is not None:
+            self._own.append(event)
+            return
+        with _open_files.lock:
+            descriptor = _open_files.of(self)
+            if self._holder is not None and not self._holder.is_locked:
+                check_size(descriptor, self.path, self._size)
+            data = (event, self._size, self.path, self._sync_rounds, self._marks)
+            self._size += write_event(descriptor, *data)
+
+    def _find_lock(self, first: AnyEvent) -> None:
+        if first.parent_id is not None:
+            self._holder = hold(str(Path(self.path).with_name(f"{first.parent_id}.jsonl")), self.path)
+        if self._holder is None:
+            with _open_files.lock:
+                descriptor = _open_files.of(self)
+                _open_files.take(self)
+            is_locked = lock(descriptor)
+            self._own = RunFile(
+                self.path, sync_rounds=self._sync_rounds, opened=descriptor, is_locked=is_locked, marks=self._marks
+            )
+
+    def close(self) -> None:
+        """Close the file. Does nothing the second time."""
+        if not self._open:
+            return
+        self._open = False
+        with _open_files.lock:
+            descriptor = _open_files.take(self)
+        if descriptor is not None:
+            os.close(descriptor)
+        if self._own is not None:
+            self._own.close()
+        if self._holder is not None:
+            released(self._holder, self.path)
+
+
+class Holders:
+    """Whether logs without a lock of their own are held by the runs that they are nested in, looked up once for each."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[bool, datetime | None, str | None]] = {}
+
+    def hold(self, path: Path, parent_id: str | None, began: datetime | None) -> bool:
+        """Return whether a live process holds this nested log, whose run ``began`` at that time."""
+        passed: set[str] = set()
+        while parent_id is not None and parent_id not in passed:
+            passed.add(parent_id)
+            is_held, resumed, parent_id = self._look(path.with_name(f"{parent_id}.jsonl"))
+            if is_held:  # perhaps by a process that resumed the parent run after the nested one had died with another
+                return began is None or resumed is None or began > resumed
+        return False
+
+    def _look(self, path: Path) -> tuple[bool, datetime | None, str | None]:
+        """Return whether this log is locked, when its run was last resumed, and the run that it is nested in."""
+        if path not in self._known:
+            try:
+                self._known[path] = _state(path)
+            except (OSError, TraceError, ValueError):
+                self._known[path] = (False, None, None)
+        return self._known[path]
+
+
+def _state(path: Path) -> tuple[bool, datetime | None, str | None]:
+    with opened(path) as file:
+        if not is_being_written(file):
+            started: Any = decode(file.readline())
+            return False, None, started.parent_id if isinstance(started, RunStarted) else None
+        data = file.read()
+    place = data.rfind(_RECOVERED)
+    return True, decode(data[place + 1 :].partition(b"\n")[0]).at if place >= 0 else None, None

@@ -1,0 +1,153 @@
+"""Own logs, written by this person's agentnb: recognized by marks made with a secret in the person's own folder.
+
+Each line of a log ends with a mark, made of the line, the mark before it, and the secret. So a mark vouches for all lines up to
+its own: whoever changes, adds or removes a line before the last one cannot make the last mark.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import tempfile
+import warnings
+from binascii import b2a_base64
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+
+from agentnb import settings
+from agentnb.advice import AdvisedWarning, TrustLog
+from agentnb.core.log.events import AnyEvent
+from agentnb.core.log.wire import MARK, decode_lines
+from agentnb.detect.run import Run
+from agentnb.errors import TraceError
+from agentnb.store.reading import opened
+
+SECRET_FILE = "log-secret"
+SECRET_BYTES = 32
+_FIELD, _END = f',"{MARK}":"'.encode(), b'"}'
+"""Around a mark, at the end of its line: a field that no event has, so that readers skip it."""
+_MARK_BYTES = 12
+_MARK_LENGTH = len(b2a_base64(bytes(_MARK_BYTES), newline=False))
+_SUFFIX_LENGTH = len(_FIELD) + _MARK_LENGTH + len(_END)
+_START = bytes(_MARK_BYTES)
+
+
+class LogMarks:
+    """The marks of one log, as far as it was written or read."""
+
+    __slots__ = ("_keyed", "state")
+
+    def __init__(self, secret: bytes) -> None:
+        self._keyed = blake2b(key=secret, digest_size=_MARK_BYTES)
+        self.state = _START
+        """The mark of the last line that was written or read, or that it would have."""
+
+    def marked(self, line: bytes) -> tuple[bytes, bytes]:
+        """Return the next line of the log, as `encode` makes it, with its mark; and the `state` once it was written."""
+        body = line[:-2]  # without the brace and the line end
+        state = self._after(body)
+        return b"%b%b%b%b\n" % (body, _FIELD, b2a_base64(state, newline=False), _END), state
+
+    def read(self, lines: Iterable[bytes]) -> bool:
+        """Take in lines of a log, and return whether the last one has its mark: then none of them was changed."""
+        is_marked = False
+        for line in lines:
+            body, mark = _parts(line)
+            self.state = self._after(body)
+            is_marked = hmac.compare_digest(mark, b2a_base64(self.state, newline=False))
+        return is_marked
+
+    def _after(self, body: bytes) -> bytes:
+        keyed = self._keyed.copy()
+        keyed.update(self.state)
+        keyed.update(body)
+        return keyed.digest()
+
+
+def _parts(line: bytes) -> tuple[bytes, bytes]:
+    """Return a line without its mark, and the mark; an empty mark if it has none."""
+    line = line.removesuffix(b"\n")
+    suffix = line[-_SUFFIX_LENGTH:]
+    if suffix.startswith(_FIELD) and suffix.endswith(_END):
+        return line[:-_SUFFIX_LENGTH], suffix[len(_FIELD) : -len(_END)]
+    return line[:-1], b""
+
+
+def log_marks() -> LogMarks | None:
+    """Return the marks of a new log; None, with one warning, if the person's folder cannot hold the secret."""
+    secret = _secret()
+    return None if secret is None else LogMarks(secret)
+
+
+def is_own_log(path: str | Path, events: Iterable[AnyEvent] | None = None) -> bool:
+    """Return whether this person's agentnb wrote all of a log.
+
+    ``events``: the log must begin with these, which were read from it before.
+    """
+    marks = log_marks()
+    if marks is None:
+        return False
+    try:
+        with opened(path) as file:
+            lines = file.readlines()
+        if events is None:
+            return marks.read(lines[: len(decode_lines(lines, str(path)))])  # without a torn line
+        known = [*events]
+        lines = lines[: len(known)]
+        return marks.read(lines) and [*Run.from_events(decode_lines(lines, str(path))).events] == known
+    except (OSError, TraceError):
+        return False
+
+
+def is_own(path: str | Path, run: Run) -> bool:
+    """Return whether this person's agentnb wrote the log that a run was loaded from."""
+    return is_own_log(path, run.events)
+
+
+@lru_cache(maxsize=1)
+def _secret() -> bytes | None:
+    path = settings.personal_folder() / SECRET_FILE
+    try:
+        return _read(path) or _create(path)
+    except OSError as error:
+        what = f"agentnb cannot mark your run logs as yours: {path}: {error.strerror or error}. Runs work as ever"
+        advice = TrustLog(True, lead="A run that is resumed in another process needs your word")
+        warnings.warn(AdvisedWarning(what, advice), stacklevel=2)
+        return None
+
+
+def _read(path: Path) -> bytes:
+    """Return the secret, empty if there is none yet; raise OSError if it cannot be used."""
+    try:
+        secret = path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    if len(secret) != SECRET_BYTES:
+        raise OSError(f"it has {len(secret)} bytes instead of {SECRET_BYTES}: delete it, and a new one is made")
+    if path.stat().st_mode & 0o077:  # copied by something that does not keep modes
+        with suppress(OSError):
+            path.chmod(0o600)
+    return secret
+
+
+def _create(path: Path) -> bytes:
+    """Create the secret and return it, or that of another process which was quicker."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # only its owner may read it
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(SECRET_BYTES))
+        try:
+            os.link(name, path)  # whole at once, and never over another one
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without hard links
+            if not path.exists():
+                Path(name).replace(path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+    return _read(path)

@@ -1,0 +1,57 @@
+"""Opening files that hold traces: regular files of a size that can be read. Anything else is refused, and not waited for."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from agentnb.errors import TraceError
+from agentnb.store.bounds import MAX_FILE_BYTES, BoundExceeded
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+BINARY = getattr(os, "O_BINARY", 0)
+"""Without this flag, Windows would translate line ends, and the size of a log would not be what was written."""
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | BINARY  # a pipe would wait for a writer
+
+
+_BUFFER = 65_536
+"""Bytes that are read at a time, line by line: most logs are read at once. Python's own buffer has 4,096."""
+
+
+@contextmanager
+def opened(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> Iterator[BinaryIO]:
+    """Open a file of at most so many bytes for reading.
+
+    Raises `TraceError` if it is not a regular file or too large, OSError if it cannot be opened.
+    """
+    try:
+        found = os.stat(path)  # noqa: PTH116  # of many thousand files: making a Path takes longer
+    except ValueError:  # characters that no name may hold
+        raise TraceError(f"{str(path)!a} cannot be the name of a file", "Name a run log, as in .agentnb/runs") from None
+    check_file(found, path, max_bytes)  # to open a device may change it
+    descriptor = os.open(path, _FLAGS)
+    with os.fdopen(descriptor, "rb", _BUFFER) as file:
+        check_file(os.fstat(descriptor), path, max_bytes)  # another file may be there by now
+        yield file
+
+
+def check_file(found: os.stat_result, path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> None:
+    """Raise `TraceError` unless this is a regular file of a size that can be read."""
+    if not stat.S_ISREG(found.st_mode):
+        kind = next((name for fits, name in _KINDS if fits(found.st_mode)), "something else")
+        raise TraceError(f"{path} is {kind}, and no file", "Move it elsewhere; the other runs are not touched by it")
+    if found.st_size > max_bytes:
+        raise BoundExceeded(
+            f"{path} has {found.st_size / 1e9:.1f} GB, and files up to {max_bytes / 1e9:g} GB are read",
+            "Move it elsewhere; the other runs are not touched by it",
+        )

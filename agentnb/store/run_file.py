@@ -1,0 +1,275 @@
+"""The log of one run on disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from time import sleep
+from typing import BinaryIO
+from weakref import WeakSet, WeakValueDictionary
+
+from agentnb.core.forks import after_fork
+from agentnb.core.log.events import AnyEvent, RoundFinished, RunFinished, RunRecovered, RunSuspended
+from agentnb.core.log.wire import decode_lines, encode
+from agentnb.store.own_logs import LogMarks, log_marks
+from agentnb.store.reading import BINARY, check_file
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]  # it is a module or None
+
+_sync = getattr(os, "fdatasync", os.fsync)
+APPEND = os.O_APPEND | BINARY
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | APPEND
+ENDS = frozenset({RoundFinished, RunSuspended, RunFinished})
+ATTEMPTS, PAUSE = 50, 0.005
+"""Attempts to lock a log that others are reading, and seconds between them."""
+
+
+def is_being_written(file: BinaryIO) -> bool:
+    """Return whether a live run, in this process or another, holds this log. Always False on Windows, where it is unknown."""
+    if fcntl is None:
+        return False  # type: ignore[unreachable]  # reached on Windows
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return False
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return False
+
+
+def lock(descriptor: int) -> bool:
+    """Lock a new log for this process; return False where files have no locks."""
+    if fcntl is None:
+        return False  # type: ignore[unreachable]  # reached on Windows
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # a reader's lock is released at once
+    except OSError:  # a file system without locks
+        return False
+    return True
+
+
+def _lock_of_a_dead_process(descriptor: int) -> bool:
+    """Lock the log of a dead process, waiting for brief readers; return False where files have no locks.
+
+    Raises `BlockingIOError` if a process is writing it.
+    """
+    if fcntl is None:
+        return False  # type: ignore[unreachable]  # reached on Windows
+    for _ in range(ATTEMPTS):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # raises if the holder is a writer
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            sleep(PAUSE)
+        except OSError:  # a file system without locks
+            return False
+        else:
+            return True
+    raise BlockingIOError(errno.EWOULDBLOCK, "It is being read all the time")
+
+
+_open_files: WeakSet[RunFile] = WeakSet()
+
+
+def _close_in_child() -> None:
+    """Release our locks in a process that a tool forked, else our runs would seem live after our death."""
+    global _holding  # noqa: PLW0603  # a lock that another thread held cannot be released here
+    _holding = threading.Lock()
+    for file in list(_open_files):
+        os.close(file._descriptor)
+        file._open = False
+    _open_files.clear()
+    _holders.clear()
+
+
+after_fork(_close_in_child)
+
+
+class RunFile:
+    """Appends events to the log of one run, one write per event, so that each survives the death of the process.
+
+    With ``sync_rounds`` each round is also forced to the disk, so that it survives a crash of the machine.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        sync_rounds: bool = False,
+        on_close: Callable[[], None] | None = None,
+        opened: int | None = None,
+        is_locked: bool = True,
+        marks: LogMarks | None = None,
+        is_own: bool = True,
+    ) -> None:
+        """Create the file, which must not exist; or continue the ``opened`` one, which ends with a whole event.
+
+        ``is_locked``: whether the opened file is; else each event is written only if nothing else has changed the file.
+        ``marks``: those of the opened file's lines; ``is_own``: whether the person's agentnb wrote these.
+        """
+        self.path = path
+        if opened is None:
+            opened = os.open(path, CREATE, 0o600)
+            is_locked = lock(opened)
+            marks = log_marks()
+        self.is_locked = is_locked
+        self.is_own = is_own
+        """Whether the person's agentnb wrote all of it."""
+        self._marks = marks if is_own else None
+        self._later_marks = None if is_own else marks
+        """The marks of a log from elsewhere, written from the `RunRecovered` on that has the person's decision about it."""
+        self._descriptor = opened
+        self._size = os.fstat(opened).st_size
+        self._sync_rounds = sync_rounds
+        self._on_close = on_close
+        self._open = True
+        self._nested = 0
+        """Open logs of nested runs for which the lock of this one stands."""
+        _open_files.add(self)
+        _holders[str(path)] = self
+
+    @classmethod
+    def reopened(cls, path: str | Path, *, sync_rounds: bool = False) -> tuple[RunFile, list[AnyEvent]]:
+        """Reopen an interrupted run's file for appending, without a torn last line; return it and its events.
+
+        Raises OSError, such as BlockingIOError if a process is writing it; `TraceError` if it is not a log.
+        """
+        check_file(Path(path).stat(), path)  # else opening a pipe would wait
+        descriptor = os.open(path, os.O_RDWR | APPEND)
+        try:
+            is_locked = _lock_of_a_dead_process(descriptor)
+            with open(descriptor, "rb", closefd=False) as file:
+                lines = file.readlines()
+            events = decode_lines(lines, str(path))
+            whole = lines[: len(events)]
+            os.ftruncate(descriptor, sum(map(len, whole)))
+            if not whole[-1].endswith(b"\n"):  # cut off right before its line end
+                os.write(descriptor, b"\n")
+            marks = log_marks()
+            is_own = marks is not None and marks.read(whole)
+            run_file = cls(path, sync_rounds=sync_rounds, opened=descriptor, is_locked=is_locked, marks=marks, is_own=is_own)
+            return run_file, events
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log so far."""
+        return self._size
+
+    def append(self, event: AnyEvent) -> None:
+        """Write the event. If that fails, the file ends with the previous event, and OSError is raised."""
+        if not self._open:  # its descriptor may belong to another file by now
+            raise OSError(errno.EBADF, f"{self.path} was closed")
+        if not self.is_locked:
+            check_size(self._descriptor, self.path, self._size)
+        if self._later_marks is not None and type(event) is RunRecovered and event.consent:
+            self._marks, self._later_marks = self._later_marks, None
+        self._size += write_event(self._descriptor, event, self._size, self.path, self._sync_rounds, self._marks)
+        if self._later_marks is not None:
+            self._later_marks.read((encode(event),))
+
+    def close(self) -> None:
+        """Close the file; its lock stays until the logs of nested runs are closed too. Does nothing the second time."""
+        if self._open:
+            self._open = False
+            with _holding:
+                if not self._nested:
+                    self._let_go()
+            if self._on_close is not None:
+                self._on_close()
+
+    def _let_go(self) -> None:
+        _open_files.discard(self)
+        if _holders.get(str(self.path)) is self:
+            del _holders[str(self.path)]
+        os.close(self._descriptor)
+
+
+def write_event(
+    descriptor: int, event: AnyEvent, size: int, path: str | Path, sync_rounds: bool, marks: LogMarks | None
+) -> int:
+    """Append the event to a log of ``size`` bytes and return its length; if that fails, the log stays as it was.
+
+    Raises OSError if the log was deleted. At the end of a round, also if it is no longer what was written; and forces it to
+    the disk if asked.
+    """
+    data = encode(event)
+    state = b""
+    if marks is not None:
+        data, state = marks.marked(data)
+    ends = type(event) in ENDS
+    done = 0
+    try:
+        while done < len(data):
+            done += os.write(descriptor, data[done:] if done else data)
+        if ends and sync_rounds:
+            _sync(descriptor)
+    except OSError:
+        if done:
+            os.ftruncate(descriptor, size)
+        raise
+    if marks is not None:
+        marks.state = state
+    if ends or not os.fstat(descriptor).st_nlink:
+        _check_in_place(descriptor, path, size + done)
+    return done
+
+
+def check_size(descriptor: int, path: str | Path, size: int) -> os.stat_result:
+    """Raise OSError if the log does not have this size, such as that of another process that has resumed the run."""
+    own = os.fstat(descriptor)
+    if own.st_size != size:
+        raise OSError(errno.EIO, f"something else has changed it: it has {own.st_size} bytes instead of {size}", str(path))
+    return own
+
+
+def _check_in_place(descriptor: int, path: str | Path, size: int) -> None:
+    """Raise OSError if the log was deleted, replaced or changed by something else. Moved elsewhere, it is whole there."""
+    # Writes to a file that is no longer at its path succeed, but nobody would read them.
+    own = check_size(descriptor, path, size)
+    try:
+        there = os.stat(path)  # noqa: PTH116  # in every round: making a Path takes longer than the rest
+    except FileNotFoundError:
+        if not own.st_nlink:
+            raise FileNotFoundError(errno.ENOENT, "it was deleted", str(path)) from None
+    else:
+        if own.st_ino and there.st_ino and not os.path.samestat(own, there):  # not all file systems number their files
+            raise OSError(errno.EIO, "another file was put in its place", str(path))
+
+
+_holders: WeakValueDictionary[str, RunFile] = WeakValueDictionary()
+"""The open logs of this process with a lock, by path; also by the paths of the nested logs that they stand for."""
+_holding = threading.Lock()
+
+
+def hold(parent: str, nested: str) -> RunFile | None:
+    """Return the log whose lock is to stand for a ``nested`` one: that of its parent run, or of the parent's own parent.
+
+    None if no open log of this process is.
+    """
+    with _holding:
+        holder = _holders.get(parent)
+        if holder is None:
+            return None
+        holder._nested += 1
+        _holders[nested] = holder
+        return holder
+
+
+def released(holder: RunFile, nested: str) -> None:
+    """Note that the ``nested`` log is closed."""
+    with _holding:
+        _holders.pop(nested, None)
+        holder._nested -= 1
+        if not (holder._nested or holder._open):
+            holder._let_go()

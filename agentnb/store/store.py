@@ -1,0 +1,359 @@
+"""A folder of run logs: append-only, one JSON Lines file per run."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, Literal, Protocol, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
+
+from agentnb.advice import Advised, ListRuns, Plain
+from agentnb.core.log.events import AnyEvent
+from agentnb.core.log.well_formed import check_events
+from agentnb.core.log.wire import TooDeep, decode_log
+from agentnb.detect.agent_runs import how_to_continue
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError, StoreError, TraceError, near
+from agentnb.store.bounds import MAX_HELD_BYTES, MAX_STREAMED_BYTES, check_log
+from agentnb.store.folder_cache import stamp_of
+from agentnb.store.known_summaries import KnownSummaries
+from agentnb.store.nested_file import Holders, NestedFile
+from agentnb.store.own_logs import is_own
+from agentnb.store.reading import check_file, opened
+from agentnb.store.run_file import RunFile, is_being_written
+from agentnb.store.summaries import RunSummary, log_summary
+
+FOLDER = Path(".agentnb") / "runs"
+"""Where the runs of a notebook are stored, from the folder in which it runs."""
+MAX_OPEN = 128
+"""Runs of one event loop that may write at the same time; others wait. (Many processes may open only 256 files.)"""
+AnyFile = TypeVar("AnyFile")
+
+
+LIST_RUNS = ListRuns(rest=" lists the runs")
+
+
+class Readable(Protocol):
+    """A run as far as reading its log needs it: a `RunFacts`, or a part of one."""
+
+    @property
+    def parent_id(self) -> str | None:
+        """Id of the parent run, if it is nested."""
+
+    @property
+    def started_at(self) -> datetime | None:
+        """When it began."""
+
+    @property
+    def should_continue(self) -> bool:
+        """Whether it has not ended."""
+
+    def mark_interrupted(self) -> None:
+        """Note that its log has no end, and that no process writes it."""
+
+
+AnyRun = TypeVar("AnyRun", bound=Readable)
+Fold: TypeAlias = Callable[[list[AnyEvent]], AnyRun]
+"""Makes the run of its events, as `Run.from_events` does."""
+LOG_BEGINS = b'{"kind":"run_started"'
+"""The first bytes of each log that agentnb writes."""
+_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_MADE_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{11}")
+"""The id of a run that agentnb named."""
+
+
+class Store:
+    """Run logs in a folder, which is created with the first run.
+
+    ``fsync="round"`` forces each round to the disk (about 0.2 ms per round), in case the machine loses power. Logs survive the
+    death of the process in any case.
+    """
+
+    def __init__(self, folder: str | Path, *, fsync: Literal["never", "round"] = "never") -> None:
+        self.folder = _checked_folder(folder)
+        self._prefix = str(self.folder) + os.sep
+        self._sync_rounds = fsync == "round"
+        self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+    async def open(self, run_id: str, *, nested: bool = False) -> RunFile | NestedFile:
+        """Create the log of a new run; waits while too many are being written. Raises `StoreError` if it cannot be created."""
+        if nested:  # its parent run holds a slot: waiting here could deadlock
+            return self._create(run_id, NestedFile)
+        loop = asyncio.get_running_loop()
+        slots = self._slots.get(loop)
+        if slots is None:
+            slots = self._slots[loop] = asyncio.Semaphore(MAX_OPEN)
+        await slots.acquire()
+        try:
+            return self._create(run_id, partial(RunFile, on_close=slots.release))
+        except BaseException:
+            slots.release()
+            raise
+
+    def reopen(self, run_id: str) -> tuple[RunFile, Run]:
+        """Return an interrupted run's log, open for appending, and the run so far.
+
+        Raises `StoreError` if another process is writing it or it cannot be written, `TraceError` if it cannot be read,
+        `SettingsError` if the run has ended.
+        """
+        path = self.path(self.find(run_id))
+        try:
+            _check_parents(path)
+            file, events = RunFile.reopened(path, sync_rounds=self._sync_rounds)
+        except BlockingIOError as error:
+            raise StoreError(
+                f"Run {path.stem} is running in another process", "Stop it there first, or wait for its end"
+            ) from error
+        except OSError as error:
+            raise StoreError(f"{path} cannot be written: {error.strerror or error}", "Copy it to where it can") from error
+        try:
+            run = _resumable(_run_of(events, str(path), Run.from_events))
+            run.set_consent(file.is_own)
+            return file, run
+        except BaseException:
+            file.close()
+            raise
+
+    def _create(self, run_id: str, kind: Callable[..., AnyFile]) -> AnyFile:
+        make = partial(kind, self._path(run_id), sync_rounds=self._sync_rounds)
+        try:
+            try:
+                return make()
+            except FileNotFoundError:
+                self.prepare()
+                return make()
+            except FileExistsError:
+                if kind is not NestedFile or self.has(run_id):
+                    raise
+                self.path(run_id).unlink()  # its process died before the first event, and the run around it is resumed
+                return make()
+        except OSError as error:
+            raise StoreError(
+                f"The run log cannot be created in {self.folder}: {error.strerror or error}",
+                "Choose a folder you may write to, with room on its disk",
+            ) from error
+
+    def prepare(self) -> None:
+        """Make the folder, if it is not there."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.folder.parent.name == ".agentnb":
+            ignore = self.folder.parent / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("# Run logs hold what was said and shown: they are not for the repository.\n*\n")
+
+    def path(self, run_id: str) -> Path:
+        """Return the file path of this run, which need not exist; raises `StoreError` if the id is invalid."""
+        return Path(self._path(run_id))
+
+    def _path(self, run_id: str) -> str:
+        # Text, not a Path: joining paths took a tenth of the time of a short run.
+        if not _ID.fullmatch(run_id):
+            raise StoreError(f"{run_id!r} is not the id of a run", LIST_RUNS)
+        return f"{self._prefix}{run_id}.jsonl"
+
+    def has(self, run_id: str) -> bool:
+        """Return whether there is a log of this run that holds its first event; a process may die before that is written."""
+        try:
+            with opened(self.path(run_id), MAX_HELD_BYTES) as file:
+                return file.readline().endswith(b"\n")
+        except (OSError, TraceError):  # or what is there is no log
+            return False
+
+    def ids(self) -> list[str]:
+        """Return the ids of all runs, oldest first."""
+        return sorted(path.stem for path in self.folder.glob("*.jsonl"))
+
+    def find(self, part: str) -> str:
+        """Return the id that equals, begins with or ends with ``part``; raises `StoreError` if none or several match.
+
+        ``part`` may have the ellipsis with which lists shorten ids.
+        """
+        ids, bare = self.ids(), bare_id(part)
+        found = [bare] if bare in ids else [one for one in ids if bare and (one.startswith(bare) or one.endswith(bare))]
+        if len(found) != 1:
+            is_path = bool(Path(part).suffix) or len(Path(part).parts) > 1
+            missing = f"There is no file {part}" if is_path else f"There is no run {part!r} in {self.shown_folder}"
+            what = f"{len(found)} runs match {part!r}" if found else missing
+            raise StoreError(what, near(part, found or ids[::-1]) or LIST_RUNS)
+        return found[0]
+
+    def load(self, run_id: str) -> Run:
+        """Return the run with this id, or an unambiguous part of it. If its process died, its status is ``interrupted``."""
+        return load_file(self.path(self.find(run_id)))
+
+    def summaries(self, most: int | None = None) -> list[RunSummary]:
+        """Return summaries of the newest runs, newest first, without folding their logs. Skips files that are not run logs.
+
+        The status of a log without an end is ``running`` while a run writes it, ``waiting_on_user`` if the run is suspended,
+        else ``interrupted``.
+        """
+        return list(islice(self.each_summary(), most))
+
+    def each_summary(self, left_out: list[str] | None = None) -> Iterator[RunSummary]:
+        """Yield the same as `summaries`, reading each file only when it is needed.
+
+        The names of files that are not run logs are appended to ``left_out``. Where many logs are read, their summaries are
+        kept beside them, so that the next time only new and changed logs are.
+        """
+        holders, known, ids = Holders(), KnownSummaries(self.folder), self.ids()
+        try:
+            for run_id in reversed(ids):
+                path = f"{self._prefix}{run_id}.jsonl"
+                stamp = stamp_of(path)  # before it is read: a log may grow meanwhile
+                found = known.get(run_id, stamp)
+                if found is None:
+                    try:
+                        found = _summary_now(self._path(run_id), holders)
+                    except (TraceError, OSError):
+                        if left_out is not None:
+                            left_out.append(f"{run_id}.jsonl")
+                        continue
+                    known.add(run_id, stamp, found)
+                yield found
+        finally:
+            known.save({*ids})
+
+    def summary(self, run_id: str) -> RunSummary:
+        """Return the summary of the run with this id, or an unambiguous part of it."""
+        path = self.path(self.find(run_id))
+        try:
+            return _summary(path)
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read: {error.strerror or error}", LIST_RUNS) from error
+
+    @property
+    def shown_folder(self) -> str:
+        """The folder, relative to the current one if inside it, to keep absolute paths out of saved notebooks."""
+        here = Path.cwd()
+        return str(self.folder.relative_to(here) if self.folder.is_relative_to(here) else self.folder)
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.folder)!r})"
+
+
+def bare_id(part: str) -> str:
+    """Return the part of an id without the ellipsis with which lists shorten it."""
+    return part.strip("….")
+
+
+def _checked_folder(folder: str | Path) -> Path:
+    """Return the folder's absolute path; raise `StoreError` for a name that no folder can have."""
+    try:
+        found = Path(folder).expanduser().absolute()
+        if b"\0" in os.fsencode(found):
+            raise ValueError("it holds a character that no name may hold")
+    except (ValueError, RuntimeError) as error:
+        raise StoreError(f"{str(folder)!a} cannot be a folder of runs: {error}", "Name another: Store('runs')") from None
+    return found
+
+
+def _summary(path: str | Path) -> RunSummary:
+    with opened(path, MAX_HELD_BYTES) as file:
+        return log_summary(file, is_being_written)
+
+
+def _summary_now(path: str, holders: Holders) -> RunSummary:
+    """Return the summary of a log, also of a nested one that a live run holds."""
+    found = _summary(path)
+    if not _is_torn(found):
+        return found
+    held = holders.hold(Path(path), found.parent_id, found.started_at)
+    return found._replace(status="running", stop_reason="running") if held else _summary(path)
+
+
+def _is_torn(found: RunSummary) -> bool:
+    """Return whether this is the log of a nested run, has no end, and is not locked itself."""
+    return found.parent_id is not None and found.stop_reason == "interrupted"
+
+
+def _check_parents(path: Path) -> None:
+    """Raise BlockingIOError if a live process holds this nested log through that of its top-level run."""
+    try:
+        found = _summary(path)
+    except TraceError:  # as is told when it is read as a whole
+        return
+    if _is_torn(found) and Holders().hold(path, found.parent_id, found.started_at):
+        raise BlockingIOError(errno.EWOULDBLOCK, "The run that it is nested in is running")
+
+
+def _run_of(events: list[AnyEvent], source: str, fold: Fold[AnyRun]) -> AnyRun:
+    """Return the run of these events; raises `TraceError` if they make none, or are nested too deep."""
+    try:
+        check_events(events, source)
+        return fold(events)
+    except RecursionError as error:
+        raise TooDeep(source) from error
+
+
+def _resumable(run: Run) -> Run:
+    if not run.should_continue:
+        what = f"Run {run.id} has ended ({run.stop_reason}): there is nothing to recover"
+        raise SettingsError(what, how_to_continue(run, stored=run.id))
+    return run
+
+
+def _where_logs_are(path: Path) -> Advised:
+    """Return where there is a log instead of at this path, which may be the id of a run."""
+    if _MADE_ID.fullmatch(path.name):
+        return f"A run is named by its file: .agentnb/runs/{path.name}.jsonl"
+    return (LIST_RUNS, Plain("Logs are in .agentnb/runs, beside the notebook, from its first run on"))
+
+
+def unreadable(path: Path, error: OSError) -> StoreError:
+    """Return the error that says why a file cannot be read, and where logs are if it is not there."""
+    hint = _where_logs_are(path) if isinstance(error, FileNotFoundError) else LIST_RUNS
+    return StoreError(f"{path} cannot be read: {error.strerror or error}", hint)
+
+
+def load_file(path: Path) -> Run:
+    """Return the run of a log file; raises `StoreError` if it cannot be read, `TraceError` if it is not a log."""
+    try:
+        with opened(path, MAX_HELD_BYTES) as file:
+            return _load(file, path, Run.from_events)
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def load_if_log(path: Path, fold: Fold[AnyRun]) -> AnyRun | None:
+    """Return the run of a file that begins as a log does; None if it does not, or cannot be read as one for any reason.
+
+    Opens the file once. ``fold``: makes the run of its events, as `Run.from_events` does.
+    """
+    try:
+        with opened(path, MAX_STREAMED_BYTES) as file:
+            if file.read(len(LOG_BEGINS)) != LOG_BEGINS:
+                return None
+            check_file(os.fstat(file.fileno()), path, MAX_HELD_BYTES)
+            file.seek(0)
+            return _load(file, path, fold)
+    except (OSError, TraceError):
+        return None
+
+
+def _load(file: BinaryIO, path: Path, fold: Fold[AnyRun]) -> AnyRun:
+    source = str(path)
+    going_on = is_being_written(file)  # checked first: a run that ends meanwhile is read with its end
+    run = _run_of(_events_in(file, source), source, fold)
+    if not going_on and run.parent_id is not None and run.should_continue:
+        going_on = Holders().hold(path, run.parent_id, run.started_at)
+        if not going_on:  # by now it has its end, if it was not cut off
+            file.seek(0)
+            run = _run_of(_events_in(file, source), source, fold)
+    if not going_on:
+        run.mark_interrupted()
+    if isinstance(run, Run):
+        run.set_consent(partial(is_own, path))
+    return run
+
+
+def _events_in(file: BinaryIO, source: str) -> list[AnyEvent]:
+    data = file.read()
+    check_log(data, source)
+    return decode_log(data, source)

@@ -1,0 +1,337 @@
+"""Summaries for the list of runs, read from their logs without folding them.
+
+A run that a store kept says at its end what its events add up to: of such a log only the first and the last line are read,
+unless it was changed since. All others are read as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Container, Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any, BinaryIO, NamedTuple, cast
+
+import msgspec
+
+from agentnb.core.log.events import Origin, RunFinished, Totals
+from agentnb.core.log.wire import TooDeep, decode
+from agentnb.core.messages import Message
+from agentnb.core.redaction import FileRedactor
+from agentnb.core.usage import NOTHING_USED, UNKNOWN, NestedUsage, Usage, counts, logged_nested_usage
+from agentnb.errors import TraceError
+
+
+class RunSummary(NamedTuple):
+    """One line of the list of runs."""
+
+    id: str
+    started_at: datetime | None
+    status: str
+    stop_reason: str
+    rounds: int
+    seconds: float | None
+    model: str
+    prompt: str
+    tokens: int | None
+    """Sent and received, as far as known, those of nested runs included; None if none are."""
+    cost: float | None
+    """US dollars, those of nested runs included; None if the cost of any call is unknown."""
+    recovered: int = 0
+    """How often it was resumed by another process after one had died."""
+    parent_id: str | None = None
+    """Id of the run whose tool began it, if it is nested."""
+    nested: int = 0
+    """Number of runs nested in it, at any depth; counted by `families`."""
+    depth: int = 0
+    """How deep it is nested: 0 for a top-level run; counted by `families`."""
+    tags: tuple[str, ...] = ()
+    notebook: str = ""
+    """The notebook it was started from, if that is known."""
+    foreign: bool = False
+    """Whether another product recorded it: no command of agentnb resumes or answers it."""
+    kind: str = "agent"
+    """``workflow`` if it works in steps."""
+    steps: int = 0
+    """Steps that began or were skipped; jumps are none."""
+    own_cost: float | None = None
+    """US dollars of its own model calls, without nested runs: add these up over runs."""
+
+    @property
+    def can_be_recovered(self) -> bool:
+        """Whether it is interrupted, and agentnb can resume it."""
+        return self.status == "interrupted" and not self.foreign
+
+    @property
+    def can_be_answered(self) -> bool:
+        """Whether it waits for the person, and agentnb can take the answer."""
+        return self.status == "waiting_on_user" and not self.foreign
+
+
+class _Started(msgspec.Struct, tag="run_started", tag_field="kind", gc=False):
+    """The part of a `RunStarted` event needed here; the rest of its line, which is most of it, is skipped."""
+
+    seq: int
+    at: datetime | None
+    run_id: str
+    schema: int
+    prompt: Message
+    model: str
+    parent_id: str | None = None
+    tags: tuple[str, ...] = ()
+    notebook: str = ""
+    origin: Origin | None = None
+    run_kind: str = "agent"
+
+
+class _Reply(msgspec.Struct, gc=False):
+    """The part of a `ModelReplied` event needed here."""
+
+    usage: Usage = UNKNOWN
+
+
+class _Step(msgspec.Struct, gc=False):
+    """The part of a `StepStarted` or `StepSkipped` event needed here."""
+
+    step: str
+    step_kind: str = ""
+
+
+class _Summary(msgspec.Struct, gc=False):
+    """The part of a `ContextCompacted` event needed here."""
+
+    usage: Usage = NOTHING_USED
+
+
+class _Besides(msgspec.Struct, gc=False):
+    """The part of an `ExtraUsage` event needed here."""
+
+    usage: Usage = NOTHING_USED
+    error: str = ""
+    inside: float = 0.0
+    nested_run: str = ""
+    nested: Usage = NOTHING_USED
+
+
+class _Finished(msgspec.Struct, gc=False):
+    """The part of a `RoundFinished` event of earlier versions needed here."""
+
+    spent_inside: float = 0.0
+
+
+class _Called(msgspec.Struct, gc=False):
+    """The part of a `ModelCalled` event needed here."""
+
+    usage: Usage = UNKNOWN
+    error: str = ""
+
+
+_started = msgspec.json.Decoder(_Started)
+_DECODERS: dict[bytes, msgspec.json.Decoder[Any]] = {
+    b'{"kind":"model_replied"': msgspec.json.Decoder(_Reply),
+    b'{"kind":"context_compacted"': msgspec.json.Decoder(_Summary),
+    b'{"kind":"spent_besides"': msgspec.json.Decoder(_Besides),
+    b'{"kind":"model_called"': msgspec.json.Decoder(_Called),
+}
+"""How to read the usage of a model call, by the beginnings of the lines that hold one."""
+_ROUND, _RECOVERED = b'{"kind":"round_started"', b'{"kind":"run_recovered"'
+_BESIDES = next(beginning for beginning in _DECODERS if b"besides" in beginning)
+_FINISHED = b'{"kind":"round_finished"'
+_finished = msgspec.json.Decoder(_Finished)
+_SPENT_INSIDE = re.compile(rb'"spent_inside":(?!0\.0[,}])')
+"""In the end of a round, as earlier versions wrote it: dollars of nested runs."""
+_NESTED = (_BESIDES, _FINISHED)
+_STEPS = (b'{"kind":"step_started"', b'{"kind":"step_skipped"', b'{"kind":"step_finished"')
+_step = msgspec.json.Decoder(_Step)
+_WIDTH = len(b'{"kind":"model_rep')
+_COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _RECOVERED, _FINISHED, *_STEPS)}
+"""The beginnings of the lines that are counted, by their first bytes: one look-up tells that most lines are not."""
+_TAIL = 4_096
+"""Bytes in which the last line of a log is, if it is the end of its run."""
+SECONDS = len("20260504-120000")
+"""Characters of an id that tell the second in which the run began."""
+NEVER = datetime.min.replace(tzinfo=UTC)
+"""Stands for a time that is unknown, in an order."""
+_SUSPENDED = b'{"kind":"run_suspended"'
+"""Prefix of the last line of a run that waits for an answer without a process."""
+
+
+def log_summary(file: BinaryIO, is_being_written: Callable[[BinaryIO], bool]) -> RunSummary:
+    """Return the summary of a log: from its first line and its last, if that says what all of them add up to.
+
+    ``is_being_written``: whether a run writes the file. Raises `TraceError` if it is not a run log.
+    """
+    found = _summary_of_ends(file)
+    if found is None:
+        file.seek(0)
+        without_end = "running" if is_being_written(file) else "interrupted"  # before it is read: it may end meanwhile
+        found = summary(file, without_end)
+    return found
+
+
+def _summary_of_ends(file: BinaryIO) -> RunSummary | None:
+    """Return the summary of a log that is as its run wrote it; None if all of it must be read, to see what it adds up to."""
+    first = file.readline()
+    size = file.seek(0, os.SEEK_END)
+    begin = file.seek(max(len(first), size - _TAIL))
+    last = file.read()
+    begin += last.rfind(b"\n", 0, -1) + 1
+    finished = _end(last[begin - size :]) if begin < size else None
+    totals = finished.totals if finished is not None else None
+    if finished is None or totals is None or totals.size != begin:
+        return None
+    started = _start(first)
+    if not totals.steps and started.run_kind != "agent":  # perhaps of a version that counted none
+        return None
+    return _summary(first, started, finished, totals)
+
+
+def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
+    """Return the summary of a whole log; ``without_end``: status if it has no end and the run is not suspended.
+
+    Holds one line at a time: a log may be as large as memory. Raises `TraceError` if it is not a run log.
+    """
+    rest = iter(lines)
+    first = next(rest, b"")
+    started = _start(first)
+    used: Usage | None = None
+    nested: Usage | None = None
+    last, rounds, recovered = b"", 0, 0
+    steps: set[str] = set()
+    counted = _COUNTED.get
+    for line in rest:
+        beginning = counted(line[:_WIDTH])
+        if line != b"\n":
+            last = line
+        if beginning is None or not line.startswith(beginning):
+            continue
+        if beginning is _ROUND:
+            rounds += 1
+        elif beginning is _RECOVERED:
+            recovered += 1
+        elif beginning in _STEPS:
+            steps |= _steps(line)
+        elif beginning in _DECODERS and (found := _usage(beginning, line)) is not None:
+            used = found if used is None else used + found
+        if beginning in _NESTED and (within := _inside(beginning, line)) is not None:
+            nested = within if nested is None else nested + within
+    if last.startswith(_SUSPENDED) and last.endswith(b"\n"):
+        without_end = "waiting_on_user"
+    totals = Totals(0, rounds, NOTHING_USED if used is None else used, recovered, len(steps), nested=nested)
+    return _summary(first, started, _end(last), totals, without_end)
+
+
+def _summary(
+    first: bytes, started: _Started, finished: RunFinished | None, totals: Totals, without_end: str = ""
+) -> RunSummary:
+    """Return the summary of a log with this ``first`` line, redacted as the events of the log are."""
+    started = FileRedactor(first).redact(started, first, is_log=True)
+    if started.origin is not None and started.origin.usage is not None:  # reported of the whole run
+        totals = msgspec.structs.replace(totals, usage=started.origin.usage)
+    used = _with_nested(totals)
+    return RunSummary(
+        started.run_id,
+        started.at,
+        finished.status if finished else without_end,
+        finished.stop_reason if finished else without_end,
+        totals.rounds,
+        finished.seconds if finished else None,
+        started.model,
+        started.prompt.text,
+        None if used.input is None and used.output is None else (used.input or 0) + (used.output or 0),
+        used.cost,
+        totals.recovered,
+        started.parent_id,
+        tags=started.tags,
+        notebook=started.notebook,
+        foreign=started.origin is not None,
+        kind=started.run_kind,
+        steps=totals.steps,
+        own_cost=totals.usage.cost,
+    )
+
+
+def _with_nested(totals: Totals) -> Usage:
+    """Return the usage of a run and of its nested runs, as `RunFacts.usage` adds them up."""
+    own, nested = totals.usage, totals.nested
+    if nested is None and totals.inside:  # by a version that logged no more
+        nested = NestedUsage.of_dollars(totals.inside).usage
+    if nested is None:
+        return own
+    return nested if own == NOTHING_USED else own + nested
+
+
+def families(found: Iterable[RunSummary], known: Container[str]) -> Iterator[list[RunSummary]]:
+    """Yield each top-level run, newest first, followed by the runs nested in it, each below its parent, oldest first.
+
+    ``found``: newest first by id; ``known``: the ids of all runs there are. A nested run whose parent is not among them counts
+    as top-level. Reads no more of ``found`` than is needed.
+    """
+    nested: dict[str, list[RunSummary]] = {}
+    for _, same_second in groupby(found, key=lambda one: one.id[:SECONDS]):  # whose ids are in no order
+        for one in sorted(same_second, key=lambda one: one.started_at or NEVER, reverse=True):
+            if one.parent_id is not None and one.parent_id in known:
+                nested.setdefault(one.parent_id, []).append(one)
+            else:
+                yield _family(one, nested)
+
+
+def _family(one: RunSummary, nested: dict[str, list[RunSummary]], depth: int = 0) -> list[RunSummary]:
+    within = [each for child in nested.pop(one.id, [])[::-1] for each in _family(child, nested, depth + 1)]
+    return [one._replace(nested=len(within), depth=depth), *within]
+
+
+def _start(line: bytes) -> _Started:
+    try:
+        return _started.decode(line)
+    except RecursionError as error:
+        raise TooDeep from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise TraceError(f"no run_started event: {error}") from error
+
+
+def _end(last: bytes) -> RunFinished | None:
+    if not last.startswith(b'{"kind":"run_finished"'):
+        return None
+    try:
+        end = decode(last)
+    except TraceError:  # a torn line
+        return None
+    return end if isinstance(end, RunFinished) else None
+
+
+def _usage(beginning: bytes, line: bytes) -> Usage | None:
+    """Return the usage of a model call, to be added in log order, as the fold adds them; None if it counts nothing."""
+    try:
+        found = _DECODERS[beginning].decode(line)
+    except RecursionError as error:
+        raise TooDeep from error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return UNKNOWN if line.endswith(b"\n") else None  # without a torn line, the run is read
+    kind, used = type(found), cast("Usage", found.usage)
+    return used if kind is _Reply or kind is _Summary or counts(used, found.error) else None
+
+
+def _inside(beginning: bytes, line: bytes) -> Usage | None:
+    """Return the usage of a nested run that this event logs; None if it logs none, or cannot be read."""
+    try:
+        if beginning is _FINISHED:
+            spent = _finished.decode(line).spent_inside if _SPENT_INSIDE.search(line) else 0.0
+            return NestedUsage.of_dollars(spent).usage if spent else None
+        found: _Besides = _DECODERS[_BESIDES].decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    nested = logged_nested_usage(found.nested_run, found.inside, found.nested)
+    return None if nested is None else nested.usage
+
+
+def _steps(line: bytes) -> set[str]:
+    """Return the path of the step that this event is about; none if it cannot be read, or the step is a jump."""
+    try:
+        found = _step.decode(line)
+    except RecursionError as error:
+        raise TooDeep from error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return set()
+    return set() if found.step_kind == "goto" else {found.step}

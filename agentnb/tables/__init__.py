@@ -1,0 +1,41 @@
+"""Runs as pandas tables: one function per table, each a list of columns, which `columns` explains.
+
+Each takes a run, several runs, a path, a folder, a glob or a store, of agentnb or of another product, and returns a new
+DataFrame. Strings are ``str``, counts that may be unknown ``Int64``, times UTC with microseconds, durations seconds; rounds
+count from 1, as in the cards; what is unknown is missing, never 0.
+"""
+
+from agentnb.tables.catalogue import NAMES, columns
+from agentnb.tables.detections import detections
+from agentnb.tables.events import events
+from agentnb.tables.guidance import guidance
+from agentnb.tables.loops import loops
+from agentnb.tables.messages import messages
+from agentnb.tables.patterns import patterns
+from agentnb.tables.questions import questions
+from agentnb.tables.relation import relation
+from agentnb.tables.rounds import rounds
+from agentnb.tables.runs import runs
+from agentnb.tables.steps import steps
+from agentnb.tables.todos import todos
+from agentnb.tables.tool_calls import tool_calls
+from agentnb.tables.usage import usage
+
+__all__ = [
+    "NAMES",
+    "columns",
+    "detections",
+    "events",
+    "guidance",
+    "loops",
+    "messages",
+    "patterns",
+    "questions",
+    "relation",
+    "rounds",
+    "runs",
+    "steps",
+    "todos",
+    "tool_calls",
+    "usage",
+]

@@ -1,0 +1,128 @@
+"""Tables as Arrow and Parquet; pyarrow is loaded when it is first used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentnb.core.redaction import FileRedactor
+from agentnb.tables.columns import TIME, Column
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+_TYPES = {
+    "str": "large_string",
+    "int64": "int64",
+    "Int64": "int64",
+    "float64": "float64",
+    "bool": "bool_",
+    "boolean": "bool_",
+}
+
+
+class Damaged(Exception):
+    """A Parquet file is not what it was when it was written."""
+
+
+def schema_of(columns: Sequence[Column[Any]]) -> pa.Schema:
+    """Return the Arrow types of these columns."""
+    import pyarrow as pa
+
+    time = pa.timestamp("us", tz="UTC")
+    return pa.schema([(one.name, time if one.dtype == TIME else getattr(pa, _TYPES[one.dtype])()) for one in columns])
+
+
+def from_frame(frame: pd.DataFrame, schema: pa.Schema) -> pa.Table:
+    """Return a table as Arrow."""
+    import pyarrow as pa
+
+    return pa.Table.from_pandas(frame, schema=schema, preserve_index=False).replace_schema_metadata(None)
+
+
+def to_frame(rows: pa.Table, columns: Sequence[Column[Any]]) -> pd.DataFrame:
+    """Return the data frame that `Values.take` would have made."""
+    import pandas as pd
+
+    return pd.DataFrame({one.name: _series(rows.column(one.name), one.dtype) for one in columns}, copy=False)
+
+
+def _series(values: pa.ChunkedArray, dtype: str) -> pd.Series:
+    import pandas as pd
+
+    if dtype in ("Int64", "boolean"):
+        return pd.Series(pd.array([], dtype=dtype).dtype.__from_arrow__(values))
+    return pd.Series(values.to_pandas(), dtype=dtype)
+
+
+def writer(path: Path, schema: pa.Schema) -> Any:
+    """Return a writer of a new Parquet file, with checksums that tell damage."""
+    from pyarrow import parquet
+
+    return parquet.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True)
+
+
+def read(path: Path, schema: pa.Schema, count: int) -> pa.Table:
+    """Return all rows of a Parquet file.
+
+    Raises `Damaged` if it is not there, if they are not so many of these columns, or if they hold a key that is known by now.
+    """
+    import pyarrow as pa
+
+    try:
+        with _opened(path, schema, count) as file:
+            return _without_keys(file.read(), path)
+    except (OSError, pa.ArrowException) as error:
+        raise Damaged(str(path)) from error
+
+
+def is_sound(path: Path, schema: pa.Schema, count: int) -> bool:
+    """Return whether a Parquet file is there and has so many rows of these columns."""
+    import pyarrow as pa
+
+    try:
+        _opened(path, schema, count).close()
+    except (OSError, pa.ArrowException, Damaged):
+        return False
+    return True
+
+
+def batches(path: Path, ranges: Sequence[tuple[int, int]], schema: pa.Schema, count: int, most: int) -> Iterator[pa.Table]:
+    """Yield the rows of a Parquet file that are in these ranges, at most so many at a time. Raises what `read` does."""
+    import pyarrow as pa
+
+    try:
+        with _opened(path, schema, count) as file:
+            begin = 0
+            for batch in file.iter_batches(most):
+                for first, end in ranges:
+                    place, last = max(first, begin), min(end, begin + batch.num_rows)
+                    if place < last:
+                        yield _without_keys(pa.Table.from_batches([batch.slice(place - begin, last - place)]), path)
+                begin += batch.num_rows
+    except (OSError, pa.ArrowException) as error:
+        raise Damaged(str(path)) from error
+
+
+def _without_keys(rows: pa.Table, path: Path) -> pa.Table:
+    """Return the rows; raise `Damaged` if one holds a known key, which was learned only after they were written."""
+    redactor = FileRedactor()
+    for column in rows.columns:
+        for chunk in column.chunks:
+            if str(chunk.type) == "large_string" and any(
+                redactor.finds_key(one.to_pybytes()) for one in chunk.buffers() if one is not None
+            ):
+                raise Damaged(str(path))
+    return rows
+
+
+def _opened(path: Path, schema: pa.Schema, count: int) -> Any:
+    from pyarrow import parquet
+
+    file = parquet.ParquetFile(path, page_checksum_verification=True)
+    if file.metadata.num_rows != count or not file.schema_arrow.equals(schema):
+        file.close()
+        raise Damaged(str(path))
+    return file

@@ -1,0 +1,62 @@
+"""The columns of all tables as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agentnb.errors import SettingsError, near
+from agentnb.tables.columns import Column, table
+from agentnb.tables.events import TABLE as EVENTS
+from agentnb.tables.frames import Table
+from agentnb.tables.guidance import TABLE as GUIDANCE
+from agentnb.tables.loops import TABLE as LOOPS
+from agentnb.tables.messages import TABLE as MESSAGES
+from agentnb.tables.patterns import COLUMNS as OF_PATTERNS
+from agentnb.tables.questions import TABLE as QUESTIONS
+from agentnb.tables.rounds import TABLE as ROUNDS
+from agentnb.tables.runs import TABLE as RUNS
+from agentnb.tables.steps import TABLE as STEPS
+from agentnb.tables.todos import TABLE as TODOS
+from agentnb.tables.tool_calls import TABLE as TOOL_CALLS
+from agentnb.tables.usage import TABLE as USAGE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OF_RUNS: Mapping[str, Table[Any]] = {
+    one.name: one for one in (RUNS, ROUNDS, MESSAGES, TOOL_CALLS, GUIDANCE, TODOS, LOOPS, USAGE, QUESTIONS, STEPS, EVENTS)
+}
+"""The tables of which each row is about one run."""
+TABLES: Mapping[str, Sequence[Column[Any]]] = {**{name: one.columns for name, one in OF_RUNS.items()}, "patterns": OF_PATTERNS}
+"""The columns of each table."""
+NAMES = tuple(TABLES)
+"""The names of the tables that are made of runs."""
+
+
+class Row(NamedTuple):
+    """A column of a table."""
+
+    table: str
+    column: Column[Any]
+
+
+def columns(name: str | None = None) -> pd.DataFrame:
+    """Return one row per column of the table with this name, or of all: table, column, dtype, unit, meaning, source.
+
+    Raises `SettingsError` if there is no such table.
+    """
+    if name is not None and name not in NAMES:
+        raise SettingsError(f"There is no table {name!r}", near(str(name), NAMES))
+    rows = [Row(each, column) for each in ([name] if name else NAMES) for column in TABLES[each]]
+    return table(rows, COLUMNS)
+
+
+COLUMNS: list[Column[Row]] = [
+    Column("table", "str", lambda row: row.table, "Name of the table", ""),
+    Column("column", "str", lambda row: row.column.name, "Name of the column", ""),
+    Column("dtype", "str", lambda row: row.column.dtype, "Its pandas dtype", ""),
+    Column("unit", "str", lambda row: row.column.unit, "Its unit, or what its numbers count", ""),
+    Column("meaning", "str", lambda row: row.column.meaning, "What it holds", ""),
+    Column("source", "str", lambda row: row.column.source, "Where that comes from", ""),
+]

@@ -1,0 +1,75 @@
+"""Tables built from lists of columns, each of which says what it holds and where that comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from agentnb.core.log.well_formed_values import LARGEST
+from agentnb.core.run.rounds import WITHOUT_RESULT, CallRecord
+from agentnb.detect.run import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+R = TypeVar("R")
+TIME = "datetime64[us, UTC]"
+
+COUNTED = "counted"
+"""The source of a column that agentnb counts in the log."""
+UTC = "UTC"
+ROUNDS = "rounds from 1"
+"""The unit of a column that names a round as the cards do."""
+SECONDS = "seconds"
+DOLLARS = "US dollars"
+TOKENS = "tokens"
+SHARE = "0 to 1"
+JSON = "JSON"
+
+
+class Column(NamedTuple, Generic[R]):
+    """A column: its name, its dtype, a function from a row's object to its value, and what a person should know of it."""
+
+    name: str
+    dtype: str
+    value: Callable[[R], Any]
+    meaning: str
+    """What it holds, in one sentence."""
+    source: str
+    """The field of an event that it is, such as ``model_replied.usage.input``, or what agentnb does to get it."""
+    unit: str = ""
+    """Its unit, or what its numbers count; empty for words."""
+
+
+def table(rows: Iterable[R], columns: Sequence[Column[R]]) -> pd.DataFrame:
+    """Return a DataFrame, built column by column, which is several times faster than row by row."""
+    import pandas as pd
+
+    rows = list(rows)
+    return pd.DataFrame({column.name: column_of([column.value(row) for row in rows], column.dtype) for column in columns})
+
+
+def column_of(values: list[Any], dtype: str) -> pd.Series:
+    """Return the values as a column of a frame. An integer too large for any column becomes a missing value."""
+    import pandas as pd
+
+    try:
+        return pd.Series(values, dtype=dtype)
+    except OverflowError:
+        return pd.Series([None if type(value) is int and abs(value) > LARGEST else value for value in values], dtype=dtype)
+
+
+def number_of(index: int | None) -> int | None:
+    """Return the number of the round with this index, as cards show it: from 1."""
+    return None if index is None else index + 1
+
+
+def counted(run: Run, count: int) -> int | None:
+    """Return the count of something that only logs of agentnb record: a foreign trace without it does not say that it was 0."""
+    return None if run.origin is not None and not count else count
+
+
+def success_of(record: CallRecord) -> bool | None:
+    """Return whether the call succeeded; None while it is open, and where a foreign trace has no result of it."""
+    unknown = record.result is not None and record.result.error_code in WITHOUT_RESULT
+    return None if unknown else record.success

@@ -1,0 +1,111 @@
+"""Tables of whole folders: from the cache beside their logs where there are many, else from the logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentnb.advice import Install
+from agentnb.errors import NotAvailable
+from agentnb.interchange.files import RunSource, SourceFile, files_of, folder_of, warn_of
+from agentnb.interchange.trace_file import Problem
+from agentnb.store.folder_cache import stamp_of
+from agentnb.store.store import Store
+from agentnb.tables import arrow
+from agentnb.tables.cache import Cached, TableCache
+from agentnb.tables.frames import Table, Values, read_frame
+from agentnb.tables.parts import Part
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+MANY_FILES, MANY_BYTES = 200, 50_000_000
+"""Files, or bytes of them, from which on a folder gets a cache by itself: reading fewer takes less than a second."""
+
+
+def frame_of(source: RunSource, table: Table[Any], cache: bool | None = None) -> pd.DataFrame:
+    """Return the table of a source.
+
+    ``cache``: True keeps the table of a folder or a store beside its logs, False reads the logs; by default it is kept if there
+    are many, and pyarrow is installed. Raises `NotAvailable` if it is to be kept without pyarrow.
+    """
+    kept = None if cache is False else cache_of(source, table, always=bool(cache))
+    for _ in range(2):  # the second time, a damaged one was discarded
+        if kept is None:
+            break
+        state = kept.current()
+        if not state.parts or len(state.missing) > len(kept.files) // 2:  # such as while another process makes it
+            break
+        try:
+            return _frame(kept, state, table)
+        except arrow.Damaged:
+            kept.discard()
+    return read_frame(source, table)
+
+
+def cache_of(source: RunSource, table: Table[Any], *, always: bool) -> TableCache | None:
+    """Return the cache of a folder or a store; None for other sources, and for a few files unless ``always``."""
+    if find_spec("pyarrow") is None:
+        if always:
+            raise NotAvailable("The cache of tables needs the package pyarrow", Install("agentnb[scale]", lead="Install it"))
+        return None
+    if not isinstance(source, Store | str | Path) or (folder := folder_of(source)) is None:
+        return None
+    files = [*files_of(source)]
+    if not always and len(files) < MANY_FILES and not _are_large(file.path for file in files):
+        return None
+    return TableCache(folder, "store" if isinstance(source, Store) else "folder", table, files)
+
+
+def _are_large(paths: Iterable[Path]) -> bool:
+    stamps = map(stamp_of, paths)
+    return sum(stamp.size for stamp in stamps if stamp is not None) >= MANY_BYTES
+
+
+def _frame(cache: TableCache, state: Cached, table: Table[Any]) -> pd.DataFrame:
+    """Return the table, with its rows in the order of the files. Raises `Damaged` if a part is."""
+    import pyarrow as pa
+
+    schema = arrow.schema_of(table.columns)
+    places = {name: place for place, name in enumerate(cache.files)}
+    pieces: list[tuple[int, pa.Table]] = []
+    problems: list[tuple[int, Problem]] = []
+    for part in state.parts:
+        rows = arrow.read(state.folder / part.name, schema, part.rows)
+        pieces += [(place, rows.slice(first, count)) for place, first, count in _stretches(part, places)]
+        problems += [(places[entry.name], one) for entry in part.entries for one in entry.problems]
+    for name in state.missing:
+        rows, found = read_missing(cache.files[name], table, schema)
+        pieces.append((places[name], rows))
+        problems += [(places[name], one) for one in found]
+    warn_of([one for _, one in sorted(problems, key=itemgetter(0))])
+    return arrow.to_frame(pa.concat_tables([rows for _, rows in sorted(pieces, key=itemgetter(0))]), table.columns)
+
+
+def read_missing(file: SourceFile, table: Table[Any], schema: pa.Schema) -> tuple[pa.Table, list[Problem]]:
+    """Return the rows of a file that is not in the cache, and the parts of it that could not be read."""
+    problems: list[Problem] = []
+    values = Values(table.columns)
+    for run in file.runs(problems, table.fold):
+        values.add(table.rows(run))
+    return arrow.from_frame(values.take(), schema), problems
+
+
+def _stretches(part: Part, places: Mapping[str, int]) -> Iterator[tuple[int, int, int]]:
+    """Yield the stretches of a part whose files follow each other in the folder: the first one's place, its row, the rows."""
+    begin = first = end = 0
+    following: int | None = None
+    for entry in part.entries:
+        place = places[entry.name]
+        if place != following:
+            if following is not None:
+                yield begin, first, end - first
+            begin, first = place, end
+        end += entry.rows
+        following = place + 1
+    if following is not None:
+        yield begin, first, end - first

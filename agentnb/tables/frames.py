@@ -1,0 +1,78 @@
+"""Making tables: the rows of each run become values of columns, so that no run is kept in memory longer than it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from agentnb.detect.run import Run
+from agentnb.interchange.files import RunSource, each_run, warn_of
+from agentnb.interchange.trace_file import Problem
+from agentnb.store.store import Fold
+from agentnb.tables.columns import Column, column_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+R = TypeVar("R")
+
+
+class Table(NamedTuple, Generic[R]):
+    """A table of which each row is about one run."""
+
+    name: str
+    columns: Sequence[Column[R]]
+    rows: Callable[[Any], Iterable[R]]
+    """Makes the rows of a `Run`, and of what ``fold`` makes."""
+    fold: Fold[Any] = Run.from_events
+    """Makes of the events of a log what the rows need of its run: facts alone, or less, if they show no judgement."""
+
+
+class Values(Generic[R]):
+    """The values of a table that grows, by column."""
+
+    def __init__(self, columns: Sequence[Column[R]]) -> None:
+        self._columns = columns
+        self._values: list[list[Any]] = [[] for _ in columns]
+        self.rows = 0
+
+    def add(self, rows: Iterable[R]) -> int:
+        """Add rows and return how many they are."""
+        rows = [*rows]
+        for values, column in zip(self._values, self._columns, strict=True):
+            values.extend(map(column.value, rows))
+        self.rows += len(rows)
+        return len(rows)
+
+    def take(self) -> pd.DataFrame:
+        """Return the rows since this was last called as a data frame."""
+        import pandas as pd
+
+        found = {
+            column.name: _texts(values) if column.dtype == "str" else column_of(values, column.dtype)
+            for values, column in zip(self._values, self._columns, strict=True)
+        }
+        self._values, self.rows = [[] for _ in self._columns], 0
+        return pd.DataFrame(found)
+
+
+def _texts(values: list[Any]) -> pd.Series:
+    """Return a column of texts; pandas by itself takes six times as long to make one."""
+    import pandas as pd
+
+    try:
+        import pyarrow as pa
+
+        return pd.Series(pa.array(values, pa.large_string(), from_pandas=True).to_pandas(), dtype="str")
+    except (ImportError, TypeError, ValueError):  # without pyarrow; or a value is no text, which pandas makes one of
+        return pd.Series(values, dtype="str")
+
+
+def read_frame(source: RunSource, table: Table[Any]) -> pd.DataFrame:
+    """Return the table of a source, read from its logs. What cannot be read is left out with a warning."""
+    problems: list[Problem] = []
+    values = Values(table.columns)
+    for run in each_run(source, problems, table.fold):
+        values.add(table.rows(run))
+    warn_of(problems)
+    return values.take()

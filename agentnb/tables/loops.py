@@ -1,0 +1,156 @@
+"""The table of loops: one row for each time a run was found repeating itself, whether or not that ended it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from agentnb.core.log.events import AnyEvent, LoopDetected, RoundFinished
+from agentnb.core.log.work_events import FindingMade
+from agentnb.core.run.rounds import WorkflowRound, is_blocked
+from agentnb.detect.run import Run
+from agentnb.interchange.files import RunSource
+from agentnb.tables.columns import JSON, ROUNDS, Column, number_of
+from agentnb.tables.folders import frame_of
+from agentnb.tables.frames import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PLANNING_ONLY = "planning_only"
+"""The reason of a round that follows too many rounds of planning alone, and the rule of such a loop."""
+
+
+LOOP, STALL = "loop", "stall"
+FAMILIES = {PLANNING_ONLY: STALL}
+"""Families of the rules of agentnb's own policies that are not about loops."""
+
+
+class Row(NamedTuple):
+    """A finding and its run; rounds as indexes."""
+
+    run: Run
+    rule: str
+    first: int
+    last: int
+    severity: str
+    sentence: str
+    family: str = LOOP
+    evidence: Any = None
+
+
+COLUMNS: list[Column[Row]] = [
+    Column("run_id", "str", lambda row: row.run.id, "The run", "event.run_id"),
+    Column("model", "str", lambda row: row.run.model, "The run's model", "run_started.model"),
+    Column(
+        "family",
+        "str",
+        lambda row: row.family,
+        "What kind of problem it is: loop, stall, or what a detector says",
+        "finding_made.family",
+    ),
+    Column(
+        "rule",
+        "str",
+        lambda row: row.rule,
+        "The rule that found it",
+        "loop_detected.rule, call_blocked.rule, finding_made.rule, or judged by detect.judgements",
+    ),
+    Column(
+        "first",
+        "int64",
+        lambda row: number_of(row.first),
+        "First of its rounds",
+        "loop_detected.first, finding_made.first",
+        ROUNDS,
+    ),
+    Column(
+        "last", "int64", lambda row: number_of(row.last), "Last of its rounds", "loop_detected.last, finding_made.last", ROUNDS
+    ),
+    Column(
+        "severity",
+        "str",
+        lambda row: row.severity,
+        "notice (a repeated answer), block (a call was not run), nudge (an intervention answers it), stop (it ended the run)",
+        "loop_detected.severity, finding_made.severity",
+    ),
+    Column(
+        "sentence",
+        "str",
+        lambda row: row.sentence,
+        "What was found; one of agentnb's own counts rounds from 1",
+        "loop_detected.sentence, finding_made.sentence",
+    ),
+    Column(
+        "evidence",
+        "str",
+        lambda row: None if row.evidence is None else msgspec.json.encode(row.evidence).decode(),
+        "The calls or texts in which a detector found it",
+        "finding_made.evidence",
+        JSON,
+    ),
+]
+
+
+def found(run: Run) -> list[Row]:
+    """Return what was found in a run, in the order of the last rounds."""
+    stops = [_of_loop(run, one) for one in run.loops]
+    own = [_of_finding(run, one) for one in run.findings]
+    known = {(row.rule, row.last) for row in stops}
+    others = [row for one in run.rounds for row in _of_round(run, one) if (row.rule, row.last) not in known]
+    return sorted([*others, *own, *stops], key=lambda row: row.last)  # those of one round stay in this order
+
+
+def found_by(event: AnyEvent, run: Run) -> list[Row]:
+    """Return what this event, the last of the run, adds to what is found in it."""
+    if isinstance(event, FindingMade):
+        return [_of_finding(run, event)]
+    if isinstance(event, LoopDetected):
+        row = _of_loop(run, event)
+        judged = _of_round(run, run.rounds[row.last]) if 0 <= row.last < len(run.rounds) else ()
+        return [] if any((one.rule, one.last) == (row.rule, row.last) for one in judged) else [row]
+    return [*_of_round(run, run.rounds[-1])] if isinstance(event, RoundFinished) else []
+
+
+def _of_finding(run: Run, one: FindingMade) -> Row:
+    return Row(run, one.rule, one.first, one.last, one.severity, one.sentence, one.family, one.evidence)
+
+
+def _of_loop(run: Run, one: LoopDetected) -> Row:
+    return _row(run, one.rule, one.first, one.last, one.severity, one.sentence)
+
+
+def _row(run: Run, rule: str, first: int, last: int, severity: str, sentence: str) -> Row:
+    return Row(run, rule, first, last, severity, sentence, FAMILIES.get(rule, LOOP))
+
+
+def _of_round(run: Run, one: WorkflowRound) -> Iterator[Row]:
+    """Yield what was found in a round besides the loop that ended the run."""
+    if one.reason == PLANNING_ONLY and one.index:
+        first = _first_of_planning(run, one.index)
+        rounds = one.index - first
+        yield _row(run, PLANNING_ONLY, first, one.index - 1, "nudge", f"{rounds} rounds of planning, and no work between them")
+    if one.said_before is not None:
+        sentence = f"The answer of round {one.index + 1} is nearly that of round {one.said_before + 1}"
+        yield _row(run, "already_said", one.said_before, one.index, "notice", sentence)
+    for record in one.records:
+        if is_blocked(record):
+            sentence = f"A call of {record.call.name} was not run: it repeats an earlier one"
+            yield _row(run, record.rule, one.index, one.index, "block", sentence)
+
+
+def _first_of_planning(run: Run, index: int) -> int:
+    """Return the first of the rounds before this one in which nothing but planning was done."""
+    while index and not any(record.is_work for record in run.rounds[index - 1].records) and not run.rounds[index - 1].completed:
+        index -= 1
+    return index
+
+
+TABLE = Table("loops", COLUMNS, found)
+
+
+def loops(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
+    """Return one row per finding, whether or not it ended its run, in the order of their last rounds."""
+    return frame_of(source, TABLE, cache)

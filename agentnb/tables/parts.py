@@ -1,0 +1,140 @@
+"""The parts of a cache of tables: Parquet files, each with the rows of some files of a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from agentnb.interchange.trace_file import Problem
+from agentnb.store.folder_cache import Stamp
+from agentnb.tables import arrow
+from agentnb.tables.frames import Table, Values
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_ROWS, MAX_READ = 200_000, 256_000_000
+"""Rows, or bytes of logs, after which a part is closed; a part with less than half is merged with what is new."""
+BATCH_ROWS, BATCH_READ = 20_000, 16_000_000
+"""Rows, or bytes of logs, after which rows are written: as much as is in memory at a time."""
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """A file whose rows are in a part."""
+
+    name: str
+    stamp: Stamp
+    rows: int
+    problems: list[Problem] = []
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True):
+    """A Parquet file: its rows are those of its entries, in their order."""
+
+    name: str
+    size: int
+    entries: list[Entry]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return sum(entry.rows for entry in self.entries)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is to be merged with what is new."""
+        return self.rows < MAX_ROWS // 2 and sum(entry.stamp.size for entry in self.entries) < MAX_READ // 2
+
+
+class Index(msgspec.Struct, frozen=True):
+    """What a cache holds, and what it was made by and of."""
+
+    made_by: str
+    made_of: str
+    parts: list[Part] = []
+
+
+class PartWriter:
+    """Writes parts, a batch of rows at a time."""
+
+    def __init__(self, folder: Path, table: Table[Any]) -> None:
+        self._folder, self._table = folder, table
+        self._schema = arrow.schema_of(table.columns)
+        self._values = Values(table.columns)
+        self._parts: list[Part] = []
+        self._entries: list[Entry] = []
+        self._file: Any = None
+        self._name = ""
+        self._unwritten = self._rows = self._read = 0
+        """Bytes of logs whose rows are not written yet; rows and bytes of logs of the open part."""
+
+    def take_over(self, part: Part, held: set[str]) -> None:
+        """Copy the rows of those files of a part that have not changed. Raises `Damaged` if the part is."""
+        first, ranges = 0, []
+        for entry in part.entries:
+            if entry.name in held:
+                ranges.append((first, first + entry.rows))
+            first += entry.rows
+        for rows in arrow.batches(self._folder / part.name, ranges, self._schema, part.rows, BATCH_ROWS):
+            self._write(rows)
+        self._enter(entry for entry in part.entries if entry.name in held)
+
+    def add(self, name: str, stamp: Stamp, problems: list[Problem], runs: Iterable[Any]) -> None:
+        """Add the rows of a file's runs."""
+        count = 0
+        for run in runs:
+            count += self._values.add(self._table.rows(run))
+            if self._values.rows >= BATCH_ROWS:
+                self._flush()
+        self._unwritten += stamp.size
+        if self._unwritten >= BATCH_READ:
+            self._flush()
+        self._enter([Entry(name, stamp, count, problems)])
+
+    def _enter(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            self._entries.append(entry)
+            self._rows += entry.rows
+            self._read += entry.stamp.size
+        if self._rows >= MAX_ROWS or self._read >= MAX_READ:
+            self._end_part()
+
+    def _flush(self) -> None:
+        self._unwritten = 0
+        if self._values.rows:
+            self._write(arrow.from_frame(self._values.take(), self._schema))
+
+    def _write(self, rows: pa.Table) -> None:
+        if self._file is None:
+            self._name = f"{os.urandom(16).hex()}.parquet"
+            self._file = arrow.writer(self._folder / self._name, self._schema)
+        self._file.write_table(rows)
+
+    def _end_part(self) -> None:
+        self._flush()
+        if not self._entries:
+            return
+        if self._file is None:
+            self._write(self._schema.empty_table())
+        self._file.close()
+        self._parts.append(Part(self._name, (self._folder / self._name).stat().st_size, self._entries))
+        self._file, self._entries, self._rows, self._read = None, [], 0, 0
+
+    def close(self) -> list[Part]:
+        """Return the parts that were written."""
+        self._end_part()
+        return self._parts
+
+    def abandon(self) -> None:
+        """Remove what was written."""
+        if self._file is not None:
+            with suppress(Exception):
+                self._file.close()
+        for name in (self._name, *(part.name for part in self._parts)):
+            with suppress(OSError):
+                (self._folder / name).unlink()

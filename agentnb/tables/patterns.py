@@ -1,0 +1,309 @@
+"""The table of patterns: what runs that end in the same way, or have the same in them, have in common."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from agentnb.core.run.inner_calls import all_calls
+from agentnb.core.todos import open_todos
+from agentnb.detect.run import Run
+from agentnb.interchange.files import RunSource
+from agentnb.tables.columns import COUNTED, SHARE, Column, success_of, table
+from agentnb.tables.folders import frame_of
+from agentnb.tables.frames import Table
+from agentnb.tables.loops import found
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ALL, TOOL, GUIDANCE = "all", "tool", "guidance"
+BY = (
+    ALL,
+    "status",
+    "stop_reason",
+    "finding",
+    "breach",
+    TOOL,
+    GUIDANCE,
+    "policy",
+    "model",
+    "agent",
+    "origin_format",
+)
+"""What runs are grouped by, in the order of the rows."""
+
+
+class Counts(NamedTuple):
+    """How often something was so, how often it was not, and how often nobody knows."""
+
+    true: int = 0
+    false: int = 0
+    unknown: int = 0
+
+
+Judged: TypeAlias = dict[str, tuple[int, int, int]]
+"""For each name its `Counts`, as a plain tuple, of which many are made and added up faster."""
+
+
+class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What is counted of one run, found once, as plain data that can be kept."""
+
+    run_id: str
+    status: str
+    has_ended: bool
+    is_foreign: bool
+    todos: int
+    todos_done: int
+    calls: Judged
+    """For each tool, how many of its calls succeeded."""
+    guidance: Judged
+    """For each guidance set, how much of what was given of it was followed."""
+    groups: dict[str, tuple[str, ...]]
+    """The groups that the run is in, by those of `BY` by which it is in any."""
+
+
+@dataclass
+class Group:
+    """The runs with one value of what they are grouped by."""
+
+    by: str
+    value: str
+    members: list[Facts]
+
+    @cached_property
+    def ended(self) -> list[Facts]:
+        """Its runs that have ended, and are known to have completed or not."""
+        return [one for one in self.members if one.has_ended and one.status != "unknown"]
+
+    @property
+    def unknown(self) -> int:
+        """How many of its runs have a trace that does not record their end."""
+        return sum(one.status == "unknown" for one in self.members)
+
+    @cached_property
+    def not_completed(self) -> list[Facts]:
+        """Those that ended in any way but completed."""
+        return [one for one in self.ended if one.status != "completed"]
+
+    @property
+    def completed(self) -> int:
+        """How many of them completed."""
+        return len(self.ended) - len(self.not_completed)
+
+    @property
+    def todos(self) -> tuple[int, int]:
+        """Todos that are completed, and all todos of its runs."""
+        return sum(one.todos_done for one in self.members), sum(one.todos for one in self.members)
+
+    @cached_property
+    def successes(self) -> Counts:
+        """How many of its calls succeeded; for a tool, of the calls of the tool."""
+        return self._sum((one.calls for one in self.members), TOOL)
+
+    @cached_property
+    def verdicts(self) -> Counts:
+        """How much of the guidance was followed; for a guidance set, of that set."""
+        return self._sum((one.guidance for one in self.members), GUIDANCE)
+
+    def _sum(self, counted: Iterable[Judged], kind: str) -> Counts:
+        """Return the sum over all names, or over the own one if the runs are grouped by these."""
+        found = [one for each in counted for name, one in each.items() if self.by != kind or name == self.value]
+        return Counts(*map(sum, zip(*found, strict=True)))
+
+    @property
+    def is_guided(self) -> bool:
+        """Whether anybody knows of guidance: traces of other products do not say."""
+        return sum(self.verdicts) > 0 or any(not one.is_foreign for one in self.members)
+
+    @property
+    def order(self) -> tuple[int, int, int, int, str]:
+        """Where it stands: what fails most often first; of tools, the one with the most errors."""
+        failures = len(self.not_completed), self.successes.false
+        first, second = failures[::-1] if self.by == TOOL else failures
+        return BY.index(self.by), -first, -second, -len(self.members), self.value
+
+    @property
+    def example(self) -> str:
+        """Id of a run to open."""
+        failing = [one for one in self.members if one.calls[self.value][1]] if self.by == TOOL else self.not_completed
+        return (failing or self.members)[-1].run_id
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+COLUMNS: list[Column[Group]] = [
+    Column("by", "str", lambda row: row.by, f"What the runs are grouped by: {', '.join(BY)}", "the tables of these names"),
+    Column(
+        "value",
+        "str",
+        lambda row: row.value,
+        "The group; a run with several findings or tools is in several, one whose value is unknown in none",
+        "the tables of these names",
+    ),
+    Column("runs", "int64", lambda row: len(row.members), "Runs in the group", COUNTED, "runs"),
+    Column("completed", "int64", lambda row: row.completed, "Runs in the group that completed", "run_finished.status", "runs"),
+    Column(
+        "completion_rate",
+        "float64",
+        lambda row: _share(row.completed, len(row.ended)),
+        "Share of the ended runs that completed; runs whose end is not recorded do not count",
+        "completed / ended runs",
+        SHARE,
+    ),
+    Column(
+        "not_completed",
+        "int64",
+        lambda row: len(row.not_completed),
+        "Runs that ended in any other way: failed, limited, stopped, cancelled or interrupted",
+        "run_finished.status",
+        "runs",
+    ),
+    Column(
+        "unknown",
+        "int64",
+        lambda row: row.unknown,
+        "Runs of other products whose traces do not record their end",
+        "run_finished.status",
+        "runs",
+    ),
+    Column(
+        "failed",
+        "int64",
+        lambda row: sum(one.status == "failed" for one in row.members),
+        "Runs that an error ended",
+        "run_finished.status",
+        "runs",
+    ),
+    Column(
+        "todo_completion_rate",
+        "float64",
+        lambda row: _share(*row.todos),
+        "Share of the todos that are completed",
+        "todos_changed.todos",
+        SHARE,
+    ),
+    Column(
+        "guidance_given",
+        "Int64",
+        lambda row: sum(row.verdicts) if row.is_guided else None,
+        "How often guidance was given; missing for runs of other products, which do not say",
+        COUNTED,
+        "times",
+    ),
+    Column(
+        "guidance_followed",
+        "Int64",
+        lambda row: row.verdicts.true if row.is_guided else None,
+        "How often guidance was followed",
+        "judged by detect.rules",
+        "times",
+    ),
+    Column(
+        "followed_rate",
+        "float64",
+        lambda row: _share(row.verdicts.true, row.verdicts.true + row.verdicts.false),
+        "Share of the guidance that was followed, where that is known",
+        "guidance_followed / judged guidance",
+        SHARE,
+    ),
+    Column(
+        "tool_calls",
+        "int64",
+        lambda row: sum(row.successes),
+        "Tool calls, those that tools made included; in a row of a tool, its calls",
+        COUNTED,
+        "calls",
+    ),
+    Column("tool_errors", "int64", lambda row: row.successes.false, "Tool calls that failed", COUNTED, "calls"),
+    Column(
+        "error_rate",
+        "float64",
+        lambda row: _share(row.successes.false, row.successes.true + row.successes.false),
+        "Share of the tool calls that failed, where that is known",
+        "tool_errors / calls with a result",
+        SHARE,
+    ),
+    Column(
+        "example_run",
+        "str",
+        lambda row: row.example,
+        "A run to open: the last that did not complete; in a row of a tool, the last in which it failed",
+        "event.run_id",
+    ),
+]
+
+
+def _groups(known: list[Facts]) -> Iterator[Group]:
+    for by in BY:
+        members: dict[str, list[Facts]] = {}
+        for one in known:
+            for value in one.groups.get(by, ()):
+                members.setdefault(value, []).append(one)
+        for value, mine in members.items():
+            yield Group(by, value, mine)
+
+
+def _named(value: Any) -> list[str]:
+    """Return the name that a log holds, as the names of a group: none for an empty or damaged value."""
+    return [value] if isinstance(value, str) and value else []
+
+
+def _facts(run: Run) -> Iterator[Facts]:
+    calls = [(record.call.name, success_of(record)) for record in all_calls(run)]
+    given = [
+        (guidance.set, one.followed[place].followed if place < len(one.followed) else None)
+        for one in run.rounds
+        for place, guidance in enumerate(one.guidance)
+    ]
+    alone = {
+        ALL: ALL,
+        "status": run.status,
+        "stop_reason": run.stop_reason,
+        "policy": run.settings.get("policy", {}).get("name"),
+        "model": run.model,
+        "agent": run.agent,
+        "origin_format": run.origin.format if run.origin else None,
+    }
+    groups: dict[str, Iterable[str]] = {by: _named(value) for by, value in alone.items()}
+    groups["finding"] = {row.rule for row in found(run)}
+    groups["breach"] = {one.rule for each in run.rounds for one in each.todo_violations}
+    groups[TOOL] = {name for name, _ in calls}
+    groups[GUIDANCE] = {name for name, _ in given}.union(_named(run.settings.get("guidance", {}).get("set")))
+    done = len(run.todos) - len(open_todos(run.todos))
+    counts = not run.should_continue, run.origin is not None, len(run.todos), done
+    yield Facts(
+        run.id,
+        run.status,
+        *counts,
+        _counted(calls),
+        _counted(given),
+        {by: (*sorted(values),) for by, values in groups.items() if values},
+    )
+
+
+def _counted(judged: list[tuple[str, bool | None]]) -> Judged:
+    """Return for each name how often it was judged in each way."""
+    ways = Counter(judged)
+    return {name: (ways[name, True], ways[name, False], ways[name, None]) for name, _ in judged}
+
+
+FACTS = Table("patterns", [Column("counts", "str", lambda one: msgspec.json.encode(one).decode(), "", "")], _facts)
+"""What is kept of each run; the table itself is about groups of them."""
+
+
+def patterns(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
+    """Return one row per group of runs: how often they complete, follow guidance and fail.
+
+    Groups of one kind stand together, the commonest failure first.
+    """
+    decode = msgspec.json.Decoder(Facts).decode
+    known = [decode(text) for text in frame_of(source, FACTS, cache)["counts"]]
+    return table(sorted(_groups(known), key=lambda group: group.order), COLUMNS)

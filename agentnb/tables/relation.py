@@ -1,0 +1,73 @@
+"""Tables of any size as DuckDB relations, which are queried where they lie, in bounded memory."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentnb.advice import Install
+from agentnb.errors import NotAvailable, SettingsError, StoreError, near
+from agentnb.interchange.files import warn_of
+from agentnb.store.store import Store
+from agentnb.tables import arrow
+from agentnb.tables.cache import Cached, TableCache
+from agentnb.tables.catalogue import OF_RUNS as TABLES
+from agentnb.tables.folders import cache_of, read_missing
+from agentnb.tables.frames import Table
+
+if TYPE_CHECKING:
+    import duckdb
+
+MAX_MISSING = 256_000_000
+"""Bytes of files outside the cache whose rows are held in memory."""
+
+
+def relation(name: str, source: Store | str | Path) -> duckdb.DuckDBPyRelation:
+    """Return a table of a folder or a store as a DuckDB relation of the default connection, its rows in no certain order.
+
+    The cache beside the logs is made or renewed first, in bounded memory; waits while another process does that. What the
+    relation reads stays for an hour after the logs have changed. Raises `NotAvailable` without DuckDB and pyarrow,
+    `SettingsError` if there is no such table, `StoreError` if the source is no folder, or the cache cannot be written.
+    """
+    if name not in TABLES:
+        raise SettingsError(f"There is no table {name!r} for a relation", near(str(name), TABLES))
+    if find_spec("duckdb") is None:
+        raise NotAvailable("Relations need the package duckdb", Install("agentnb[scale]", lead="Install it"))
+    table = TABLES[name]
+    cache = cache_of(source, table, always=True)
+    if cache is None:
+        raise StoreError(f"{source} is not a folder", f"Tables of other sources: tables.{name}(...)")
+    state = cache.current(wait=True)
+    if not _is_sound(state, table):
+        cache.discard()
+        state = cache.current(wait=True)
+    return _related(cache, state, table)
+
+
+def _is_sound(state: Cached, table: Table[Any]) -> bool:
+    schema = arrow.schema_of(table.columns)
+    return all(arrow.is_sound(state.folder / part.name, schema, part.rows) for part in state.parts)
+
+
+def _related(cache: TableCache, state: Cached, table: Table[Any]) -> duckdb.DuckDBPyRelation:
+    import duckdb
+    import pyarrow as pa
+
+    schema = arrow.schema_of(table.columns)
+    problems = [one for part in state.parts for entry in part.entries for one in entry.problems]
+    pieces = [schema.empty_table()]
+    size = sum(cache.files[name].path.stat().st_size for name in state.missing)
+    if size > MAX_MISSING:
+        raise StoreError(
+            f"The cache of {len(state.missing):,} files cannot be written in {state.folder}",
+            "Copy the logs to a folder that you may write to, with room on its disk",
+        )
+    for name in state.missing:
+        rows, found = read_missing(cache.files[name], table, schema)
+        pieces.append(rows)
+        problems += found
+    warn_of(problems)
+    in_memory = duckdb.from_arrow(pa.concat_tables(pieces))
+    paths = [str(state.folder / part.name) for part in state.parts if part.rows]
+    return duckdb.read_parquet(paths).union(in_memory) if paths else in_memory

@@ -1,0 +1,166 @@
+"""The table of todos: one row for each change of a todo, and for each todo violation."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from agentnb.core.log.events import RoundStarted, TodosChanged, ToolFinished
+from agentnb.core.run.rounds import WorkflowRound
+from agentnb.core.todos import Todo
+from agentnb.detect.judgements import TODO_VIOLATIONS
+from agentnb.detect.run import Run
+from agentnb.interchange.files import RunSource
+from agentnb.tables.columns import ROUNDS, TIME, UTC, Column, number_of
+from agentnb.tables.folders import frame_of
+from agentnb.tables.frames import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+Violations: TypeAlias = dict[tuple[str, "int | None"], deque[str]]
+"""Rules that a round broke, by the call that did it and the id of the todo; None for work."""
+
+
+class Row(NamedTuple):
+    """A change of a todo or of the list, or a violation."""
+
+    run_id: str
+    round: int | None
+    at: datetime | None
+    by: str
+    what: str
+    before: Todo | None = None
+    after: Todo | None = None
+    call_id: str = ""
+
+    @property
+    def todo(self) -> Todo | None:
+        """The todo as it was last seen."""
+        return self.after or self.before
+
+
+LIST = "todos_changed.todos"
+COLUMNS: list[Column[Row]] = [
+    Column("run_id", "str", lambda row: row.run_id, "The run", "event.run_id"),
+    Column(
+        "round",
+        "Int64",
+        lambda row: number_of(row.round),
+        "The round; missing before the first",
+        "round_started.index",
+        ROUNDS,
+    ),
+    Column("at", TIME, lambda row: row.at, "When it happened", "todos_changed.at, tool_finished.at", UTC),
+    Column(
+        "what",
+        "str",
+        lambda row: row.what,
+        "inherited (the run began with it), added, removed, status, edited, reordered (the whole list), or the breach: "
+        "work_without_todo_in_progress, completed_without_in_progress",
+        f"{LIST}, run_started.todos, or judged by detect.judgements",
+    ),
+    Column(
+        "by",
+        "str",
+        lambda row: row.by or None,
+        "Who did it: model or outside; missing for inherited todos",
+        "todos_changed.by",
+    ),
+    Column("todo_id", "Int64", lambda row: row.todo.id if row.todo else None, "Id of the todo", LIST, "id"),
+    Column("title", "str", lambda row: row.todo.title if row.todo else None, "Title of the todo", LIST),
+    Column("before", "str", lambda row: row.before.status if row.before else None, "Its status before", LIST),
+    Column("after", "str", lambda row: row.after.status if row.after else None, "Its status after", LIST),
+    Column("changed", "str", lambda row: _changed(row.before, row.after), "Names of its fields that changed", LIST),
+    Column(
+        "breach",
+        "bool",
+        lambda row: row.what in TODO_VIOLATIONS,
+        "Whether it is a breach of discipline, and not a change",
+        "judged by detect.judgements",
+    ),
+    Column(
+        "call_id",
+        "str",
+        lambda row: row.call_id or None,
+        "The tool call that did it; missing for changes from outside",
+        "todos_changed.call_id, tool_finished.result.call_id",
+    ),
+]
+
+
+def _rows(run: Run) -> Iterator[Row]:
+    known: dict[int, Todo] = {}
+    if run.events:
+        for todo in getattr(run.events[0], "todos", ()):
+            known[todo.id] = todo
+            yield Row(run.id, None, run.started_at, "", "inherited", None, todo)
+    current: int | None = None
+    violations: Violations = {}
+    for event in run.events:
+        if isinstance(event, RoundStarted):
+            current = event.index
+            violations = _violations_of(run.rounds[current])
+        elif isinstance(event, TodosChanged):
+            after = {todo.id: todo for todo in event.todos}
+            for todo_id in [*after, *(todo_id for todo_id in known if todo_id not in after)]:
+                yield from _changes(run, current, event, known.get(todo_id), after.get(todo_id), violations)
+            if [todo_id for todo_id in known if todo_id in after] != [todo_id for todo_id in after if todo_id in known]:
+                yield Row(run.id, current, event.at, event.by, "reordered", call_id=event.call_id)
+            known = after
+        elif isinstance(event, ToolFinished) and current is not None:
+            call_id = event.result.call_id
+            for rule in violations.pop((call_id, None), ()):
+                yield Row(run.id, current, event.at, "model", rule, call_id=call_id)
+
+
+def _violations_of(one: WorkflowRound) -> Violations:
+    """Return the rules that each call of the round broke with each todo, oldest first."""
+    violations: Violations = {}
+    for violation in one.todo_violations:
+        violations.setdefault((violation.call_id, violation.todo_id), deque()).append(violation.rule)
+    return violations
+
+
+def _changes(
+    run: Run, index: int | None, event: TodosChanged, before: Todo | None, after: Todo | None, violations: Violations
+) -> Iterator[Row]:
+    """Yield the change of a todo, and the violation that it is, which is taken from ``violations``."""
+    if before == after:
+        return
+    yield Row(run.id, index, event.at, event.by, _what(before, after), before, after, event.call_id)
+    if event.by == "model" and after is not None and _is_completion(before, after):
+        rules = violations.get((event.call_id, after.id))
+        if rules:
+            yield Row(run.id, index, event.at, event.by, rules.popleft(), before, after, event.call_id)
+
+
+def _is_completion(before: Todo | None, after: Todo) -> bool:
+    return after.status == "completed" and (before is None or before.status != "completed")
+
+
+def _changed(before: Todo | None, after: Todo | None) -> str | None:
+    """Return the names of the changed fields, except the time of the change."""
+    if before is None or after is None:
+        return None
+    names = [name for name in Todo.__struct_fields__ if name != "updated_at" and getattr(before, name) != getattr(after, name)]
+    return ", ".join(names) or None
+
+
+def _what(before: Todo | None, after: Todo | None) -> str:
+    if before is None:
+        return "added"
+    if after is None:
+        return "removed"
+    return "status" if before.status != after.status else "edited"
+
+
+TABLE = Table("todos", COLUMNS, _rows)
+
+
+def todos(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
+    """Return one row per change of a todo, and one per breach of the list's discipline, in order."""
+    return frame_of(source, TABLE, cache)

@@ -1,0 +1,196 @@
+"""The table of tool calls."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.fold import folded
+from agentnb.core.run.inner_calls import with_inner
+from agentnb.core.run.rounds import CallRecord, WorkflowRound
+from agentnb.core.run.timeline import Tool, timeline
+from agentnb.interchange.files import RunSource
+from agentnb.tables.columns import COUNTED, JSON, ROUNDS, SECONDS, TIME, UTC, Column, number_of, success_of
+from agentnb.tables.folders import frame_of
+from agentnb.tables.frames import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LARGEST = 2**63 - 1
+"""The largest whole number that a column of whole numbers holds."""
+EXACT = 2**53
+"""Up to here a float holds every whole number."""
+
+
+class Row(NamedTuple):
+    """A tool call, its run, its round or step, its position there, and when it began and ended."""
+
+    run: RunFacts
+    round: WorkflowRound | None
+    """None for a call of a step."""
+    step: str
+    position: int
+    record: CallRecord
+    parent: str
+    """Id of the call whose tool made it, if one did."""
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+COLUMNS: list[Column[Row]] = [
+    Column("run_id", "str", lambda row: row.run.id, "The run", "event.run_id"),
+    Column(
+        "round",
+        "Int64",
+        lambda row: None if row.round is None else number_of(row.round.index),
+        "The round; missing if a step made the call",
+        "round_started.index",
+        ROUNDS,
+    ),
+    Column("step", "str", lambda row: row.step or None, "Path of the step that made the call, if one did", "tool_started.step"),
+    Column("position", "int64", lambda row: row.position, "Place in the round, or among the calls of steps", COUNTED, "from 0"),
+    Column("call_id", "str", lambda row: row.record.call.id, "Id of the call", "tool_started.call.id"),
+    Column("name", "str", lambda row: row.record.call.name, "The tool", "tool_started.call.name"),
+    Column("model", "str", lambda row: row.run.model, "The run's model", "run_started.model"),
+    Column(
+        "author",
+        "str",
+        lambda row: row.round.reply.author or None if row.round is not None and row.round.reply is not None else None,
+        "Who made the call, where several agents share a conversation",
+        "model_replied.message",
+    ),
+    Column(
+        "arguments",
+        "str",
+        lambda row: msgspec.json.encode(row.record.call.arguments).decode(),
+        "Its arguments as it was run; tool_calls(..., arguments=True) adds a column for each",
+        "tool_started.call.arguments",
+        JSON,
+    ),
+    Column(
+        "success",
+        "boolean",
+        lambda row: success_of(row.record),
+        "Whether the tool reported success; missing while it is open, or if a trace has no result of it",
+        "tool_finished.result.is_error",
+    ),
+    Column(
+        "error_code",
+        "str",
+        lambda row: row.record.result.error_code if row.record.result else None,
+        "What kind of failure it was",
+        "tool_finished.result.error_code, call_blocked.result.error_code",
+    ),
+    Column(
+        "rule",
+        "str",
+        lambda row: row.record.rule or None,
+        "The rule that blocked it, if one did: a limit such as max_tool_calls, or one against repetition",
+        "call_blocked.rule",
+    ),
+    Column(
+        "result",
+        "str",
+        lambda row: row.record.result.text if row.record.result else None,
+        "Text of the result",
+        "tool_finished.result, call_blocked.result",
+    ),
+    Column(
+        "started_at",
+        TIME,
+        lambda row: row.started_at,
+        "When it began; missing if it was blocked, or if a trace does not say",
+        "tool_started.at",
+        UTC,
+    ),
+    Column("ended_at", TIME, lambda row: row.ended_at, "When its result came", "tool_finished.at, call_blocked.at", UTC),
+    Column(
+        "seconds",
+        "float64",
+        lambda row: None if row.record.result is None else row.record.seconds,
+        "Time that the tool itself took; missing while it is open",
+        "tool_finished.seconds",
+        SECONDS,
+    ),
+    Column(
+        "traceback",
+        "str",
+        lambda row: row.record.traceback or None,
+        "Traceback of your own code, if it raised",
+        "tool_finished.traceback",
+    ),
+    Column(
+        "parent_call",
+        "str",
+        lambda row: row.parent or None,
+        "The call whose tool made this one, if it was not the model; it has that call's position",
+        "tool_started.parent_call",
+    ),
+]
+
+
+def _rows(run: RunFacts) -> Iterator[Row]:
+    if not (run.step_calls or any(one.records for one in run.rounds)):
+        return
+    parts: dict[str, deque[Tool]] = {}
+    for part in timeline(run, Tool):
+        if isinstance(part, Tool):
+            parts.setdefault(part.call_id, deque()).append(part)
+    for one in run.rounds:
+        for position, of_the_model in enumerate(one.records):
+            for parent, record in with_inner((of_the_model,)):
+                yield Row(run, one, "", position, record, parent, *_times(record, parts))
+    for position, of_step in enumerate(run.step_calls):
+        for parent, record in with_inner((of_step.record,)):
+            yield Row(run, None, of_step.step, position, record, parent, *_times(record, parts))
+
+
+def _times(record: CallRecord, parts: Mapping[str, deque[Tool]]) -> tuple[datetime | None, datetime | None]:
+    """Return when a call began and ended. Calls with the same id, such as those of a step that is repeated, come in turn."""
+    left = parts.get(record.call.id)
+    if not left:  # it never began
+        return None, None
+    begun, ended = left[0].begun, left.popleft().ended
+    return None if begun is None else begun.at, None if ended is None else ended.at
+
+
+TABLE = Table("tool_calls", COLUMNS, _rows, folded)
+
+
+def tool_calls(source: RunSource, *, arguments: bool = False, cache: bool | None = None) -> pd.DataFrame:
+    """Return one row per tool call, in order.
+
+    ``arguments``: add a column for each argument that any call has, ``arguments.NAME``, with its values: whole numbers,
+    numbers, texts and truth values in a column of that type; other or mixed ones as Python objects. One that a call does not
+    have is missing.
+    """
+    frame = frame_of(source, TABLE, cache)
+    return _with_values(frame, [msgspec.json.decode(text) for text in frame["arguments"]]) if arguments else frame
+
+
+def _with_values(frame: pd.DataFrame, arguments: Sequence[Any]) -> pd.DataFrame:
+    import pandas as pd
+
+    given = [one if isinstance(one, dict) else {} for one in arguments]  # a foreign trace may have a broken text in their place
+    names = dict.fromkeys(name for one in given for name in one)
+    columns = {}
+    for name in names:
+        values = [one.get(name) for one in given]
+        columns[f"arguments.{name}"] = pd.Series(values, dtype=_dtype_of(values))
+    return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1) if columns else frame
+
+
+def _dtype_of(values: Sequence[Any]) -> str:
+    """Return the dtype that keeps all of these values as they are; None is missing in each of them."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int} and all(-LARGEST <= value <= LARGEST for value in values if value is not None):
+        return "Int64"
+    if kinds == {float} or (kinds == {int, float} and all(abs(value) <= EXACT for value in values if value is not None)):
+        return "float64"
+    return {frozenset({bool}): "boolean", frozenset({str}): "str"}.get(frozenset(kinds), "object")

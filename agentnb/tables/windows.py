@@ -1,0 +1,31 @@
+"""The context window of a run's model, as far as that is known."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from agentnb.detect.run import Run
+from agentnb.interchange.conversion.run_writer import UNNAMED
+from agentnb.models import prices
+
+
+def context_window(run: Run) -> int | None:
+    """Return the tokens that the model can take: as the agent was told (``History(window=...)``), or by the price table."""
+    told = run.settings.get("history", {}).get("window")
+    return told if isinstance(told, int) and not isinstance(told, bool) else _of_model(run.model)
+
+
+@lru_cache(maxsize=prices.MAX_MODELS)
+def _of_model(name: str) -> int | None:
+    """Return the window by the price table, whose first use takes half a second.
+
+    Traces of other products name models without a provider (``gpt-4o``), or with one before a slash.
+    """
+    provider, separator, model = re.split("([:/])", name, maxsplit=1) if re.search("[:/]", name) else ("", "", name)
+    if separator:
+        return prices.known_of(provider, model)[0] if provider in prices.IN_TABLE else None
+    if model == UNNAMED:
+        return None
+    known = (prices.known_of(one, model)[0] for one in dict.fromkeys(prices.IN_TABLE.values()))
+    return next((window for window in known if window is not None), None)

@@ -1,0 +1,1 @@
+"""Replies as each wire writes them, and how they may misbehave."""

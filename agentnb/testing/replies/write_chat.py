@@ -1,0 +1,162 @@
+"""Replies on the wire of Chat Completions."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import Any
+
+from agentnb.core.messages import Thinking, ToolCall
+from agentnb.core.usage import Usage
+from agentnb.testing.replies.lines import Answer, arguments_text, fragments, words
+from agentnb.testing.replies.wire import Asked, Sse
+
+AT = 1_795_000_000
+"""When replies are made: always then."""
+REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "refusal": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+}
+CODES = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}
+TYPES = {429: "requests", 403: "permission_error"}
+
+
+def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
+    """The reply at once."""
+    calls = [_call(call, asked) for call in answer.of(ToolCall)]
+    refused = answer.reason == "refusal"
+    message: dict[str, Any] = {"role": "assistant", "content": None if refused or (calls and not answer.text) else answer.text}
+    message |= {"refusal": answer.text if refused else None, "annotations": []}
+    if calls:
+        message["tool_calls"] = calls
+    if thought := _thought(answer):
+        message["reasoning_content"] = thought
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _reason(answer)}
+    return {**_head(asked, "chat.completion"), "choices": [choice], "usage": _usage(asked, asked.usage(answer))}
+
+
+def events(answer: Answer, asked: Asked) -> list[Sse]:
+    """The reply as a stream. Fragments of parallel calls interleave."""
+    refused = answer.reason == "refusal"
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": None if answer.of(ToolCall) else "", "refusal": None}]
+    deltas += [{"reasoning_content": word} for word in words(_thought(answer))]
+    deltas += [{"refusal" if refused else "content": word} for word in words(answer.text)]
+    deltas += [{"tool_calls": pieces} for pieces in _call_pieces(answer, asked)]
+    return in_chunks(deltas, _reason(answer), _usage(asked, asked.usage(answer)), asked)
+
+
+def in_chunks(deltas: list[dict[str, Any]], reason: str, usage: dict[str, Any] | None, asked: Asked) -> list[Sse]:
+    """These deltas as chunks, with the end of a stream. The usage comes only if it was asked for."""
+    head = _head(asked, "chat.completion.chunk")
+    wants_usage = (asked.body.get("stream_options") or {}).get("include_usage") is True and usage is not None
+    if wants_usage:
+        head["usage"] = None
+    chunks = [{**head, "choices": [_choice(delta, None)]} for delta in deltas]
+    chunks.append({**head, "choices": [_choice({}, reason)]})
+    if wants_usage:
+        chunks.append({**head, "choices": [], "usage": usage})
+    return [*(Sse(chunk) for chunk in chunks), Sse("[DONE]")]
+
+
+def sloppy_events(answer: Answer, asked: Asked, index: int | None, ids: bool) -> list[Sse]:
+    """The stream of a careless server: whole calls in one chunk, without usage, and the end called ``stop``."""
+    deltas: list[dict[str, Any]] = [{"reasoning": word} for word in words(_thought(answer))]
+    deltas += [{"content": word} for word in words(answer.text)]
+    deltas += [{"tool_calls": [_sloppy_call(call, asked, index, ids)]} for call in answer.of(ToolCall)]
+    return in_chunks(deltas, "stop", None, asked)
+
+
+def sloppy_whole(answer: Answer, asked: Asked, index: int | None, ids: bool) -> dict[str, Any]:
+    """The whole reply of a careless server."""
+    message: dict[str, Any] = {"role": "assistant", "content": answer.text}
+    if thought := _thought(answer):
+        message["reasoning"] = thought
+    if calls := answer.of(ToolCall):
+        message["tool_calls"] = [_sloppy_call(call, asked, index, ids) for call in calls]
+    return {**_head(asked, "chat.completion"), "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+
+
+def error(status: int, name: str | None, message: str) -> dict[str, Any]:
+    """The body of an error, here and on the Responses wire."""
+    usual = TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    kind = name if name and name.endswith("_error") else usual
+    if name in ("insufficient_quota", "tokens"):
+        kind = name
+    code = CODES.get(status) if name is None else None if name.endswith("_error") else name
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def error_event(name: str, message: str, asked: Asked) -> Sse:
+    """An error inside a stream."""
+    return Sse({"error": {"message": message, "type": name, "param": None, "code": None}})
+
+
+def unknown(good: list[Sse]) -> list[Sse]:
+    """The stream with a chunk, fields and a kind of event that nobody knows."""
+    made = [Sse({"type": "weather_report", "sky": "clear", "choices": []}, "weather")]
+    for event in good:
+        if not isinstance(event.data, dict):
+            made.append(event)
+            continue
+        choices = [{**choice, "delta": {**choice["delta"], "mood": "calm"}} for choice in event.data["choices"]]
+        made.append(Sse({**event.data, "weather": "clear", "choices": choices}))
+    return made
+
+
+def unknown_whole(good: dict[str, Any]) -> dict[str, Any]:
+    """The reply with fields that nobody knows."""
+    choices = [{**choice, "mood": "calm", "message": {**choice["message"], "light": "green"}} for choice in good["choices"]]
+    return {**good, "weather": "clear", "choices": choices}
+
+
+def _head(asked: Asked, kind: str) -> dict[str, Any]:
+    return {"id": asked.ids.letters("chatcmpl-", 29), "object": kind, "created": AT, "model": asked.model}
+
+
+def _choice(delta: dict[str, Any], reason: str | None) -> dict[str, Any]:
+    return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+
+
+def _reason(answer: Answer) -> str:
+    return REASONS.get(answer.reason, answer.reason)
+
+
+def _thought(answer: Answer) -> str:
+    return "".join(part.text for part in answer.of(Thinking))
+
+
+def _call(call: ToolCall, asked: Asked) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": arguments_text(call)}
+    return {"id": call.id or asked.ids.letters("call_", 24), "type": "function", "function": function}
+
+
+def _call_pieces(answer: Answer, asked: Asked) -> list[list[dict[str, Any]]]:
+    calls = [_call(call, asked) for call in answer.of(ToolCall)]
+    heads = [[{"index": index, **call, "function": {**call["function"], "arguments": ""}}] for index, call in enumerate(calls)]
+    rows = zip_longest(*(fragments(call["function"]["arguments"]) for call in calls))
+    tails = [
+        [{"index": index, "function": {"arguments": piece}}]
+        for row in rows
+        for index, piece in enumerate(row)
+        if piece is not None
+    ]
+    return heads + tails
+
+
+def _sloppy_call(call: ToolCall, asked: Asked, index: int | None, ids: bool) -> dict[str, Any]:
+    made: dict[str, Any] = {} if index is None else {"index": index}
+    if ids:
+        made["id"] = call.id or asked.ids.letters("call_", 24)
+    return {**made, "function": {"name": call.name, "arguments": arguments_text(call)}}
+
+
+def _usage(asked: Asked, usage: Usage) -> dict[str, Any]:
+    sent, answered = usage.input or 0, usage.output or 0
+    made: dict[str, Any] = {"prompt_tokens": sent, "completion_tokens": answered, "total_tokens": sent + answered}
+    if asked.minimal:
+        return made
+    made["prompt_tokens_details"] = {"cached_tokens": usage.cache_read or 0, "cache_write_tokens": usage.cache_write or 0}
+    return {**made, "completion_tokens_details": {"reasoning_tokens": usage.reasoning or 0}}

@@ -1,0 +1,214 @@
+"""Replies on the Responses wire."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from agentnb.core.messages import Text, Thinking, ToolCall
+from agentnb.core.usage import Usage
+from agentnb.testing.ids import sealed
+from agentnb.testing.replies.lines import Answer, arguments_text, fragments, words
+from agentnb.testing.replies.wire import Asked, Sse
+from agentnb.testing.replies.write_chat import AT
+
+GOOD_ENDS = frozenset({"end_turn", "tool_use", "stop_sequence", "refusal"})
+HOLOGRAM = {"type": "hologram", "id": "hg_1", "light": "green"}
+"""An item that nobody knows."""
+INCOMPLETE = {"max_tokens": "max_output_tokens", "model_context_window_exceeded": "max_output_tokens"}
+
+
+def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
+    """The reply at once."""
+    return _finished(_head(asked), answer, _items(answer, asked), asked)
+
+
+def events(answer: Answer, asked: Asked) -> list[Sse]:
+    """The reply as a stream, each event numbered."""
+    head, items = _head(asked), _items(answer, asked)
+    finished = _finished(head, answer, items, asked)
+    told: list[tuple[str, dict[str, Any]]]
+    told = [("response.created", {"response": head}), ("response.in_progress", {"response": head})]
+    for index, item in enumerate(items):
+        told += [(kind, {"output_index": index, **fields}) for kind, fields in _item_events(item)]
+    told.append((f"response.{finished['status']}", {"response": finished}))
+    return numbered([Sse({"type": kind, **fields}, kind) for kind, fields in told])
+
+
+def numbered(made: list[Sse]) -> list[Sse]:
+    """The events with their sequence numbers."""
+    return [
+        Sse({**event.data, "sequence_number": number} if isinstance(event.data, dict) else event.data, event.event)
+        for number, event in enumerate(made)
+    ]
+
+
+def error_event(name: str, message: str, asked: Asked) -> Sse:
+    """An error inside a stream."""
+    return Sse({"type": "error", "code": name, "message": message, "param": None, "sequence_number": 999}, "error")
+
+
+def failed_event(name: str, message: str, asked: Asked) -> Sse:
+    """The other way to fail inside a stream: the whole response, failed."""
+    response = {**_head(asked), "status": "failed", "error": {"code": name, "message": message}}
+    return Sse({"type": "response.failed", "response": response, "sequence_number": 999}, "response.failed")
+
+
+def unknown(good: list[Sse]) -> list[Sse]:
+    """The stream with events and an item that nobody knows."""
+    last = good[-1].data
+    assert isinstance(last, dict)
+    index, item = len(last["response"]["output"]), HOLOGRAM
+    strange = [
+        Sse({"type": "response.output_item.added", "output_index": index, "item": item}, "response.output_item.added"),
+        Sse({"type": "response.hologram.delta", "output_index": index, "delta": "blue"}, "response.hologram.delta"),
+        Sse({"type": "response.output_item.done", "output_index": index, "item": item}, "response.output_item.done"),
+    ]
+    end = Sse({**last, "response": unknown_whole(last["response"])}, good[-1].event)
+    weather = Sse({"type": "response.weather_report", "sky": "clear"}, "response.weather_report")
+    return numbered([*good[:2], weather, *good[2:-1], *strange, end])
+
+
+def unknown_whole(good: dict[str, Any]) -> dict[str, Any]:
+    """The reply with a field and an item that nobody knows."""
+    return {**good, "weather": "clear", "output": [*good["output"], HOLOGRAM]}
+
+
+def _head(asked: Asked) -> dict[str, Any]:
+    return {
+        "id": asked.ids.hexadecimal("resp_"),
+        "object": "response",
+        "created_at": AT,
+        "status": "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "instructions": asked.body.get("instructions"),
+        "model": asked.model,
+        "output": [],
+        "parallel_tool_calls": asked.body.get("parallel_tool_calls", True),
+        "store": False,
+        "tool_choice": asked.body.get("tool_choice", "auto"),
+        "tools": asked.body.get("tools", []),
+        "usage": None,
+    }
+
+
+def _finished(head: dict[str, Any], answer: Answer, items: list[dict[str, Any]], asked: Asked) -> dict[str, Any]:
+    made = {**head, "status": "completed", "output": items, "usage": _usage(asked.usage(answer))}
+    if answer.reason not in GOOD_ENDS:
+        made["status"] = "incomplete"
+        made["incomplete_details"] = {"reason": INCOMPLETE.get(answer.reason, answer.reason)}
+    return made
+
+
+def _items(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
+    """Texts that follow each other are one message; what was thought is sealed together with the item that follows it."""
+    made: list[dict[str, Any]] = []
+    for kind, group in groupby(answer.pieces, type):
+        if kind is Text:
+            made.append(_message([part.text for part in group if isinstance(part, Text)], answer.reason == "refusal", asked))
+            continue
+        for part in group:
+            if isinstance(part, ToolCall):
+                made.append(_call(part, asked))
+            elif isinstance(part, Thinking):
+                made.append(_reasoning(part.text, asked))
+    for item, following in zip(made, [*made[1:], None], strict=False):
+        if item["type"] == "reasoning":
+            item["encrypted_content"] = sealed([item["id"], item["summary"], following and follower(following)])
+            if following:
+                asked.memory.thought_led_to(item["id"], following["id"])
+    return made
+
+
+def follower(item: dict[str, Any]) -> list[Any]:
+    """By what an item is known as the one that followed: ids of messages need not be sent back."""
+    return [item.get("type", "message"), item.get("call_id")]
+
+
+def _message(texts: list[str], refused: bool, asked: Asked) -> dict[str, Any]:
+    parts: list[dict[str, Any]] = [
+        {"type": "refusal", "refusal": text}
+        if refused
+        else {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+        for text in texts
+    ]
+    return {
+        "id": asked.ids.hexadecimal("msg_"),
+        "type": "message",
+        "status": "completed",
+        "role": "assistant",
+        "content": parts,
+    }
+
+
+def _reasoning(text: str, asked: Asked) -> dict[str, Any]:
+    summary = [{"type": "summary_text", "text": text}] if text else []
+    return {"id": asked.ids.hexadecimal("rs_"), "type": "reasoning", "summary": summary, "encrypted_content": ""}
+
+
+def _call(call: ToolCall, asked: Asked) -> dict[str, Any]:
+    return {
+        "id": asked.ids.hexadecimal("fc_"),
+        "type": "function_call",
+        "status": "completed",
+        "call_id": call.id or asked.ids.letters("call_", 24),
+        "name": call.name,
+        "arguments": arguments_text(call),
+    }
+
+
+def _item_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    empty: dict[str, dict[str, Any]] = {
+        "message": {"content": []},
+        "reasoning": {"summary": [], "encrypted_content": ""},
+        "function_call": {"arguments": ""},
+    }
+    start = {**item, **empty[item["type"]]}
+    if item["type"] != "reasoning":
+        start["status"] = "in_progress"
+    inner = {"message": _message_events, "reasoning": _reasoning_events, "function_call": _call_events}[item["type"]](item)
+    made = [(f"response.{kind}", {"item_id": item["id"], **fields}) for kind, fields in inner]
+    return [("response.output_item.added", {"item": start}), *made, ("response.output_item.done", {"item": item})]
+
+
+def _message_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    made: list[tuple[str, dict[str, Any]]] = []
+    for index, part in enumerate(item["content"]):
+        name, field = ("refusal", "refusal") if part["type"] == "refusal" else ("output_text", "text")
+        at: dict[str, Any] = {"content_index": index}
+        extra: dict[str, Any] = {} if name == "refusal" else {"logprobs": []}
+        made.append(("content_part.added", {**at, "part": {**part, field: ""}}))
+        made += [(f"{name}.delta", {**at, "delta": word, **extra}) for word in words(part[field])]
+        made.append((f"{name}.done", {**at, field: part[field], **extra}))
+        made.append(("content_part.done", {**at, "part": part}))
+    return made
+
+
+def _reasoning_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    made: list[tuple[str, dict[str, Any]]] = []
+    for index, part in enumerate(item["summary"]):
+        at: dict[str, Any] = {"summary_index": index}
+        made.append(("reasoning_summary_part.added", {**at, "part": {**part, "text": ""}}))
+        made += [("reasoning_summary_text.delta", {**at, "delta": word}) for word in words(part["text"])]
+        made.append(("reasoning_summary_text.done", {**at, "text": part["text"]}))
+        made.append(("reasoning_summary_part.done", {**at, "part": part}))
+    return made
+
+
+def _call_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    made: list[tuple[str, dict[str, Any]]] = [
+        ("function_call_arguments.delta", {"delta": piece}) for piece in fragments(item["arguments"])
+    ]
+    return [*made, ("function_call_arguments.done", {"arguments": item["arguments"], "name": item["name"]})]
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    sent, answered = usage.input or 0, usage.output or 0
+    return {
+        "input_tokens": sent,
+        "input_tokens_details": {"cached_tokens": usage.cache_read or 0, "cache_write_tokens": usage.cache_write or 0},
+        "output_tokens": answered,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
+        "total_tokens": sent + answered,
+    }

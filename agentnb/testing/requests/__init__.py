@@ -1,0 +1,1 @@
+"""The rules that requests must keep, by wire."""

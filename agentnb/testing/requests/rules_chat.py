@@ -1,0 +1,201 @@
+"""What Chat Completions refuses, in its words; and with ``minimal`` what a small compatible server does not know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from agentnb.testing.requests.checks import (
+    extra,
+    is_object_schema,
+    is_object_text,
+    is_picture,
+    is_whole_number,
+    missing,
+    names,
+    repeated,
+)
+
+MINIMAL = names("model messages tools stream stream_options max_tokens temperature stop response_format")
+FIELDS = MINIMAL | names(
+    "audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens metadata modalities moderation "
+    "n parallel_tool_calls prediction presence_penalty prompt_cache_key prompt_cache_options prompt_cache_retention "
+    "reasoning_effort safety_identifier seed service_tier store tool_choice top_logprobs top_p user verbosity "
+    "web_search_options"
+)
+ROLES = {
+    "system": frozenset({"role", "content", "name"}),
+    "user": frozenset({"role", "content", "name"}),
+    "assistant": frozenset({"role", "content", "name", "tool_calls", "refusal", "audio", "function_call"}),
+    "tool": frozenset({"role", "content", "tool_call_id"}),
+}
+DEVELOPER = {"developer": ROLES["system"]}
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+LONGEST_ID = 40
+
+
+def problems(body: dict[str, Any], minimal: bool) -> list[str]:
+    """Why the API refuses this body; empty if it is good."""
+    found = [*_top_level(body, minimal), *_settings(body), *_tools(body)]
+    if found:
+        return found
+    roles = ROLES if minimal else ROLES | DEVELOPER
+    for index, message in enumerate(body["messages"]):
+        found += _message(f"messages[{index}]", message, roles)
+    return found or list(_tool_pairing(body["messages"]))
+
+
+def _top_level(body: dict[str, Any], minimal: bool) -> Iterator[str]:
+    for name in missing(body, ("model", "messages")):
+        yield f"Missing required parameter: '{name}'."
+    if body.get("model") == "":
+        yield "you must provide a model parameter"
+    for name in extra(body, MINIMAL if minimal else FIELDS):
+        yield f"Unknown parameter: '{name}'."
+    messages = body.get("messages")
+    if messages == []:
+        yield "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead."
+    elif messages is not None and not isinstance(messages, list):
+        yield "Invalid type for 'messages': expected an array of objects."
+    if not isinstance(body.get("stream") or False, bool):
+        yield "Invalid type for 'stream': expected a boolean."
+
+
+def _settings(body: dict[str, Any]) -> Iterator[str]:
+    for name in ("max_tokens", "max_completion_tokens"):
+        if not is_whole_number(body.get(name, 1)):
+            yield f"Invalid '{name}': integer below minimum value. Expected a value >= 1."
+    if "max_tokens" in body and "max_completion_tokens" in body:
+        yield "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
+    options = body.get("stream_options")
+    if options is not None and body.get("stream") is not True:
+        yield "The 'stream_options' parameter is only allowed when 'stream' is enabled."
+    for name in extra(options or {}, ("include_usage", "include_obfuscation")):
+        yield f"Unknown parameter: 'stream_options.{name}'."
+    for name in ("tool_choice", "parallel_tool_calls"):
+        if name in body and not body.get("tools"):
+            yield f"Invalid value for '{name}': '{name}' is only allowed when 'tools' are specified."
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict):
+        chosen = choice.get("function", {}).get("name")
+        if chosen not in [tool.get("function", {}).get("name") for tool in body.get("tools", [])]:
+            yield f"Invalid value for 'tool_choice': tool '{chosen}' is not specified in 'tools'."
+    elif choice not in (None, "auto", "none", "required"):
+        yield f"Invalid value: '{choice}'. Supported values are: 'none', 'auto', and 'required'."
+
+
+def _tools(body: dict[str, Any]) -> Iterator[str]:
+    tools = body.get("tools")
+    if tools is None:
+        return
+    if not tools:
+        yield "Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array instead."
+    names = []
+    for index, tool in enumerate(tools):
+        at, function = f"tools[{index}]", tool.get("function")
+        if tool.get("type") != "function" or not isinstance(function, dict) or extra(tool, ("type", "function")):
+            yield f"Invalid '{at}': expected an object with 'type' and 'function' only."
+            continue
+        for name in extra(function, ("name", "description", "parameters", "strict")):
+            yield f"Unknown parameter: '{at}.function.{name}'."
+        yield from named(f"{at}.function.name", function.get("name"))
+        if "parameters" in function and not is_object_schema(function["parameters"]):
+            yield f"Invalid schema for function '{function.get('name')}': schema must be a JSON Schema of 'type: \"object\"'."
+        names.append(function.get("name"))
+    for name in repeated(names):
+        yield f"Invalid 'tools': function names must be unique, found '{name}' twice."
+
+
+def named(at: str, name: Any) -> Iterator[str]:
+    """Why this is no name of a function."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        yield f"Invalid '{at}': string does not match pattern. Expected a string that matches '^[a-zA-Z0-9_-]{{1,64}}$'."
+
+
+def _message(at: str, message: Any, roles: dict[str, frozenset[str]]) -> Iterator[str]:
+    role = message.get("role") if isinstance(message, dict) else None
+    if role not in roles:
+        known = ", ".join(f"'{name}'" for name in roles)
+        yield f"Invalid value: '{role}'. Supported values are: {known}. ({at}.role)"
+        return
+    for name in extra(message, roles[role]):
+        yield f"Unknown parameter: '{at}.{name}'."
+    content = message.get("content")
+    if role == "assistant":
+        yield from _assistant(at, message)
+    elif content is None or (content == "" and role != "tool"):
+        yield f"Invalid value for '{at}.content': expected a string with something in it."
+    if role == "tool" and not isinstance(message.get("tool_call_id"), str):
+        yield f"Missing parameter '{at}.tool_call_id': messages with role 'tool' must have a 'tool_call_id'."
+    if content is not None and not isinstance(content, str):
+        yield from _parts(f"{at}.content", content, pictures=role == "user")
+
+
+def _parts(at: str, parts: Any, pictures: bool) -> Iterator[str]:
+    if not isinstance(parts, list) or not parts:
+        yield f"Invalid '{at}': expected a string or an array with minimum length 1."
+        return
+    for index, part in enumerate(parts):
+        here, kind = f"{at}[{index}]", part.get("type") if isinstance(part, dict) else None
+        if kind not in (("text", "image_url") if pictures else ("text",)):
+            yield f"Invalid value: '{kind}'. Supported values are: 'text'{' and image_url' if pictures else ''}. ({here}.type)"
+            continue
+        for name in extra(part, ("type", kind, "prompt_cache_breakpoint")):
+            yield f"Unknown parameter: '{here}.{name}'."
+        if kind == "text" and not (isinstance(part.get("text"), str) and part["text"]):
+            yield f"Invalid '{here}.text': empty string. Expected a string with minimum length 1."
+        if kind == "image_url":
+            yield from _picture(here, part.get("image_url"))
+
+
+def _picture(at: str, image: Any) -> Iterator[str]:
+    if not isinstance(image, dict) or extra(image, ("url", "detail")):
+        yield f"Invalid type for '{at}.image_url': expected an object with 'url' and 'detail'."
+    elif not is_picture(image.get("url")):
+        yield f"Invalid '{at}.image_url.url': you uploaded an unsupported image, or no image."
+
+
+def _assistant(at: str, message: dict[str, Any]) -> Iterator[str]:
+    calls = message.get("tool_calls")
+    if not message.get("content") and not message.get("refusal") and calls is None:
+        yield f"Invalid assistant message: content or tool_calls must be set. ({at})"
+    if calls == []:
+        yield f"Invalid '{at}.tool_calls': empty array. Expected an array with minimum length 1."
+    for index, call in enumerate(calls or []):
+        here, function = f"{at}.tool_calls[{index}]", call.get("function")
+        if call.get("type") != "function" or not isinstance(function, dict) or extra(call, ("id", "type", "function")):
+            yield f"Invalid '{here}': expected an object with 'id', 'type' and 'function' only."
+            continue
+        if not isinstance(call.get("id"), str) or not 0 < len(call["id"]) <= LONGEST_ID:
+            yield f"Invalid '{here}.id': expected a string with maximum length {LONGEST_ID}."
+        for name in extra(function, ("name", "arguments")):
+            yield f"Unknown parameter: '{here}.function.{name}'."
+        yield from named(f"{here}.function.name", function.get("name"))
+        if not is_object_text(function.get("arguments")):
+            yield f"Invalid '{here}.function.arguments': expected a string with a JSON object."
+    for name in repeated(call.get("id") for call in calls or []):
+        yield f"Duplicate value for 'tool_call_id' of '{name}' in {at}."
+
+
+def _tool_pairing(messages: list[dict[str, Any]]) -> Iterator[str]:
+    """Every call is answered once, directly after the message that makes it."""
+    asked: set[str] = set()
+    given: list[str] = []
+    for index, message in enumerate([*messages, {"role": "end"}]):
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in asked:
+                yield (
+                    "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with "
+                    f"'tool_calls'. (messages[{index}])"
+                )
+            given.append(message["tool_call_id"])
+            continue
+        if unanswered := sorted(asked - set(given)):
+            yield (
+                "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
+                f"The following tool_call_ids did not have response messages: {', '.join(unanswered)}"
+            )
+        for name in repeated(given):
+            yield f"Duplicate value for 'tool_call_id' of '{name}' in message[{index - 1}]."
+        asked, given = {call["id"] for call in message.get("tool_calls") or []}, []

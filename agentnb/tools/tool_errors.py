@@ -1,0 +1,159 @@
+"""Error results of tool calls for the model, and tracebacks for the person."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import inspect
+import os
+import sysconfig
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from agentnb.core.messages import Text, ToolCall, encodable
+from agentnb.core.questions import AskedQuestion, choice_in_words
+from agentnb.core.run.rounds import LIMIT_REACHED, TIME_LIMIT
+from agentnb.core.schema.nesting import MAX_DEPTH
+from agentnb.errors import Declined, NotAnswered, ToolFailed
+from agentnb.tools.tool import ToolOutcome, failure
+
+_PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
+_CARRIERS = tuple(str(Path(inspect.getfile(module)).parent) + os.sep for module in (asyncio, concurrent.futures))
+"""Libraries between agentnb and the person's code in a traceback."""
+_LIBRARIES = tuple({path + os.sep for path in sysconfig.get_paths().values() if "lib" in path})
+
+
+def raised(tool: str, error: BaseException) -> ToolOutcome:
+    """Return the result for an exception raised by the tool."""
+    words = encodable("".join(traceback.format_exception_only(error)).strip())
+    advice = f"{tool} did not finish. Change the arguments if they are the cause, use another tool, or say what is wrong."
+    return failure("tool_error", words, advice)
+
+
+def too_deep(tool: str) -> ToolOutcome:
+    """Return the result for arguments nested deeper than allowed."""
+    return failure(
+        "invalid_arguments",
+        f"The arguments of {tool}, which was not run, are nested deeper than {MAX_DEPTH} levels. Call it again with flatter "
+        "arguments: write what is deep as JSON text in one string, or pass it in several calls.",
+    )
+
+
+def not_answered(error: NotAnswered) -> ToolOutcome:
+    """Return the result for a tool whose question to the person got no answer."""
+    return failure("declined" if isinstance(error, Declined) else "nobody_to_ask", encodable(str(error)))
+
+
+def timed_out(tool: str, seconds: float) -> ToolOutcome:
+    """Return the result for a tool that exceeded its time limit."""
+    return failure(
+        "timeout",
+        f"{tool} did not finish within {seconds:g} seconds and was given up. Ask for less at once, or use another tool.",
+    )
+
+
+def cancelled() -> ToolOutcome:
+    """Return the result for a call that had not ended when the run was stopped."""
+    return failure(
+        "cancelled", "The run was stopped before this call had ended. Do not assume that it took effect, nor that it did not."
+    )
+
+
+def out_of_time(of: Literal["run", "step"] = "run") -> ToolOutcome:
+    """Return the result for a call that had not ended when its run, or its step, reached its time limit."""
+    return failure(
+        TIME_LIMIT,
+        f"The time limit of the {of} was reached before this call had ended. Do not assume that it took effect, nor that it "
+        "did not.",
+    )
+
+
+def still_running(outcome: ToolOutcome) -> ToolOutcome:
+    """Return the result with a note that the function has not ended."""
+    return msgspec.structs.replace(outcome, parts=(*outcome.parts, Text("It may still be running.")))
+
+
+def left_behind(tools: Iterable[str]) -> str:
+    """Return what the person is told about tools that could not be stopped at once."""
+    names = ", ".join(dict.fromkeys(tools))
+    return (
+        f"{names} could not be stopped at once: Python cannot interrupt calls such as time.sleep or a query. "
+        "It may still finish that call, and ends when it returns."
+    )
+
+
+def limit_reached() -> ToolOutcome:
+    """Return the result for a call in a final answer, which was to be given without tools."""
+    return failure(LIMIT_REACHED, "Not run: a limit of the run was reached, and the last reply may call no tools.")
+
+
+def interrupted(tool: str, asked: Iterable[AskedQuestion] = ()) -> ToolOutcome:
+    """Return the result for a call that had not ended when the process died. ``asked``: what it had asked the person."""
+    told = (
+        f"The process died while {tool} was running, and it was not run again. It may have taken effect, wholly, in part or "
+        "not at all: look at what there is before you call it again."
+    )
+    return failure("interrupted", "\n".join([told, *filter(None, map(_answer_kept, asked))]))
+
+
+def _answer_kept(asked: AskedQuestion) -> str:
+    """Return what the person had answered, so that the model need not ask again; empty if there was no answer."""
+    question = asked.question.message
+    if asked.outcome == "declined":
+        return f"The person had left this to you: {question}"
+    if asked.outcome != "answered":
+        return ""
+    return f"The person had answered {choice_in_words(asked.answer)!r} to: {question}"
+
+
+def inner_failed(tool: str, error: ToolFailed) -> ToolOutcome:
+    """Return the result for a tool that made a call which failed, and did not catch it."""
+    return failure("tool_error", encodable(f"{tool} called another tool, which failed. {error}"))
+
+
+def edited(outcome: ToolOutcome, call: ToolCall) -> ToolOutcome:
+    """Return the outcome with a note in front that the person changed the arguments, and to what."""
+    arguments = msgspec.json.encode(call.arguments).decode()
+    note = Text(f"The person changed the arguments before {call.name} ran. It ran with: {arguments}")
+    return msgspec.structs.replace(outcome, parts=(note, *outcome.parts))
+
+
+def users_traceback(error: BaseException) -> str:
+    """Return the traceback with the person's own frames and the last one, without agentnb's, for all errors of the chain."""
+    told = traceback.TracebackException.from_exception(error)
+    _leave_out_ours(told, set())
+    return encodable("".join(told.format()))
+
+
+def traceback_of_own_code(error: BaseException) -> str:
+    """Return the traceback of an error, as `users_traceback`; empty if no code of the person's own is in it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    is_own = any(not frame.filename.startswith((_PACKAGE, *_CARRIERS, *_LIBRARIES)) for frame in frames)
+    return users_traceback(error) if is_own else ""
+
+
+def _leave_out_ours(told: traceback.TracebackException, seen: set[int]) -> None:
+    if id(told) in seen:
+        return
+    seen.add(id(told))
+    frames = [frame for frame in told.stack if not frame.filename.startswith(_PACKAGE)]
+    while frames and frames[0].filename.startswith(_CARRIERS):
+        frames.pop(0)
+    # Of libraries that the tool called, only the last frame is kept.
+    frames = [frame for frame in frames[:-1] if not frame.filename.startswith(_LIBRARIES)] + frames[-1:]
+    told.stack = traceback.StackSummary.from_list(frames)
+    for other in (told.__cause__, told.__context__, *(told.exceptions or ())):
+        if other is not None:
+            _leave_out_ours(other, seen)
+
+
+def too_many_levels(name: str, most: int) -> ToolOutcome:
+    """Return the error for a call by a tool that is nested too deep in calls by tools."""
+    return failure(
+        "too_many_levels",
+        f"{name} was not run: tools have called tools {most} levels deep. Call it directly, or do the work without it.",
+    )

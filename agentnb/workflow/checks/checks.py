@@ -1,0 +1,84 @@
+"""Checks a workflow as a whole, once its steps have been read."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Collection
+from functools import partial
+
+from agentnb.advice import GiveAgent, GiveTools
+from agentnb.errors import near
+from agentnb.workflow.checks.flow_checks import FlowChecks
+from agentnb.workflow.checks.reference_checks import ReferenceChecks
+from agentnb.workflow.form.places import Places
+from agentnb.workflow.form.problems import Hint, Problems
+from agentnb.workflow.form.spec import AgentStep, GotoStep, ToolStep, WorkflowSpec
+from agentnb.workflow.form.step_tree import Located, StepTree
+
+
+def check_workflow(
+    spec: WorkflowSpec,
+    places: Places,
+    problems: Problems,
+    *,
+    agents: Collection[str] = (),
+    tools: Collection[str] | None = None,
+    inputs: Collection[str] | None = None,
+) -> None:
+    """Note all that is wrong with where steps lead and what they name.
+
+    ``agents``: names of agents that are passed in Python; ``tools`` and ``inputs``: the names that there are, if that is known.
+    """
+    tree, known = StepTree(spec.steps), dict.fromkeys([*spec.agents, *agents])
+    for located in tree.all:
+        _check_names(located, tree, known, places, problems, tools)
+    checks = ReferenceChecks(tree, spec.agents, places, problems, agents, inputs)
+    checks.check()
+    FlowChecks(tree, checks.reads, places, problems).check()
+
+
+def check_made_in_python(spec: WorkflowSpec, agents: Collection[str]) -> None:
+    """Raise `WorkflowProblems` with all that is wrong with where the steps lead and which agents they name.
+
+    For a workflow whose steps were made in Python, and not read from a text.
+    """
+    problems = Problems()
+    check_workflow(spec, Places(), problems, agents=agents)
+    problems.check()
+
+
+def _check_names(
+    located: Located,
+    tree: StepTree,
+    agents: Collection[str],
+    places: Places,
+    problems: Problems,
+    tools: Collection[str] | None,
+) -> None:
+    step = located.step
+    where = places.names.get(step.path, f"step {step.path}")
+    if isinstance(step, AgentStep):
+        if step.agent not in agents:
+            missing = GiveAgent(step.agent, lead="Declare it (agents:), or give it")
+            line, what = places.line(step.path, "name", step.line), f'{where}: agent "{step.agent}" not found in agents'
+            problems.add(line, what, lambda: near(step.agent, agents) or missing)
+        if isinstance(step.context, tuple):
+            seen = ChainMap(tree.in_no_block, tree.beside(located)) if located.blocks else tree.in_no_block
+            for wanted in step.context:
+                if wanted not in seen and wanted not in places.unread:
+                    what, hint = _not_seen(wanted, located, tree, seen)
+                    problems.add(places.line(step.path, "context", step.line), f"{where}: context: {what}", hint)
+    elif isinstance(step, ToolStep) and tools is not None and step.tool not in tools:
+        line, what = places.line(step.path, "name", step.line), f'{where}: there is no tool "{step.tool}"'
+        problems.add(line, what, lambda: near(step.tool, tools) or GiveTools(lead="Give the workflow its tools"))
+
+
+def _not_seen(wanted: str, viewer: Located, tree: StepTree, seen: Collection[str]) -> tuple[str, Hint]:
+    """Return why a step does not see the output of another, and what to write instead."""
+    found = tree.by_id.get(wanted)
+    if found is None or isinstance(found.step, GotoStep):
+        return f'there is no step "{wanted}"', partial(near, wanted, seen)
+    outermost = found.blocks[0].step
+    if viewer.blocks and viewer.blocks[0].step.path == outermost.path:
+        return f"{wanted} runs at the same time, and its output is not seen here", ""
+    return f"{wanted} is in the {outermost.kind} block {outermost.id}", f"Write {outermost.id}"

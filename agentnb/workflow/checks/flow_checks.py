@@ -1,0 +1,215 @@
+"""Checks where a workflow goes: targets of gotos, steps that nothing reaches, and conditions that wait for later steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from agentnb.errors import near
+from agentnb.workflow.checks.reference_checks import Read
+from agentnb.workflow.form.places import Places
+from agentnb.workflow.form.problems import Hint, Problems
+from agentnb.workflow.form.spec import END, ConditionStep, GotoStep, MapStep, Step
+from agentnb.workflow.form.step_tree import Located, StepTree, lists_in, walk, walk_all
+
+DEFERRED = "W_DEFERRED_CONDITION"
+"""The code of the warning that a condition names a later step, which then runs first."""
+LATER = "W_LATER_STEP"
+"""The code of the warning that a template names a step that runs after it is rendered."""
+MAX_DEFERRED = 20_000
+"""Maximum steps that run before the conditions that read them, each counted once for every condition."""
+MAX_NAMED = 5
+"""Steps that one message names."""
+
+
+class FlowChecks:
+    """Notes what is wrong with the order of the steps. ``reads``: which steps the templates of each step read."""
+
+    def __init__(self, tree: StepTree, reads: list[Read], places: Places, problems: Problems) -> None:
+        self._tree = tree
+        self._reads = reads
+        self._read_by: dict[str, tuple[str, ...]] = {}
+        for read in reads:
+            self._read_by[read.path] = (*self._read_by.get(read.path, ()), read.wanted)
+        self._places = places
+        self._problems = problems
+        self._deferred = 0
+        """Steps that run before a condition, so far."""
+
+    def check(self) -> None:
+        """Check everything."""
+        for located in self._tree.all:
+            step = located.step
+            if isinstance(step, GotoStep):
+                self._check_target(located, "goto", step.target)
+            elif step.on_error.goto is not None:
+                self._check_target(located, "on_error", step.on_error.goto)
+            if step.end and located.blocks:
+                block = located.blocks[-1].step
+                self._add(step, "end", f"a step in the {block.kind} block {block.id} cannot end the workflow")
+            if isinstance(step, ConditionStep):
+                self._check_condition(located, step)
+            if isinstance(step, MapStep) and isinstance(step.step, ConditionStep):
+                hint = "Put the condition into a parallel block: step: {type: parallel, steps: [...]}"
+                self._add(step.step, "type", "the step of a map cannot be a condition", hint)
+        if not self._places.unread and self._deferred <= MAX_DEFERRED:
+            self._check_reached()
+            self._check_order()
+
+    def _add(self, step: Step, key: str, message: str, hint: Hint = "") -> None:
+        where = self._places.names.get(step.path, f"step {step.path}")
+        self._problems.add(self._places.line(step.path, key, step.line), f"{where}: {message}", hint)
+
+    def _check_target(self, located: Located, key: str, target: str | int) -> None:
+        step = located.step
+        if located.blocks:
+            block = located.blocks[-1].step
+            self._add(step, key, f"a goto cannot leave the {block.kind} block {block.id}", "Put it after the block")
+            return
+        if target == END or self._tree.top_index(target) is not None or target in self._places.unread:
+            return
+        if isinstance(target, int):
+            if self._places.unread:
+                return
+            last = len(self._tree.steps) - 1
+            self._add(step, key, f"goto {target}: the top-level steps are numbered from 0 to {last}")
+        elif other := self._tree.by_id.get(target):
+            inside = other.around[-1].step
+            hint = f"Go to {other.top.step.id}, or move {target} to the top-level list"
+            self._add(step, key, f'goto "{target}": that step is inside {inside.id}, and not in the top-level list', hint)
+        else:
+            self._add(step, key, f'goto "{target}": there is no such step', lambda: near(target, self._targets()))
+
+    def _targets(self) -> list[str]:
+        return [*dict.fromkeys(one.id for one in self._tree.steps if not isinstance(one, GotoStep)), END]
+
+    def _check_condition(self, located: Located, step: ConditionStep) -> None:
+        """Check what a condition reads in its own branches, and in steps that come after it in its list."""
+        read = self._read_by.get(step.path, ())
+        own = {one.id for one in walk(step)}
+        for wanted in read:
+            if wanted in own:
+                what = f"the condition {step.id} waits for {wanted}, which is " + (
+                    "itself" if wanted == step.id else "in its own branch"
+                )
+                self._add(step, "condition", what, "Let it read a step that runs before it")
+        if located.is_child and located.around[-1].step.kind == "parallel":
+            return  # siblings there run at the same time, and are not seen
+        later = [index for index in (self._later(located, wanted) for wanted in read) if index is not None]
+        if later:
+            self._check_deferral(located, step, max(later))
+
+    def _later(self, located: Located, wanted: str) -> int | None:
+        """Return the place of the later sibling that the wanted step is, or is in."""
+        found = self._tree.by_id.get(wanted)
+        if found is None:
+            return None
+        chain, depth = (*found.around, found), len(located.around)
+        if len(chain) <= depth or chain[depth].siblings is not located.siblings:
+            return None
+        index = chain[depth].index
+        return index if index > located.index else None
+
+    def _check_deferral(self, located: Located, step: ConditionStep, last: int) -> None:
+        self._deferred += last - located.index
+        if self._deferred > MAX_DEFERRED:
+            what = f"with the condition {step.id}, conditions wait for more than {MAX_DEFERRED:,} later steps together"
+            self._add(step, "condition", what, "Put the conditions after the steps that they read")
+            return
+        first = located.siblings[located.index + 1 : last + 1]
+        own = {one.id for one in walk(step)}
+        ids = [one.id for one in first if not isinstance(one, GotoStep)]
+        names = " and ".join(ids[:MAX_NAMED]) + (f" and {len(ids) - MAX_NAMED} more" if len(ids) > MAX_NAMED else "")
+        if leaving := next((one for one in first if not self._falls_through(one)), None):
+            what = f"the condition {step.id} waits for {first[-1].id}, but {leaving.id} before it leads elsewhere"
+            self._add(step, "condition", what, f"Put the condition after {first[-1].id}")
+            return
+        for one in walk_all(first):
+            if isinstance(one, ConditionStep) and own & set(self._read_by.get(one.path, ())):
+                self._add(step, "condition", f"the conditions {step.id} and {one.id} wait for each other")
+                return
+        where = self._places.names.get(step.path, f"step {step.path}")
+        message = f"{where}: the condition {step.id} reads a later step: {names} will run before it"
+        line = self._places.line(step.path, "condition", step.line)
+        self._problems.warn(line, message, f"Put it after {first[-1].id}", code=DEFERRED)
+
+    def _check_order(self) -> None:
+        """Warn of templates that read a step which cannot have run when they are rendered first."""
+        earliest = self._gotos_back()
+        for read in self._reads:
+            reader, wanted = self._tree.by_path[read.path], self._tree.by_id[read.wanted]
+            here, there = reader.top, wanted.top
+            defers = reader.step is here.step and isinstance(here.step, ConditionStep)
+            if there.index <= max(here.index, self.deferred_to(here)) or defers or earliest[there.index] <= here.index:
+                continue
+            message = f"{read.where}: {read.wanted} runs after {reader.step.id}, which has no output of it"
+            self._problems.warn(read.line, message, f"Put {there.step.id} before {here.step.id}", code=LATER)
+
+    def _gotos_back(self) -> list[int]:
+        """Return for each place of the top-level list the first place that a goto from it, or from behind it, leads to."""
+        count = len(self._tree.steps)
+        found = [count] * (count + 1)
+        for index in range(count - 1, -1, -1):
+            targets = [self._tree.top_index(target) for target in _targets(walk(self._tree.steps[index]))]
+            found[index] = min([found[index + 1], *(target for target in targets if target is not None)])
+        return found
+
+    def deferred_to(self, located: Located) -> int:
+        """Return the place of the last sibling that runs before a condition does; its own place if none does."""
+        read = self._read_by.get(located.step.path, ()) if isinstance(located.step, ConditionStep) else ()
+        return max((index for wanted in read if (index := self._later(located, wanted)) is not None), default=located.index)
+
+    def _falls_through(self, step: Step) -> bool:
+        """Return whether the step after this one in its list may run after it."""
+        if step.end or isinstance(step, GotoStep):
+            return False
+        if isinstance(step, ConditionStep):
+            branches = (step.true_, step.false_)
+            return any(all(self._falls_through(one) for one in branch) for branch in branches)
+        return True
+
+    def _check_reached(self) -> None:
+        reached = self._reached()
+        for index, step in enumerate(self._tree.steps):
+            if index not in reached:
+                self._unreached(step)
+        for located in self._tree.all:
+            if located.step.kind == "condition":
+                for branch in lists_in(located.step):
+                    for step in _behind_leaving(branch, self._falls_through):
+                        self._unreached(step)
+
+    def _unreached(self, step: Step) -> None:
+        self._add(step, "", f"nothing reaches the step {step.id}", "Let a goto lead there, or leave it out")
+
+    def _reached(self) -> set[int]:
+        top = [one for one in self._tree.all if not one.around]
+        reached: set[int] = set()
+        left = [0]
+        while left:
+            index = left.pop()
+            if index in reached or index >= len(top):
+                continue
+            reached.add(index)
+            left += range(index + 1, self.deferred_to(top[index]) + 1)
+            if self._falls_through(top[index].step):
+                left.append(index + 1)
+            for target in _targets(walk(top[index].step)):
+                found = self._tree.top_index(target)
+                left += [] if found is None else [found]
+        return reached
+
+
+def _targets(steps: Iterable[Step]) -> Iterable[str | int]:
+    for step in steps:
+        if isinstance(step, GotoStep):
+            yield step.target
+        elif step.on_error.goto is not None:
+            yield step.on_error.goto
+
+
+def _behind_leaving(steps: tuple[Step, ...], falls_through: Callable[[Step], bool]) -> tuple[Step, ...]:
+    """Return the steps of a branch behind one that never continues with the next."""
+    for index, step in enumerate(steps):
+        if not falls_through(step):
+            return steps[index + 1 :]
+    return ()

@@ -1,0 +1,40 @@
+"""Whether the keys are there that a workflow certainly needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from agentnb.errors import MissingKey
+from agentnb.models.registry import check_key
+from agentnb.workflow.form.spec import AgentStep, GotoStep, HumanStep, ParallelStep, Step, WorkflowSpec
+from agentnb.workflow.form.step_tree import walk
+
+
+def check_keys(spec: WorkflowSpec, model: str | None = None) -> None:
+    """Raise `MissingKey`, with the agent and its step, if a step that is certainly reached needs a key that is not set.
+
+    ``model``: that of agents that name none. Nothing is said of steps in branches and maps, of steps behind a question or a
+    jump, or of a step whose failure is handled: the run may end well without them.
+    """
+    for step in _certain_agents(spec.steps):
+        agent = spec.agents.get(step.agent)
+        name = None if agent is None or agent.replies else agent.model or model
+        if name is not None:
+            try:
+                check_key(name)
+            except MissingKey as error:
+                raise MissingKey(f"Agent {step.agent} of step {step.path}: {error.what}", error.advice) from error
+
+
+def _certain_agents(steps: Sequence[Step]) -> Iterator[AgentStep]:
+    """Yield the agent steps that every run reaches, and that fail it if they fail."""
+    for step in steps:
+        if not _is_handled(step):
+            inner = step.steps if isinstance(step, ParallelStep) else (step,)
+            yield from (one for one in inner if isinstance(one, AgentStep) and not _is_handled(one))
+        if any(isinstance(one, GotoStep | HumanStep) or one.end or one.on_error.goto is not None for one in walk(step)):
+            return  # it may end here, go elsewhere, or be resumed by a process that has the key
+
+
+def _is_handled(step: Step) -> bool:
+    return step.on_error.continues or step.on_error.goto is not None

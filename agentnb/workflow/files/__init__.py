@@ -1,0 +1,1 @@
+"""Workflow files read whole, with the files they run, their inputs and schemas."""

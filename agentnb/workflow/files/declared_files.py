@@ -1,0 +1,68 @@
+"""A workflow with the files that it runs, and the models and tools that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+
+from agentnb.models.destinations.destination import FileModelName
+from agentnb.workflow.form.spec import Step, ToolStep, WorkflowSpec
+from agentnb.workflow.form.step_tree import walk_all
+from agentnb.workflow.graph.declared_graph import Declared
+from agentnb.workflow.tasks.spec import TaskFile
+
+
+def with_files(declared: Declared) -> list[Declared]:
+    """Return the workflow and those of the files that it runs, at any depth, if they were read with it; each once."""
+    files: dict[int, Declared] = {}
+    left = [declared]
+    while left:
+        file = left.pop()
+        if id(file) not in files:
+            files[id(file)] = file
+            left += [] if isinstance(file, TaskFile) else [*file.nested.values()][::-1]
+    return [*files.values()]
+
+
+def model_names(declared: Declared, replaced: Collection[str] = ()) -> Iterator[str]:
+    """Yield the models of all agents declared in a workflow and its files, but for ``replaced`` ones, given in Python."""
+    for spec in with_files(declared):
+        agents = spec.agents if isinstance(spec, WorkflowSpec) else {}  # a task file declares none
+        for name, agent in agents.items():
+            if agent.model is not None and not agent.replies and name not in replaced:
+                yield agent.model
+
+
+def mark_typed(spec: WorkflowSpec) -> WorkflowSpec:
+    """Return the workflow with its agents' models as the person's own word; models in its files stay those of files."""
+    agents = {
+        name: replace(agent, model=None if agent.model is None else str(agent.model)) for name, agent in spec.agents.items()
+    }
+    return replace(spec, agents=agents, is_typed=True)
+
+
+def without_folders(spec: WorkflowSpec) -> WorkflowSpec:
+    """Return a workflow from a log of others, whose files are only said to be where it says: its models have no folder."""
+    agents = {
+        name: replace(one, model=None if one.model is None else FileModelName(one.model)) for name, one in spec.agents.items()
+    }
+    nested = {path: without_folders(one) if isinstance(one, WorkflowSpec) else one for path, one in spec.nested.items()}
+    return replace(spec, agents=agents, nested=nested)
+
+
+def tool_names(declared: Declared) -> tuple[str, ...]:
+    """Return the names of the tools that a workflow of either form needs, each once."""
+    if isinstance(declared, TaskFile):
+        return declared.tool_names
+    of_agents = (name for one in declared.agents.values() for name in one.tools)
+    return tuple(dict.fromkeys([*names_of_tool_steps(walk_all(declared.steps)), *of_agents]))
+
+
+def tool_names_of_files(declared: Declared) -> tuple[str, ...]:
+    """Return the names of the tools that a workflow needs and those that it runs as files, each once."""
+    return tuple(dict.fromkeys(name for file in with_files(declared) for name in tool_names(file)))
+
+
+def names_of_tool_steps(steps: Iterable[Step]) -> list[str]:
+    """Return the names of the tools that these steps call."""
+    return [step.tool for step in steps if isinstance(step, ToolStep)]

@@ -1,0 +1,133 @@
+"""The JSON Schema of workflow files, for editors: made of the classes in `agentnb.workflow.form.spec`."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
+from agentnb.core.step_retry import Retry
+from agentnb.policies.limits import LIMITS, ON_LIMIT
+from agentnb.workflow.files.reading import SETTINGS
+from agentnb.workflow.form.agent_reader import OF_WORKFLOWS, WRAPPER
+from agentnb.workflow.form.class_schema import DIALECT, TEXT, TEXTS, limits_schema, object_schema, properties_of
+from agentnb.workflow.form.spec import KINDS, AgentSpec, WorkflowSpec, key_of
+from agentnb.workflow.form.step_ids import BACK_TO, ID_PATTERN
+from agentnb.workflow.form.step_reader import step_keys
+
+_STEP = {"$ref": "#/$defs/step"}
+_STEPS = {"type": "array", "items": _STEP}
+_TARGET = {"type": ["string", "integer"]}
+_ON_ERROR = {
+    "anyOf": [
+        {"const": "fail"},
+        {"type": "object", "properties": {"continue": {}}, "required": ["continue"], "additionalProperties": False},
+        {"type": "object", "properties": {"goto": _TARGET}, "required": ["goto"], "additionalProperties": False},
+    ]
+}
+_LEAST = {
+    "max_loop_iterations": 1,
+    "max_attempts": 0,
+    "initial_delay_seconds": 0,
+    "max_delay_seconds": 0,
+    "multiplier": 1,
+    "max_concurrency": 1,
+}
+_BY_KEY: dict[str, dict[str, Any]] = {
+    "id": {"type": "string", "pattern": f"^{ID_PATTERN}$"},
+    "true": {"anyOf": [_STEP, _STEPS]},
+    "false": {"anyOf": [_STEP, _STEPS]},
+    "steps": {**_STEPS, "minItems": 1},
+    "step": _STEP,
+    "goto": _TARGET,
+    "on_error": _ON_ERROR,
+    "retry": {"$ref": "#/$defs/retry"},
+    "condition": {"type": ["string", "boolean"]},
+    "context": {"anyOf": [{"enum": ["all", "none"]}, {"type": "array", "items": TEXT}]},
+    "over": {"type": ["string", "array"]},
+    "on": TEXTS,
+    "timeout": {"type": "number", "exclusiveMinimum": 0},
+    "output": TEXTS,
+}
+"""The keys whose values are written in another way than the fields are typed."""
+
+
+def workflow_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) that a workflow file fits, as a new dict.
+
+    It says less than `agentnb.workflow.files.reading`: which names there are, and what templates mean, is not in it.
+    """
+    found = _of_class(WorkflowSpec)
+    own = {**{key: found[key] for key in SETTINGS}, "limits": limits_schema(OF_WORKFLOWS)}
+    as_mapping = {
+        "steps": {**_STEPS, "minItems": 1},
+        "overrides": object_schema({"max_loop_iterations": found["max_loop_iterations"]}),
+        **own,
+    }
+    agents = {"type": "object", "additionalProperties": {"anyOf": [{"$ref": "#/$defs/agent"}, {"type": "null"}]}}
+    return {
+        "$schema": DIALECT,
+        "title": "A workflow of agentnb",
+        **object_schema(
+            {
+                "agents": agents,
+                "workflow": {
+                    "if": {"type": "array"},
+                    "then": {**_STEPS, "minItems": 1},
+                    "else": object_schema(as_mapping, ["steps"]),
+                },
+                **own,
+            },
+            ["workflow"],
+        ),
+        "$defs": {
+            "step": _any_step(),
+            **{f"{kind}_step": _step(kind) for kind in KINDS},
+            "retry": object_schema(_of_class(Retry)),
+            "agent": _agent(),
+        },
+    }
+
+
+def _any_step() -> dict[str, Any]:
+    # A chain of conditions, so that an editor names what is wrong with the one type that was meant.
+    is_goto = {"required": ["goto"], "not": {"required": ["type"]}}
+    chain: dict[str, Any] = {"required": ["type"], "properties": {"type": {"enum": list(KINDS)}}}
+    for kind in reversed(KINDS):
+        chain = {
+            "if": {"properties": {"type": {"const": kind}}, "required": ["type"]},
+            "then": {"$ref": f"#/$defs/{kind}_step"},
+            "else": chain,
+        }
+    chain = {"if": is_goto, "then": {"$ref": "#/$defs/goto_step"}, "else": chain}
+    goes_back = {"properties": {"id": {"type": "string", "pattern": f"^{BACK_TO}"}}, "required": ["id"]}
+    return {"type": "object", "if": goes_back, "else": chain}
+
+
+def _step(kind: str) -> dict[str, Any]:
+    own = KINDS[kind]
+    keys = step_keys(kind)
+    found = {key: value for key, value in _of_class(own).items() if key in keys}
+    properties = {"type": {"const": kind}, "name": {**TEXT, "description": "A note; it names nothing"}, **found}
+    required = [key for one in fields(own) if (key := key_of(one)) in keys and key != "id" and _is_required(one)]
+    return {**object_schema(properties, [key for key in required if key]), "description": inspect.getdoc(own)}
+
+
+def _agent() -> dict[str, Any]:
+    found = _of_class(AgentSpec)
+    found["limits"] = limits_schema(tuple(LIMITS), {"on_limit": {"enum": list(ON_LIMIT)}, "unpriced": {"type": "boolean"}})
+    found["tools"] = TEXTS
+    found["structured_output"] = {
+        **found["structured_output"],
+        "if": {"required": ["schema"], "properties": {"schema": {"type": "object"}, "type": False, "properties": False}},
+        "then": object_schema({**dict.fromkeys(WRAPPER, TEXT), "strict": {"type": "boolean"}, "schema": {"type": "object"}}),
+    }
+    return object_schema(found)
+
+
+def _of_class(kind: type) -> dict[str, Any]:
+    return properties_of(kind, _BY_KEY, _LEAST)
+
+
+def _is_required(one: Field[Any]) -> bool:
+    return one.default is MISSING and one.default_factory is MISSING

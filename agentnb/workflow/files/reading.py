@@ -1,0 +1,169 @@
+"""Reads the YAML form of a workflow, and checks it: what is wrong is found before anything runs, all of it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from agentnb.workflow.checks.checks import check_workflow
+from agentnb.workflow.checks.reference_checks import OUTPUT_HINT
+from agentnb.workflow.files.files import NestedFiles
+from agentnb.workflow.form.agent_reader import OF_WORKFLOWS, read_agents, read_limits
+from agentnb.workflow.form.fields import Fields
+from agentnb.workflow.form.places import OF_WORKFLOW, Places
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.spec import DEFAULT_LOOPS, WorkflowSpec
+from agentnb.workflow.form.step_ids import named_steps
+from agentnb.workflow.form.step_reader import StepReader
+from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, kind_of, read_mapping
+from agentnb.workflow.tasks.reading import CheckActions, is_task_file, read_tasks_with_problems
+from agentnb.workflow.templates.templates import has_templates
+
+SETTINGS = ("inputs", "output", "limits", "max_loop_iterations")
+"""What a file says of its workflow, beside ``workflow:`` or beside the ``steps:`` in it."""
+OF_FILES = ("agents", "workflow", *SETTINGS)
+"""The keys of a file."""
+OF_MAPS = ("steps", *SETTINGS, "overrides")
+"""The keys of a workflow that is a mapping instead of a list of steps."""
+NO_STEPS = "workflow: no steps configured"
+_EXAMPLE = "Such as: workflow: [{type: agent, name: writer}]"
+
+
+def read_workflow(
+    text: str,
+    source: str = "",
+    *,
+    strict: bool = False,
+    agents: Collection[str] = (),
+    tools: Collection[str] | None = None,
+    inputs: Collection[str] | None = (),
+    with_files: bool = False,
+    texts: Mapping[str, str] | None = None,
+    check_actions: CheckActions | None = None,
+) -> WorkflowSpec:
+    """Return the workflow that a YAML text declares; raise `WorkflowProblems` with all that is wrong in it.
+
+    ``source`` is the file, for messages. ``strict``: what would be a warning is a problem. ``agents``: names of agents that are
+    passed in Python, and replace those of the file. ``tools``: the names of all tools; by default these are not checked.
+    ``inputs``: names of what is passed besides the declared inputs; None if that is not known. ``with_files``: the workflows of
+    other files that it runs are read with it; ``texts``: of these files, as a log has them; ``check_actions``: of task files
+    among them, as for `read_task_file`. Warnings are in ``.warnings`` of what is returned.
+    """
+    problems = Problems(source, strict)
+    files = nested_files(source, texts, agents, tools, check_actions) if with_files else None
+    spec = read_with_problems(text, problems, agents=agents, tools=tools, inputs=inputs, files=files)
+    problems.check()
+    return replace(spec, warnings=tuple(sorted(problems.warnings, key=lambda problem: problem.line)))
+
+
+def nested_files(
+    source: str,
+    texts: Mapping[str, str] | None,
+    agents: Collection[str] = (),
+    tools: Collection[str] | None = None,
+    check_actions: CheckActions | None = None,
+) -> NestedFiles:
+    """Return the reader of the files that a workflow runs; see `read_workflow`."""
+
+    def read(text: str, problems: Problems, files: NestedFiles, passed: Collection[str]) -> object:
+        if is_task_file(text):
+            return read_tasks_with_problems(text, problems, passed, check_actions)
+        return read_with_problems(text, problems, agents=agents, tools=tools, files=files)
+
+    return NestedFiles(read, source, texts)
+
+
+def read_with_problems(
+    text: str,
+    problems: Problems,
+    *,
+    agents: Collection[str] = (),
+    tools: Collection[str] | None = None,
+    inputs: Collection[str] | None = (),
+    files: NestedFiles | None = None,
+) -> WorkflowSpec:
+    """Return what can be read of a workflow, and note in ``problems`` what is wrong; see `read_workflow`.
+
+    ``files``: reads the files that it runs; by default they are not looked at.
+    """
+    empty = WorkflowSpec(steps=(), source=problems.source, text=text)
+    node = read_mapping(text, problems, "A workflow file", _EXAMPLE)
+    if node is None:
+        return empty
+    file = Fields(node, "workflow file", problems)
+    file.refuse_unknown(OF_FILES)
+    places = Places()
+    declared = read_agents(file.fields("agents", "agents"), tools, places, problems)
+    steps, settings = _workflow(file, problems)
+    found_inputs = _one_of(file, settings, "inputs")
+    spec = replace(
+        empty,
+        agents=declared,
+        max_loop_iterations=_loops(file, settings),
+        limits=read_limits(_limits_of(file, settings), OF_WORKFLOWS),
+        inputs=(found_inputs.mapping("inputs") or {}) if found_inputs else {},
+        output=_output(file, settings, places),
+    )
+    if not steps:
+        return spec
+    if (names := named_steps(steps, problems)) is None:
+        return spec
+    reader = StepReader(names, places, problems)
+    spec = replace(spec, steps=reader.steps(steps, "workflow step"))
+    known = None if inputs is None and found_inputs is None else {*spec.inputs, *(inputs or ())}
+    check_workflow(spec, places, problems, agents=agents, tools=tools, inputs=known)
+    return spec if files is None else replace(spec, **files.read(spec, places, problems)._asdict())
+
+
+def _workflow(file: Fields, problems: Problems) -> tuple[tuple[Node, ...], Fields | None]:
+    """Return the nodes of the steps, and the mapping that they are in, if it is one."""
+    node = file.given("workflow")
+    settings = None
+    if isinstance(node, MappingNode):
+        settings = Fields(node, "workflow", problems)
+        settings.refuse_unknown(OF_MAPS)
+        steps, line = settings.given("steps"), settings.line_of("steps")
+    else:
+        steps, line = node, file.line_of("workflow")
+    if isinstance(steps, ListNode) and steps.items:
+        return steps.items, settings
+    if steps is None or isinstance(steps, ListNode):
+        problems.add(line, NO_STEPS, _EXAMPLE)
+    else:
+        problems.add(steps.line, f"workflow: the steps must be a list, not {kind_of(steps)}", _EXAMPLE)
+    return (), settings
+
+
+def _one_of(file: Fields, settings: Fields | None, key: str) -> Fields | None:
+    """Return where a key is given that may stand in the file or in its workflow."""
+    if settings is None or settings.given(key) is None:
+        return file if file.given(key) is not None else None
+    if file.given(key) is not None:
+        file.problems.add(settings.line_of(key), f"workflow: {key} is given for the file already", "Keep one of them")
+    return settings
+
+
+def _limits_of(file: Fields, settings: Fields | None) -> Fields | None:
+    found = _one_of(file, settings, "limits")
+    return found.fields("limits", "limits of the workflow") if found else None
+
+
+def _output(file: Fields, settings: Fields | None, places: Places) -> tuple[str, ...]:
+    found = _one_of(file, settings, "output")
+    if found is None:
+        return ()
+    node, texts = found.given("output"), found.texts("output") or ()
+    places.add_use(OF_WORKFLOW, "output", node)
+    if (isinstance(node, ListNode) and not node.items) or not all(one.strip() for one in texts):
+        found.problems.add(found.line_of("output"), "workflow: output names nothing", OUTPUT_HINT)
+    return tuple(one if has_templates(one) else one.strip() for one in texts)
+
+
+def _loops(file: Fields, settings: Fields | None) -> int:
+    found = _one_of(file, settings, "max_loop_iterations")
+    own = found.whole("max_loop_iterations", 1) if found else None
+    overrides = settings.fields("overrides") if settings else None
+    if overrides is not None:
+        overrides.refuse_unknown(("max_loop_iterations",))
+        own = overrides.whole("max_loop_iterations", 1) or own
+    return own or DEFAULT_LOOPS

@@ -1,0 +1,141 @@
+"""Reads the ``agents:`` of a workflow, and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+from agentnb.advice import Advised, GiveTools
+from agentnb.core.schema.json_schema import checked_schema
+from agentnb.errors import SettingsError, near
+from agentnb.guidance import find_set
+from agentnb.models.destinations.destination import FileModelName
+from agentnb.models.registry import check_model
+from agentnb.policies.limits import LIMITS, ON_LIMIT
+from agentnb.policies.named import find_policy
+from agentnb.workflow.form.fields import Fields
+from agentnb.workflow.form.places import Places
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.spec import AgentSpec, keys_of
+from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, plain
+
+WRAPPER = ("name", "description", "strict", "schema")
+"""The keys of a ``structured_output`` that is not the schema itself but holds it."""
+OF_WORKFLOWS = ("budget", "max_seconds")
+"""The limits of a whole workflow."""
+_SCHEMA = "Such as {type: object, properties: {is_approved: {type: boolean}}, required: [is_approved]}"
+
+
+def read_agents(
+    fields: Fields | None, tools: Collection[str] | None, places: Places, problems: Problems
+) -> dict[str, AgentSpec]:
+    """Return the agents by name. ``tools``: the names that there are, if that is known."""
+    if fields is None:
+        return {}
+    agents: dict[str, AgentSpec] = {}
+    for name, entry in fields.node.entries.items():
+        node = entry.value
+        if isinstance(node, ScalarNode) and node.value is None:
+            node = MappingNode(entry.line, {})
+        if not isinstance(node, MappingNode):
+            problems.add(node.line, f'agent "{name}" must be a mapping', "Such as {instruction: Write one sentence.}")
+            agents[name] = AgentSpec(name=name, line=entry.line)
+        elif not name.strip():
+            problems.add(entry.line, "an agent has a blank name")
+        else:
+            agents[name] = _agent(Fields(node, f'agent "{name}"', problems), name, entry.line, tools, places)
+    return agents
+
+
+def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, places: Places) -> AgentSpec:
+    fields.refuse_unknown(keys_of(AgentSpec))
+    places.add_use(name, "instruction", fields.given("instruction"), is_of_agent=True)
+    names = fields.texts("tools") or ()
+    for tool in names if tools is not None else ():
+        if tool not in tools:  # type: ignore[operator]  # it is not None
+            fields.problems.add(
+                fields.line_of("tools"), f'{fields.where}: there is no tool "{tool}"', _known_tools(tool, tools)
+            )
+    model = _checked(fields, "model", check_model)
+    return AgentSpec(
+        name=name,
+        line=line,
+        model=None if model is None else FileModelName(model, _folder(fields.problems.source)),
+        instruction=fields.text("instruction") or "",
+        tools=names,
+        structured_output=_structured_output(fields),
+        guidance=_checked(fields, "guidance", find_set),
+        policy=_checked(fields, "policy", find_policy),
+        limits=read_limits(fields.fields("limits"), tuple(LIMITS)),
+        replies=tuple(plain(node) for node in fields.items("replies") or ()),
+    )
+
+
+def _folder(source: str) -> str | None:
+    """Return the folder of a file; None for a text."""
+    return str(Path(source).parent) if source else None
+
+
+def _known_tools(tool: str, tools: Collection[str] | None) -> Advised:
+    return near(tool, tools or ()) or GiveTools(lead="Give the workflow its tools")
+
+
+def _checked(fields: Fields, key: str, check: Callable[[str], Any]) -> str | None:
+    """Return a text for which ``check`` raises no error of settings."""
+    text = fields.text(key)
+    try:
+        if text is not None:
+            check(text)
+    except SettingsError as error:
+        node = fields.given(key)
+        fields.problems.add(node.line if node else fields.line, f"{fields.where}: {error.what}", error.advice)
+        return None
+    return text
+
+
+def _structured_output(fields: Fields) -> dict[str, Any] | None:
+    """Return the JSON Schema of a bare schema, or of one with a name and a description."""
+    found = fields.fields("structured_output")
+    if found is None:
+        return None
+    if isinstance(found.given("schema"), MappingNode) and not {"type", "properties", "$ref"} & set(found):
+        found.refuse_unknown(WRAPPER)
+        found.flag("strict")
+        schema = found.data("schema")
+    else:
+        schema = plain(found.node)
+    try:
+        return checked_schema(schema, f"{fields.where}: structured_output", _SCHEMA)
+    except SettingsError as error:
+        fields.problems.add(fields.line_of("structured_output"), error.what, error.advice)
+        return None
+
+
+def read_limits(fields: Fields | None, known: tuple[str, ...]) -> dict[str, Any]:
+    """Return the limits by name. ``known`` are those that there are here; an agent has ``on_limit`` besides."""
+    if fields is None:
+        return {}
+    with_on_limit = "max_rounds" in known
+    fields.refuse_unknown((*known, "on_limit", "unpriced") if with_on_limit else known)
+    limits: dict[str, Any] = {}
+    for key, entry in fields.node.entries.items():
+        if key == "on_limit" and with_on_limit:
+            limits[key] = fields.choice(key, ON_LIMIT)
+        elif key == "unpriced" and with_on_limit:
+            limits[key] = fields.flag(key)
+        elif key in known:
+            _read_limit(fields, key, entry.value, limits)
+    return {key: value for key, value in limits.items() if value is not None}
+
+
+def _read_limit(fields: Fields, key: str, node: Node, limits: dict[str, Any]) -> None:
+    value = None if isinstance(node, ListNode | MappingNode) else node.value
+    try:
+        if value is None and not isinstance(node, ScalarNode):
+            raise SettingsError(f"{key} must be a number")
+        LIMITS[key].check(value)
+    except SettingsError as error:
+        fields.problems.add(node.line, f"{fields.where}: {error.what}", error.advice)
+    else:
+        limits[key] = value

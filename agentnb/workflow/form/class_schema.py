@@ -1,0 +1,100 @@
+"""JSON Schemas of the classes that are the schema of a form: of their fields, with what is said of each in the source."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from agentnb.policies.limits import LIMITS
+from agentnb.workflow.form.spec import key_of
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+TEXT: dict[str, Any] = {"type": "string"}
+TEXTS: dict[str, Any] = {"anyOf": [TEXT, {"type": "array", "items": TEXT}]}
+
+
+def object_schema(properties: Mapping[str, Any], required: list[str] | None = None) -> dict[str, Any]:
+    """Return the schema of an object with these properties and no others."""
+    found: dict[str, Any] = {"type": "object", "properties": dict(properties), "additionalProperties": False}
+    return {**found, "required": required} if required else found
+
+
+def properties_of(
+    kind: type, by_key: Mapping[str, Mapping[str, Any]], least: Mapping[str, float] = types.MappingProxyType({})
+) -> dict[str, Any]:
+    """Return the schemas of the keys that a form has for one of its classes.
+
+    ``by_key``: of keys whose values are written in another way than the fields are typed; ``least``: the smallest numbers.
+    """
+    hints = typing.get_type_hints(kind, _names_around(kind))
+    found: dict[str, Any] = {}
+    for one in fields(kind):
+        key = key_of(one)
+        if key is None:
+            continue
+        schema = dict(by_key.get(key) or _of_type(hints[one.name]))
+        if key in least:
+            schema["minimum"] = least[key]
+        owner = next(base for base in kind.__mro__ if one.name in inspect.get_annotations(base))
+        description = _descriptions(owner.__module__).get((owner.__name__, one.name))
+        found[key] = {**schema, "description": " ".join(description.split())} if description else schema
+    return found
+
+
+def limits_schema(names: tuple[str, ...], more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the schema of a mapping of limits: those with these names, and ``more`` beside them."""
+    rows = {name: LIMITS[name] for name in names}
+    amounts = {
+        name: {
+            **(
+                {"type": ["number", "null"], "exclusiveMinimum": 0} if row.unit else {"type": ["integer", "null"], "minimum": 1}
+            ),
+            "description": row.help,
+        }
+        for name, row in rows.items()
+    }
+    return object_schema({**amounts, **(more or {})})
+
+
+def _names_around(kind: type) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        names |= vars(sys.modules[base.__module__])
+    return names
+
+
+def _of_type(hint: Any) -> dict[str, Any]:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return {"enum": list(arguments)}
+    if origin in (typing.Union, types.UnionType):
+        return _of_type(next(one for one in arguments if one is not type(None)))
+    if origin is tuple:
+        return {"type": "array", "items": _of_type(arguments[0])}
+    if origin is not None:
+        return {"type": "object"}
+    return {str: TEXT, bool: {"type": "boolean"}, int: {"type": "integer"}, float: {"type": "number"}}.get(hint, {})
+
+
+@lru_cache(maxsize=8)
+def _descriptions(module: str) -> dict[tuple[str, str], str]:
+    """Return what stands below the fields in the source of a module, by class and field; nothing if there is no source."""
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[module]))
+    except OSError:
+        return {}
+    found: dict[tuple[str, str], str] = {}
+    for one in tree.body:
+        body = one.body if isinstance(one, ast.ClassDef) else []
+        for before, after in pairwise(body):
+            if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name) and isinstance(after, ast.Expr):
+                found[one.name, before.target.id] = str(ast.literal_eval(after.value))  # type: ignore[attr-defined]
+    return found

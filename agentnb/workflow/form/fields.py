@@ -1,0 +1,146 @@
+"""The keys of a mapping, taken one by one; what cannot be used becomes a problem, and counts as not given."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from agentnb.advice import Advised
+from agentnb.errors import near
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, plain
+
+
+class Fields:
+    """A mapping of a file with what it is called in messages, such as ``workflow step[2]``.
+
+    A key without a value (null) counts as not given. Every problem is noted at the line of the value it is about.
+    """
+
+    def __init__(self, node: MappingNode, where: str, problems: Problems) -> None:
+        self.node = node
+        self.where = where
+        self.problems = problems
+
+    @property
+    def line(self) -> int:
+        """Where the mapping begins."""
+        return self.node.line
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.node.entries
+
+    def __iter__(self) -> Any:
+        return iter(self.node.entries)
+
+    def line_of(self, key: str) -> int:
+        """Return the line of the key; that of the mapping if it has none."""
+        entry = self.node.entries.get(key)
+        return entry.line if entry else self.line
+
+    def refuse_unknown(self, known: Collection[str], hints: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Note every key that is not among the known ones, with those that are most like it, or the hint for this key."""
+        for key, entry in self.node.entries.items():
+            if key not in known:
+                hint = hints.get(key) or hint_for_unknown(key, entry.value, known)
+                self.problems.add(entry.line, f'{self.where}: unknown key "{key}"', hint)
+
+    def given(self, key: str) -> Node | None:
+        """Return the value of the key as a node; None if it is not given or null."""
+        entry = self.node.entries.get(key)
+        if entry is None or (isinstance(entry.value, ScalarNode) and entry.value.value is None):
+            return None
+        return entry.value
+
+    def data(self, key: str, default: Any = None) -> Any:
+        """Return the value of the key as plain data, which may be null; the default if there is no such key."""
+        entry = self.node.entries.get(key)
+        return default if entry is None else plain(entry.value)
+
+    def text(self, key: str) -> str | None:
+        """Return a text; a number or boolean is taken as it is written."""
+        node = self.given(key)
+        if node is None or isinstance(node, ScalarNode):
+            return None if node is None else node.text
+        self._refuse(key, node, "a text")
+        return None
+
+    def whole(self, key: str, least: int = 0) -> int | None:
+        """Return a whole number from ``least``."""
+        node = self.given(key)
+        value = node.value if isinstance(node, ScalarNode) else None
+        if node is None or (type(value) is int and value >= least):
+            return value if type(value) is int else None
+        self._refuse(key, node, f"a whole number from {least}")
+        return None
+
+    def number(self, key: str, least: float = 0, *, above: bool = False) -> float | None:
+        """Return a number from ``least``, or only ``above`` it."""
+        node = self.given(key)
+        if node is None:
+            return None
+        value: Any = node.value if isinstance(node, ScalarNode) else None
+        if type(value) in (int, float) and (value > least or (value == least and not above)):
+            return float(value) if type(value) is float else int(value)
+        self._refuse(key, node, f"a number {'above' if above else 'from'} {least:g}")
+        return None
+
+    def flag(self, key: str) -> bool | None:
+        """Return a boolean."""
+        node = self.given(key)
+        value = node.value if isinstance(node, ScalarNode) else None
+        if node is None or isinstance(value, bool):
+            return value if isinstance(value, bool) else None
+        self._refuse(key, node, "true or false")
+        return None
+
+    def choice(self, key: str, choices: Collection[str]) -> str | None:
+        """Return one of some words."""
+        node = self.given(key)
+        if node is None or (isinstance(node, ScalarNode) and node.text in choices):
+            return node.text if isinstance(node, ScalarNode) else None
+        self._refuse(key, node, " or ".join(choices))
+        return None
+
+    def fields(self, key: str, where: str = "") -> Fields | None:
+        """Return a mapping, which messages call ``where``; by default after this one and the key."""
+        node = self.given(key)
+        if node is None or isinstance(node, MappingNode):
+            return None if node is None else Fields(node, where or f"{self.where}: {key}", self.problems)
+        self._refuse(key, node, "a mapping")
+        return None
+
+    def mapping(self, key: str) -> dict[str, Any] | None:
+        """Return a mapping as plain data."""
+        found = self.fields(key)
+        return None if found is None else {name: plain(entry.value) for name, entry in found.node.entries.items()}
+
+    def items(self, key: str) -> tuple[Node, ...] | None:
+        """Return the nodes of a list."""
+        node = self.given(key)
+        if node is None or isinstance(node, ListNode):
+            return None if node is None else node.items
+        self._refuse(key, node, "a list")
+        return None
+
+    def texts(self, key: str) -> tuple[str, ...] | None:
+        """Return the texts of a list; a single text is a list of one."""
+        node = self.given(key)
+        if node is None:
+            return None
+        nodes = node.items if isinstance(node, ListNode) else (node,)
+        for one in nodes:
+            if not isinstance(one, ScalarNode) or one.value is None:
+                self._refuse(key, one, "a text or a list of texts")
+        return tuple(one.text for one in nodes if isinstance(one, ScalarNode) and one.value is not None)
+
+    def _refuse(self, key: str, node: Node, wanted: str) -> None:
+        self.problems.add(node.line, f"{self.where}: {key} must be {wanted}, not {kind_of(node)}")
+
+
+def hint_for_unknown(key: str, value: Node, known: Collection[str]) -> Advised:
+    """Return the keys that are most like it; of what follows a comma in a text, how to write that text."""
+    if " " in key.strip() and isinstance(value, ScalarNode) and value.value is None:
+        return "Put a text with a comma into quotation marks"
+    return near(key, known)

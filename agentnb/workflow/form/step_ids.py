@@ -1,0 +1,181 @@
+"""The ids of the steps of a file, before the steps are read: those it gives, and the default ones.
+
+Which steps there are decides what a step in a branch is: with the id ``back_to_trans``, or with that of a step before it, it is
+a goto to that step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from agentnb.errors import MAX_PROBLEMS, nearest
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.spec import END
+from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode
+
+BACK_TO = "back_to_"
+BRANCHES = ("true", "false")
+ID_PATTERN = "[A-Za-z_][A-Za-z0-9_-]*"
+_ID = re.compile(ID_PATTERN)
+_NAMED_AFTER_NAME = ("agent", "tool")
+"""Kinds of steps whose default id is their name."""
+
+
+MAX_STEPS = 20_000
+"""Maximum steps of a file, those that aliases repeat included."""
+
+
+class Named(NamedTuple):
+    """What a step is called."""
+
+    id: str
+    goto: str = ""
+    """The step that it goes to, if its id makes it a goto."""
+
+
+class _Place(NamedTuple):
+    where: str
+    node: MappingNode
+    in_branch: bool
+
+    @property
+    def is_top(self) -> bool:
+        """Whether it is in the top-level list, where a goto can lead."""
+        return "." not in self.where
+
+    def repeats(self, other: _Place) -> bool:
+        """Return whether it only repeats another step of the top-level list."""
+        same = all(_text(self.node, key) in ("", _text(other.node, key)) for key in ("type", "name"))
+        return other.is_top and same and set(self.node.entries) <= {"id", "type", "name"}
+
+
+def children(node: MappingNode, where: str) -> Iterator[tuple[str, Node, bool]]:
+    """Yield the nodes of the steps within a step: what each is called in messages, and whether it stands in a branch."""
+    for key in (*BRANCHES, "steps"):
+        entry = node.entries.get(key)
+        if entry is None:
+            continue
+        in_branch = key in BRANCHES
+        if isinstance(entry.value, ListNode):
+            yield from ((f"{where}.{key}[{index}]", item, in_branch) for index, item in enumerate(entry.value.items))
+        elif in_branch and isinstance(entry.value, MappingNode):
+            yield f"{where}.{key}[0]", entry.value, True
+    if "step" in node.entries:
+        yield f"{where}.step", node.entries["step"].value, False
+
+
+def named_steps(nodes: tuple[Node, ...], problems: Problems) -> dict[str, Named] | None:
+    """Return the name of each step by what it is called in messages, such as ``workflow step[1].true[0]``.
+
+    Returns None and notes the problem if there are too many steps.
+    """
+    places = list(islice(_places((f"workflow step[{index}]", node, False) for index, node in enumerate(nodes)), MAX_STEPS + 1))
+    if len(places) > MAX_STEPS:
+        problems.add(
+            nodes[0].line, f"workflow: there are more than {MAX_STEPS:,} steps", "Do the same for many items with a map"
+        )
+        return None
+    given = {place.where: found for place in places if (found := _given(place, problems))}
+    names = _Names(places, given, problems)
+    for place in places:
+        names.take(place)
+    return names.done
+
+
+def _places(steps: Iterator[tuple[str, Node, bool]]) -> Iterator[_Place]:
+    for where, node, in_branch in steps:
+        if isinstance(node, MappingNode):
+            yield _Place(where, node, in_branch)
+            yield from _places(children(node, where))
+
+
+def _text(node: MappingNode, key: str) -> str:
+    entry = node.entries.get(key)
+    return entry.value.text if entry and isinstance(entry.value, ScalarNode) and entry.value.value is not None else ""
+
+
+def _given(place: _Place, problems: Problems) -> str:
+    found = _text(place.node, "id")
+    if found and (not _ID.fullmatch(found) or found == END):
+        what = f'{place.where}: "{found}" cannot be an id'
+        hint = 'It means the end: "goto: end"' if found == END else "Write letters, digits, _ and -; a letter or _ first"
+        problems.add(place.node.entries["id"].value.line, what, hint)
+        return ""
+    return found
+
+
+class _Names:
+    """Gives ids in the order of the file; a default id is never one that the file gives elsewhere."""
+
+    def __init__(self, places: list[_Place], given: dict[str, str], problems: Problems) -> None:
+        self.done: dict[str, Named] = {}
+        self._given = given
+        self._problems = problems
+        self._taken = set(given.values())
+        self._first: dict[str, _Place] = {}
+        """The first step with each id."""
+        self._unlike = 0
+        """Steps of a branch whose id looks like that of a goto back but names no step."""
+        self._gotos: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        self._defaults = {place.where: self._default(place) for place in places if place.where not in given}
+        self._known = {found for found in given.values() if not found.startswith(BACK_TO)} | set(self._defaults.values())
+
+    def take(self, place: _Place) -> None:
+        found = self._given.get(place.where)
+        if found is None:
+            found = self._defaults[place.where]
+        elif place.in_branch and (target := self._goes_back_to(found, place)):
+            is_new = found != target and found not in self._gotos
+            self._gotos.add(found)
+            self.done[place.where] = Named(found if is_new else self._numbered("goto"), target)
+            return
+        elif (first := self._first.get(found)) is not None:
+            hint = f"Give it another, such as {self._next(found)}"
+            what = f'{place.where}: the step in line {_line_of_id(first)} has the id "{found}" already'
+            self._problems.add(_line_of_id(place), what, hint)
+        self._first.setdefault(found, place)
+        self.done[place.where] = Named(found)
+
+    def _goes_back_to(self, found: str, place: _Place) -> str:
+        if found in self._first:
+            return found if place.repeats(self._first[found]) else ""
+        target = found.removeprefix(BACK_TO)
+        if target == found or target in self._known:
+            return target if target != found else ""
+        self._unlike += 1
+        if self._unlike <= MAX_PROBLEMS and (like := nearest(target, self._known)):
+            what = f'{place.where}: there is no step "{target}", so that {found} is a step and not a goto'
+            self._problems.warn(place.node.line, what, like)
+        return ""
+
+    def _default(self, place: _Place) -> str:
+        kind = _text(place.node, "type") or ("goto" if "goto" in place.node.entries else "step")
+        name = _text(place.node, "name")
+        base = re.sub(r"[^A-Za-z0-9_-]", "_", name) if kind in _NAMED_AFTER_NAME else ""
+        if not base:
+            return self._numbered(re.sub(r"[^A-Za-z0-9_-]", "_", kind))
+        base = base if _ID.fullmatch(base) and base != END else f"_{base}"
+        found = base if base not in self._taken else self._next(base)
+        self._taken.add(found)
+        return found
+
+    def _numbered(self, base: str) -> str:
+        return self._next(base, 1)
+
+    def _next(self, base: str, start: int = 2) -> str:
+        """Return the base with the next number that makes a new id."""
+        number = self._numbers.get(base, start)
+        while f"{base}_{number}" in self._taken:
+            number += 1
+        self._numbers[base] = number + 1
+        self._taken.add(f"{base}_{number}")
+        return f"{base}_{number}"
+
+
+def _line_of_id(place: _Place) -> int:
+    entry = place.node.entries.get("id")
+    return place.node.line if entry is None else entry.value.line

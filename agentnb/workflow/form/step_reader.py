@@ -1,0 +1,319 @@
+"""Reads the steps of a workflow from the nodes of its file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from agentnb.advice import Plain
+from agentnb.core.schema.json_schema import checked_schema
+from agentnb.core.schema.json_schema import is_pattern as is_regular_expression
+from agentnb.core.step_retry import KNOWN_WORDS, NEVER_RETRIED, Retry, is_pattern
+from agentnb.errors import SettingsError, near, nearest
+from agentnb.workflow.form.fields import Fields, hint_for_unknown
+from agentnb.workflow.form.places import Places
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.spec import (
+    AT_ONCE,
+    KINDS,
+    AgentStep,
+    ConditionStep,
+    Context,
+    GotoStep,
+    HumanStep,
+    MapStep,
+    OnError,
+    ParallelStep,
+    Step,
+    ToolStep,
+    WorkflowStep,
+    keys_of,
+)
+from agentnb.workflow.form.step_ids import BRANCHES, Named
+from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, shown
+
+TYPES = f"The types are {', '.join(KINDS)}"
+LEFT_OUT: dict[str, tuple[str, ...]] = {
+    "condition": ("retry", "timeout"),
+    "goto": ("retry", "timeout", "on_error", "end"),
+    "human": ("retry",),
+}
+"""The keys of all steps that a kind does not have, since they would mean nothing there."""
+
+
+def step_keys(kind: str) -> tuple[str, ...]:
+    """Return the keys of a kind of steps. Each may have a ``name``, as in the documents; of most it is only a note."""
+    left_out = LEFT_OUT.get(kind, ())
+    return ("type", "name", *(key for key in keys_of(KINDS[kind]) if key not in (*left_out, "name")))
+
+
+class StepReader:
+    """Reads steps; what is wrong with them becomes problems, and a step that cannot be read is left out."""
+
+    def __init__(self, names: dict[str, Named], places: Places, problems: Problems) -> None:
+        self._names = names
+        self._places = places
+        self._problems = problems
+        self._readers: dict[str, Callable[[Fields, dict[str, Any]], Step | None]] = {
+            "agent": self._agent,
+            "condition": self._condition,
+            "parallel": self._parallel,
+            "goto": self._goto,
+            "tool": self._tool,
+            "human": self._human,
+            "map": self._map,
+            "workflow": self._workflow,
+        }
+
+    def steps(self, nodes: tuple[Node, ...], where: str, above: str = "") -> tuple[Step, ...]:
+        """Return the steps of a list that messages call ``where``. ``above`` is the path of the block around them."""
+        read = (self.step(node, f"{where}[{index}]", above) for index, node in enumerate(nodes))
+        return tuple(step for step in read if step is not None)
+
+    def step(self, node: Node, where: str, above: str = "") -> Step | None:
+        """Return one step."""
+        if not isinstance(node, MappingNode):
+            hint = "Write its type and what it needs, such as: {type: agent, name: writer}"
+            self._problems.add(node.line, f"{where} must be a mapping, not {kind_of(node)}", hint)
+            return None
+        fields = Fields(node, where, self._problems)
+        named = self._names[where]
+        common: dict[str, Any] = {"id": named.id, "path": f"{above}/{named.id}".lstrip("/"), "line": node.line}
+        self._keep_lines(fields, common["path"])
+        if named.goto:
+            self._places.lines[common["path"], "goto"] = fields.line_of("id")
+            return GotoStep(**common, target=named.goto)
+        kind = self._kind(fields)
+        step = self._of_kind(kind, fields, common) if kind else None
+        if step is None:
+            self._places.unread.add(named.id)
+        return step
+
+    def _of_kind(self, kind: str, fields: Fields, common: dict[str, Any]) -> Step | None:
+        self._refuse_unknown(fields, kind)
+        return self._readers[kind](fields, common | self._common(fields, kind))
+
+    def _keep_lines(self, fields: Fields, path: str) -> None:
+        self._places.names[path] = fields.where
+        for key, entry in fields.node.entries.items():
+            self._places.lines[path, key] = entry.value.line if isinstance(entry.value, ScalarNode) else entry.line
+
+    def _kind(self, fields: Fields) -> str | None:
+        given = fields.text("type")
+        if given in KINDS:
+            return given
+        if given is None and "goto" in fields and "type" not in fields:
+            return "goto"
+        if given is None and "type" not in fields:
+            hint = "To end the run here, write {goto: end}" if set(fields) == {"end"} else TYPES
+            self._problems.add(fields.line, f"{fields.where}: a step requires type", hint)
+        elif given is not None:
+            what = f'{fields.where}: unknown type "{given}"'
+            self._problems.add(fields.line_of("type"), what, (*nearest(given, KINDS), Plain(TYPES)))
+        return None
+
+    def _refuse_unknown(self, fields: Fields, kind: str) -> None:
+        known = step_keys(kind)
+        elsewhere = {key: [other for other in KINDS if key in step_keys(other)] for key in fields if key not in known}
+        for key, kinds in elsewhere.items():
+            what = f'{fields.where}: unknown key "{key}" of a step of type {kind}'
+            hint = (
+                f"It is for steps of type {', '.join(kinds)}"
+                if kinds
+                else hint_for_unknown(key, fields.node.entries[key].value, known)
+            )
+            self._problems.add(fields.line_of(key), what, hint)
+
+    def _common(self, fields: Fields, kind: str) -> dict[str, Any]:
+        left_out = LEFT_OUT.get(kind, ())
+        readers: dict[str, Callable[[], Any]] = {
+            "end": lambda: bool(fields.flag("end")),
+            "timeout": lambda: fields.number("timeout", above=True),
+            "retry": lambda: self._retry(fields.fields("retry")),
+            "on_error": lambda: self._on_error(fields),
+        }
+        return {key: read() for key, read in readers.items() if key not in left_out and key in fields}
+
+    def _retry(self, fields: Fields | None) -> Retry:
+        if fields is None:
+            return Retry()
+        fields.refuse_unknown(keys_of(Retry))
+        given = {
+            "max_attempts": fields.whole("max_attempts"),
+            "backoff": fields.choice("backoff", ("fixed", "exponential")),
+            "initial_delay_seconds": fields.number("initial_delay_seconds"),
+            "max_delay_seconds": fields.number("max_delay_seconds"),
+            "multiplier": fields.number("multiplier", 1),
+            "on": tuple(word for word in fields.texts("on") or () if self._is_known(word, fields)) or None,
+        }
+        return Retry(**{key: value for key, value in given.items() if value is not None})  # type: ignore[arg-type]
+
+    def _is_known(self, word: str, fields: Fields) -> bool:
+        line, where = fields.line_of("on"), f"{fields.where}: on"
+        if word in KNOWN_WORDS:
+            return True
+        if is_pattern(word):
+            if not (is_valid := is_regular_expression(word[1:-1])):
+                hint = "Write it as a pattern of JSON Schema, such as /timed out|busy/"
+                self._problems.add(line, f"{where}: {shown(word)} is not a regular expression", hint)
+            return is_valid
+        if word in NEVER_RETRIED:
+            self._problems.add(line, f'{where}: "{word}" is never retried', "Leave it out")
+        else:
+            pattern = Plain(f"For a part of the error's text, write /{re.escape(word)}/")
+            self._problems.add(line, f'{where}: there is no failure "{word}"', (*near(word, KNOWN_WORDS), pattern))
+        return False
+
+    def _on_error(self, fields: Fields) -> OnError:
+        node = fields.given("on_error")
+        if node is None or (isinstance(node, ScalarNode) and node.text == "fail"):
+            return OnError()
+        inner = Fields(node, f"{fields.where}: on_error", self._problems) if isinstance(node, MappingNode) else None
+        if inner is None or set(inner) not in ({"continue"}, {"goto"}):
+            what = f"{fields.where}: on_error must be fail, {{continue: VALUE}} or {{goto: ID}}, not {kind_of(node)}"
+            self._problems.add(node.line, what)
+            return OnError()
+        if "continue" in inner:
+            return OnError(continue_with=inner.data("continue"), continues=True)
+        return OnError(goto=_target(inner))
+
+    def _agent(self, fields: Fields, common: dict[str, Any]) -> Step | None:
+        name = self._required(fields, "name", "agent")
+        self._places.add_use(common["path"], "prompt", fields.given("prompt"))
+        if name is None:
+            return None
+        return AgentStep(**common, agent=name, prompt=fields.text("prompt"), context=self._context(fields))
+
+    def _context(self, fields: Fields) -> Context:
+        node = fields.given("context")
+        if isinstance(node, ScalarNode) and node.text in ("all", "none"):
+            return "all" if node.text == "all" else "none"
+        if isinstance(node, ListNode):
+            return fields.texts("context") or ()
+        if node is not None:
+            what = f"{fields.where}: context must be all, none or a list of step ids, not {kind_of(node)}"
+            self._problems.add(node.line, what, f"Write [{node.text}]" if isinstance(node, ScalarNode) else "")
+        return "all"
+
+    def _condition(self, fields: Fields, common: dict[str, Any]) -> Step | None:
+        condition = self._required(fields, "condition", "condition")
+        self._places.add_use(common["path"], "condition", fields.given("condition"))
+        true_, false_ = (self._branch(fields, key, common["path"]) for key in BRANCHES)
+        on_error = common.get("on_error", OnError())
+        if on_error.continues and not isinstance(on_error.continue_with, bool):
+            what = f"{fields.where}: on_error: a condition can continue only with true or false"
+            self._problems.add(fields.line_of("on_error"), what, "Write {continue: true} or {continue: false}")
+        if condition is None:
+            return None
+        return ConditionStep(**common, condition=condition.strip(), true_=true_, false_=false_)
+
+    def _branch(self, fields: Fields, key: str, path: str) -> tuple[Step, ...]:
+        node = fields.given(key)
+        above = path.rpartition("/")[0]
+        if isinstance(node, ListNode):
+            return self.steps(node.items, f"{fields.where}.{key}", above)
+        if isinstance(node, MappingNode):
+            step = self.step(node, f"{fields.where}.{key}[0]", above)
+            return () if step is None else (step,)
+        if node is not None:
+            hint = f"To continue at a step, write {{goto: {node.text}}}"
+            self._problems.add(node.line, f"{fields.where}: {key} must be a step or a list of steps, not {kind_of(node)}", hint)
+        return ()
+
+    def _parallel(self, fields: Fields, common: dict[str, Any]) -> Step | None:
+        nodes = fields.items("steps")
+        at_once = fields.whole("max_concurrency", 1)
+        if not nodes:
+            if nodes is not None or fields.given("steps") is None:
+                self._problems.add(fields.line_of("steps"), f"{fields.where}: parallel step requires steps")
+            return None
+        steps = self.steps(nodes, f"{fields.where}.steps", common["path"])
+        return ParallelStep(**common, steps=steps, max_concurrency=at_once)
+
+    def _goto(self, fields: Fields, common: dict[str, Any]) -> Step | None:
+        target = _target(fields)
+        if target is None:
+            if "goto" not in fields or fields.given("goto") is None:
+                hint = "Write the id of a step, its place in the list from 0, or end"
+                self._problems.add(fields.line, f"{fields.where}: goto step requires goto", hint)
+            return None
+        return GotoStep(**common, target=target)
+
+    def _tool(self, fields: Fields, common: dict[str, Any]) -> Step | None:
+        name, args = self._required(fields, "name", "tool"), fields.mapping("args")
+        self._places.add_use(common["path"], "args", fields.given("args"))
+        return None if name is None else ToolStep(**common, tool=name, args=args or {})
+
+    def _human(self, fields: Fields, common: dict[str, Any]) -> Step | None:
+        ask = self._required(fields, "ask", "human")
+        self._places.add_use(common["path"], "ask", fields.given("ask"))
+        choices, confirm, form = fields.items("choices"), fields.flag("confirm"), fields.mapping("form")
+        ways = [key for key in ("choices", "form", "confirm") if fields.given(key) is not None]
+        if len(ways) > 1:
+            self._problems.add(fields.line_of(ways[1]), f"{fields.where}: a human step has only one of {' and '.join(ways)}")
+        if choices is not None and not choices:
+            self._problems.add(fields.line_of("choices"), f"{fields.where}: choices is empty", "List what can be chosen")
+        if form is not None:
+            form = self.schema(form, fields, "form")
+        if ask is None:
+            return None
+        return HumanStep(
+            **common, ask=ask, choices=tuple(fields.data("choices") or ()) if choices else (), form=form, confirm=bool(confirm)
+        )
+
+    def schema(self, schema: dict[str, Any], fields: Fields, key: str) -> dict[str, Any] | None:
+        """Return a JSON Schema that was given under a key, if it is one."""
+        try:
+            return checked_schema(
+                schema, f"{fields.where}: {key}", "Such as {type: object, properties: {name: {type: string}}}"
+            )
+        except SettingsError as error:
+            self._problems.add(fields.line_of(key), error.what, error.advice)
+            return None
+
+    def _map(self, fields: Fields, common: dict[str, Any]) -> Step | None:
+        over, at_once = fields.given("over"), fields.whole("max_concurrency", 1)
+        self._places.add_use(common["path"], "over", over)
+        if over is None:
+            self._problems.add(
+                fields.line, f"{fields.where}: map step requires over", 'Such as "{{ $steps.plan.output.items }}"'
+            )
+        elif not isinstance(over, ListNode) and not (isinstance(over, ScalarNode) and "{{" in over.text):
+            what = f"{fields.where}: over must be a list or a template, not {kind_of(over)}"
+            self._problems.add(over.line, what, 'Such as "{{ $steps.plan.output.items }}"')
+        node = fields.given("step")
+        if node is None:
+            self._problems.add(fields.line, f"{fields.where}: map step requires step")
+            return None
+        step = self.step(node, f"{fields.where}.step", common["path"])
+        value = fields.data("over")
+        if step is None or over is None:
+            return None
+        return MapStep(
+            **common, over=value.strip() if isinstance(value, str) else value, step=step, max_concurrency=at_once or AT_ONCE
+        )
+
+    def _workflow(self, fields: Fields, common: dict[str, Any]) -> Step | None:
+        file = self._required(fields, "file", "workflow")
+        for key in ("prompt", "inputs"):
+            self._places.add_use(common["path"], key, fields.given(key))
+        prompt, inputs = fields.text("prompt"), fields.mapping("inputs")
+        return None if file is None else WorkflowStep(**common, file=file, prompt=prompt, inputs=inputs or {})
+
+    def _required(self, fields: Fields, key: str, kind: str) -> str | None:
+        if fields.given(key) is None:
+            self._problems.add(fields.line, f"{fields.where}: {kind} step requires {key}")
+            return None
+        text = fields.text(key)
+        if text is not None and not text.strip():
+            self._problems.add(fields.line_of(key), f"{fields.where}: {key} is blank")
+            return None
+        return text
+
+
+def _target(fields: Fields) -> str | int | None:
+    node = fields.given("goto")
+    if isinstance(node, ScalarNode) and type(node.value) is int:
+        return node.value
+    return fields.text("goto")

@@ -1,0 +1,144 @@
+"""The steps of a workflow with what is around each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from agentnb.workflow.form.spec import AgentStep, ConditionStep, GotoStep, MapStep, ParallelStep, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A step in its place."""
+
+    step: Step
+    siblings: tuple[Step, ...]
+    """The list that it stands in."""
+    index: int
+    """Its place in that list."""
+    around: tuple[Located, ...]
+    """The steps that it stands in, the outermost first."""
+
+    @property
+    def top(self) -> Located:
+        """The step of the top-level list that it is, or stands in."""
+        return self.around[0] if self.around else self
+
+    @property
+    def blocks(self) -> tuple[Located, ...]:
+        """The parallel blocks and maps that it stands in, the outermost first."""
+        return tuple(one for one in self.around if isinstance(one.step, ParallelStep | MapStep))
+
+    @property
+    def is_child(self) -> bool:
+        """Whether it is itself a step of a parallel block, or that of a map."""
+        return bool(self.around) and isinstance(self.around[-1].step, ParallelStep | MapStep)
+
+
+def lists_in(step: Step) -> tuple[tuple[Step, ...], ...]:
+    """Return the lists of steps within a step: its branches, its children."""
+    if isinstance(step, ConditionStep):
+        return (step.true_, step.false_)
+    if isinstance(step, ParallelStep):
+        return (step.steps,)
+    return ((step.step,),) if isinstance(step, MapStep) else ()
+
+
+def walk(step: Step) -> Iterator[Step]:
+    """Yield the step and all steps within it, in the order of the file."""
+    yield step
+    for steps in lists_in(step):
+        yield from walk_all(steps)
+
+
+def walk_all(steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield the steps of a list and all steps within them, in the order of the file."""
+    for step in steps:
+        yield from walk(step)
+
+
+def with_branches(step: Step) -> Iterator[Step]:
+    """Yield the step and, of a condition, those of its branches: all whose paths begin in the top-level list."""
+    yield step
+    if isinstance(step, ConditionStep):
+        for branch in lists_in(step):
+            for inner in branch:
+                yield from with_branches(inner)
+
+
+def children_of(block: ParallelStep) -> dict[str, Step]:
+    """Return the steps that have an output in a block, by id: its children, and those in the branches of its conditions."""
+    return {inner.id: inner for step in block.steps for inner in with_branches(step)}
+
+
+class StepTree:
+    """All steps of a workflow, in the order of the file."""
+
+    def __init__(self, steps: tuple[Step, ...]) -> None:
+        self.steps = steps
+        self.all: list[Located] = list(_located(steps, ()))
+        self.by_path: dict[str, Located] = {one.step.path: one for one in self.all}
+        self._children: dict[str, dict[str, Step]] = {}
+        self._beside: dict[tuple[str, ...], dict[str, Step]] = {}
+        self.by_id: dict[str, Located] = {}
+        for one in self.all:
+            self.by_id.setdefault(one.step.id, one)
+
+    @cached_property
+    def gotos(self) -> list[Located]:
+        """All goto steps."""
+        return [one for one in self.all if isinstance(one.step, GotoStep)]
+
+    def users_of(self, agent: str) -> list[Located]:
+        """Return the steps that an agent works on."""
+        return self._users.get(agent, [])
+
+    @cached_property
+    def _users(self) -> dict[str, list[Located]]:
+        users: dict[str, list[Located]] = {}
+        for one in self.all:
+            if isinstance(one.step, AgentStep):
+                users.setdefault(one.step.agent, []).append(one)
+        return users
+
+    def children(self, block: ParallelStep) -> dict[str, Step]:
+        """Return the steps that have an output in a block, by id; see `children_of`."""
+        if block.path not in self._children:
+            self._children[block.path] = children_of(block)
+        return self._children[block.path]
+
+    def top_index(self, target: str | int | None) -> int | None:
+        """Return the place in the top-level list that a goto means; None if it is none."""
+        if isinstance(target, int):
+            return target if 0 <= target < len(self.steps) else None
+        return self._top.get(target) if target is not None else None
+
+    @cached_property
+    def _top(self) -> dict[str, int]:
+        return {step.id: index for index, step in reversed([*enumerate(self.steps)])}
+
+    @cached_property
+    def in_no_block(self) -> dict[str, Step]:
+        """The steps that have an output and stand in no parallel block or map, by id."""
+        return {one.step.id: one.step for one in reversed(self.all) if not one.blocks and not isinstance(one.step, GotoStep)}
+
+    def beside(self, viewer: Located) -> dict[str, Step]:
+        """Return the steps within a block that have an output and are in the same child of it as the viewer, by id."""
+        chain = (*viewer.around, viewer)
+        children = [after.step for block, after in pairwise(chain) if isinstance(block.step, ParallelStep | MapStep)]
+        key = tuple(child.path for child in children)
+        if key not in self._beside:
+            inner = (step for child in children for step in with_branches(child))
+            self._beside[key] = {step.id: step for step in inner if not isinstance(step, GotoStep)}
+        return self._beside[key]
+
+
+def _located(steps: tuple[Step, ...], around: tuple[Located, ...]) -> Iterator[Located]:
+    for index, step in enumerate(steps):
+        located = Located(step, steps, index, around)
+        yield located
+        for inner in lists_in(step):
+            yield from _located(inner, (*around, located))

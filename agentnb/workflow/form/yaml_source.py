@@ -1,0 +1,324 @@
+"""YAML that a person wrote, as nodes that know their lines.
+
+It is YAML 1.2 with the values of JSON (its "core schema"): ``true`` and ``false`` are booleans, while ``on``, ``yes`` and dates
+are texts. As keys, all are texts. Tags are refused, aliases are bounded, and a key that is written twice is a problem, since
+one of its values would be lost without a word.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn, TypeAlias
+
+from agentnb.workflow.form.problems import Problems
+
+MAX_CHARACTERS = 1_000_000
+"""Maximum characters of a text: twenty thousand steps have as many, and take seconds to read."""
+MAX_LEVELS = 64
+"""Maximum nesting of lists and mappings."""
+MAX_NODES = 500_000
+"""Maximum values, those that aliases repeat included."""
+MAX_REPEATED_CHARACTERS = 4_000_000
+"""Maximum characters of the texts that aliases repeat."""
+LARGEST = 2**63
+"""Whole numbers are smaller, so that every reader of a log can hold them."""
+
+_NULL = {"", "~", "null", "Null", "NULL"}
+_BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_WHOLE = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarNode:
+    """A value that holds no others."""
+
+    line: int
+    value: str | int | float | bool | None
+    """A text, a whole number, a float, a boolean or null."""
+    text: str
+    """As written, without quotes."""
+    is_literal: bool = False
+    """Whether it was written after ``|``: its lines are lines of the file."""
+
+    def line_of(self, place: int) -> int:
+        """Return the line of the file for a place in the text; that of its beginning if the text was folded or quoted."""
+        return self.line + 1 + self.text.count("\n", 0, place) if self.is_literal else self.line
+
+
+@dataclass(frozen=True, slots=True)
+class ListNode:
+    """A list."""
+
+    line: int
+    items: tuple[Node, ...]
+
+
+class Entry(NamedTuple):
+    """A key with its value."""
+
+    line: int
+    """That of the key."""
+    value: Node
+
+
+@dataclass(frozen=True, slots=True)
+class MappingNode:
+    """A mapping; its keys are texts."""
+
+    line: int
+    entries: dict[str, Entry]
+
+
+Node: TypeAlias = ScalarNode | ListNode | MappingNode
+
+
+def read_yaml(text: str, problems: Problems) -> Node | None:
+    """Return the one document of the text; note in ``problems`` what is wrong in it. None if it cannot be read at all."""
+    if len(text) > MAX_CHARACTERS:
+        problems.add(1, f"The text has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read")
+        return None
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from ruamel.yaml.reader import ReaderError
+
+    builder = _Builder(problems)
+    try:
+        for event in _events(text):
+            builder.take(event)
+    except _GivenUp:
+        return None
+    except ReaderError as error:
+        problems.add(
+            text.count("\n", 0, error.position) + 1, f"A text cannot hold the character {_code_point(error.character)}"
+        )
+        return None
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = ", ".join(part for part in (error.context, error.problem) if part)
+        hint = "Indent with spaces" if "\\t" in what else 'Put a text that holds ": ", " #", "{", "%" or "*" in quotes'
+        problems.add(mark.line + 1 if mark else 1, f"This is not YAML: {what}", hint)
+        return None
+    except (YAMLError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
+        problems.add(1, f"This is not YAML: {type(error).__name__}: {error}")
+        return None
+    if builder.document is None:
+        problems.add(1, "The text is empty")
+    return builder.document
+
+
+def plain(node: Node) -> Any:
+    """Return the node as plain data, as JSON holds it."""
+    if isinstance(node, ScalarNode):
+        return node.value
+    if isinstance(node, ListNode):
+        return [plain(item) for item in node.items]
+    return {key: plain(entry.value) for key, entry in node.entries.items()}
+
+
+def texts_in(node: Node) -> Iterator[ScalarNode]:
+    """Yield each text within the node, in their order; keys are none."""
+    if isinstance(node, ScalarNode):
+        if isinstance(node.value, str):
+            yield node
+    else:
+        for item in node.items if isinstance(node, ListNode) else (entry.value for entry in node.entries.values()):
+            yield from texts_in(item)
+
+
+def read_mapping(text: str, problems: Problems, what: str, hint: str) -> MappingNode | None:
+    """Return the mapping that a text is; None, with the problem noted, if it is none. ``what``: the file, for the message."""
+    node = read_yaml(text, problems)
+    if node is None or isinstance(node, MappingNode):
+        return node
+    problems.add(node.line, f"{what} must be a mapping, not {kind_of(node)}", hint)
+    return None
+
+
+def kind_of(node: Node) -> str:
+    """Return what the node is, for a message."""
+    if isinstance(node, MappingNode):
+        return "a mapping"
+    if isinstance(node, ListNode):
+        return "a list"
+    return "nothing" if node.value is None else f'"{shown(node.text)}"'
+
+
+def shown(text: str, most: int = 60) -> str:
+    """Return the beginning of a text, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[:most]}..."
+
+
+def _code_point(character: str | int) -> str:
+    return f"U+{character if isinstance(character, int) else ord(character):04X}"
+
+
+def _events(text: str) -> Iterator[Any]:
+    from ruamel.yaml import YAML
+
+    yield from YAML(typ="safe", pure=True).parse(text)
+
+
+class _GivenUp(Exception):
+    """The rest of the text is not read."""
+
+
+class _Sized(NamedTuple):
+    node: Node
+    size: int
+    """Values in it, itself included."""
+    height: int
+    """Levels of lists and mappings in it, itself included."""
+    characters: int
+    """Of the texts in it."""
+
+
+class _Open:
+    """A list or mapping whose end has not come."""
+
+    def __init__(self, event: Any, is_mapping: bool) -> None:
+        self.line: int = event.start_mark.line + 1
+        self.anchor: str | None = event.anchor
+        self.is_mapping = is_mapping
+        self.items: list[Node] = []
+        self.entries: dict[str, Entry] = {}
+        self.key: tuple[str, int] | None = None
+        self.size, self.height, self.characters = 1, 1, 0
+
+    def closed(self) -> _Sized:
+        node = MappingNode(self.line, self.entries) if self.is_mapping else ListNode(self.line, tuple(self.items))
+        return _Sized(node, self.size, self.height, self.characters)
+
+
+class _Builder:
+    """Makes nodes of the parser's events, without recursion."""
+
+    def __init__(self, problems: Problems) -> None:
+        self.document: Node | None = None
+        self._problems = problems
+        self._open: list[_Open] = []
+        self._anchors: dict[str, _Sized] = {}
+        self._size = 0
+        self._repeated_characters = 0
+        self._documents = 0
+
+    def take(self, event: Any) -> None:
+        kind, line = type(event).__name__, event.start_mark.line + 1
+        if getattr(event, "tag", None) is not None:
+            self._problems.add(line, f"The tag {event.tag} is not read", "Leave it out, and put texts in quotes")
+        if kind == "ScalarEvent":
+            scalar = self._scalar(event, line)
+            self._place(_Sized(scalar, 1, 0, len(scalar.text)), line, event.anchor)
+        elif kind in {"MappingStartEvent", "SequenceStartEvent"}:
+            self._open.append(_Open(event, kind == "MappingStartEvent"))
+            self._check_depth(line, 0)
+        elif kind in {"MappingEndEvent", "SequenceEndEvent"}:
+            done = self._open.pop()
+            self._place(done.closed(), done.line, done.anchor)
+        elif kind == "AliasEvent":
+            self._place(self._repeated(event.anchor, line), line, None)
+        elif kind == "DocumentStartEvent":
+            self._documents += 1
+            if self._documents > 1:
+                self._give_up(line, "A second document begins here", "Leave the --- out, or make a file of its own")
+
+    def _place(self, sized: _Sized, line: int, anchor: str | None) -> None:
+        self._size += sized.size if sized.height == 0 else 1
+        if self._size > MAX_NODES:
+            self._give_up(line, f"The text has more than {MAX_NODES:,} values", "Repeat less with aliases")
+        if anchor is not None:
+            self._anchors[anchor] = sized
+        if not self._open:
+            self.document = sized.node
+            return
+        into = self._open[-1]
+        if not into.is_mapping:
+            into.items.append(sized.node)
+        elif into.key is None:
+            into.key = (self._key(sized.node), line)
+            return
+        else:
+            (key, key_line), into.key = into.key, None
+            if key in into.entries:
+                first = into.entries[key].line
+                self._problems.add(
+                    key_line, f'The key "{shown(key)}" is written twice, first in line {first}', "Keep one of them"
+                )
+            else:
+                into.entries[key] = Entry(key_line, sized.node)
+        into.size += sized.size
+        into.characters += sized.characters
+        into.height = max(into.height, sized.height + 1)
+
+    def _key(self, node: Node) -> str:
+        if not isinstance(node, ScalarNode):
+            is_template = isinstance(node, MappingNode)  # two braces without quotation marks
+            hint = 'Put "{{ ... }}" into quotation marks' if is_template else "Write a text before the colon"
+            self._problems.add(node.line, f"A key cannot be {kind_of(node)}", hint)
+            return f"({node.line})"
+        return str(node.value).lower() if isinstance(node.value, bool) else node.text
+
+    def _repeated(self, anchor: str, line: int) -> _Sized:
+        sized = self._anchors.get(anchor)
+        if sized is None:
+            inside = any(one.anchor == anchor for one in self._open)
+            what = "stands for what it is itself in" if inside else "stands for nothing that was written before"
+            hint = "Write out what it should be" if inside else f'For the text, write "*{anchor}" in quotes'
+            self._give_up(line, f"*{anchor} {what}", hint)
+        self._check_depth(line, sized.height)
+        self._repeated_characters += sized.characters
+        if self._repeated_characters > MAX_REPEATED_CHARACTERS:
+            self._give_up(line, f"Aliases repeat more than {MAX_REPEATED_CHARACTERS:,} characters", "Repeat less")
+        if sized.height:
+            self._size += sized.size - 1
+        return sized
+
+    def _check_depth(self, line: int, more: int) -> None:
+        if len(self._open) + more > MAX_LEVELS:
+            self._give_up(line, f"Lists and mappings are nested deeper than {MAX_LEVELS} levels", "Write it flatter")
+
+    def _scalar(self, event: Any, line: int) -> ScalarNode:
+        text = self._joined(event.value, line)
+        value = text if event.style is not None or event.tag is not None else self._value(text, line)
+        return ScalarNode(line, value, text, event.style == "|")
+
+    def _joined(self, text: str, line: int) -> str:
+        """Return the text with each surrogate pair, as JSON escapes it, as its character."""
+        if text.isascii() or not _SURROGATE.search(text):
+            return text
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            self._problems.add(line, "A text holds half of a surrogate pair", "Write the character, or both halves")
+            return _SURROGATE.sub("\ufffd", text)
+
+    def _value(self, text: str, line: int) -> str | int | float | bool | None:
+        if text in _NULL:
+            return None
+        if text in _BOOLEANS:
+            return _BOOLEANS[text]
+        if not (_WHOLE.fullmatch(text) or _FLOAT.fullmatch(text)):
+            return text
+        number = _number(text)
+        if number is None:
+            self._problems.add(line, f"The number {shown(text, 30)} is too large, or not finite", "Put it in quotes, as a text")
+        return number
+
+    def _give_up(self, line: int, message: str, hint: str) -> NoReturn:
+        self._problems.add(line, message, hint)
+        raise _GivenUp
+
+
+def _number(text: str) -> int | float | None:
+    """Return the number; None if JSON cannot hold it, or not every reader of JSON."""
+    if _WHOLE.fullmatch(text):
+        is_short = len(text) < 25  # Python reads no number of very many digits
+        number = int(text, {"0o": 8, "0x": 16}.get(text[:2], 10)) if is_short else LARGEST
+        return number if abs(number) < LARGEST else None
+    value = math.inf if text.lower().endswith(("inf", "nan")) else float(text)
+    return value if math.isfinite(value) else None

@@ -1,0 +1,1 @@
+"""A workflow as a graph: nodes, edges, their states."""

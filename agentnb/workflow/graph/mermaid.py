@@ -1,0 +1,108 @@
+"""A workflow as a Mermaid flowchart, for pages that draw these: GitHub, JupyterLab's Markdown, documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from agentnb.workflow.graph.declared_graph import Declared, declared_graph
+from agentnb.workflow.graph.graph import EXIT, Edge, Graph, Node
+from agentnb.workflow.graph.node_states import NodeState
+
+MAX_WORDS = 60
+"""Characters of a condition, a question or a name in a node."""
+CLASSES = {
+    "running": "fill:#e3f2fd,stroke:#1976d2,color:#0d3c61",
+    "waiting": "fill:#e3f2fd,stroke:#1976d2,color:#0d3c61,stroke-dasharray:4 2",
+    "retrying": "fill:#fff3e0,stroke:#b26a00,color:#5f3900,stroke-dasharray:4 2",
+    "completed": "fill:#e8f5e9,stroke:#388e3c,color:#1b4620",
+    "failed": "fill:#ffebee,stroke:#d32f2f,color:#7a1717",
+    "cancelled": "fill:#fff3e0,stroke:#b26a00,color:#5f3900",
+    "interrupted": "fill:#fff3e0,stroke:#b26a00,color:#5f3900",
+    "skipped": "fill:#f5f5f5,stroke:#9e9e9e,color:#424242,stroke-dasharray:4 2",
+}
+"""The look of a node in each state."""
+_SHAPES = {"condition": ("{", "}"), "human": ("[/", "/]"), "map": ("[[", "]]"), "workflow": ("[[", "]]")}
+_MARKUP = {letter: f"#{ord(letter)};" for letter in '#"<>`\\&%'}
+"""Mermaid reads directives (``%%{...}%%``) and formulas (``$$``) wherever they stand, also in a text."""
+
+
+def mermaid(spec: Declared, states: Mapping[str, NodeState] | None = None) -> str:
+    """Return the workflow as a Mermaid flowchart: parallel steps are subgraphs, loops are dotted edges.
+
+    ``states``, by the path of the step (`node_states`), colour the nodes and count the loops. No text of a model or a
+    person becomes markup.
+    """
+    return "\n".join(_Flowchart(declared_graph(spec), states or {}).lines()) + "\n"
+
+
+class _Flowchart:
+    """The lines of a flowchart. Nodes are named by number: their ids may be any text."""
+
+    def __init__(self, graph: Graph, states: Mapping[str, NodeState]) -> None:
+        self._graph, self._states = graph, states
+        self._names = {node.path: f"n{place}" for place, node in enumerate(graph.all_nodes)}
+        self._names[EXIT] = "finish"
+
+    def lines(self) -> Iterator[str]:
+        yield "flowchart TD"
+        yield from self._level(self._graph, "    ")
+        if any(edge.target == EXIT for edge in self._graph.edges if edge.labels):
+            yield "    finish([end])"
+        known = [status for status in CLASSES if any(one.status == status for one in self._states.values())]
+        for status in known:
+            yield f"    classDef {status} {CLASSES[status]}"
+            named = [name for path, name in self._names.items() if self._status(path) == status]
+            if named:
+                yield f"    class {','.join(named)} {status}"
+
+    def _status(self, path: str) -> str:
+        state = self._states.get(path)
+        return state.status if state is not None else ""
+
+    def _level(self, graph: Graph, margin: str) -> Iterator[str]:
+        for node in graph.nodes:
+            yield from self._node(node, margin)
+        ends = any(edge.target == EXIT for edge in graph.edges if edge.labels)
+        for edge in graph.edges:
+            if edge.target != EXIT or (ends and graph is self._graph):
+                yield f"{margin}{self._edge(edge)}"
+
+    def _node(self, node: Node, margin: str) -> Iterator[str]:
+        name, words = self._names[node.path], self._words(node)
+        if not node.children:
+            opened, closed = _SHAPES.get(node.kind, ("[", "]"))
+            yield f'{margin}{name}{opened}"{words}"{closed}'
+            return
+        yield f'{margin}subgraph {name}["{words}"]'
+        for child in node.children:
+            yield from self._level(child, f"{margin}    ")
+        yield f"{margin}end"
+
+    def _words(self, node: Node) -> str:
+        lines = [node.id, f"{node.kind} {node.words}".strip() if node.words != node.id else node.kind]
+        return "<br/>".join(escaped(line) for line in [*lines, *_figures(self._states.get(node.path))])
+
+    def _edge(self, edge: Edge) -> str:
+        state = self._states.get(edge.source)
+        count = state.loops.get(edge.target, 0) if state is not None and edge.is_back else 0
+        label = " ".join([*edge.labels, *([f"({count}x)"] if count else [])])
+        arrow = "-.->" if edge.is_back else "-->"
+        words = f'|"{escaped(label)}"|' if label else ""
+        return f"{self._names[edge.source]} {arrow}{words} {self._names[edge.target]}"
+
+
+def escaped(text: str) -> str:
+    """Return a text as it may stand between quotation marks in a flowchart: on one line, short, and without markup."""
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    short = line if len(line) <= MAX_WORDS else line[: MAX_WORDS - 1].rstrip() + "…"
+    return "".join(_MARKUP.get(letter, letter) for letter in short).replace("$$", "#36;#36;")
+
+
+def _figures(state: NodeState | None) -> list[str]:
+    if state is None:
+        return []
+    found = [f"ran {state.times} times"] if state.times > 1 else []
+    found += [f"{state.attempts} attempts"] if state.attempts > 1 else []
+    if state.items:
+        found.append(", ".join(f"{count} {status}" for status, count in state.items.items()))
+    return found

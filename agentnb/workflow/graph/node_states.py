@@ -1,0 +1,132 @@
+"""How the steps of a workflow stand, for the nodes and edges of its graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from agentnb.core.log.events import AnyEvent
+from agentnb.core.log.work_events import BranchTaken, StepAttempted, StepFinished, StepSkipped, StepStarted
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.work_records import StepRecord
+from agentnb.workflow.graph.graph import Choice, Edge, Graph
+
+WAITING = "waiting"
+"""The status of a step that waits for the person; all others are those of `StepRecord`."""
+RETRYING = "retrying"
+"""The status of a step whose attempt has failed, until the next one begins."""
+INTERRUPTED = "interrupted"
+"""The status of a step that was open when the process died."""
+STEP_EVENTS = (StepStarted, StepAttempted, StepSkipped, StepFinished, BranchTaken)
+"""The events that are about a step."""
+_NONE: Mapping[str, int] = {}
+
+
+class NodeState(NamedTuple):
+    """How a step stands."""
+
+    status: str = ""
+    """running, waiting, retrying, completed, failed, cancelled, skipped or interrupted; empty if it has not begun."""
+    times: int = 0
+    """How often it was started."""
+    attempts: int = 0
+    """Attempts of the last time."""
+    loops: Mapping[str, int] = _NONE
+    """How often the edges from it were followed, by the path of the target; only those whose choices are logged."""
+    items: Mapping[str, int] = _NONE
+    """Of a map: how many of its items have each status."""
+    seconds: float | None = None
+    error: str = ""
+
+
+class StepProgress:
+    """Keeps how the steps of a run stand. Pass it each event; what `states` does then is only for the steps that changed."""
+
+    def __init__(self, graph: Graph) -> None:
+        nodes = list(graph.all_nodes)
+        self._nodes = {node.path for node in nodes}
+        self._items: dict[str, Counter[str]] = {node.path: Counter() for node in nodes if node.is_map}
+        self._edges: dict[str, list[Edge]] = {}
+        for edge in _all_edges(graph):
+            if edge.choices:
+                self._edges.setdefault(edge.source, []).append(edge)
+        self._taken: Counter[Choice] = Counter()
+        self._changed: set[str] = set()
+        self._open: set[str] = set()
+        """The steps that are neither over nor interrupted."""
+        self._status_of_item: dict[str, str] = {}
+        self._states: dict[str, NodeState] = {}
+
+    def take(self, event: AnyEvent) -> None:
+        """Record an event."""
+        if isinstance(event, STEP_EVENTS):
+            self._changed.add(event.step)
+        if isinstance(event, BranchTaken):
+            self._taken[Choice(event.step, event.to)] += 1
+            # A goto in a branch is logged by another step than the one where its edge begins.
+            self._changed |= self._states.keys() & self._edges.keys()
+
+    def states(self, run: RunFacts) -> Mapping[str, NodeState]:
+        """Return the state of each step that has begun or was skipped, by path, up to the events that were passed."""
+        records, waits = step_records(run), {one.call_id for one in run.waiting}
+        for path in self._changed | self._open:
+            record = records.get(path)
+            if record is not None:
+                self._update(record, status_of(record, run, waits))
+        self._changed.clear()
+        return MappingProxyType(self._states)
+
+    def _update(self, record: StepRecord, status: str) -> None:
+        path = record.id
+        (self._open.add if status in ("running", WAITING, RETRYING) else self._open.discard)(path)
+        if path in self._nodes:
+            items = {one: count for one, count in self._items.get(path, _NONE).items() if count}
+            loops = {edge.target: count for edge in self._edges.get(path, ()) if (count := self._followed(edge))}
+            self._states[path] = NodeState(
+                status, record.times, max(record.attempts, record.attempt), loops, items, record.seconds, record.error
+            )
+        elif (block := path.rpartition("/")[0]) in self._items:
+            counts = self._items[block]
+            counts[status] += 1
+            if before := self._status_of_item.get(path):
+                counts[before] -= 1
+            self._status_of_item[path] = status
+            state = self._states.get(block, NodeState("running"))
+            self._states[block] = state._replace(items={one: count for one, count in counts.items() if count})
+
+    def _followed(self, edge: Edge) -> int:
+        # Where a condition leads to a goto, both may be logged: they are one way.
+        return max(self._taken[choice] for choice in edge.choices)
+
+
+def node_states(graph: Graph, run: RunFacts) -> Mapping[str, NodeState]:
+    """Return how the steps of a run stand, by path."""
+    progress = StepProgress(graph)
+    for event in run.events:
+        progress.take(event)
+    return progress.states(run)
+
+
+def step_records(run: RunFacts) -> Mapping[str, StepRecord]:
+    """Return the steps of a run by path, in the order in which they first began."""
+    return run.step_records
+
+
+def status_of(record: StepRecord, run: RunFacts, waits: Collection[str]) -> str:
+    """Return the status of a step. ``waits``: the steps that have asked the person something."""
+    if record.status != "running":
+        return record.status
+    if record.id in waits:
+        return WAITING
+    if not run.should_continue:
+        return INTERRUPTED
+    return RETRYING if record.attempt and record.attempts >= record.attempt else "running"
+
+
+def _all_edges(graph: Graph) -> Iterator[Edge]:
+    yield from graph.edges
+    for node in graph.all_nodes:
+        for child in node.children:
+            yield from child.edges

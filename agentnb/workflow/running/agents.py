@@ -1,0 +1,154 @@
+"""The agents of a workflow: made of what the file says, or given in Python."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from agentnb.advice import GiveTools
+from agentnb.agent.agent import Agent
+from agentnb.agent.price_check import check_has_price
+from agentnb.errors import MissingKey, SettingsError, UnknownTool, near
+from agentnb.models.model import Model
+from agentnb.models.registry import make_model
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.budget import OWN, Budget
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.steps.step_failures import error_for
+from agentnb.tools.function import as_tool
+from agentnb.tools.tool import Tool
+from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.form.spec import AgentSpec, AgentStep, WorkflowSpec
+from agentnb.workflow.running.replies_used import replies_used
+from agentnb.workflow.running.step_gates import gates_of
+from agentnb.workflow.templates.templates import Scope, rendered_text
+
+Replies = Mapping[str, Sequence[Any]]
+"""Scripted replies by the path of a step, or the name of an agent: texts, tool calls, or ``{"error": "timeout"}``."""
+
+
+class WorkflowAgents:
+    """Hands out the agent of each step."""
+
+    def __init__(
+        self,
+        spec: WorkflowSpec,
+        given: Mapping[str, Agent],
+        tools: Iterable[Any] = (),
+        model: str | Model | None = None,
+        replies: Replies | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """``given``: agents of Python, which replace those of the file; ``model``: of agents that name none; ``settings``: of
+        all agents that the file declares, such as ``gates``.
+        """
+        self._is_typed, specs = spec.is_typed, spec.agents
+        self._specs = specs
+        self._given = given
+        self.toolbox = Toolbox([as_tool(one) for one in tools])
+        self._model = model
+        self._replies = {} if replies is None else replies
+        self._is_scripted = replies is not None
+        self._settings = dict(settings or {})
+        self.gates = tuple(gates_of(self._settings))
+        """The gates of these settings, for the calls of steps."""
+        self._made: dict[str, Agent] = {}
+        self._scripts: dict[str, ScriptedModel] = {}
+        self._used: Counter[str] = Counter()
+        self._own_scripts = {name: _script(name, one.replies) for name, one in specs.items() if one.replies}
+        for name in [*specs, *given]:  # what cannot work is found before anything runs
+            self._agent(name, None)
+
+    def agent_for(self, name: str, path: str, scope: Scope) -> Agent:
+        """Return the agent of this name, for the step with this path, with the templates of its instruction replaced."""
+        agent = self._agent(name, scope)
+        script = self._script_for(path, name)
+        return agent if script is None else replace(agent, model=script)
+
+    def tool(self, name: str) -> Tool:
+        """Return the tool of this name; raise `UnknownTool` if there is none."""
+        found = self.toolbox.get(name)
+        if found is None:
+            known = [one.spec.name for one in self.toolbox]
+            hint = near(name, known) or GiveTools(lead="Give the workflow its tools")
+            raise UnknownTool(f"There is no tool {name}", hint)
+        return found
+
+    def check_prices(self, steps: Iterable[AgentStep], budget: Budget) -> None:
+        """Raise `SettingsError` if what the model of an agent costs is not known, but is limited: by the run or the agent."""
+        agents = {name: self._agent(name, None) for name in (*self._specs, *self._given) if name not in self._replies}
+        budgets = {
+            name: Budget(one.budget, within=budget, is_of_file=OWN in one.limits.limits_of_file) for name, one in agents.items()
+        }
+        left = {name for name, one in budgets.items() if one.has_limit()}
+        for step in steps if left else ():
+            if step.agent in left and step.path not in self._replies:
+                left.discard(step.agent)
+                agent = agents[step.agent]
+                with suppress(MissingKey):  # which its step says, if it is ever reached
+                    whose = f"Agent {step.agent} of step {step.path}"
+                    check_has_price(make_model(agent.model), agent, budgets[step.agent], whose)
+
+    def check_tools(self, names: Iterable[str]) -> None:
+        """Raise `UnknownTool` if there is none of one of these names."""
+        for name in names:
+            self.tool(name)
+
+    def continue_scripts(self, log: EventLog) -> None:
+        """Let the scripts of a recovered run go on where its log says that they stopped."""
+        self._used = replies_used(log, lambda path, name: path if path in self._replies else name)
+        for name, script in self._own_scripts.items():
+            script.used = self._used[name]
+        for key, script in self._scripts.items():
+            script.used = self._used[key]
+
+    def _agent(self, name: str, scope: Scope | None) -> Agent:
+        if name in self._given:
+            return self._given[name]
+        spec = self._specs[name]
+        if "{{" not in spec.instruction:
+            if name not in self._made:
+                self._made[name] = self._make(spec, spec.instruction)
+            return self._made[name]
+        return self._make(spec, spec.instruction if scope is None else rendered_text(spec.instruction, scope))
+
+    def _make(self, spec: AgentSpec, instruction: str) -> Agent:
+        model: Any = self._own_scripts.get(spec.name) or spec.model or self._model
+        if model is None:
+            if not self._is_scripted:
+                what = f"The agent {spec.name} has no model"
+                raise SettingsError(what, "Name one in the file, model: provider:name, or run the workflow with model=")
+            model = ScriptedModel((), name=f"scripted:{spec.name}")
+        named = {"guidance": spec.guidance, "policy": spec.policy, "output": spec.structured_output}
+        given = {key: value for key, value in named.items() if value is not None}
+        tools = [self.tool(name) for name in spec.tools]
+        return Agent(
+            model,
+            tools=tools,
+            system=instruction or None,
+            name=spec.name,
+            limits_of_file=self._limits_of_file(spec),
+            **{**self._settings, **given, **spec.limits},
+        )
+
+    def _limits_of_file(self, spec: AgentSpec) -> list[str]:
+        """Return the names of the limits that only the file sets, and not the person who typed it or who says the same."""
+        names = [] if self._is_typed else [name for name in (OWN, "unpriced") if name in spec.limits]
+        return [name for name in names if not (name == "unpriced" and self._settings.get(name))]
+
+    def _script_for(self, path: str, name: str) -> ScriptedModel | None:
+        key = path if path in self._replies else name
+        if key not in self._replies:
+            return None
+        if key not in self._scripts:
+            self._scripts[key] = _script(key, self._replies[key])
+            self._scripts[key].used = self._used[key]
+        return self._scripts[key]
+
+
+def _script(name: str, replies: Sequence[Any]) -> ScriptedModel:
+    lines = [error_for(str(one["error"])) if isinstance(one, dict) and set(one) == {"error"} else one for one in replies]
+    return ScriptedModel(lines, name=f"scripted:{name}")

@@ -1,0 +1,45 @@
+"""The steps that made a run fail: the first that failed, and those beside it that failed before they were cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agentnb.core.log import work_events as w
+from agentnb.core.run.step_outputs import BLOCKS
+from agentnb.core.run.work_records import StepRecord
+from agentnb.detect.run import Run
+from agentnb.errors import WorkflowError
+
+
+def failed_together(run: Run) -> tuple[StepRecord, ...]:
+    """Return the records of the steps that failed the run, the first to fail first; blocks count as the steps within them.
+
+    None for a run that failed otherwise, such as at the limit of its loops.
+    """
+    last = next((one for one in reversed(run.events) if isinstance(one, w.StepFinished)), None)
+    if run.stop_reason != "step_failed" or last is None or last.status != "failed":
+        return ()
+    failed = sorted(_failures(run, last), key=lambda event: event.seq)
+    return tuple([run.step_records[event.step] for event in failed])
+
+
+def _failures(run: Run, ended: w.StepFinished) -> Iterator[w.StepFinished]:
+    """Yield how the steps ended that failed within a step that ended so, or its own end."""
+    inner: list[w.StepFinished] = []
+    if run.step_records[ended.step].kind in BLOCKS:
+        for event in reversed(run.events[: ended.seq]):
+            if isinstance(event, w.StepStarted) and event.step == ended.step:
+                break  # what failed before was another attempt
+            if isinstance(event, w.StepFinished) and run.step_records[event.step].parent == ended.step:
+                inner.append(event)
+    found = [one for event in inner if event.status != "completed" for one in _failures(run, event)]
+    yield from found or ([ended] if ended.status == "failed" else [])
+
+
+def checked(run: Run) -> Run:
+    """Return the run; raise `WorkflowError` with the records of what failed with it if it failed."""
+    if run.status != "failed" or run.error is None:
+        return run
+    error = WorkflowError(run.error.message, run.error.advice, run=run)
+    error.others = failed_together(run)[1:]
+    raise error

@@ -1,0 +1,88 @@
+"""The work of the steps that do some: an agent, a tool, the person, another workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agentnb.core.questions import TEXT
+from agentnb.core.schema.json_schema import plain_data
+from agentnb.detect.run import Run
+from agentnb.runtime.steps.attempt import Attempt
+from agentnb.runtime.steps.nested_runs import Runnable
+from agentnb.runtime.steps.step_failures import StepEndedBadly, of_run
+from agentnb.runtime.steps.step_runner import StepRunner
+from agentnb.workflow.form import spec as s
+from agentnb.workflow.running.agents import WorkflowAgents
+from agentnb.workflow.running.engine import StepWork
+from agentnb.workflow.running.step_questions import StepQuestions
+from agentnb.workflow.running.tool_steps import ToolSteps
+from agentnb.workflow.templates.prior_outputs import WITHOUT_PROMPT, with_prior_outputs
+from agentnb.workflow.templates.templates import rendered, rendered_text
+
+OpenWorkflow = Callable[[s.WorkflowStep, Mapping[str, Any], Run | None], Runnable]
+"""Returns the workflow of another file with these inputs, ready to run; of a run that is resumed, the one in its log."""
+
+
+def work_of_steps(agents: WorkflowAgents, opened: OpenWorkflow) -> Callable[[StepRunner], StepWork]:
+    """Return what makes the work of the steps of a run."""
+
+    def work(steps: StepRunner) -> StepWork:
+        if steps.log.run.events:  # the run is recovered
+            agents.continue_scripts(steps.log)
+        return _StepHandlers(steps, agents, opened).by_kind
+
+    return work
+
+
+class _StepHandlers:
+    """Does the work of the steps of one run."""
+
+    def __init__(self, steps: StepRunner, agents: WorkflowAgents, opened: OpenWorkflow) -> None:
+        self._runs = steps.nested
+        self._agents = agents
+        self._opened = opened
+        self._questions = StepQuestions(steps)
+        self._tools = ToolSteps(steps, agents.toolbox, agents.gates)
+
+    @property
+    def by_kind(self) -> StepWork:
+        """The handlers of steps by kind."""
+        return {"agent": self._agent, "tool": self._tool, "human": self._human, "workflow": self._workflow}
+
+    async def _agent(self, step: s.AgentStep, attempt: Attempt) -> str:
+        scope = attempt.place.scope
+        agent = self._agents.agent_for(step.agent, attempt.place.path, scope)
+        own = scope.prompt if step.prompt is None else rendered_text(step.prompt, scope)
+        prompt = with_prior_outputs(own or WITHOUT_PROMPT, scope.steps, step.context)
+        return (await self._nested(attempt, agent, prompt)).text
+
+    async def _tool(self, step: s.ToolStep, attempt: Attempt) -> Any:
+        arguments = rendered(step.args, attempt.place.scope) if step.args else {}
+        return await self._tools.call(self._agents.tool(step.tool), arguments, attempt)
+
+    async def _workflow(self, step: s.WorkflowStep, attempt: Attempt) -> Any:
+        scope = attempt.place.scope
+        prompt = scope.prompt if step.prompt is None else rendered_text(step.prompt, scope)
+        before = None if attempt.is_new else self._runs.logged(attempt.run_id)
+        what = self._opened(step, rendered(dict(step.inputs), scope), before)
+        run = await self._nested(attempt, what, prompt, before)
+        return run.text if run.output is None else run.output
+
+    async def _human(self, step: s.HumanStep, attempt: Attempt) -> Any:
+        return await self._questions.ask(attempt, rendered_text(step.ask, attempt.place.scope), _schema(step))
+
+    async def _nested(self, attempt: Attempt, what: Runnable, prompt: str, before: Run | None = None) -> Run:
+        """Return the nested run that has completed."""
+        run = await self._runs.run(attempt, what, prompt, before=before)
+        if run.status != "completed":
+            raise StepEndedBadly(of_run(run))
+        return run
+
+
+def _schema(step: s.HumanStep) -> dict[str, Any]:
+    if step.form is not None:
+        return dict(plain_data(dict(step.form)))
+    if step.choices:
+        return {"enum": list(step.choices)}
+    return {"type": "boolean"} if step.confirm else TEXT

@@ -1,0 +1,38 @@
+"""Questions of steps to the person, which may wait for days: the answer may come when the run has been resumed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentnb.core.questions import QuestionKind, new_question
+from agentnb.runtime.questions.answerers import LeftOpen
+from agentnb.runtime.questions.question_book import since_start
+from agentnb.runtime.run_end import Suspended
+from agentnb.runtime.steps.attempt import Attempt
+from agentnb.runtime.steps.step_runner import StepRunner
+
+
+class StepQuestions:
+    """Asks the person for the steps of one run."""
+
+    def __init__(self, steps: StepRunner) -> None:
+        self._steps = steps
+
+    async def ask(self, attempt: Attempt, question: str, schema: dict[str, Any], kind: QuestionKind = "human_step") -> Any:
+        """Return the answer, also one that the process that died had taken; raise `Declined` if there is none.
+
+        Where nobody is here to answer, the run is suspended with the question open, if it can be; else raises `NobodyToAsk`.
+        """
+        elicitation, path = self._steps.elicitation, attempt.place.path
+        book, new = elicitation.book, new_question(kind, question, schema, path)
+        book.drop(path)
+        if not attempt.is_new:
+            book.recall(since_start(self._steps.log.run.events, path), path, by_kind=True)
+        earlier = book.expected(new)
+        # A run that waited for this answer goes on waiting.
+        waits = earlier is not None and (earlier.outcome == "open" or earlier.question.id in book.handed_in)
+        with self._steps.nested.asker(attempt) as asker:
+            try:
+                return await asker.ask_question(new, may_wait=elicitation.suspends or waits)
+            except LeftOpen:
+                raise Suspended("nobody_here") from None

@@ -1,0 +1,110 @@
+"""Tools that a step of a workflow calls by itself, without a model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from agentnb.core.log.events import ToolStarted
+from agentnb.core.messages import ToolCall
+from agentnb.core.run.approvals import READ_ONLY
+from agentnb.core.run.rounds import DENIED
+from agentnb.core.schema.json_schema import plain_data
+from agentnb.errors import SettingsError
+from agentnb.policies.gates import Block, Gate
+from agentnb.policies.gates.approval_mode import advice_on_denial
+from agentnb.runtime.calls.run_tools import RunTools
+from agentnb.runtime.calls.tool_calls import Caller, CallServices, EarlierCall, ToolCalls
+from agentnb.runtime.host.consent import since_refusal
+from agentnb.runtime.host.run_options import folder_of
+from agentnb.runtime.questions.question_book import since_start
+from agentnb.runtime.run_end import Suspended
+from agentnb.runtime.steps.attempt import Attempt
+from agentnb.runtime.steps.nested_runs import start_nested
+from agentnb.runtime.steps.step_failures import StepEndedBadly, StepFailure
+from agentnb.runtime.steps.step_runner import StepRunner
+from agentnb.tools import tool_errors
+from agentnb.tools.tool import Tool, ToolOutcome
+from agentnb.tools.toolbox import Toolbox
+
+FAILED = frozenset({"tool_error", "failed", "error"})
+"""The words for any call that failed; the code of its error is one more."""
+
+
+class ToolSteps:
+    """Calls tools for the steps of one run. The call has the path of its step as its id."""
+
+    def __init__(self, steps: StepRunner, toolbox: Toolbox, gates: Iterable[Gate] = ()) -> None:
+        self._log = steps.log
+        elicitation = steps.elicitation
+        self._runs = steps.nested
+        self._book = elicitation.book
+        tools = RunTools(steps.log, toolbox)
+        of_mode = elicitation.approval_mode.gate(tools.get)
+        services = CallServices(
+            elicitation,
+            steps.call_sync,
+            folder_of(steps.work_dir),
+            gates=(*gates, *(() if of_mode is None else (of_mode,))),
+            start_run=partial(start_nested, steps.log),
+            suspends=elicitation.suspends,
+        )
+        self._calls = steps.calls = ToolCalls(steps.log, tools, services)
+
+    async def call(self, tool: Tool, arguments: dict[str, Any], attempt: Attempt) -> Any:
+        """Return the output of the tool as plain data, else as the text that a model would read.
+
+        Raises `StepEndedBadly` if it fails or may not be called. Where nobody is here to ask, the run is suspended, if it can
+        be.
+        """
+        call = ToolCall(tool.spec.name, arguments, attempt.place.path)
+        self._book.drop(call.id)
+        earlier = None if attempt.is_new else self._earlier(call.id)
+        self._calls.open()
+        try:
+            with self._runs.asker(attempt):
+                placed = await self._calls.call(call, Caller("step", call.id), earlier)
+        except asyncio.CancelledError:
+            is_late = attempt.limit is not None and attempt.limit.expired()
+            self._calls.close(call.id, tool_errors.out_of_time("step") if is_late else tool_errors.cancelled())
+            raise
+        if placed.block is not None:
+            raise StepEndedBadly(_blocked(tool, placed.block))
+        if placed.outcome is None:
+            raise Suspended("nobody_here")
+        if not placed.outcome.ok:
+            raise StepEndedBadly(_failed(tool, placed.outcome))
+        return _output(placed.outcome)
+
+    def _earlier(self, step: str) -> EarlierCall:
+        """Return the call of a step as a process that died had logged it. The gates judge it again."""
+        events = since_refusal(since_start(self._log.run.events, step))
+        self._book.recall(events, step)
+        start = None
+        if self._log.run.open_step_call(step) is not None:
+            start = next((event.call for event in events if isinstance(event, ToolStarted) and event.step == step), None)
+        return EarlierCall(start=start, is_judged=False)
+
+
+def _blocked(tool: Tool, block: Block) -> StepFailure:
+    name, code = tool.spec.name, block.result.error_code or DENIED
+    verb = "allowed" if code == DENIED else "run"
+    advice = advice_on_denial(tool) if block.rule == READ_ONLY else ()
+    return StepFailure(f"{name} was not {verb}: {block.reason}", FAILED | {code}, advice, is_final=True)
+
+
+def _failed(tool: Tool, outcome: ToolOutcome) -> StepFailure:
+    code = outcome.error_code or "tool_error"
+    return StepFailure(outcome.problem or outcome.text, FAILED | {code}, is_final=code == "cancelled")
+
+
+def _output(outcome: ToolOutcome) -> Any:
+    value = outcome.value
+    if isinstance(value, str) or not isinstance(value, dict | list | int | float):
+        return outcome.text
+    try:
+        return plain_data(value)
+    except SettingsError:
+        return outcome.text

@@ -1,0 +1,1 @@
+"""Templates in workflow files, and the outputs they refer to."""

@@ -1,0 +1,48 @@
+"""The JSON in an answer of a model: alone, in a code fence, or with prose around it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from agentnb.core.schema.nesting import is_too_deep
+
+MAX_TRIED = 200
+"""Places in one text at which an object or a list may begin."""
+_WHITE = " \t\r\n"
+
+
+def json_values(text: str) -> list[Any]:
+    """Return the objects and lists that the text holds, in their order; none if it holds none.
+
+    A text that is JSON as a whole has the one value. What is within a value is not returned apart.
+    """
+    try:
+        whole = _DECODER.decode(text.strip(_WHITE))
+    except (ValueError, RecursionError):
+        return _values_within(text)
+    return [whole] if isinstance(whole, dict | list) and not is_too_deep(whole) else []
+
+
+def _values_within(text: str) -> list[Any]:
+    found: list[Any] = []
+    place = 0
+    for _ in range(MAX_TRIED):
+        place = min((at for at in (text.find("{", place), text.find("[", place)) if at >= 0), default=-1)
+        if place < 0:
+            break
+        try:
+            value, place = _DECODER.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            place += 1
+            continue
+        if not is_too_deep(value):
+            found.append(value)
+    return found
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)

@@ -1,0 +1,35 @@
+"""Writes the table of formats in docs/traces.md anew: ``python tests/interchange/formats/formats_page.py``."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+from agentnb.interchange.formats import FORMATS
+
+PAGE = Path(__file__).parents[3] / "docs" / "traces.md"
+BEGIN, END = "<!-- formats -->\n", "<!-- /formats -->"
+
+
+def table() -> str:
+    """The table: the name of each format in tables, what it is called, what is read of it, and what records an end."""
+    formats = sorted(FORMATS, key=lambda one: one.NAME)
+    rows = [f"| `{one.NAME}` | {one.TITLE} | {_first_sentence(one)} | {one.RECORDS_END} |" for one in formats]
+    head = "| name in tables | what it is | what its files are | what records the end of a run |"
+    return "\n".join([head, "|---|---|---|---|", *rows, ""])
+
+
+def _first_sentence(module: object) -> str:
+    text = " ".join((inspect.getdoc(module) or "").split("\n\n", maxsplit=1)[0].split())
+    return text.replace("``", "`").replace("|", "\\|")
+
+
+def page() -> str:
+    """The page with the table as it should be."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    return before + BEGIN + table() + END + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"docs/traces.md: {len(FORMATS)} formats")

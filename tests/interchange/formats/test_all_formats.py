@@ -1,0 +1,66 @@
+"""What holds for every format: its samples are its own, are read the same each time, and also out of an archive."""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+from pathlib import Path
+
+import pytest
+from formats_page import PAGE, page
+
+from agentnb import Run, load_traces
+from agentnb.core.log.wire import encode
+from agentnb.interchange.archives import trace_file
+from agentnb.interchange.formats import FORMATS
+
+FILES = Path(__file__).parent / "files"
+SAMPLES = {
+    path.name: sorted(one for one in path.iterdir() if not one.name.startswith("."))
+    for path in FILES.iterdir()
+    if path.is_dir()
+}
+del SAMPLES["licences"]
+WITHOUT_SAMPLES = {"agentnb", "page", "parquet"}
+"""Our own forms, which are made in their tests."""
+
+
+def contents(run: Run) -> list[bytes]:
+    """All that the run holds, but for where it was read from and the ids made of that."""
+    lines = [encode(event).replace(run.id.encode(), b"ID") for event in run.events]
+    return [lines[0].partition(b'"origin"')[0], *lines[1:]] if run.parent_id is None and run.forked_from is None else []
+
+
+def test_every_format_has_samples_and_every_sample_a_format() -> None:
+    names = {one.NAME for one in FORMATS}
+    assert set(SAMPLES) <= names and names - set(SAMPLES) <= WITHOUT_SAMPLES
+    assert all(SAMPLES.values()) and all(one.TITLE for one in FORMATS)
+
+
+def test_no_format_takes_a_file_of_another_whatever_their_order(subtests: pytest.Subtests) -> None:
+    for name, paths in SAMPLES.items():
+        for path in paths:
+            with subtests.test(f"{name}/{path.name}"):
+                assert [one.NAME for one in FORMATS if not one.sniff(trace_file(path))] == [name]
+
+
+def test_a_sample_is_read_the_same_each_time_plain_packed_and_archived(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, paths in SAMPLES.items():
+        for path in paths:
+            with subtests.test(f"{name}/{path.name}"):
+                runs = load_traces(path)
+                assert runs and not runs.problems and [run.id for run in load_traces(path)] == [run.id for run in runs]
+                assert len({run.id for run in runs}) == len(runs)
+                assert {run.origin.format for run in runs if run.origin} == {name}
+                (tmp_path / "packed.gz").write_bytes(gzip.compress(path.read_bytes()))
+                with zipfile.ZipFile(tmp_path / "archive.zip", "w", zipfile.ZIP_DEFLATED) as names:
+                    names.writestr(f"inside/{path.name}", path.read_bytes())
+                if path.suffix != ".eval":  # a zip itself: an archive in an archive is not read
+                    archived = load_traces(tmp_path / "archive.zip")
+                    assert [contents(run) for run in archived] == [contents(run) for run in runs]
+                packed = load_traces(tmp_path / "packed.gz")
+                assert [contents(run) for run in packed] == [contents(run) for run in runs]
+
+
+def test_the_page_lists_every_format() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/interchange/formats/formats_page.py"

@@ -1,0 +1,109 @@
+"""Usage, costs, times and thinking that stand in files of other products are in columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trace_documents import document
+
+from agentnb import Run, Store, load_trace, tables
+from agentnb.interchange.importing import import_traces
+
+USER, SAYS = {"role": "user", "content": "Go"}, {"role": "assistant", "content": "Done."}
+SWE = {"action": "submit", "observation": "ok", "response": "Done.", "state": "", "thought": ""}
+STATS = {"instance_cost": 0.25, "tokens_sent": 900, "tokens_received": 80, "api_calls": 2}
+
+
+def swe_agent(**stats: Any) -> dict[str, Any]:
+    info = {"exit_status": "submitted", "model_stats": {**STATS, **stats}}
+    return {"trajectory": [SWE], "history": [USER, {**SAYS, "action": "submit"}], "info": info, "environment": "e"}
+
+
+def atif(**sums: Any) -> dict[str, Any]:
+    steps = [{"step_id": 1, "source": "user", "message": "Go"}, {"step_id": 2, "source": "agent", "message": "Done."}]
+    return {"schema_version": "ATIF-v1.2", "agent": {"name": "x", "version": "1"}, "steps": steps, "final_metrics": sums}
+
+
+def used(run: Run) -> tuple[Any, ...]:
+    return run.usage.input, run.usage.output, run.usage.cost
+
+
+def test_sums_of_a_file_fill_usage_missing_in_replies(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    session = {"id": "s", "cost": 0.5, "messages": [{"message": {"message": message}} for message in (USER, SAYS)]}
+    prints = [
+        {"type": "assistant", "session_id": "s", "message": {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]}},
+        {"type": "result", "subtype": "success", "is_error": False, "session_id": "s", "result": "Hi", "total_cost_usd": 0.125},
+    ]
+    for name, value, expected in (
+        ("SWE-agent", swe_agent(), (900, 80, 0.25)),
+        ("nothing counted", swe_agent(instance_cost=0, tokens_sent=0, tokens_received=0), (None, None, None)),
+        ("a sum that is no number", swe_agent(instance_cost=True, tokens_sent="9"), (None, 80, None)),
+        ("ATIF", atif(total_prompt_tokens=9, total_completion_tokens=4, total_cost_usd=0.5), (9, 4, 0.5)),
+        ("docker-agent", session, (None, None, 0.5)),
+        ("print mode of Claude Code", prints, (None, None, 0.125)),
+    ):
+        with subtests.test(name):
+            run = load_trace(document(tmp_path, value, f"{name}.json"))
+            assert used(run) == expected and run.spent == (expected[2] or 0.0)
+            row = tables.runs(run).iloc[0]
+            assert (row["cost"] == expected[2]) or expected[2] is None
+
+
+def test_usage_of_replies_counts_more_than_the_file_sum(tmp_path: Path) -> None:
+    record = atif(total_prompt_tokens=1000, total_cost_usd=0.5)
+    record["steps"][1]["metrics"] = {"prompt_tokens": 7, "completion_tokens": 2}
+    assert used(load_trace(document(tmp_path, record))) == (7, 2, 0.5)
+
+
+def test_stored_run_and_summary_keep_the_sum_of_the_file(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    import_traces(document(tmp_path, swe_agent()), store)
+    (summary,) = store.summaries()
+    assert (summary.cost, summary.tokens) == (0.25, 980) and used(store.load(summary.id)) == (900, 80, 0.25)
+
+
+def inspect_log(**sample: Any) -> dict[str, Any]:
+    one = {"id": 1, "epoch": 1, "input": "Go", "messages": [USER, SAYS], "scores": {"a": {"value": "C"}}, **sample}
+    return {"version": 2, "status": "success", "eval": {"model": "openai/x"}, "samples": [one]}
+
+
+def test_older_inspect_logs_have_usage_and_times(tmp_path: Path) -> None:
+    usage = {"input_tokens": 53, "output_tokens": 46}
+    output = {"model": "x", "choices": [{"message": SAYS, "stop_reason": "stop"}], "usage": usage}
+    in_output = load_trace(document(tmp_path, inspect_log(output=output)))
+    assert used(in_output)[:2] == (53, 46) and in_output.rounds[0].stop_reason == "stop"
+    hidden = {**SAYS, "content": f"tc://{'a' * 32}"}
+    events = [
+        {"event": "sample_init", "timestamp": "2024-06-01T10:00:00+00:00"},
+        {
+            "event": "model",
+            "timestamp": "2024-06-01T10:00:01+00:00",
+            "output": {**output, "choices": [{"message": hidden, "stop_reason": "stop"}]},
+        },
+    ]
+    transcript = {"events": events, "content": {"a" * 32: "Done."}}
+    run = load_trace(document(tmp_path, inspect_log(transcript=transcript, messages=[USER, hidden])))
+    assert run.text == "Done." and used(run)[:2] == (53, 46)
+    assert run.started_at is not None and run.started_at.second == 0 and run.rounds[0].ended_at is not None
+
+
+def test_thinking_has_a_column(tmp_path: Path) -> None:
+    content = [{"type": "thinking", "thinking": "Hm."}, {"type": "thinking", "thinking": "Yes."}, {"type": "text", "text": "7"}]
+    messages = tables.messages(load_trace(document(tmp_path, [USER, {"role": "assistant", "content": content}])))
+    assert messages["thinking"].isna().tolist() == [True, False]
+    assert messages["thinking"][1] == "Hm.\n\nYes." and messages["text"][1] == "7"
+
+
+def test_spans_whose_times_name_no_zone_say_so(tmp_path: Path) -> None:
+    span = {
+        "name": "call",
+        "context": {"trace_id": "t", "span_id": "s"},
+        "span_kind": "LLM",
+        "start_time": "2026-01-05T10:00:00",
+        "end_time": "2026-01-05T10:00:02",
+        "attributes": {"input.value": "Go", "output.value": "Done."},
+    }
+    run = load_trace(document(tmp_path, [span]))
+    assert any("no time zone" in warning for warning in run.warnings) and run.rounds[0].model_seconds == 2.0

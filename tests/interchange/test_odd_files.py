@@ -1,0 +1,162 @@
+"""What lies among the logs and is none: pipes, devices, folders, broken links, files that are too large or not ours to read.
+
+Each is left out by its name.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentnb import Agent, Store, iter_traces, load_trace, load_traces, survey, tables
+from agentnb.errors import StoreError, TraceError
+from agentnb.models import ScriptedModel
+from agentnb.notebook.commands.history import show_history
+from agentnb.session.session import Session
+from agentnb.store import reading
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def link_to_folder(path: Path) -> None:
+    path.symlink_to(path.parent)
+
+
+def listening(path: Path) -> None:
+    here = Path.cwd()
+    os.chdir(path.parent)  # the name of a socket is short
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+def dangling(path: Path) -> None:
+    path.symlink_to(path.parent / "gone")
+
+
+def circular(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def forbidden(path: Path) -> None:
+    path.write_text("{}")
+
+
+def huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(10_000_000_000)
+
+
+FORBIDDEN = "forbidden"
+"""A file that may not be opened; the tests may run as root, who may open any."""
+ODD: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a-pipe": (pipe, "is a pipe, and no file"),
+    "endless": (endless, "is a device, and no file"),
+    "folder": (folder, "is a folder"),
+    "linked": (link_to_folder, "is a folder"),
+    "listening": (listening, "is a socket, and no file"),
+    "dangling": (dangling, r"cannot be (read|written): No such file"),
+    "circular": (circular, r"cannot be (read|written): Too many levels of symbolic links"),
+    FORBIDDEN: (forbidden, r"cannot be (read|written): Permission denied"),
+    "huge": (huge, r"has 10\.0 GB, and files up to [0-9.]+ GB are read"),
+}
+pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store with one run, and all of these beside its log."""
+    plain = os.open
+
+    def checked(path: str | Path, *args: int, **options: int) -> int:
+        if str(path).endswith(f"{FORBIDDEN}.jsonl"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return plain(path, *args, **options)
+
+    store = Store(tmp_path / "runs")
+    Agent(ScriptedModel(["Done."])).run_sync("go", store=store)
+    for name, (make, _) in ODD.items():
+        make(store.path(name))
+    monkeypatch.setattr(os, "open", checked)
+    return store
+
+
+def test_each_is_refused_with_its_name_and_what_it_is(store: Store, subtests: pytest.Subtests) -> None:
+    for name, (_, said) in ODD.items():
+        path = store.path(name)
+        for load in (load_trace, load_traces, lambda path: store.load(path.stem), lambda path: store.reopen(path.stem)):
+            if load is load_traces and path.is_dir():
+                continue  # it may hold runs
+            with subtests.test(name), pytest.raises((TraceError, StoreError), match=rf"{name}\.jsonl {said}"):
+                load(path)
+
+
+def test_in_a_folder_they_are_left_out_by_name_and_all_else_is_read(store: Store) -> None:
+    for source in (store, store.folder, str(store.folder / "*.jsonl")):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            assert len(load_traces(source)) == 1
+        assert [sum(f"{name}.jsonl" in str(one.message) for one in told) for name in ODD] == [1] * len(ODD)
+    problems: list[object] = []
+    assert len([*iter_traces(store.folder, strict=False, problems=problems)]) == 1
+    assert [sum(f"{name}.jsonl" in str(problem) for problem in problems) for name in ODD] == [1] * len(ODD)
+
+
+def test_tables_and_surveys_leave_bad_files_out_with_one_warning(store: Store, subtests: pytest.Subtests) -> None:
+    readers = {
+        "table": lambda: tables.events(store),
+        "kept table": lambda: tables.runs(store.folder, cache=True),
+        "kept table again": lambda: tables.runs(store.folder, cache=True),
+        "survey": lambda: survey(store.folder),
+    }
+    for name, read in readers.items():
+        with subtests.test(name), warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            assert len(read()) > 0
+            assert [sum(f"{name}.jsonl" in str(one.message) for one in told) for name in ODD] == [1] * len(ODD)
+            assert max(len(str(one.message)) for one in told) < 400
+
+
+def test_the_list_of_runs_goes_past_them_and_names_them(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    left_out: list[str] = []
+    assert len(list(store.each_summary(left_out))) == len(store.summaries()) == 1
+    assert sorted(left_out) == sorted(f"{name}.jsonl" for name in ODD)
+    show_history(Session(store=store), None, [])
+    told = capsys.readouterr().out
+    assert "Left out because they are not run logs: " in told and all(f"{name}.jsonl" in told for name in ODD)
+
+
+def test_a_file_that_becomes_another_while_it_is_opened_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = store.path(store.summaries()[0].id)
+    plain = os.open
+
+    def swapped(name: Path, flags: int) -> int:
+        assert flags & os.O_NONBLOCK
+        return plain(store.path("a-pipe"), flags)
+
+    monkeypatch.setattr(reading.os, "open", swapped)
+    with pytest.raises(TraceError, match="is a pipe"):
+        load_trace(path)
+
+
+def test_what_is_not_there_is_still_said_so(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be read"):
+        load_trace(tmp_path / "gone.jsonl")

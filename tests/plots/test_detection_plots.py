@@ -1,0 +1,117 @@
+"""Plots of what detectors found."""
+
+from __future__ import annotations
+
+import pytest
+from detected_runs import Calls
+from plotted_runs import names, words
+
+from agentnb import Run, plots, survey
+from agentnb.detect import blocks, detector, sweep
+from agentnb.errors import SettingsError
+from agentnb.plots.survival import kaplan_meier
+
+
+def told(name: str, letters: str) -> Run:
+    story = Calls(run_id=name)
+    for letter in letters:
+        story.call(letter)
+    return story.run
+
+
+def test_detections_have_a_lane_for_each_rule_of_each_preset() -> None:
+    figure = plots.detections(told("r", "QAAAAA"), ["default", "openhands"])
+    assert names(figure) == ["default: nothing_new", "openhands: repeated_action_observation"]
+    assert {"stop", "n = 1 run"} & {*words(figure)} and "6 rounds, 2 findings" in " ".join(words(figure))
+    bars = [(bar.get_x(), bar.get_width()) for bar in figure.axes[0].patches]
+    assert bars == [(1.5, 5), (1.5, 5)]  # rounds 2 to 6
+
+
+def test_a_detector_of_ones_own_is_drawn_as_the_presets_are() -> None:
+    @detector(family="mine", severity="block")
+    def third(run: Run) -> str | None:
+        return "The third round" if len(run.rounds) == 3 else None
+
+    figure = plots.detections(told("r", "QAAAAA"), ["default", third])
+    assert names(figure) == ["third: third", "default: nothing_new"] and "block" in words(figure)
+    curve = plots.survival([told("a", "ABC"), told("b", "AB")], third, families=["mine"])
+    assert "n = 2 runs: 1 with a loop by third, 1 censored" in words(curve)
+
+
+def test_the_map_compares_each_round_with_each_other() -> None:
+    figure = plots.similarity(told("r", "ABAB"))
+    (image,) = figure.axes[0].images
+    table = image.get_array()
+    assert table.shape == (4, 4) and table[0][2] == table[1][3] == table[0][0] == 100 and table[0][1] < 100
+    assert "n = 4 rounds" in " ".join(words(figure))
+
+
+def test_a_long_run_is_drawn_with_some_of_its_rounds() -> None:
+    story = Calls()
+    for number in range(301):
+        story.call("look", str(number))
+    figure = plots.similarity(story.run)
+    assert figure.axes[0].images[0].get_array().shape == (151, 151) and "Every 2. round is drawn." in words(figure)
+
+
+def test_kaplan_meier_is_that_of_the_textbook() -> None:
+    # Ten patients: 6, 6, 6, 7, 10 with the event, 6, 9, 10, 11, 13 without (the begin of Freireich's 6-MP group)
+    times = [
+        (6, True),
+        (6, True),
+        (6, True),
+        (6, False),
+        (7, True),
+        (9, False),
+        (10, True),
+        (10, False),
+        (11, False),
+        (13, False),
+    ]
+    steps = kaplan_meier(times)
+    assert [(one.round, one.at_risk, round(one.share, 3)) for one in steps] == [(6, 10, 0.7), (7, 6, 0.583), (10, 4, 0.438)]
+    assert all(one.low < one.share < one.high for one in steps)
+    assert kaplan_meier([(3, True)])[0][2:] == (0.0, 0.0, 0.0) and kaplan_meier([(3, False)]) == []
+
+
+def test_runs_without_a_loop_are_censored_where_they_end() -> None:
+    figure = plots.survival([told("a", "AAA"), told("b", "ABCDE"), told("c", "ABC")])
+    assert "n = 3 runs: 1 with a loop by default, 2 censored" in words(figure)
+    marks = figure.axes[0].lines[1]
+    assert [*marks.get_xdata()] == [5, 3] and [round(one, 3) for one in marks.get_ydata()] == [0.667, 0.667]
+
+
+def test_a_sweep_draws_precision_recall_and_f1_with_the_number_of_runs() -> None:
+    runs = [told("a", "AAAA"), told("b", "ABCD"), told("c", "AABB")]
+    table = sweep(runs, [1, 0, 0], blocks.RepeatedCall, times=[2, 3, 4])
+    figure = plots.sweep(table)
+    assert [line.get_label() for line in figure.axes[0].lines] == ["precision", "recall", "F1"]
+    assert [*figure.axes[0].lines[0].get_ydata()] == [0.5, 1, 1]
+    assert "RepeatedCall: n = 3 runs, 1 of them positive" in words(figure)
+    with pytest.raises(SettingsError, match="comes from no sweep"):
+        plots.sweep(runs)  # type: ignore[arg-type]
+
+
+def test_a_survey_draws_the_shares_and_rounds_of_each_variant_with_intervals_and_the_number_of_runs() -> None:
+    runs = [told("a", "AAAAAA"), told("b", "ABCDEF"), told("c", "AABBCC")]
+    table = survey(runs, policy=["matrix"], detect=[None, "default", "smolagents"], failed={"a": True, "b": False, "c": False})
+    figure = plots.survey(table)
+    assert names(figure) == [f"detect {name}" for name in ("its own", "default", "smolagents")]
+    shares, rounds = figure.axes
+    assert [line.get_xdata()[0] for line in shares.lines] == [*table["caught_share"], *table["disturbed_share"]]
+    drawn = sorted((one.get_segments()[0][0][0], one.get_segments()[0][1][0]) for one in shares.collections)
+    lows, highs = ([*table[f"caught_share_{end}"], *table[f"disturbed_share_{end}"]] for end in ("low", "high"))
+    assert drawn == sorted(zip(lows, highs, strict=True))
+    assert [line.get_xdata()[0] for line in rounds.lines] == [*table["rounds_saved_mean"], *table["rounds_cut_mean"]]
+    assert "n = 3 runs: 1 failed, 2 healthy; how turns end: logged 3" in words(figure) and "disturbed 0 of 2" in repr(figure)
+    with pytest.raises(SettingsError, match="comes from no survey"):
+        plots.survey(runs)  # type: ignore[arg-type]
+
+
+def test_a_survey_of_one_run_or_of_many_variants_is_drawn_too() -> None:
+    run = told("a", "AB")
+    (shares, _) = plots.survey(survey([run], failed={"a": False})).axes
+    assert len(shares.lines) == 1, "of failed runs there are none"
+    figure = plots.survey(survey([run], limits=[{"max_rounds": most} for most in range(1, 18)], failed={"a": True}))
+    assert len(names(figure)) == 15 and "2 more variants are not drawn." in words(figure)
+    assert "The table has no rows." in words(plots.survey(survey([run], failed={"a": True}).head(0)))

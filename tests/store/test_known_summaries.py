@@ -1,0 +1,135 @@
+"""Summaries that are kept beside their logs are those that the logs give."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from run_builder import RunBuilder, a_round, called
+
+from agentnb import Agent, Run, Store, save_trace
+from agentnb.models import ScriptedModel
+from agentnb.store import known_summaries, summaries
+from agentnb.store.folder_cache import HOME
+from agentnb.store.summaries import RunSummary
+
+
+def log_of(store: Store, name: str, rounds: int = 1) -> Path:
+    story = RunBuilder(f"about {name}", run_id=name)
+    for index in range(rounds):
+        story.extend(*a_round(index, called("look", f"c{index}")))
+    return Path(save_trace(Run.from_events(story.events), store.path(name)))
+
+
+def ended_log_of(store: Store, prompt: str) -> str:
+    return Agent(ScriptedModel(["Done."])).run_sync(prompt, store=store).id
+
+
+def plain(store: Store) -> list[RunSummary]:
+    """What the logs give, one by one."""
+    return [store.summary(run_id) for run_id in store.ids()[::-1]]
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The logs that are read."""
+    found: list[str] = []
+    read: Callable[..., RunSummary] = summaries.log_summary
+
+    def noted(*given: object) -> RunSummary:
+        one = read(*given)
+        found.append(one.id)
+        return one
+
+    monkeypatch.setattr("agentnb.store.store.log_summary", noted)
+    monkeypatch.setattr(known_summaries, "MANY", 3)
+    return found
+
+
+def test_only_new_and_changed_logs_are_read_again(tmp_path: Path, reads: list[str]) -> None:
+    store = Store(tmp_path)
+    ids = [ended_log_of(store, f"number {number}") for number in range(6)]
+    first = store.summaries()
+    assert sorted(reads) == sorted(ids)
+    reads.clear()
+    assert store.summaries() == first
+    assert reads == []
+    new = ended_log_of(store, "one more")
+    path = store.path(ids[2])
+    path.write_bytes(path.read_bytes().replace(b"number 2", b"number 9"))
+    store.path(ids[4]).unlink()
+    found = store.summaries()
+    assert sorted(reads) == sorted([new, ids[2]])
+    assert found == plain(store)
+    assert {one.prompt for one in found} == {"number 0", "number 1", "number 9", "number 3", "number 5", "one more"}
+
+
+def test_a_log_of_the_same_size_and_time_is_read_again_if_it_is_another_file(tmp_path: Path, reads: list[str]) -> None:
+    store = Store(tmp_path)
+    ids = [ended_log_of(store, f"number {number}") for number in range(4)]
+    store.summaries()
+    path = store.path(ids[0])
+    at = path.stat()
+    other = tmp_path / "other.tmp"
+    other.write_bytes(path.read_bytes().replace(b"number 0", b"number 7"))
+    os.utime(other, ns=(at.st_atime_ns, at.st_mtime_ns))
+    other.replace(path)
+    assert store.summaries() == plain(store)
+
+
+def test_a_log_without_an_end_is_read_each_time(tmp_path: Path, reads: list[str]) -> None:
+    store = Store(tmp_path)
+    for number in range(4):
+        ended_log_of(store, f"number {number}")
+    log_of(store, "20990101-000000-00000000000")
+    for _ in range(3):
+        assert [one.status for one in store.summaries()] == ["interrupted", *["completed"] * 4]
+    assert reads.count("20990101-000000-00000000000") == 3
+
+
+def test_whatever_is_wrong_with_the_file_the_logs_are_read(tmp_path: Path, reads: list[str], subtests: pytest.Subtests) -> None:
+    store = Store(tmp_path)
+    for number in range(4):
+        ended_log_of(store, f"number {number}")
+    expected = store.summaries()
+    file = tmp_path / HOME / "summaries.json"
+    whole = file.read_bytes()
+    layout = f'"made_by":"{known_summaries.LAYOUT} '.encode()
+    assert layout in whole
+    damages = {
+        "cut off": whole[: len(whole) // 2],
+        "empty": b"",
+        "something else": b'{"summaries": []}',
+        "no text": b"\xff\xfe",
+        "nested too deep": b"[" * 5000,
+        "another version": whole.replace(layout, b'"made_by":"0 '),
+        "another folder": whole.replace(b'"made_of":"', b'"made_of":"/elsewhere'),
+        "lies of another version": whole.replace(layout, b'"made_by":"0 ').replace(b"number", b"NUMBER"),
+    }
+    for name, data in damages.items():
+        with subtests.test(name):
+            file.write_bytes(data)
+            reads.clear()
+            assert store.summaries() == expected
+            assert len(reads) == 4
+            assert file.read_bytes() != data
+
+
+def test_a_few_summaries_are_not_kept_and_a_folder_that_cannot_be_written_is_read(tmp_path: Path, reads: list[str]) -> None:
+    store = Store(tmp_path)
+    ended_log_of(store, "one")
+    store.summaries()
+    assert not (tmp_path / HOME).exists()
+    (tmp_path / HOME).write_text("a file of somebody else")
+    for number in range(4):
+        ended_log_of(store, f"number {number}")
+    assert store.summaries() == store.summaries() == plain(store)
+
+
+def test_reading_only_the_newest_reads_no_more(tmp_path: Path, reads: list[str]) -> None:
+    store = Store(tmp_path)
+    ids = [ended_log_of(store, f"number {number}") for number in range(6)]
+    assert [one.id for one in store.summaries(2)] == sorted(ids)[:-3:-1]
+    assert len(reads) == 2

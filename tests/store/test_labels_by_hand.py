@@ -1,0 +1,55 @@
+"""Labels of people: a file to which each judgement is appended, and which a killed process cannot spoil."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from agentnb import labels
+from agentnb.errors import StoreError, TraceError
+from agentnb.store.labels import Label, append_label, read_labels
+
+AT = datetime(2026, 1, 1, 12, 0, 0, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "labels.jsonl"])
+def test_the_last_judgement_of_each_person_counts_and_none_that_was_taken_back(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "new" / name
+    odd = 'a, "b"\nc'
+    for run_id, value, who in [("a", 1, ""), (odd, 0, "ada"), ("a", 0, ""), ("b", 1, ""), ("b", None, ""), (odd, 1, "bob")]:
+        append_label(path, Label(run_id, value, 2.5, AT, who))
+    assert read_labels(path) == [Label("a", 0, 2.5, AT), Label(odd, 0, 2.5, AT, "ada"), Label(odd, 1, 2.5, AT, "bob")]
+    frame = labels(path)
+    assert [*frame.columns] == ["run_id", "label", "seconds", "at", "who"]
+    assert [str(kind) for kind in frame.dtypes] == ["str", "int64", "float64", "datetime64[us, UTC]", "str"]
+    assert [*frame.label] == [0, 0, 1] and frame["at"][0].to_pydatetime() == AT
+    assert [*labels(path, who="bob").run_id] == [odd] and len(labels(path, who="eve")) == 0
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "labels.jsonl"])
+def test_a_line_that_was_cut_off_is_left_out_and_the_next_one_is_whole(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    append_label(path, Label("a", "fine", 1.0, AT))
+    whole = path.read_bytes()
+    append_label(path, Label("b", "loop", 1.0, AT))
+    last = path.read_bytes()[len(whole) :]
+    for length in range(1, len(last) - 1):
+        path.write_bytes(whole + last[:length])
+        append_label(path, Label("c", "fine", 1.0, AT))
+        found = {one.run_id: one.label for one in read_labels(path)}
+        assert found["a"] == found["c"] == "fine" and found.keys() <= {"a", "b", "c"}
+    assert labels(path).label.iloc[0] == "fine"
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "other.csv").write_text("name,age\nada,36\n")
+    (tmp_path / "other.jsonl").write_text('{"name": "ada"}\n')
+    for name in ("other.csv", "other.jsonl"):
+        with pytest.raises(TraceError, match="Choose a file that label wrote"):
+            labels(tmp_path / name)
+    with pytest.raises(StoreError, match="label\\(runs, path\\) writes it"):
+        labels(tmp_path / "none.csv")
+    with pytest.raises(StoreError, match="cannot be saved"):
+        append_label(tmp_path, Label("a", 1))

@@ -1,0 +1,89 @@
+"""Numbers in a log that no column of a table can hold: the log is read or refused, and every table is made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentnb import load_trace, tables
+from agentnb.errors import TraceError
+from agentnb.store.summaries import summary
+
+HUGE = (10**30, -(10**30))
+LOGS = Path(__file__).parents[1] / "store" / "older_logs"
+
+
+def numbers(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where there is a number."""
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from numbers(inner, (*path, key))
+    elif type(value) in (int, float):
+        yield path
+
+
+def put(into: Any, path: tuple[Any, ...], value: Any) -> str:
+    place = made = json.loads(json.dumps(into))
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return json.dumps(made, separators=(",", ":"))
+
+
+def changed(log: str) -> Iterator[tuple[str, bytes]]:
+    """The log with one of its numbers huge, one after the other: one of each field of each kind of event."""
+    lines = (LOGS / log).read_text("utf-8").splitlines()
+    seen = set()
+    for index, line in enumerate(lines):
+        data = json.loads(line)
+        for path in numbers(data):
+            name = f"{data['kind']} {'.'.join(str(step) for step in path if not isinstance(step, int))}"
+            if name not in seen:
+                seen.add(name)
+                for huge in HUGE:
+                    yield f"{name} {huge}", "\n".join([*lines[:index], put(data, path, huge), *lines[index + 1 :], ""]).encode()
+
+
+NIGHTLY = pytest.mark.nightly("by day another log has these numbers")
+OTHERS = [pytest.param(log, marks=NIGHTLY) for log in ("schema-3-limits.jsonl", "schema-1-guidance.jsonl")]
+
+
+@pytest.mark.slow("every table of a log with each of its numbers too large")
+@pytest.mark.parametrize("log", ["schema-4-all.jsonl", *OTHERS])
+def test_a_number_that_no_column_can_hold_ends_no_table(log: str, subtests: pytest.Subtests, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    for name, data in changed(log):
+        with subtests.test(name):
+            path.write_bytes(data)
+            try:
+                run = load_trace(path)
+            except TraceError:
+                continue
+            for table in tables.NAMES:
+                getattr(tables, table)(run)
+            assert summary(data.splitlines(keepends=True), "interrupted").id == run.id
+
+
+def test_guidance_of_a_level_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    path, text = tmp_path / "run.jsonl", (LOGS / "schema-1-guidance.jsonl").read_text("utf-8")
+    assert '"guidance":{' in text
+    path.write_text(text.replace('"guidance":{', f'"guidance":{{"level":{10**30},'), "utf-8")
+    with pytest.raises(TraceError, match=r"guidance\.level"):
+        load_trace(path)
+
+
+def test_table_leaves_out_metadata_numbers_that_are_too_large(tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (LOGS / "schema-4-all.jsonl").read_text("utf-8").splitlines()]
+    for event in lines:
+        if event["kind"] == "model_replied":
+            event["metadata"] = {"context_tokens": 10**30}
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join(json.dumps(event, separators=(",", ":")) + "\n" for event in lines), "utf-8")
+    run = load_trace(path)
+    replies = [one for one in run.rounds if one.metadata]
+    assert replies and all(one.metadata["context_tokens"] == 10**30 for one in replies)
+    assert tables.rounds(run)["context_tokens"].isna().all()

@@ -1,0 +1,67 @@
+"""The table of questions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from run_builder import Fact, RunBuilder
+
+from agentnb import save_trace, tables
+from agentnb.core.log import events as e
+from agentnb.core.messages import Message, ToolCall
+from agentnb.core.questions import WaitingOnUser
+from agentnb.detect.run import Run
+
+SCHEMA = {"enum": ["red", {"rgb": [1, 2, 3]}]}
+
+
+def asked(id: str, call_id: str = "") -> Fact:
+    return e.QuestionAsked, {"question": WaitingOnUser("elicitation", f"{id}?", SCHEMA, id, call_id)}
+
+
+def closed(id: str, **fields: object) -> Fact:
+    return e.QuestionAnswered, {"question_id": id, **fields}
+
+
+@pytest.fixture
+def run() -> Run:
+    """A run that has asked four questions, each with another outcome; the second in its second round, without a call."""
+    call = ToolCall("ask_person", {}, "c1")
+    story = RunBuilder().round("Hello.").add(e.RoundStarted, index=1, reason="said").extend(asked("q1"))
+    story.add(e.ModelReplied, message=Message("assistant", (call,))).add(e.ToolStarted, call=call)
+    story.extend(asked("q2", "c1"), asked("q3", "c1"), asked("q4", "c1"))
+    return story.extend(closed("q1", declined=True), closed("q2", answer={"rgb": [1, 2, 3]}), closed("q3", withdrawn=True)).run
+
+
+def test_each_question_is_a_row_with_what_became_of_it(run: Run) -> None:
+    frame = tables.questions(run)
+    assert frame["question_id"].tolist() == ["q1", "q2", "q3", "q4"]
+    assert frame["outcome"].tolist() == ["declined", "answered", "withdrawn", "open"]
+    assert frame["message"].tolist() == ["q1?", "q2?", "q3?", "q4?"]
+    assert set(frame["round"]) == {2} and set(frame["kind"]) == {"elicitation"}
+    assert [json.loads(one) for one in frame["schema"]] == [SCHEMA] * 4
+    assert json.loads(frame["answer"][1]) == {"rgb": [1, 2, 3]} and frame["answer"].isna().tolist() == [True, False, True, True]
+
+
+def test_the_tool_that_asked_is_named_if_one_did(run: Run) -> None:
+    frame = tables.questions(run)
+    assert frame["tool"].isna().tolist() == frame["call_id"].isna().tolist() == [True, False, False, False]
+    assert (frame["tool"][1], frame["call_id"][1]) == ("ask_person", "c1")
+
+
+def test_how_long_the_run_waited_is_known_unless_the_question_is_open(run: Run) -> None:
+    frame = tables.questions(run)
+    at = {event.question.id: event.at for event in run.events if isinstance(event, e.QuestionAsked)}
+    ends = {event.question_id: event.at for event in run.events if isinstance(event, e.QuestionAnswered)}
+    assert frame["asked_at"].tolist() == [pd.Timestamp(one) for one in at.values()]
+    assert frame["seconds"].tolist()[:3] == [(ends[id] - at[id]).total_seconds() for id in ("q1", "q2", "q3")]
+    assert frame["answered_at"].isna().tolist() == [False, False, True, True]
+    assert pd.isna(frame["seconds"][3])
+
+
+def test_the_table_of_a_log_is_that_of_its_run(run: Run, tmp_path: Path) -> None:
+    run.mark_interrupted()
+    pd.testing.assert_frame_equal(tables.questions(save_trace(run, tmp_path / "run.jsonl")), tables.questions(run))

@@ -1,0 +1,98 @@
+"""Every column of every table says what it holds, in which unit, and where that comes from; docs/tables.md says the same."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+import pytest
+import tables_page
+
+from agentnb import tables
+from agentnb.core.log.event import Event
+from agentnb.core.log.events import KINDS
+from agentnb.errors import SettingsError
+
+COLUMNS = tables.columns()
+MEASURED = ("Int64", "int64", "float64")
+
+
+def kinds() -> dict[str, type]:
+    """The events by their names in the log; ``event`` has what all of them have."""
+    return {"event": Event, **{str(kind.__struct_config__.tag): kind for kind in KINDS}}
+
+
+def has_field(kind: Any, path: list[str]) -> bool:
+    """Whether a value of this type may have a field of a field of ... that is called so."""
+    if not path:
+        return True
+    if get_origin(kind) is not None:
+        return any(has_field(one, path) for one in get_args(kind))
+    if not isinstance(kind, type) or not issubclass(kind, msgspec.Struct):
+        return False
+    hints = get_type_hints(kind)
+    return path[0] in hints and has_field(hints[path[0]], path[1:])
+
+
+def test_the_columns_are_those_of_the_tables_in_their_order(subtests: pytest.Subtests) -> None:
+    assert list(COLUMNS.columns) == ["table", "column", "dtype", "unit", "meaning", "source"]
+    assert list(dict.fromkeys(COLUMNS["table"])) == list(tables.NAMES)
+    for name in tables.NAMES:
+        with subtests.test(name):
+            mine, frame = tables.columns(name), getattr(tables, name)([])
+            assert list(mine["column"]) == list(frame.columns)
+            assert list(mine["dtype"]) == [str(dtype) for dtype in frame.dtypes]
+
+
+def test_each_says_what_it_holds_in_one_sentence_and_what_its_numbers_are(subtests: pytest.Subtests) -> None:
+    for row in COLUMNS.itertuples():
+        with subtests.test(f"{row.table}.{row.column}"):
+            assert re.fullmatch(r"[^|\n]+[^|\n.]", row.meaning) and re.fullmatch(r"[^|\n]+", row.source)
+            assert bool(row.unit) == (row.dtype in MEASURED or row.dtype.startswith("datetime") or row.unit == "JSON")
+            assert (row.unit == "UTC") == row.dtype.startswith("datetime")
+
+
+def test_every_column_can_be_written_as_csv_and_parquet_and_read_again() -> None:
+    plain = {"str", "bool", "boolean", "int64", "Int64", "float64", "datetime64[us, UTC]"}
+    assert set(COLUMNS["dtype"]) == plain, "no Python objects"
+
+
+def test_columns_of_one_name_that_name_a_round_or_a_time_have_one_unit() -> None:
+    assert set(COLUMNS[COLUMNS["column"].isin(["round", "first", "last", "forked_at_round"])]["unit"]) == {"rounds from 1"}
+    assert set(COLUMNS[COLUMNS["column"].str.endswith("seconds")]["unit"]) == {"seconds"}
+    assert set(COLUMNS[COLUMNS["column"].isin(["cost", "spent", "budget"])]["unit"]) == {"US dollars"}
+    assert set(COLUMNS[COLUMNS["column"].str.endswith(("rate", "share", "propensity"))]["unit"]) == {"0 to 1"}
+
+
+def test_a_source_is_a_field_of_an_event_or_a_module_that_exists(subtests: pytest.Subtests) -> None:
+    named = [(row, name) for row in COLUMNS.itertuples() for name in re.findall(r"[a-z_]+(?:\.[a-z_]+)+", row.source)]
+    assert len(named) > 150
+    for row, name in named:
+        with subtests.test(f"{row.table}.{row.column}: {name}"):
+            first, *path = name.split(".")
+            if first in kinds():
+                assert has_field(kinds()[first], path) or path == ["kind"]
+            else:
+                assert find_spec(f"agentnb.{name}") is not None
+
+
+def test_a_table_that_does_not_exist_is_refused_with_one_that_does() -> None:
+    with pytest.raises(SettingsError, match="There is no table 'round'") as caught:
+        tables.columns("round")
+    assert "rounds" in str(caught.value)
+    with pytest.raises(SettingsError, match="There is no table"):
+        tables.columns([])  # type: ignore[arg-type]
+
+
+def test_the_page_about_tables_is_made_of_them() -> None:
+    again = "Run python tests/tables/tables_page.py"
+    assert tables_page.PAGE.read_text(encoding="utf-8") == tables_page.text(), again
+
+
+def test_no_docstring_repeats_what_the_columns_say(subtests: pytest.Subtests) -> None:
+    for name in tables.NAMES:
+        with subtests.test(name):
+            told = set(re.findall(r"``(\w+)``", getattr(tables, name).__doc__))
+            assert not told & set(tables.columns(name)["column"]) - {"arguments"}  # also the name of a parameter

@@ -1,0 +1,137 @@
+"""Runs that another product recorded have the same tables; what their traces do not say is missing, and never 0 or no."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from foreign_traces import CHAT, TEAM, chat_run, team_run
+from run_builder import RunBuilder, begun, called, guidance_of, todos_of
+
+from agentnb import Run, ToolCall, save_trace, tables
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
+from agentnb.core.run.rounds import LOST
+from agentnb.interchange.conversion.run_writer import RunWriter
+
+ORIGIN = e.Origin("by_hand", "runs.json")
+UNTOLD = {
+    "runs": {
+        "recovered",
+        "compactions",
+        "retries",
+        "calls_blocked",
+        "todos",
+        "todos_completed",
+        "all_completed",
+        "breaches",
+        "guidance_given",
+        "guidance_followed",
+        "input_tokens",
+        "output_tokens",
+        "cost",
+        "spent",
+        "seconds",
+        "started_at",
+        "ended_at",
+    },
+    "rounds": {
+        "attempts",
+        "compacted",
+        "recovered",
+        "todos_open",
+        "workflow_mode",
+        "guidance_cells",
+        "input_tokens",
+        "context_tokens",
+        "context_window",
+        "cost",
+        "model_seconds",
+        "seconds",
+        "started_at",
+        "ended_at",
+    },
+    "tool_calls": {"author", "rule", "started_at", "ended_at", "seconds", "traceback"},
+    "usage": {"attempts", "waited", "seconds", "input_tokens", "cost", "error", "started_at"},
+}
+"""What a plain chat trace does not say."""
+
+
+@pytest.fixture
+def chats() -> list[Run]:
+    return [chat_run(record, f"{number}") for number, record in enumerate(CHAT)]
+
+
+def test_what_a_plain_trace_does_not_say_is_missing(chats: list[Run], subtests: pytest.Subtests) -> None:
+    for name, untold in UNTOLD.items():
+        with subtests.test(name):
+            frame = getattr(tables, name)(chats)
+            assert len(frame) and {column for column in untold if not frame[column].isna().all()} == set()
+
+
+def test_what_it_says_is_there(chats: list[Run]) -> None:
+    runs, rounds, calls = tables.runs(chats), tables.rounds(chats), tables.tool_calls(chats, arguments=True)
+    assert list(runs["origin_format"]) == ["openai_chat"] * 2 and list(runs["rounds"]) == [4, 1]
+    assert list(rounds["round"]) == [1, 2, 3, 4, 1] and list(rounds["tools_called"]) == [True, False, True, False, True]
+    assert [None if pd.isna(one) else one for one in rounds["went_on"]] == [True, True, True, False, None]
+    assert list(calls["name"]) == ["find", "cancel", "find"]
+    assert list(calls["arguments.order"][:2]) == ["W1", "W1"] and pd.isna(calls["arguments.order"][2])
+
+
+def test_a_call_of_which_the_trace_has_no_result_is_neither_a_success_nor_an_error(chats: list[Run]) -> None:
+    calls = tables.tool_calls(chats)
+    assert [None if pd.isna(one) else one for one in calls["success"]] == [True, True, None]
+    assert calls["error_code"][2] == LOST
+    assert tables.rounds(chats)["tool_errors"].sum() == tables.runs(chats)["tool_errors"].sum() == 0
+
+
+def test_speakers_are_named_in_every_table_of_what_was_said() -> None:
+    team = team_run(TEAM)
+    speakers = ["Orchestrator", "WebSurfer", "Orchestrator"]
+    for frame in (tables.rounds(team), tables.usage(team)):
+        assert list(frame["author"]) == speakers
+    assert list(tables.messages(team)["author"]) == ["human", *speakers]
+
+
+def test_what_a_trace_says_of_retries_guidance_and_todos_counts(subtests: pytest.Subtests) -> None:
+    """A log of another product can hold each event of agentnb's; then nothing is missing that it says."""
+    story = RunBuilder(origin=ORIGIN, todos=todos_of("completed"))
+    story.extend(*begun(0, "", guidance_of())).add(e.RetryScheduled, attempt=1, seconds=2.0, reason="busy")
+    run = story.add(e.RunFinished, status="failed", stop_reason="error").run
+    row, first = tables.runs(run).iloc[0], tables.rounds(run).iloc[0]
+    assert (row.retries, row.guidance_given, row.guidance_followed, row.todos, row.breaches) == (1, 1, 0, 1, 0)
+    assert (first.attempts, first.todos_open) == (2, 0) and tables.usage(run)["waited"][0] == 2.0
+
+
+def test_runs_of_agentnb_count_nothing_as_0() -> None:
+    row = tables.runs(RunBuilder().round(called("look")).run).iloc[0]
+    names = ["recovered", "compactions", "retries", "calls_blocked", "todos", "breaches", "guidance_given", "guidance_followed"]
+    assert [int(row[name]) for name in names] == [0] * len(names)
+
+
+def test_tables_of_both_kinds_together_keep_their_columns_and_types(chats: list[Run], tmp_path: Path) -> None:
+    own = RunBuilder().round(called("look")).round("Done.").add(e.RunFinished, status="completed", stop_reason="natural").run
+    for name in tables.NAMES:
+        make = getattr(tables, name)
+        both = make([own, *chats])
+        assert dict(both.dtypes) == dict(make([]).dtypes)
+        if name != "patterns":
+            assert len(both) == len(make(own)) + len(make(chats))
+    saved = [save_trace(run, tmp_path / f"{run.id}.jsonl") for run in chats]
+    pd.testing.assert_frame_equal(tables.rounds(saved), tables.rounds(chats))
+
+
+def test_findings_that_a_trace_holds_are_rows() -> None:
+    writer = RunWriter(ORIGIN, model="openai:x")
+    writer.say("Go.")
+    writer.reply("I look.", [ToolCall("look", {}, "c1")])
+    writer.event(w.FindingMade, rule="stuck", family="stall", first=0, last=0, evidence={"calls": ["c1"]})
+    (row,) = tables.loops(writer.finish()).to_dict("records")
+    assert (row["family"], row["rule"], row["first"], row["last"], row["evidence"]) == (
+        "stall",
+        "stuck",
+        1,
+        1,
+        '{"calls":["c1"]}',
+    )

@@ -1,0 +1,216 @@
+"""What the tables and the list of runs say of limits, of summaries, and of runs that were gone on with."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from waiting import PATIENCE
+
+from agentnb import Agent, History, Run, Store, ToolCall, recover, tables
+from agentnb.core.log.events import RetryScheduled
+from agentnb.core.messages import Message, Text
+from agentnb.core.run.timeline import TOO_LONG
+from agentnb.core.usage import Usage
+from agentnb.display.lists.history import history_html, history_text, matches, run_list_html
+from agentnb.errors import ContextOverflow
+from agentnb.models import Reply, ScriptedModel
+from agentnb.models.capabilities import Capabilities
+from agentnb.models.model import Retry
+
+SHORT = History(compact_above=8, keep_recent=3)
+
+
+def add(a: int) -> int:
+    """Add."""
+    return a + 1
+
+
+class Summing:
+    """A model of a known price; a retry or an exception in a reply comes to pass."""
+
+    name = "own:summing"
+
+    def __init__(self, *replies: Any) -> None:
+        self._replies = list(replies)
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(True, None, True)
+
+    async def stream(self, request: Any) -> Any:
+        reply = self._replies.pop(0)
+        for item in reply if isinstance(reply, list) else [reply]:
+            if isinstance(item, Exception):
+                raise item
+            yield item
+
+
+def said(*parts: Any, cost: float | None = 0.25) -> Reply:
+    return Reply(Message("assistant", parts), Usage(input=10, output=5, cost=cost), "end_turn")
+
+
+def calls(count: int) -> list[Reply]:
+    return [said(ToolCall("add", {"a": n})) for n in range(count)]
+
+
+def made(*replies: Any, store: Store | None = None, **how: Any) -> Run:
+    given: dict[str, Any] = {"tools": [add], "todos": False, "guidance": "off", **how}
+    return Agent(Summing(*replies), **given).run_sync("Go", store=store)
+
+
+def summed_up(store: Store | None = None) -> Run:
+    """Five calls; before the fifth its conversation was summed up, at the second attempt."""
+    summary = [Retry(1, 2.0, "busy", 529), said(Text("Sum."), cost=0.125)]
+    return made(*calls(4), summary, *calls(1), said(Text("Done.")), history=SHORT, store=store)
+
+
+def died(store: Store, run: Run, kind: str) -> None:
+    """Cut the log behind the first event of this kind."""
+    path = store.path(run.id)
+    lines = path.read_bytes().splitlines(keepends=True)
+    first = next(number for number, line in enumerate(lines) if line.startswith(f'{{"kind":"{kind}"'.encode()))
+    path.write_bytes(b"".join(lines[: first + 1]))
+
+
+@pytest.mark.req("KX.2")
+def test_a_row_of_runs_says_which_limit_was_reached_and_what_was_spent() -> None:
+    frame = tables.runs([made(*calls(9), budget=0.5), made(*calls(2), said(Text("x")))])
+    first, second = frame.iloc[0], frame.iloc[1]
+    assert (first.status, first.limit, first.limit_value, first.budget, first.spent) == ("limited", "budget", 0.5, 0.5, 0.5)
+    assert pd.isna(second.limit) and pd.isna(second.limit_value) and pd.isna(second.budget) and second.spent == 0.75
+
+
+def test_what_was_spent_is_known_also_where_the_cost_is_not() -> None:
+    row = tables.runs(made(*calls(1), said(Text("x"), cost=None))).iloc[0]
+    assert pd.isna(row.cost) and row.spent == 0.25
+
+
+@pytest.mark.req("KX.2")
+def test_calls_that_a_limit_did_not_let_run_have_its_name_as_their_rule() -> None:
+    run = made(said(*[ToolCall("add", {"a": n}) for n in range(3)]), said(Text("x")), max_tool_calls=1)
+    assert list(tables.tool_calls(run).rule.fillna("")) == ["", "max_tool_calls", "max_tool_calls"]
+    assert tables.runs(run).calls_blocked[0] == 2
+
+
+@pytest.mark.req("KX.9")
+def test_a_summary_is_a_row_of_its_own_and_the_rows_add_up_to_what_the_run_cost() -> None:
+    run = summed_up()
+    frame = tables.usage(run)
+    assert list(frame.operation) == ["chat"] * 4 + ["compaction"] + ["chat"] * 2
+    assert list(frame["round"]) == [1, 2, 3, 4, 5, 5, 6]
+    assert run.cost == frame.cost.sum() == 1.625 and list(frame.cost)[4] == 0.125
+    assert list(frame.attempts) == [1, 1, 1, 1, 2, 1, 1] and list(frame.waited)[4:6] == [2.0, 0.0]
+    assert frame.error.isna().all() and frame.seconds.notna().all()
+    assert (frame.started_at.diff().dropna() >= pd.Timedelta(0)).all()
+
+
+@pytest.mark.req("KX.9")
+def test_the_last_call_at_a_limit_is_told_from_the_others() -> None:
+    run = made(*calls(2), said(Text("So far.")), max_rounds=2, on_limit="final_answer")
+    assert list(tables.usage(run).operation) == ["chat", "chat", "final_answer"]
+
+
+@pytest.mark.req("KX.9")
+@pytest.mark.parametrize(
+    ("reply", "why", "cost"),
+    [(RuntimeError("away"), "RuntimeError: away", 0.0), (said(Text(" ")), "the model gave no summary", 0.25)],
+)
+def test_a_call_for_a_summary_that_came_to_none_says_why(reply: Any, why: str, cost: float) -> None:
+    run = made(*calls(4), [reply], said(Text("Done.")), history=SHORT)
+    row = tables.usage(run).iloc[4]
+    assert (row.operation, row.error, row.cost) == ("compaction", why, cost) and pd.isna(row.seconds)
+    assert run.cost == tables.usage(run).cost.sum()
+
+
+def test_a_summary_that_no_model_was_asked_for_is_no_call() -> None:
+    model = ScriptedModel([*[ToolCall("add", {"a": n}) for n in range(5)], "Done."])
+    run = Agent(model, tools=[add], todos=False, guidance="off", history=SHORT).run_sync("Go")
+    assert tables.runs(run).compactions[0] == 1 and set(tables.usage(run).operation) == {"chat"}
+
+
+def test_rounds_say_before_which_the_conversation_was_summed_up_and_messages_stay_whole() -> None:
+    run = summed_up()
+    assert list(tables.rounds(run).compacted) == [False] * 4 + [True, False]
+    assert tables.runs(run).compactions[0] == 1
+    assert len(tables.messages(run)) == len(run.messages) == 12
+
+
+@pytest.mark.req("KX.11")
+def test_a_run_that_was_gone_on_with_says_so_in_every_table(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = summed_up(store)
+    died(store, run, "compaction_started")
+    left = tables.usage(store)
+    assert list(left.operation)[-2:] == ["compaction", "chat"] and list(left.error)[-2:] == ["interrupted"] * 2
+    model = Summing(said(Text("Sum."), cost=0.5), said(Text("Done.")))
+    done = asyncio.run(recover(run.id, tools=[add], model=model, store=store))
+    assert done.status == "completed"
+    assert list(tables.rounds(done).recovered) == [False] * 4 + [True] and tables.runs(store).recovered[0] == 1
+    frame = tables.usage(done)
+    assert list(frame.operation) == ["chat"] * 4 + ["compaction", "compaction", "chat"]
+    assert list(frame.error.fillna("")) == [""] * 4 + ["interrupted", "", ""]
+    assert frame.cost.sum() == done.cost == 1.75
+
+
+def test_attempts_for_a_summary_that_the_person_stopped_are_not_those_of_the_round() -> None:
+    class Waiting(Summing):
+        async def stream(self, request: Any) -> Any:
+            async for item in super().stream(request):
+                yield item
+                if isinstance(item, Retry):
+                    await asyncio.Event().wait()
+
+    model = Waiting(*calls(4), [Retry(1, 3.0, "busy", 529)])
+    waits: queue.SimpleQueue[RetryScheduled] = queue.SimpleQueue()
+    agent = Agent(model, tools=[add], todos=False, guidance="off", history=SHORT)
+    live = agent.start("Go", watch=lambda item: waits.put(item) if isinstance(item, RetryScheduled) else None)
+    waits.get(timeout=PATIENCE)
+    live.stop()
+    frame = tables.usage(live.result(PATIENCE))
+    assert list(frame.operation)[-2:] == ["compaction", "chat"] and list(frame.error)[-2:] == ["cancelled"] * 2
+    assert list(frame.waited)[-1] == 0.0
+
+
+# The list of runs
+
+
+@pytest.mark.req("KX.9")
+def test_the_summary_of_a_log_counts_what_the_conversations_summaries_cost(tmp_path: Path) -> None:
+    run = summed_up(Store(tmp_path))
+    (one,) = Store(tmp_path).summaries()
+    assert (one.cost, one.tokens, one.recovered) == (run.cost, 105, 0)
+
+
+@pytest.mark.req("KX.2", "KX.11")
+def test_the_list_says_at_which_limit_a_run_stopped_and_which_was_recovered(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = made(*calls(9), budget=0.5, store=store)
+    died(store, run, "tool_finished")
+    (cut,) = store.summaries()
+    assert "Interrupted" in history_text([cut], "") and "Interrupted" in run_list_html([cut])
+    asyncio.run(recover(run.id, tools=[add], model=Summing(*calls(9)), store=store))
+    (one,) = store.summaries()
+    text = history_text([one], "")
+    assert "Limit reached: budget" in text and text.endswith("(recovered)")
+    html = history_html([one], "", lambda run_id: run_list_html([]))  # type: ignore[arg-type, return-value]
+    assert "Limit reached: budget" in html and ">recovered<" in html
+    assert "Limit reached: budget" in run_list_html([one]) and "recovered" in run_list_html([one])
+    assert matches(one, ["budget"]) and matches(one, ["recovered", "limit reached"]) and not matches(one, ["max_rounds"])
+    assert "Limit reached" in run_list_html([one._replace(stop_reason="odd")])
+
+
+def test_a_call_that_was_refused_as_too_long_is_a_row_with_its_attempts() -> None:
+    refused = [Retry(1, 2.0, "busy", 529), ContextOverflow("Too long")]
+    again = [Retry(1, 3.0, "busy", 529), Retry(2, 4.0, "busy", 529), *calls(1)]
+    run = made(*calls(3), refused, said(Text("Sum."), cost=0.125), again, said(Text("Done.")), history="auto")
+    found = tables.usage(run)[lambda frame: frame["round"] == 4]
+    assert list(found.operation) == ["chat", "compaction", "chat"]
+    assert (list(found.attempts), list(found.waited)) == ([2, 1, 3], [2.0, 0.0, 7.0])
+    assert list(found.error.fillna("")) == [TOO_LONG, "", ""] and list(found.stop_reason.isna()) == [True, False, False]
+    assert found.cost.isna().tolist() == [True, False, False]
+    assert found.started_at.is_monotonic_increasing
+    assert tables.runs(run).retries[0] == 3
