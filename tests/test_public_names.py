@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -182,6 +183,34 @@ def imports() -> dict[str, tuple[str, object]]:
     ways["all at once"] = "from agentnb import *; told = len({Agent, tool, Run, Store, ToolCall, errors, tables})", 7
     ways["offered for completion"] = "import agentnb; told = set(agentnb.__all__) <= set(dir(agentnb))", True
     return ways
+
+
+DOCUMENTED = {
+    "agentnb.core.usage": "Usage",
+    "agentnb.errors": "SettingsError",
+    "agentnb.models": "ScriptedModel",
+    "agentnb.models.registry": "wire_form",
+    "agentnb.models.scripted": "ScriptedModel",
+    "agentnb.policies": "PolicyBundle",
+    "agentnb.policies.gates": "Deny",
+    "agentnb.testing": "LoopbackServer",
+    "agentnb.tools.tool": "ToolContext",
+}
+"""The modules that the pages import from, besides `agentnb`, and a name in each."""
+
+
+def test_documented_modules_keep_their_paths(subtests: pytest.Subtests) -> None:
+    for module, name in DOCUMENTED.items():
+        with subtests.test(module):
+            assert hasattr(importlib.import_module(module), name)
+
+
+def test_moved_modules_warn_and_name_their_successor(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("agentnb.traces", "agentnb.traces.detecting"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.warns(DeprecationWarning, match=r"goes with 0\.2.*from agentnb\.interchange\.detecting"):
+        moved = importlib.import_module("agentnb.traces.detecting")
+    assert moved.detected_runs.__module__ == "agentnb.interchange.detecting"
 
 
 @pytest.mark.slow("imports each name in fresh processes")

@@ -1,1 +1,14 @@
-"""Import paths of earlier versions. Each warns and names its successor; they go with 0.2."""
+"""Import paths of earlier versions, until 0.2."""
+
+import warnings
+
+from agentnb import plots, tables
+
+__all__ = ["plots", "tables"]
+
+warnings.warn(
+    "agentnb.traces is deprecated and goes with 0.2. Import tables, plots and Store from agentnb,"
+    " and detected_runs from agentnb.interchange.detecting",
+    DeprecationWarning,
+    stacklevel=2,
+)

@@ -1,23 +1,16 @@
-"""Makes docs/requirements.md: which tests hold which requirement."""
+"""Lists which tests hold which requirement: ``python tests/architecture/requirements_table.py [NUMBER ...]``."""
 
 from __future__ import annotations
 
 import ast
+import sys
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TABLE = ROOT / "docs" / "requirements.md"
-HEAD = """# Requirements and their tests
-
-Made by `python tests/architecture/requirements_table.py`; a test fails when it is out of date.
-
-| number | what | tests |
-|---|---|---|
-"""
 
 
 def promised() -> dict[str, str]:
@@ -45,16 +38,13 @@ def _marks(tree: ast.Module) -> Iterator[tuple[str, str]]:
                     yield from ((node.name, ast.literal_eval(argument)) for argument in decorator.args)
 
 
-def text() -> str:
-    """The whole table."""
-    tests = marked()
-    rows = [
-        f"| {number} | {what} | {'<br>'.join(f'`{test}`' for test in tests.get(number, ()))} |"
-        for number, what in promised().items()
-    ]
-    return HEAD + "\n".join(rows) + "\n"
+def listing(numbers: Iterable[str]) -> Iterator[str]:
+    """The lines of the listing: each requirement, its tests below it."""
+    what, tests = promised(), marked()
+    for number in numbers:
+        yield f"{number}  {what[number]}"
+        yield from (f"    {test}" for test in tests.get(number, ()))
 
 
 if __name__ == "__main__":
-    TABLE.write_text(text(), encoding="utf-8")
-    print(f"{TABLE.relative_to(ROOT)}: {len(promised())} requirements")
+    print("\n".join(listing(sys.argv[1:] or promised())))

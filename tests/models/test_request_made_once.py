@@ -130,7 +130,7 @@ def test_all_that_lasts_of_a_request_is_the_unchanged_beginning_of_the_next(subt
 def test_what_is_encoded_in_a_round_does_not_grow_with_the_history(subtests: pytest.Subtests) -> None:
     for name in FORMATS:
         with subtests.test(name), pytest.MonkeyPatch.context() as monkeypatch:
-            module = import_module(f"agentnb.models.{name.replace('compatible', 'openai').replace('-', '_')}")
+            module = import_module(f"agentnb.models.providers.{name.replace('compatible', 'openai').replace('-', '_')}")
             sizes: list[int] = []
             monkeypatch.setattr(module, "encode", counting(module.encode, sizes))
             in_each_round = list(sizes_of_rounds(PROVIDERS[name], sizes))

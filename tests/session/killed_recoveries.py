@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))
 from fork_server import ForkServer
 from killed_runs import PATIENCE, Fault, Following, arm, make_room, tell, tools_in
 
