@@ -9,9 +9,9 @@ from typing import Any
 
 from agentnb import Agent, Run, Workflow, tables
 from agentnb.models import ScriptedModel
-from agentnb.workflow.files.reading import OF_FILES
+from agentnb.workflow.files.workflow_reader import OF_FILES
 from agentnb.workflow.form.spec import KINDS
-from agentnb.workflow.tasks.reading import OF_FILES as OF_TASK_FILES
+from agentnb.workflow.tasks.task_file import OF_FILES as OF_TASK_FILES
 
 TEXT = (Path(__file__).parents[1] / "docs" / "workflows.md").read_text(encoding="utf-8")
 BLOCKS = [dedent(one).strip("\n") + "\n" for one in re.findall(r"(?:^    .*\n|^\n(?=    ))+", TEXT, re.MULTILINE)]

@@ -82,7 +82,7 @@ class AgentParts:
         agent, board = self.agent, self.own_board
         self.name, self.budget, self.limits_of_file = agent.name, agent.budget, agent.limits.limits_of_file
         self.max_seconds, self.on_limit = agent.max_seconds, agent.on_limit
-        self.toolbox = agent.toolbox if board is None else agent.toolbox.having(TodoTool(board))
+        self.toolbox = agent.toolbox if board is None else agent.toolbox.with_tool(TodoTool(board))
 
     @property
     def board(self) -> Board | None:
@@ -124,7 +124,7 @@ class AgentParts:
             bundle = bundle.also_asking(WithinBudget(pending.budget))
         mode = pending.approval_mode
         if not mode.needs_nothing and (gate := mode.gate(tools.get)) is not None:
-            bundle = bundle.also_gated(gate)
+            bundle = bundle.with_gate(gate)
         calls = CallServices(
             services.elicitation,
             services.call_sync,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentnb.cli.command import Command
 from agentnb.cli.commands.answer import ANSWER
 from agentnb.cli.commands.execute import EXEC
-from agentnb.cli.commands.recorded import RECORDED
+from agentnb.cli.commands.recorded_runs import RECORDED
 from agentnb.cli.commands.recover import RECOVER
 from agentnb.cli.commands.schema import SCHEMA
 from agentnb.cli.commands.validate import VALIDATE

@@ -17,7 +17,7 @@ from agentnb.errors import TraceError
 from agentnb.examples import shown
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.store.bounds import MAX_STREAMED_BYTES, BoundExceeded, Expansion
-from agentnb.store.reading import check_file, opened
+from agentnb.store.regular_files import check_file, opened
 
 MAX_MEMBERS = 100_000
 """Files in an archive."""

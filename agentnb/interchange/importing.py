@@ -16,7 +16,7 @@ from agentnb.interchange.exports.sam import conversation_export
 from agentnb.interchange.files import RunSource, load_traces
 from agentnb.interchange.formats.sam import NAME as SAM
 from agentnb.interchange.formats.sam import run_of
-from agentnb.store.reading import opened
+from agentnb.store.regular_files import opened
 from agentnb.store.run_file import is_being_written
 from agentnb.store.store import Store
 from agentnb.store.writing import save_log

@@ -27,7 +27,7 @@ from agentnb.notebook.magic_errors import one_line_errors
 from agentnb.notebook.magics import AgentMagics
 from agentnb.notebook.workflow_magic import WorkflowMagics
 from agentnb.rerun.diff import RunDiff
-from agentnb.rerun.replayed import Replay
+from agentnb.rerun.replay_result import Replay
 from agentnb.runtime.host.host import Host, current_host
 from agentnb.runtime.host.live import LiveRun
 from agentnb.session.session import Session

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from agentnb.notebook.card.view import CardView
-from agentnb.notebook.card.widget import LeftOpen
+from agentnb.notebook.card.widget import QuestionSuspended
 from agentnb.notebook.views import DisplayView, TerminalView
 from agentnb.notebook.widgets import HEARS_WHILE_BUSY
 
 
 def view_for(
     shell: Any,
-    left_open: LeftOpen,
+    left_open: QuestionSuspended,
     *,
     blocks: bool,
     variable: str = "run",

@@ -15,7 +15,7 @@ from IPython.core.getipython import get_ipython
 from traitlets import Int, List, Unicode
 
 from agentnb.core.redaction import redact
-from agentnb.display.lists.blind import blind_html
+from agentnb.display.lists.blind_view import blind_html
 from agentnb.display.markup import tag
 from agentnb.display.style import style_sheet
 from agentnb.display.texts.labels import counted

@@ -32,7 +32,7 @@ from agentnb.notebook.dry import dry_text, limits_line
 from agentnb.notebook.frontend import asker
 from agentnb.notebook.magic_errors import one_line_errors, parsed
 from agentnb.notebook.names import check_variable, tools_before, unquoted, words_of
-from agentnb.rerun.replayed import Replay
+from agentnb.rerun.replay_result import Replay
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.defaults import ON_STOP

@@ -22,8 +22,8 @@ from agentnb.models.model import Model
 from agentnb.models.registry import is_model, why_no_model
 from agentnb.runtime.runs.gate_names import name_of_gate, names_of_gates
 from agentnb.tools.function import as_tool
-from agentnb.workflow.files.given_inputs import EXAMPLE as INPUTS_EXAMPLE
-from agentnb.workflow.files.given_inputs import read_inputs
+from agentnb.workflow.files.text_inputs import EXAMPLE as INPUTS_EXAMPLE
+from agentnb.workflow.files.text_inputs import read_inputs
 
 BUILT_IN_TOOLS = {"ask_person": "agentnb.tools.ask_person"}
 """agentnb's own tools, with their modules: a run may have had one that this notebook has not imported yet."""

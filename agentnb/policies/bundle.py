@@ -63,7 +63,7 @@ class PolicyBundle(_BundleFields):
         more.__dict__["direct_guides"], more.__dict__["direct_gates"] = self.direct_guides, self.direct_gates
         return more
 
-    def also_gated(self, gate: Gate) -> PolicyBundle:
+    def with_gate(self, gate: Gate) -> PolicyBundle:
         """Return the bundle with one more gate, asked last. What was prepared is kept, as by `also_asking`."""
         more = self._replace(gates=(*self.gates, gate))
         more.__dict__["after_calls"], more.__dict__["direct_guides"] = self.after_calls, self.direct_guides

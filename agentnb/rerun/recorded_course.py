@@ -14,7 +14,7 @@ from agentnb.policies.gates import Block, Gate, judge
 from agentnb.policies.limits import LIMITS
 from agentnb.policies.turn_rules import TurnRule
 from agentnb.policies.verdict import Continue
-from agentnb.rerun.replayed import Decision
+from agentnb.rerun.replay_result import Decision
 from agentnb.rerun.turn_endings import LOGGED, AfterText, after_texts, infer_turn_ending
 from agentnb.rerun.variant import NOT_COUNTED, is_own, variant_of
 from agentnb.runtime.run_end import OF_THE_REPLY

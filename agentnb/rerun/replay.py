@@ -28,7 +28,7 @@ from agentnb.policies.named import PolicySet
 from agentnb.policies.turn_rules import turn_rule, without_rules
 from agentnb.policies.verdict import Continue, Stop, Verdict, decide, reason_of
 from agentnb.rerun.recorded_course import RecordedCourse
-from agentnb.rerun.replayed import Decision, JudgedCall, Replay, ReplayedRound, differ
+from agentnb.rerun.replay_result import Decision, JudgedCall, Replay, ReplayedRound, differ
 from agentnb.rerun.variant import Variant, variant_of
 
 BY_A_GATE = frozenset({DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN})

@@ -19,7 +19,7 @@ from agentnb.interchange.trace_file import Problem
 from agentnb.policies.named import PolicySet
 from agentnb.rerun.expect import Expectation, check_expectations, outcomes_of
 from agentnb.rerun.replay import replay
-from agentnb.rerun.replayed import Replay
+from agentnb.rerun.replay_result import Replay
 from agentnb.rerun.turn_endings import TurnKind
 
 if TYPE_CHECKING:

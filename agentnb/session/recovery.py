@@ -24,7 +24,7 @@ from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import ResumeKeywords, RunOptions, options_of
 from agentnb.runtime.runs.gate_names import check_gates
 from agentnb.runtime.runs.orchestration import Orchestration
-from agentnb.session.places import default_store
+from agentnb.session.default_store import default_store
 from agentnb.store.store import Store
 from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.workflow import Workflow

@@ -27,8 +27,8 @@ from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.threads import LoopThread
+from agentnb.session.default_store import default_store
 from agentnb.session.defaults import LIMIT_KEYS, SESSION_BUDGET, agent_settings, at_first, checked, workflow_settings
-from agentnb.session.places import default_store
 from agentnb.store.store import Store
 from agentnb.tools.todos.board import Board, TodoBoard
 

@@ -12,7 +12,7 @@ from agentnb.core.log.well_formed import checker
 from agentnb.core.log.wire import decode, decode_lines
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
-from agentnb.store.reading import opened
+from agentnb.store.regular_files import opened
 from agentnb.store.run_file import is_being_written
 from agentnb.store.store import unreadable
 

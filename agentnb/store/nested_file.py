@@ -15,7 +15,7 @@ from agentnb.core.log.events import AnyEvent, RunStarted
 from agentnb.core.log.wire import decode
 from agentnb.errors import TraceError
 from agentnb.store.own_logs import log_marks
-from agentnb.store.reading import opened
+from agentnb.store.regular_files import opened
 from agentnb.store.run_file import APPEND, CREATE, RunFile, check_size, hold, is_being_written, lock, released, write_event
 
 MAX_OPEN = 32

@@ -24,7 +24,7 @@ from agentnb.core.log.events import AnyEvent
 from agentnb.core.log.wire import MARK, decode_lines
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
-from agentnb.store.reading import opened
+from agentnb.store.regular_files import opened
 
 SECRET_FILE = "log-secret"
 SECRET_BYTES = 32

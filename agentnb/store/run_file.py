@@ -15,7 +15,7 @@ from agentnb.core.forks import after_fork
 from agentnb.core.log.events import AnyEvent, RoundFinished, RunFinished, RunRecovered, RunSuspended
 from agentnb.core.log.wire import decode_lines, encode
 from agentnb.store.own_logs import LogMarks, log_marks
-from agentnb.store.reading import BINARY, check_file
+from agentnb.store.regular_files import BINARY, check_file
 
 try:
     import fcntl

@@ -26,7 +26,7 @@ from agentnb.store.folder_cache import stamp_of
 from agentnb.store.known_summaries import KnownSummaries
 from agentnb.store.nested_file import Holders, NestedFile
 from agentnb.store.own_logs import is_own
-from agentnb.store.reading import check_file, opened
+from agentnb.store.regular_files import check_file, opened
 from agentnb.store.run_file import RunFile, is_being_written
 from agentnb.store.summaries import RunSummary, log_summary
 

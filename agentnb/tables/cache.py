@@ -28,8 +28,8 @@ from agentnb.interchange.trace_file import Problem
 from agentnb.store.folder_cache import HOME, Stamp, made_by, made_of, make_home, stamp_of
 from agentnb.store.writing import write_whole
 from agentnb.tables import arrow
+from agentnb.tables.cache_parts import Index, Part, PartWriter
 from agentnb.tables.frames import Table
-from agentnb.tables.parts import Index, Part, PartWriter
 
 try:
     import fcntl

@@ -16,8 +16,8 @@ from agentnb.store.folder_cache import stamp_of
 from agentnb.store.store import Store
 from agentnb.tables import arrow
 from agentnb.tables.cache import Cached, TableCache
+from agentnb.tables.cache_parts import Part
 from agentnb.tables.frames import Table, Values, read_frame
-from agentnb.tables.parts import Part
 
 if TYPE_CHECKING:
     import pandas as pd

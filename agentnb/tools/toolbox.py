@@ -35,7 +35,7 @@ class Toolbox:
         self._tools[name] = tool
         self.specs = (*self.specs, tool.spec)
 
-    def having(self, tool: Tool) -> Toolbox:
+    def with_tool(self, tool: Tool) -> Toolbox:
         """Return a toolbox with these tools and one more, at the end."""
         other = Toolbox()
         other._tools = self._tools | {tool.spec.name: tool}

@@ -8,13 +8,13 @@ from agentnb.core.log import work_events as w
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
 from agentnb.workflow.form.step_tree import with_branches
-from agentnb.workflow.graph.declared_graph import Declared
+from agentnb.workflow.graph.declared_graph import WorkflowDefinition
 from agentnb.workflow.tasks.spec import TaskFile
 
 KEPT = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished)
 
 
-def earlier_events(declared: Declared, first: str | None, of: Run | None) -> tuple[w.StepStarted | Any, ...]:
+def earlier_events(declared: WorkflowDefinition, first: str | None, of: Run | None) -> tuple[w.StepStarted | Any, ...]:
     """Return the events of a run that say what the steps before this one gave; none if the workflow begins at its first."""
     if first is None:
         return ()

@@ -28,12 +28,12 @@ from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.checks import check_made_in_python
 from agentnb.workflow.files.declared_files import mark_typed, model_names, names_of_tool_steps, tool_names, without_folders
 from agentnb.workflow.files.files import file_text, path_beside
-from agentnb.workflow.files.logged import keep_workflow, logged_files
-from agentnb.workflow.files.reading import read_workflow
+from agentnb.workflow.files.logged_workflow import keep_workflow, logged_files
+from agentnb.workflow.files.workflow_reader import read_workflow
 from agentnb.workflow.form.problems import Problem
 from agentnb.workflow.form.spec import AgentStep, Step, WorkflowSpec, WorkflowStep
 from agentnb.workflow.form.step_tree import walk_all
-from agentnb.workflow.graph.declared_graph import Declared, declared_graph
+from agentnb.workflow.graph.declared_graph import WorkflowDefinition, declared_graph
 from agentnb.workflow.graph.mermaid import mermaid
 from agentnb.workflow.graph.node_states import node_states
 from agentnb.workflow.recovered import check_agents_again, needed_again
@@ -41,11 +41,11 @@ from agentnb.workflow.rerun import earlier_events, rerun_of
 from agentnb.workflow.running.agents import Replies, WorkflowAgents
 from agentnb.workflow.running.engine import WorkflowEngine, WorkflowStart
 from agentnb.workflow.running.failed_together import checked
-from agentnb.workflow.running.perform import work_of_steps
+from agentnb.workflow.running.step_handlers import work_of_steps
 from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.orchestration import task_orchestration
-from agentnb.workflow.tasks.reading import is_task_file, read_task_file
 from agentnb.workflow.tasks.spec import TaskFile
+from agentnb.workflow.tasks.task_file import is_task_file, read_task_file
 from agentnb.workflow.templates.deferral import deferred
 
 CELL = "cell"
@@ -140,7 +140,7 @@ class Workflow:
 
     @classmethod
     def of_declared(
-        cls, declared: Declared, agents: Mapping[str, Agent] | None = None, tools: tuple[Any, ...] = ()
+        cls, declared: WorkflowDefinition, agents: Mapping[str, Agent] | None = None, tools: tuple[Any, ...] = ()
     ) -> Workflow:
         """Return the workflow of what was read, in either form."""
         if not isinstance(declared, TaskFile):
@@ -157,7 +157,7 @@ class Workflow:
         return mermaid(self.declared, None if run is None else node_states(declared_graph(self.declared), run))
 
     @property
-    def declared(self) -> Declared:
+    def declared(self) -> WorkflowDefinition:
         """What was declared, in either form."""
         return self.spec if self.tasks is None else self.tasks
 

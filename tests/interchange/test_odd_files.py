@@ -19,7 +19,7 @@ from agentnb.errors import StoreError, TraceError
 from agentnb.models import ScriptedModel
 from agentnb.notebook.commands.history import show_history
 from agentnb.session.session import Session
-from agentnb.store import reading
+from agentnb.store import regular_files as reading
 
 
 def pipe(path: Path) -> None:

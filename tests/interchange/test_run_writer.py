@@ -27,7 +27,7 @@ from agentnb.core.usage import Usage
 from agentnb.display.card.page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.errors import SettingsError, TraceError
-from agentnb.interchange.conversion.filled import NO_PROMPT, NO_RESULT
+from agentnb.interchange.conversion.gaps import NO_PROMPT, NO_RESULT
 from agentnb.interchange.conversion.run_writer import UNNAMED, RunWriter
 from agentnb.models.scripted import ScriptedModel
 

@@ -12,7 +12,7 @@ from agentnb import Run, label, labels, load_trace
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.display.card.html import run_html
-from agentnb.display.lists.blind import FIRST, LAST, blind_html
+from agentnb.display.lists.blind_view import FIRST, LAST, blind_html
 from agentnb.errors import SettingsError, TraceError
 from agentnb.notebook.labelling import _widget_class
 

@@ -20,7 +20,7 @@ from agentnb.errors import SettingsError
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.verdict import Continue, Stop
-from agentnb.rerun.replayed import Replay
+from agentnb.rerun.replay_result import Replay
 from agentnb.tools.function import tool
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from agentnb import replay
 from agentnb.policies.verdict import Stop
-from agentnb.rerun.replayed import Replay
+from agentnb.rerun.replay_result import Replay
 
 FOUR = ("tools", "open", "mode", "continues")
 

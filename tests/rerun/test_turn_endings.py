@@ -22,7 +22,7 @@ from agentnb.models import ScriptedModel
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.turn_rules import turn_rule
 from agentnb.policies.verdict import Continue, Stop
-from agentnb.rerun.replayed import Replay, ReplayedRound
+from agentnb.rerun.replay_result import Replay, ReplayedRound
 
 VARIANTS: dict[str, list[Any]] = {
     "guidance": [None, "off", GuidanceSet("mine", {"text": "Do more."})],

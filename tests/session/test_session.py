@@ -20,8 +20,8 @@ from agentnb.policies.gates import Ask
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.choice import choose_model
+from agentnb.session.default_store import default_store
 from agentnb.session.defaults import at_first
-from agentnb.session.places import default_store
 from agentnb.session.session import Session
 from agentnb.store.store import Store
 from agentnb.tools.tool import ToolContext

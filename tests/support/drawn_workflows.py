@@ -10,7 +10,7 @@ from run_builder import RunBuilder
 from agentnb.core.log import work_events as w
 from agentnb.core.log.events import RunFinished
 from agentnb.detect.run import Run
-from agentnb.workflow.files.reading import read_with_problems
+from agentnb.workflow.files.workflow_reader import read_with_problems
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import WorkflowSpec
 

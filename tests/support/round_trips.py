@@ -9,7 +9,7 @@ from agentnb import Run
 from agentnb.core.log import events as e
 from agentnb.core.messages import Image, Message, Thinking
 from agentnb.core.run.rounds import LOST
-from agentnb.interchange.conversion.filled import FILLED
+from agentnb.interchange.conversion.gaps import FILLED
 
 ASPECTS: dict[str, Callable[[Run], Any]] = {
     "prompt": lambda run: run.prompt,

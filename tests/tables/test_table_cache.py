@@ -31,7 +31,8 @@ from agentnb.errors import NotAvailable
 from agentnb.models import ScriptedModel
 from agentnb.store.folder_cache import HOME
 from agentnb.store.run_file import lock
-from agentnb.tables import folders, parts
+from agentnb.tables import cache_parts as parts
+from agentnb.tables import folders
 
 
 def log_of(folder: Path, name: str, rounds: int = 2) -> Path:

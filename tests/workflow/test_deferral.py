@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from agentnb.workflow.files.reading import read_workflow
+from agentnb.workflow.files.workflow_reader import read_workflow
 from agentnb.workflow.templates.deferral import deferred
 from agentnb.workflow.workflow import Workflow
 

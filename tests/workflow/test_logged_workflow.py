@@ -6,7 +6,7 @@ import pytest
 from drawn_workflows import BRANCH, finished, started, workflow_run
 
 from agentnb import Workflow
-from agentnb.workflow.files.logged import step_to_rerun
+from agentnb.workflow.files.logged_workflow import step_to_rerun
 
 LOADED = [started("load", "tool"), finished("load")]
 DECIDED = [*LOADED, started("big", "condition"), finished("big")]

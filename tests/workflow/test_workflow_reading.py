@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentnb.workflow.files.reading import read_workflow
+from agentnb.workflow.files.workflow_reader import read_workflow
 from agentnb.workflow.form.spec import (
     AgentStep,
     ConditionStep,

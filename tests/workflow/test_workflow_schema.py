@@ -9,7 +9,7 @@ import pytest
 
 from agentnb.core.schema.json_schema import checked_schema, schema_problems
 from agentnb.workflow.files.json_schema import workflow_schema
-from agentnb.workflow.files.reading import OF_FILES, OF_MAPS
+from agentnb.workflow.files.workflow_reader import OF_FILES, OF_MAPS
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import KINDS
 from agentnb.workflow.form.step_reader import step_keys

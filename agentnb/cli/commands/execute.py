@@ -33,11 +33,11 @@ from agentnb.models.destinations.allowed_urls import allow_urls
 from agentnb.models.registry import check_destinations
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
-from agentnb.session.places import default_store
+from agentnb.session.default_store import default_store
 from agentnb.workflow.checks.keys import check_keys
 from agentnb.workflow.files.declared_files import model_names
 from agentnb.workflow.files.files import file_text, path_of
-from agentnb.workflow.files.given_inputs import read_inputs
+from agentnb.workflow.files.text_inputs import read_inputs
 from agentnb.workflow.workflow import Workflow
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, TraceError
 from agentnb.interchange.files import is_there, load_traces
-from agentnb.session.places import default_store
+from agentnb.session.default_store import default_store
 from agentnb.store.store import Store
 from agentnb.store.writing import write_whole
 from agentnb.workflow.files.files import path_of

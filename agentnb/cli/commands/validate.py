@@ -16,7 +16,7 @@ from agentnb.display.texts.labels import counted
 from agentnb.errors import AnyProblem, WorkflowProblems
 from agentnb.workflow.files.declared_files import tool_names_of_files
 from agentnb.workflow.files.files import file_text, path_of
-from agentnb.workflow.files.given_inputs import read_inputs
+from agentnb.workflow.files.text_inputs import read_inputs
 
 
 def validate(given: Namespace) -> Outcome:

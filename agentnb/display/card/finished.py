@@ -18,10 +18,10 @@ from agentnb.display.parts.head import details_html
 from agentnb.display.parts.long_text import Way, long_html
 from agentnb.display.parts.question import question_html
 from agentnb.display.parts.results import is_pictured, pictures_html
+from agentnb.display.parts.run_problems import trouble_links
 from agentnb.display.parts.step_list import has_steps
 from agentnb.display.parts.todos import todo_list_html
 from agentnb.display.parts.totals import Totals
-from agentnb.display.parts.trouble import trouble_links
 from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.labels import counted, cut
 from agentnb.display.texts.notebook_commands import NOTEBOOK

@@ -17,10 +17,10 @@ from agentnb.display.card.transcript import transcript
 from agentnb.display.card.workflow_card import steps_html, workflow_html
 from agentnb.display.form import Form, effects_of, no_nested_runs
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.parts.bookkeeping import also_html, said_html
 from agentnb.display.parts.expectations import expectations_html
 from agentnb.display.parts.finding_links import finding_marks, findings_html
 from agentnb.display.parts.head import MAX_OF_A_PROMPT, chip_html, meta_html, prompt_html
+from agentnb.display.parts.round_details import also_html, said_html
 from agentnb.display.parts.rounds import MAX_OF_A_TEXT, round_html, round_pieces
 from agentnb.display.parts.step_list import has_steps
 from agentnb.display.parts.todos import todos_html

@@ -44,13 +44,13 @@ from agentnb.display.card.workflow_card import LiveSteps
 from agentnb.display.form import Form, effects_of
 from agentnb.display.markdown.streamed_markdown import Blocks
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.parts.bookkeeping import compactions_html, retries_html
 from agentnb.display.parts.finding_links import LiveFindings
 from agentnb.display.parts.head import chip_html, meta_html, model_html, totals_html
+from agentnb.display.parts.round_details import compactions_html, retries_html
 from agentnb.display.parts.rounds import LAST, Pieces, call_html, round_pieces, text_html, thinking_html
+from agentnb.display.parts.run_problems import trouble_links
 from agentnb.display.parts.todos import todos_html
 from agentnb.display.parts.totals import Totals
-from agentnb.display.parts.trouble import trouble_links
 from agentnb.display.texts.elapsed import Elapsed
 from agentnb.display.texts.event_lines import AlsoHappened
 from agentnb.display.texts.labels import clean
@@ -216,7 +216,7 @@ class LiveCard:
     def _new_slots(self, todos: tuple[Todo, ...] | None) -> dict[str, Html]:
         run = self.run
         current = run.open_round
-        totals = self._totals.and_of(current) if current is not None else self._totals
+        totals = self._totals.including(current) if current is not None else self._totals
         now = {
             "chip": chip_html(run, hears=self.is_streaming),
             "graph": self._steps.graph_html() if self._steps is not None else NOTHING,

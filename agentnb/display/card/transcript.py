@@ -15,9 +15,9 @@ from agentnb.display.card.compact import round_line
 from agentnb.display.card.request_view import request_view_html
 from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html, joined, tag
-from agentnb.display.parts.bookkeeping import saw_detail
+from agentnb.display.parts.round_details import saw_detail
 from agentnb.display.parts.rounds import round_html, round_pieces
-from agentnb.display.parts.trouble import round_anchor
+from agentnb.display.parts.run_problems import round_anchor
 from agentnb.display.style import inlined
 from agentnb.display.texts.event_lines import AlsoHappened
 from agentnb.display.texts.labels import clean, counted, short_id

@@ -26,7 +26,7 @@ from agentnb.display.parts.step_list import (
     step_pieces,
 )
 from agentnb.display.texts.labels import clean, first_line
-from agentnb.workflow.files.logged import logged_workflow
+from agentnb.workflow.files.logged_workflow import logged_workflow
 from agentnb.workflow.graph.declared_graph import declared_graph
 from agentnb.workflow.graph.graph import Graph
 from agentnb.workflow.graph.node_states import StepProgress, node_states

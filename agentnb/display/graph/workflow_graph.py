@@ -15,7 +15,7 @@ from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, counted, first_line, times
 from agentnb.display.texts.states import STEP_STATES
 from agentnb.display.texts.step_labels import MARKS, TONES, about, figures, words_of
-from agentnb.workflow.graph.declared_graph import Declared, declared_graph
+from agentnb.workflow.graph.declared_graph import WorkflowDefinition, declared_graph
 from agentnb.workflow.graph.graph import EXIT, Graph
 from agentnb.workflow.graph.node_states import NodeState
 
@@ -77,7 +77,7 @@ class GraphPicture:
         return _placed(x, y, tag("div", "graph-label", words, rest))
 
 
-def graph_html(spec: Declared, states: Mapping[str, NodeState] | None = None) -> Html:
+def graph_html(spec: WorkflowDefinition, states: Mapping[str, NodeState] | None = None) -> Html:
     """Return a workflow as the output of a cell: its graph, coloured by the states of the steps (by path), if given."""
     return kept(tag("div", "run", GraphPicture(declared_graph(spec)).html(states)))
 

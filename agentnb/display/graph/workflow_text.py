@@ -8,7 +8,7 @@ from agentnb.display.graph.graph_folding import folded
 from agentnb.display.texts.labels import clean, first_line, times
 from agentnb.display.texts.states import STEP_STATES
 from agentnb.display.texts.step_labels import MARKS, figures, words_of
-from agentnb.workflow.graph.declared_graph import Declared, declared_graph
+from agentnb.workflow.graph.declared_graph import WorkflowDefinition, declared_graph
 from agentnb.workflow.graph.graph import EXIT, Edge, Graph, Node
 from agentnb.workflow.graph.node_states import NodeState
 
@@ -17,7 +17,7 @@ LINE = 110
 _UNKNOWN = NodeState()
 
 
-def graph_text(spec: Declared, states: Mapping[str, NodeState] | None = None) -> str:
+def graph_text(spec: WorkflowDefinition, states: Mapping[str, NodeState] | None = None) -> str:
     """Return a workflow as an outline, with the states of its steps, by path, if given."""
     return "\n".join(graph_lines(declared_graph(spec), states or {}))
 

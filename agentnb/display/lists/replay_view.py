@@ -11,7 +11,7 @@ from agentnb.display.card.compact import round_line
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, counted, first_line, short_id
-from agentnb.rerun.replayed import Decision, Replay, ReplayedRound, cells_of
+from agentnb.rerun.replay_result import Decision, Replay, ReplayedRound, cells_of
 from agentnb.rerun.turn_endings import AfterText
 
 MAX_ROUNDS = 400

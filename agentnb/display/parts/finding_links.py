@@ -9,8 +9,8 @@ from agentnb.core.log.events import AnyEvent
 from agentnb.detect.run import Run
 from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html, joined, tag
-from agentnb.display.parts.bookkeeping import fold
-from agentnb.display.parts.trouble import address_of, round_anchor, round_link
+from agentnb.display.parts.round_details import fold
+from agentnb.display.parts.run_problems import address_of, round_anchor, round_link
 from agentnb.display.texts.labels import clean, counted, first_line
 from agentnb.tables.loops import Row, found, found_by
 

@@ -12,7 +12,8 @@ from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.begun_runs import begun_html
-from agentnb.display.parts.bookkeeping import (
+from agentnb.display.parts.question import question_html
+from agentnb.display.parts.round_details import (
     also_html,
     author_html,
     compactions_html,
@@ -23,7 +24,6 @@ from agentnb.display.parts.bookkeeping import (
     said_html,
     saw_html,
 )
-from agentnb.display.parts.question import question_html
 from agentnb.display.parts.tool_card import tool_card_html
 from agentnb.display.texts.labels import counted
 from agentnb.display.texts.round_notes import round_warnings

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.rules import TODO_LIST
-from agentnb.display.parts.trouble import Trouble, trouble_of
+from agentnb.display.parts.run_problems import Trouble, trouble_of
 from agentnb.display.texts.call_labels import state
-from agentnb.display.texts.labels import counted
 
 
 class Totals:
@@ -54,7 +53,7 @@ class Totals:
             grown = {kind: self.wrong.get(kind, Trouble()).and_in(one.index, count) for kind, count in more.items()}
             self.wrong = self.wrong | grown
 
-    def and_of(self, one: WorkflowRound | None) -> Totals:
+    def including(self, one: WorkflowRound | None) -> Totals:
         """Return these totals plus those of the open round; these stay unchanged."""
         both = Totals()
         for name in self.__slots__:
@@ -63,21 +62,8 @@ class Totals:
             both.add(one)
         return both
 
-    @property
-    def calls_told(self) -> str:
-        """``9 tool calls, 1 skipped``; empty if there are none."""
-        return self.with_ends(counted(self.calls, "tool call")) if self.calls else ""
-
     def with_ends(self, calls: str) -> str:
         """Append to the number of calls how many were skipped, were interrupted, and failed."""
         counts = ((self.blocked, "skipped"), (self.cut, "interrupted"), (self.failed, "failed"))
         extra = [f"{count:,} {what}" for count, what in counts if count]
         return ", ".join([calls, *extra])
-
-    @property
-    def guidance_told(self) -> str:
-        """``guidance given 5 times, followed 4``; empty if none was given."""
-        if not self.guided:
-            return ""
-        times = "once" if self.guided == 1 else f"{self.guided:,} times"
-        return f"guidance given {times}" + (f", followed {self.followed:,} of {self.judged:,}" if self.judged else "")

@@ -29,7 +29,7 @@ from agentnb.display.texts.labels import clean, counted, dollars, first_line, sh
 from agentnb.display.texts.notebook_commands import NOTEBOOK, in_notebook
 from agentnb.policies.limits import LIMITS, SESSION_BUDGET
 from agentnb.runtime.runs.gate_names import names_of_gates
-from agentnb.workflow.files.logged import step_to_rerun
+from agentnb.workflow.files.logged_workflow import step_to_rerun
 
 STATES = {
     "running": "Running",

@@ -24,7 +24,7 @@ from agentnb.core.schema.nesting import bounded, bounded_metadata
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, TraceError
-from agentnb.interchange.conversion.filled import FILLED, NO_PROMPT, NO_RESULT, Gap, sentences_of
+from agentnb.interchange.conversion.gaps import FILLED, NO_PROMPT, NO_RESULT, Gap, sentences_of
 from agentnb.interchange.conversion.open_calls import OpenCalls
 from agentnb.interchange.conversion.run_size import RunSize
 from agentnb.interchange.conversion.stop_reasons import NATURAL

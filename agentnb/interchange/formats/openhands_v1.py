@@ -20,7 +20,7 @@ from agentnb.interchange.formats.session_log import run_id_of
 from agentnb.interchange.formats.totals import total_of
 from agentnb.interchange.trace_file import TraceFile, decoded
 from agentnb.store.bounds import MAX_RECORD_BYTES
-from agentnb.store.reading import opened
+from agentnb.store.regular_files import opened
 
 NAME = "openhands_v1"
 TITLE = "conversation of OpenHands 1"

@@ -17,7 +17,7 @@ from agentnb.display.lists.run_rows import RunRow, Wanted, choices, matching, ro
 from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.interchange.files import Runs, RunSource
-from agentnb.notebook.browser.reading import read_runs
+from agentnb.notebook.browser.trace_loading import read_runs
 from agentnb.notebook.browser.widget import make_widget
 from agentnb.notebook.frontend import is_attended
 from agentnb.notebook.widgets import close

@@ -25,7 +25,7 @@ from agentnb.errors import AgentnbError
 from agentnb.notebook.card.actions import ACTIONS, AT_ONCE, DRAWN, NOTES, drawing
 from agentnb.notebook.card.settings import card_settings
 from agentnb.notebook.card.unsaved import unsaved_html
-from agentnb.notebook.card.widget import LeftOpen, make_widget
+from agentnb.notebook.card.widget import QuestionSuspended, make_widget
 from agentnb.notebook.views import Cell, DisplayView, running_loop
 from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close
 from agentnb.runtime.host.host import Beginning
@@ -61,7 +61,7 @@ class CardView:
 
     def __init__(
         self,
-        left_open: LeftOpen,
+        left_open: QuestionSuspended,
         *,
         blocks: bool,
         place: Place | None = None,

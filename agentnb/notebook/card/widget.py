@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from traitlets import Unicode
 
-from agentnb.display.card.remains import inline_styles, remains_html
+from agentnb.display.card.lost_kernel import inline_styles, remains_html
 from agentnb.display.style import style_sheet
 from agentnb.notebook.widgets import close, heard_while_busy, script
 
@@ -43,7 +43,7 @@ def make_widget(*, stored: bool) -> Any:
     return heard_while_busy(_widget_class()(model_id=key, key=key, remains=remains_html(stored=stored)))
 
 
-class LeftOpen:
+class QuestionSuspended:
     """Widgets of ended runs that a page may still show: at most `MAX_LEFT_OPEN`, the oldest are closed first."""
 
     def __init__(self) -> None:

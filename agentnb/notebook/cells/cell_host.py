@@ -10,7 +10,7 @@ from agentnb.core.log.events import AnyEvent, Delta, Event, QuestionAsked, RunFi
 from agentnb.core.log.stores import Watcher
 from agentnb.display.card.nested import NestedRuns
 from agentnb.notebook.card.view import CardView
-from agentnb.notebook.card.widget import LeftOpen
+from agentnb.notebook.card.widget import QuestionSuspended
 from agentnb.notebook.frontend import can_ask, view_for
 from agentnb.notebook.progress_line import ProgressLine
 from agentnb.notebook.views import DisplayView, TerminalView, running_loop
@@ -27,7 +27,7 @@ DELAY = 0.05
 class CellHost:
     """Shows the runs of one cell: a card each, or one line for more than `MAX_CARDS`."""
 
-    def __init__(self, shell: Any, session: Session, left_open: LeftOpen) -> None:
+    def __init__(self, shell: Any, session: Session, left_open: QuestionSuspended) -> None:
         self._shell = shell
         self._session = session
         self._left_open = left_open

@@ -16,7 +16,7 @@ from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, first_line
 from agentnb.display.texts.states import continue_command, continue_hint
 from agentnb.errors import AgentnbError, RunFailed, RunLimited
-from agentnb.notebook.card.widget import LeftOpen
+from agentnb.notebook.card.widget import QuestionSuspended
 from agentnb.notebook.cells import call_streams
 from agentnb.notebook.cells.cell_host import CellHost
 from agentnb.notebook.frontend import can_ask, view_for
@@ -72,7 +72,7 @@ class CellRuns:
     def __init__(self, shell: Any, session: Session) -> None:
         self._shell = shell
         self.session = session
-        self.left_open = LeftOpen()
+        self.left_open = QuestionSuspended()
         self.cell = CellHost(shell, session, self.left_open)
         """The host of the cell that runs."""
         self._run_of: dict[str, str] = {}

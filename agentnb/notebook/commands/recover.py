@@ -42,7 +42,7 @@ from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.recovery import is_workflow, workflow_again
 from agentnb.session.session import Session
 from agentnb.workflow.files.declared_files import tool_names_of_files
-from agentnb.workflow.files.logged import logged_workflow
+from agentnb.workflow.files.logged_workflow import logged_workflow
 from agentnb.workflow.form.spec import WorkflowSpec
 
 HERE = "--here"

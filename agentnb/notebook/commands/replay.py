@@ -17,7 +17,7 @@ from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.names import check_variable, unquoted
 from agentnb.policies.named import NAMED
 from agentnb.rerun.replay import replay
-from agentnb.rerun.replayed import Replay
+from agentnb.rerun.replay_result import Replay
 from agentnb.session.session import Session
 
 

@@ -15,7 +15,7 @@ from agentnb.examples import FILES
 from agentnb.interchange.files import Runs, is_there
 from agentnb.interchange.importing import CHOICES, Imported, import_traces
 from agentnb.notebook.browser import Browser
-from agentnb.notebook.browser.reading import read_runs
+from agentnb.notebook.browser.trace_loading import read_runs
 from agentnb.notebook.names import check_variable, unquoted
 from agentnb.session.session import Session
 from agentnb.store.store import Store

@@ -26,7 +26,7 @@ from agentnb.display.texts.states import is_going_on
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.notebook.card.view import CardView
-from agentnb.notebook.card.widget import LeftOpen
+from agentnb.notebook.card.widget import QuestionSuspended
 from agentnb.notebook.cells.interpolation import interpolate, near_misses
 from agentnb.notebook.choices import available_choices
 from agentnb.notebook.commands.history import as_known_here
@@ -104,7 +104,7 @@ class Panel:
         self._watched = ""
         self._seen: object = None
         self._used: list[str] = []
-        self._left_open = LeftOpen()
+        self._left_open = QuestionSuspended()
         self._worker = Worker("agentnb-panel")
         self._context = copy_context()
         actions: dict[Any, dict[str, Callable[[Message], object]]] = {

@@ -1,4 +1,4 @@
-// What stays of a run whose kernel has gone: the frame that the kernel made for it (display/card/remains.py), filled with what the page
+// What stays of a run whose kernel has gone: the frame that the kernel made for it (display/card/lost_kernel.py), filled with what the page
 // last knew, as the notebook can save it. INLINE holds the style of each class; card/widget.py puts it before this file.
 
 const PICTURES = 4_000_000; // characters of all pictures; beyond that, only the last ones stay

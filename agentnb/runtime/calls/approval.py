@@ -16,7 +16,7 @@ from agentnb.errors import Declined, NobodyToAsk, SettingsError
 from agentnb.policies.gates import Ask, as_copy
 from agentnb.policies.gates.approval_mode import AskByMode
 from agentnb.policies.gates.rules import declared_effects
-from agentnb.runtime.questions.answerers import AnswerQuestion, Approve, LeftOpen, Program, Unanswered
+from agentnb.runtime.questions.answerers import AnswerQuestion, Approve, Program, QuestionSuspended, Unanswered
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.tool import CallSync, Tool
@@ -84,7 +84,7 @@ class Approval:
             made = decision(await asker.ask_question(question, program, may_wait=suspends))
         except NobodyToAsk:
             return Decision(False, NOBODY)
-        except LeftOpen:
+        except QuestionSuspended:
             return None
         except Unanswered:
             return Decision(False, NOT_OBTAINED)

@@ -21,7 +21,7 @@ from agentnb.core.schema.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL
 from agentnb.policies.gates import Ask, Block, Gate, denied, judge
 from agentnb.runtime.calls.approval import Approval, approval_question
-from agentnb.runtime.calls.inside import InsideCalls, StartRun, cannot_start
+from agentnb.runtime.calls.context_services import ContextServices, StartRun, cannot_start
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.todo_sync import TodoSync
 from agentnb.runtime.calls.tool_runner import ToolRun, ToolRunner
@@ -111,7 +111,7 @@ class ToolCalls:
         self._gates = services.gates
         self._todos = services.todos or TodoSync(None, log)
         self._unanswered: set[str] = set()
-        self._inside = InsideCalls(log, self._unanswered, self._call_inside, services.start_run)
+        self._inside = ContextServices(log, self._unanswered, self._call_inside, services.start_run)
         self._runner = ToolRunner(log, services.work_dir, services.call_sync, services.elicitation, self._inside)
         self._elicitation = services.elicitation
         self._approval = Approval(log.run, services.elicitation, services.call_sync)

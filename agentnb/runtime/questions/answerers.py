@@ -23,7 +23,7 @@ Program: TypeAlias = Callable[[WaitingOnUser], Awaitable[Any]]
 `Declined`."""
 
 
-class LeftOpen(Exception):
+class QuestionSuspended(Exception):
     """The run is being suspended: the question stays open, and nobody awaits its answer in this process."""
 
 

@@ -19,7 +19,7 @@ from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError
 from agentnb.policies.gates.approval_mode import ApprovalMode
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.questions.answerers import Approve, LeftOpen, Program, value_of
+from agentnb.runtime.questions.answerers import Approve, Program, QuestionSuspended, value_of
 from agentnb.runtime.questions.call_clock import CallClock
 from agentnb.runtime.questions.grants import ReachingGrants, SessionGrants
 from agentnb.runtime.questions.question_book import QuestionBook
@@ -168,10 +168,10 @@ class Elicitation:
             self.book.withdraw(question_id)
 
     def leave_open(self, question_id: str) -> None:
-        """Await the answer to an open question no longer: whoever does gets `LeftOpen`. No-op if it was answered."""
+        """Await the answer to an open question no longer: whoever does gets `QuestionSuspended`. No-op if it was answered."""
         future = self._open.pop(question_id, None)
         if future is not None and not future.done():
-            future.set_exception(LeftOpen())
+            future.set_exception(QuestionSuspended())
             self._clock.release()
 
     async def _answer_from_elsewhere(self, program: Program | None, question: WaitingOnUser) -> None:
@@ -187,7 +187,7 @@ class Elicitation:
                 answer = await self._forwarded(self._parent, question)
         except Declined:
             pass
-        except (NobodyToAsk, LeftOpen):  # the parent run's person has left
+        except (NobodyToAsk, QuestionSuspended):  # the parent run's person has left
             self._leave(question.id)
             return
         except BaseException as error:  # whatever it raises, the question must not stay open for ever
@@ -330,8 +330,8 @@ class CallElicitor(CallClock):
     async def ask_question(self, question: WaitingOnUser, program: Program | None = None, *, may_wait: bool = False) -> Any:
         """Return the answer to a new question, or to the same one of an earlier process; raise `Declined` if there is none.
 
-        ``program`` is asked before the person. ``may_wait``: where nobody answers, the question stays open, and `LeftOpen` is
-        raised; else `NobodyToAsk`.
+        ``program`` is asked before the person. ``may_wait``: where nobody answers, the question stays open, and
+        `QuestionSuspended` is raised; else `NobodyToAsk`.
         """
         book = self.elicitation.book
         with self.stopped():
@@ -350,7 +350,7 @@ class CallElicitor(CallClock):
                 if not may_wait:
                     raise
                 book.keep(question)
-                raise LeftOpen from None
+                raise QuestionSuspended from None
             return value_of(await self._answer(question, program, handed_in, may_wait=may_wait))
 
     async def _ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:

@@ -10,15 +10,15 @@ from agentnb.advice import GiveAgent, GiveTools
 from agentnb.errors import near
 from agentnb.workflow.checks.flow_checks import FlowChecks
 from agentnb.workflow.checks.reference_checks import ReferenceChecks
-from agentnb.workflow.form.places import Places
 from agentnb.workflow.form.problems import Hint, Problems
+from agentnb.workflow.form.source_map import SourceMap
 from agentnb.workflow.form.spec import AgentStep, GotoStep, ToolStep, WorkflowSpec
 from agentnb.workflow.form.step_tree import Located, StepTree
 
 
 def check_workflow(
     spec: WorkflowSpec,
-    places: Places,
+    places: SourceMap,
     problems: Problems,
     *,
     agents: Collection[str] = (),
@@ -43,7 +43,7 @@ def check_made_in_python(spec: WorkflowSpec, agents: Collection[str]) -> None:
     For a workflow whose steps were made in Python, and not read from a text.
     """
     problems = Problems()
-    check_workflow(spec, Places(), problems, agents=agents)
+    check_workflow(spec, SourceMap(), problems, agents=agents)
     problems.check()
 
 
@@ -51,7 +51,7 @@ def _check_names(
     located: Located,
     tree: StepTree,
     agents: Collection[str],
-    places: Places,
+    places: SourceMap,
     problems: Problems,
     tools: Collection[str] | None,
 ) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 
 from agentnb.errors import near
 from agentnb.workflow.checks.reference_checks import Read
-from agentnb.workflow.form.places import Places
 from agentnb.workflow.form.problems import Hint, Problems
+from agentnb.workflow.form.source_map import SourceMap
 from agentnb.workflow.form.spec import END, ConditionStep, GotoStep, MapStep, Step
 from agentnb.workflow.form.step_tree import Located, StepTree, lists_in, walk, walk_all
 
@@ -24,7 +24,7 @@ MAX_NAMED = 5
 class FlowChecks:
     """Notes what is wrong with the order of the steps. ``reads``: which steps the templates of each step read."""
 
-    def __init__(self, tree: StepTree, reads: list[Read], places: Places, problems: Problems) -> None:
+    def __init__(self, tree: StepTree, reads: list[Read], places: SourceMap, problems: Problems) -> None:
         self._tree = tree
         self._reads = reads
         self._read_by: dict[str, tuple[str, ...]] = {}

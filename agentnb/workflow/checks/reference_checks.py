@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from agentnb.advice import Advised
 from agentnb.errors import ExpressionError, near, nearest
-from agentnb.workflow.form.places import OF_WORKFLOW, Places, Use
 from agentnb.workflow.form.problems import Hint, Problems
+from agentnb.workflow.form.source_map import OF_WORKFLOW, SourceMap, Use
 from agentnb.workflow.form.spec import AgentSpec, AgentStep, ConditionStep, GotoStep, ParallelStep, Step
 from agentnb.workflow.form.step_tree import Located, StepTree
 from agentnb.workflow.templates.references import Reference, references
@@ -45,7 +45,7 @@ class ReferenceChecks:
         self,
         tree: StepTree,
         agents: Mapping[str, AgentSpec],
-        places: Places,
+        places: SourceMap,
         problems: Problems,
         given: Collection[str] = (),
         inputs: Collection[str] | None = None,

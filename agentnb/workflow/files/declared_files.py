@@ -8,13 +8,13 @@ from dataclasses import replace
 from agentnb.models.destinations.destination import FileModelName
 from agentnb.workflow.form.spec import Step, ToolStep, WorkflowSpec
 from agentnb.workflow.form.step_tree import walk_all
-from agentnb.workflow.graph.declared_graph import Declared
+from agentnb.workflow.graph.declared_graph import WorkflowDefinition
 from agentnb.workflow.tasks.spec import TaskFile
 
 
-def with_files(declared: Declared) -> list[Declared]:
+def with_files(declared: WorkflowDefinition) -> list[WorkflowDefinition]:
     """Return the workflow and those of the files that it runs, at any depth, if they were read with it; each once."""
-    files: dict[int, Declared] = {}
+    files: dict[int, WorkflowDefinition] = {}
     left = [declared]
     while left:
         file = left.pop()
@@ -24,7 +24,7 @@ def with_files(declared: Declared) -> list[Declared]:
     return [*files.values()]
 
 
-def model_names(declared: Declared, replaced: Collection[str] = ()) -> Iterator[str]:
+def model_names(declared: WorkflowDefinition, replaced: Collection[str] = ()) -> Iterator[str]:
     """Yield the models of all agents declared in a workflow and its files, but for ``replaced`` ones, given in Python."""
     for spec in with_files(declared):
         agents = spec.agents if isinstance(spec, WorkflowSpec) else {}  # a task file declares none
@@ -50,7 +50,7 @@ def without_folders(spec: WorkflowSpec) -> WorkflowSpec:
     return replace(spec, agents=agents, nested=nested)
 
 
-def tool_names(declared: Declared) -> tuple[str, ...]:
+def tool_names(declared: WorkflowDefinition) -> tuple[str, ...]:
     """Return the names of the tools that a workflow of either form needs, each once."""
     if isinstance(declared, TaskFile):
         return declared.tool_names
@@ -58,7 +58,7 @@ def tool_names(declared: Declared) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*names_of_tool_steps(walk_all(declared.steps)), *of_agents]))
 
 
-def tool_names_of_files(declared: Declared) -> tuple[str, ...]:
+def tool_names_of_files(declared: WorkflowDefinition) -> tuple[str, ...]:
     """Return the names of the tools that a workflow needs and those that it runs as files, each once."""
     return tuple(dict.fromkeys(name for file in with_files(declared) for name in tool_names(file)))
 

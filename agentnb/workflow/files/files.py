@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from agentnb.errors import SettingsError, nearest
 from agentnb.runtime.runs.launch import MAX_LEVELS
-from agentnb.workflow.form.places import Places
 from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.source_map import SourceMap
 from agentnb.workflow.form.spec import WorkflowSpec, WorkflowStep
 from agentnb.workflow.form.step_tree import walk_all
-from agentnb.workflow.tasks.reading import top_keys
+from agentnb.workflow.tasks.task_file import top_keys
 
 ReadFile: TypeAlias = Callable[[str, Problems, "NestedFiles", Collection[str]], Any]
 """Reads the text of a workflow file that another names, notes what is wrong in it, and reads the files that it names. The last
@@ -101,7 +101,7 @@ class NestedFiles:
         """The files that were read, by path and the inputs that they are passed."""
         self._left = MAX_NESTED_CHARACTERS
 
-    def read(self, spec: WorkflowSpec, places: Places, problems: Problems) -> NestedDeclarations:
+    def read(self, spec: WorkflowSpec, places: SourceMap, problems: Problems) -> NestedDeclarations:
         """Return the declarations in the files.
 
         Notes each step whose file is missing, has problems, or leads back to a file that leads to it.
@@ -179,7 +179,7 @@ def _key(path: Path) -> str:
     return Path(os.path.normpath(path)).as_posix()
 
 
-def _check_inputs(step: WorkflowStep, declared: Any, places: Places, problems: Problems) -> None:
+def _check_inputs(step: WorkflowStep, declared: Any, places: SourceMap, problems: Problems) -> None:
     """Note what a step passes to a workflow that does not declare it. A task file takes whatever it is passed."""
     if not isinstance(declared, WorkflowSpec):
         return

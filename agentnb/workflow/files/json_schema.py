@@ -8,7 +8,7 @@ from typing import Any
 
 from agentnb.core.step_retry import Retry
 from agentnb.policies.limits import LIMITS, ON_LIMIT
-from agentnb.workflow.files.reading import SETTINGS
+from agentnb.workflow.files.workflow_reader import SETTINGS
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS, WRAPPER
 from agentnb.workflow.form.class_schema import DIALECT, TEXT, TEXTS, limits_schema, object_schema, properties_of
 from agentnb.workflow.form.spec import KINDS, AgentSpec, WorkflowSpec, key_of
@@ -55,7 +55,7 @@ _BY_KEY: dict[str, dict[str, Any]] = {
 def workflow_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) that a workflow file fits, as a new dict.
 
-    It says less than `agentnb.workflow.files.reading`: which names there are, and what templates mean, is not in it.
+    It says less than `agentnb.workflow.files.workflow_reader`: which names there are, and what templates mean, is not in it.
     """
     found = _of_class(WorkflowSpec)
     own = {**{key: found[key] for key in SETTINGS}, "limits": limits_schema(OF_WORKFLOWS)}

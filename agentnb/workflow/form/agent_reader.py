@@ -15,8 +15,8 @@ from agentnb.models.registry import check_model
 from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.policies.named import find_policy
 from agentnb.workflow.form.fields import Fields
-from agentnb.workflow.form.places import Places
 from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.source_map import SourceMap
 from agentnb.workflow.form.spec import AgentSpec, keys_of
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, plain
 
@@ -28,7 +28,7 @@ _SCHEMA = "Such as {type: object, properties: {is_approved: {type: boolean}}, re
 
 
 def read_agents(
-    fields: Fields | None, tools: Collection[str] | None, places: Places, problems: Problems
+    fields: Fields | None, tools: Collection[str] | None, places: SourceMap, problems: Problems
 ) -> dict[str, AgentSpec]:
     """Return the agents by name. ``tools``: the names that there are, if that is known."""
     if fields is None:
@@ -48,7 +48,7 @@ def read_agents(
     return agents
 
 
-def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, places: Places) -> AgentSpec:
+def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, places: SourceMap) -> AgentSpec:
     fields.refuse_unknown(keys_of(AgentSpec))
     places.add_use(name, "instruction", fields.given("instruction"), is_of_agent=True)
     names = fields.texts("tools") or ()

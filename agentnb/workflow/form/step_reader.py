@@ -12,8 +12,8 @@ from agentnb.core.schema.json_schema import is_pattern as is_regular_expression
 from agentnb.core.step_retry import KNOWN_WORDS, NEVER_RETRIED, Retry, is_pattern
 from agentnb.errors import SettingsError, near, nearest
 from agentnb.workflow.form.fields import Fields, hint_for_unknown
-from agentnb.workflow.form.places import Places
 from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.source_map import SourceMap
 from agentnb.workflow.form.spec import (
     AT_ONCE,
     KINDS,
@@ -51,7 +51,7 @@ def step_keys(kind: str) -> tuple[str, ...]:
 class StepReader:
     """Reads steps; what is wrong with them becomes problems, and a step that cannot be read is left out."""
 
-    def __init__(self, names: dict[str, Named], places: Places, problems: Problems) -> None:
+    def __init__(self, names: dict[str, Named], places: SourceMap, problems: Problems) -> None:
         self._names = names
         self._places = places
         self._problems = problems

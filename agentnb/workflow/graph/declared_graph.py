@@ -8,12 +8,12 @@ from agentnb.workflow.form.spec import END, WorkflowSpec
 from agentnb.workflow.graph.graph import EXIT, Choice, Edge, Graph, Node, graph_of
 from agentnb.workflow.tasks.spec import EmitStep, TaskFile, TaskStep
 
-Declared: TypeAlias = WorkflowSpec | TaskFile
+WorkflowDefinition: TypeAlias = WorkflowSpec | TaskFile
 CONDITIONAL = "when"
 """The label of a goto that has a condition."""
 
 
-def declared_graph(declared: Declared) -> Graph:
+def declared_graph(declared: WorkflowDefinition) -> Graph:
     """Return the graph of a workflow or a task file."""
     return _of_tasks(declared) if isinstance(declared, TaskFile) else graph_of(declared)
 

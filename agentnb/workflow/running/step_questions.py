@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentnb.core.questions import QuestionKind, new_question
-from agentnb.runtime.questions.answerers import LeftOpen
+from agentnb.runtime.questions.answerers import QuestionSuspended
 from agentnb.runtime.questions.question_book import since_start
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps.attempt import Attempt
@@ -34,5 +34,5 @@ class StepQuestions:
         with self._steps.nested.asker(attempt) as asker:
             try:
                 return await asker.ask_question(new, may_wait=elicitation.suspends or waits)
-            except LeftOpen:
+            except QuestionSuspended:
                 raise Suspended("nobody_here") from None

@@ -6,8 +6,8 @@ from typing import Any
 
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS
 from agentnb.workflow.form.class_schema import DIALECT, TEXT, TEXTS, limits_schema, object_schema, properties_of
-from agentnb.workflow.tasks.reading import MODES, NAME, STAGES, VARIABLE
 from agentnb.workflow.tasks.spec import ApprovalRules, Await, EmitStep, Goto, TaskFile
+from agentnb.workflow.tasks.task_file import MODES, NAME, STAGES, VARIABLE
 from agentnb.workflow.tasks.task_reader import ITEM_KEYS, OF_EMITS, OF_RETRIES, RETRY_TYPES, TASK_KEYS
 
 _LEAST = {"max_loop_iterations": 1}
@@ -49,7 +49,7 @@ _BY_KEY: dict[str, dict[str, Any]] = {
 def tasks_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) that a task file fits, as a new dict.
 
-    It says less than `agentnb.workflow.tasks.reading`: which names there are, and what expressions mean, is not in it.
+    It says less than `agentnb.workflow.tasks.task_file`: which names there are, and what expressions mean, is not in it.
     """
     found = properties_of(TaskFile, _BY_KEY, _LEAST)
     of_file = {

@@ -17,7 +17,7 @@ from run_builder import RunBuilder
 
 from agentnb import Run, ToolCall, load_trace, save_trace
 from agentnb.core.log import events as e
-from agentnb.interchange.conversion.filled import NO_PROMPT
+from agentnb.interchange.conversion.gaps import NO_PROMPT
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.exports import EXPORTS, anthropic_messages, openai_chat, openinference, otel
 from agentnb.interchange.exports.spans import MAX_INPUT

@@ -178,7 +178,7 @@ def test_huge_and_hostile_text_is_taken_as_text(browser: Browser, told: Any) -> 
 MOODY = """
 from agentnb import Agent
 from agentnb.notebook.card.view import CardView
-from agentnb.notebook.card.widget import LeftOpen
+from agentnb.notebook.card.widget import QuestionSuspended
 
 class Moody:
     "A board that fails from some time on."
@@ -192,7 +192,7 @@ class Moody:
         self.todos = update(self.read())
         return self.todos
 
-left_open, board = LeftOpen(), Moody()
+left_open, board = QuestionSuspended(), Moody()
 model = ScriptedModel([write("Sleep"), ToolCall("doze", {"seconds": 600}), "Up again."])
 """
 GO_MOODY = """
@@ -271,9 +271,9 @@ import threading
 from agentnb import Agent, ask_person
 from agentnb.notebook.card import actions as card_actions, view as card_view
 from agentnb.notebook.card.view import CardView
-from agentnb.notebook.card.widget import LeftOpen
+from agentnb.notebook.card.widget import QuestionSuspended
 
-left_open = LeftOpen()
+left_open = QuestionSuspended()
 
 class Late:
     "Hands on what happens only once it may."

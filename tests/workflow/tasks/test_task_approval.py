@@ -15,7 +15,7 @@ from agentnb.core.messages import ToolCall
 from agentnb.errors import WorkflowProblems
 from agentnb.session.recovery import recover
 from agentnb.workflow.tasks.actions import ActionCall
-from agentnb.workflow.tasks.reading import read_task_file
+from agentnb.workflow.tasks.task_file import read_task_file
 
 TASKS = """
 stage:

@@ -12,7 +12,7 @@ from task_examples import HERE, loaded
 
 from agentnb import Workflow
 from agentnb.errors import SettingsError, WorkflowProblems
-from agentnb.workflow.tasks.reading import is_task_file, read_task_file
+from agentnb.workflow.tasks.task_file import is_task_file, read_task_file
 
 TASK = "stage:\n  main:\n    fetch:\n      action: tides:fetch\n"
 REST = "    after:\n      action: tides:report\n"

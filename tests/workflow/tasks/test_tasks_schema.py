@@ -9,7 +9,7 @@ from agentnb.core.schema.json_schema import checked_schema, schema_problems
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import plain, read_yaml
 from agentnb.workflow.tasks.json_schema import tasks_schema
-from agentnb.workflow.tasks.reading import OF_FILES, read_tasks_with_problems
+from agentnb.workflow.tasks.task_file import OF_FILES, read_tasks_with_problems
 from agentnb.workflow.tasks.task_reader import ITEM_KEYS, TASK_KEYS
 
 TASKS = {

@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentnb.core.run.facts import RunFacts
-from agentnb.workflow.files.reading import nested_files, read_with_problems
+from agentnb.workflow.files.workflow_reader import nested_files, read_with_problems
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import Step, WorkflowSpec
 from agentnb.workflow.form.step_tree import with_branches
-from agentnb.workflow.graph.declared_graph import Declared
+from agentnb.workflow.graph.declared_graph import WorkflowDefinition
 from agentnb.workflow.graph.node_states import step_records
-from agentnb.workflow.tasks.reading import is_task_file, read_tasks_with_problems
 from agentnb.workflow.tasks.spec import TaskFile
+from agentnb.workflow.tasks.task_file import is_task_file, read_tasks_with_problems
 
 MAX_KEPT = 16
 """Workflows that are kept, so that a run that is shown, or many runs of one workflow, do not read it again."""
 ENDED_WELL = ("completed", "skipped")
-_kept: dict[tuple[str, ...], Declared] = {}
+_kept: dict[tuple[str, ...], WorkflowDefinition] = {}
 
 
-def keep_workflow(spec: Declared) -> None:
+def keep_workflow(spec: WorkflowDefinition) -> None:
     """Keep a workflow that was read, for the runs of it: to read thousands of steps takes seconds."""
     key = _key(spec.text, getattr(spec, "files", {}))
     _kept.pop(key, None)
@@ -43,7 +43,7 @@ def step_to_rerun(run: RunFacts) -> str:
     return next((top.id for top in steps if any(map(did_not_end_well, with_branches(top)))), "")
 
 
-def logged_workflow(settings: Mapping[str, Any]) -> Declared | None:
+def logged_workflow(settings: Mapping[str, Any]) -> WorkflowDefinition | None:
     """Return the workflow in the settings of a run; None if they hold none that this version can read.
 
     It was checked before it ran: agents that were passed in Python are not missed here.
@@ -73,7 +73,7 @@ def _key(text: str, files: Mapping[str, str]) -> tuple[str, ...]:
     return (text, *(part for item in sorted(files.items()) for part in item))
 
 
-def _read(text: str, source: str, files: Mapping[str, str] | None) -> Declared:
+def _read(text: str, source: str, files: Mapping[str, str] | None) -> WorkflowDefinition:
     problems = Problems(source)
     if is_task_file(text):
         return read_tasks_with_problems(text, problems)

@@ -10,13 +10,13 @@ from agentnb.workflow.checks.reference_checks import OUTPUT_HINT
 from agentnb.workflow.files.files import NestedFiles
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS, read_agents, read_limits
 from agentnb.workflow.form.fields import Fields
-from agentnb.workflow.form.places import OF_WORKFLOW, Places
 from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.source_map import OF_WORKFLOW, SourceMap
 from agentnb.workflow.form.spec import DEFAULT_LOOPS, WorkflowSpec
 from agentnb.workflow.form.step_ids import named_steps
 from agentnb.workflow.form.step_reader import StepReader
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, kind_of, read_mapping
-from agentnb.workflow.tasks.reading import CheckActions, is_task_file, read_tasks_with_problems
+from agentnb.workflow.tasks.task_file import CheckActions, is_task_file, read_tasks_with_problems
 from agentnb.workflow.templates.templates import has_templates
 
 SETTINGS = ("inputs", "output", "limits", "max_loop_iterations")
@@ -92,7 +92,7 @@ def read_with_problems(
         return empty
     file = Fields(node, "workflow file", problems)
     file.refuse_unknown(OF_FILES)
-    places = Places()
+    places = SourceMap()
     declared = read_agents(file.fields("agents", "agents"), tools, places, problems)
     steps, settings = _workflow(file, problems)
     found_inputs = _one_of(file, settings, "inputs")
@@ -148,7 +148,7 @@ def _limits_of(file: Fields, settings: Fields | None) -> Fields | None:
     return found.fields("limits", "limits of the workflow") if found else None
 
 
-def _output(file: Fields, settings: Fields | None, places: Places) -> tuple[str, ...]:
+def _output(file: Fields, settings: Fields | None, places: SourceMap) -> tuple[str, ...]:
     found = _one_of(file, settings, "output")
     if found is None:
         return ()

@@ -59,7 +59,7 @@ async def cannot_start(runnable: Any, prompt: Any) -> Any:
     raise SettingsError("This run cannot begin others", "Write: await agent.run(...)")
 
 
-class InsideCalls:
+class ContextServices:
     """The services of a run for all its calls, on the event loop of the run. Nearly all calls use none of them."""
 
     def __init__(self, log: EventLog, running: Container[str], call: CallInside, start_run: StartRun) -> None:

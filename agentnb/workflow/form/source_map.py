@@ -26,7 +26,7 @@ class Use:
 
 
 @dataclass(slots=True)
-class Places:
+class SourceMap:
     """What is known of a file: its texts with templates, and the lines of the keys of its steps."""
 
     uses: list[Use] = field(default_factory=list)

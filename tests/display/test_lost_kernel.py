@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agentnb.display.card.remains import inline_styles, remains_html
+from agentnb.display.card.lost_kernel import inline_styles, remains_html
 from agentnb.display.style import inlined, rules
 
 

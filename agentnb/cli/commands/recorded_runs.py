@@ -23,7 +23,7 @@ from agentnb.guidance.sets import BUILT_IN, GuidanceSet
 from agentnb.interchange.files import iter_traces, load_traces
 from agentnb.interchange.trace_file import Problem
 from agentnb.rerun.replay import replay as replay_run
-from agentnb.session.places import default_store
+from agentnb.session.default_store import default_store
 from agentnb.store.redacting import redacted
 from agentnb.store.store import Store
 from agentnb.store.summaries import families
