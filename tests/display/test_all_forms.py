@@ -48,14 +48,14 @@ def test_the_page_is_harmless(subtests: pytest.Subtests) -> None:
                 check_is_harmless(page_html(hostile_run(part, end, rounds)), document=True)
 
 
-@pytest.mark.slow("a card is drawn and checked at every step of 65 hostile rounds, at night of 130")
+@pytest.mark.slow("a card is drawn and checked at every step of 33 hostile rounds, at night of 130")
 def test_all_that_a_live_card_is_sent_is_harmless(subtests: pytest.Subtests) -> None:
     """Without controls its pieces are those of the saved form, so that few rounds of each part will do."""
     for controls, rounds in {True: None, False: 5}.items():
         for part in PARTS:
             with subtests.test(controls=controls, part=part):
                 card = LiveCard(controls=controls)
-                for item in items(texts_of(part)[:: size(2, nightly=1)], rounds=rounds):
+                for item in items(texts_of(part)[:: size(4, nightly=1)], rounds=rounds):
                     if isinstance(item, Pause):
                         _check(card.frame())
                     else:
@@ -78,7 +78,7 @@ def test_what_a_card_opens_to_is_harmless(subtests: pytest.Subtests) -> None:
     for part in ["markup", "text", "links"]:
         with subtests.test(part=part):
             run = hostile_run(part)
-            for one in run.rounds[:: max(1, len(run.rounds) // 25)]:
+            for one in run.rounds[:: max(1, len(run.rounds) // size(10, nightly=25))]:
                 check_is_harmless(request_view_html(sent_request(run, one.index), whole=True))
                 for record in one.records:
                     check_is_harmless(tool_body_html(record, whole=True, live=True))

@@ -54,7 +54,7 @@ def as_bytes(request: Request) -> bytes:
 
 
 @pytest.mark.req("R0.29")
-@pytest.mark.slow("29 runs, each recovered after every second of its events, at night after every one")
+@pytest.mark.slow("29 runs, each recovered after every third of its events, at night after every one")
 def test_a_run_that_was_cut_off_after_any_event_does_all_that_it_would_have_done(
     subtests: pytest.Subtests, played: Played, tmp_path: Path
 ) -> None:
@@ -63,8 +63,8 @@ def test_a_run_that_was_cut_off_after_any_event_does_all_that_it_would_have_done
         with subtests.test(scene.name):
             whole, sent = played(scene)
             assert (whole.status, whole.stop_reason) == scene.ends
-            counts = range(1 + number % size(2, nightly=1), len(whole.events), size(2, nightly=1))
-            assert cut_off(scene, whole, sent, counts, tmp_path / scene.name) >= size(2, nightly=4)
+            counts = range(1 + number % size(3, nightly=1), len(whole.events), size(3, nightly=1))
+            assert cut_off(scene, whole, sent, counts, tmp_path / scene.name) >= size(1, nightly=4)
 
 
 def cut_off(scene: Scene, whole: Run, sent_before: list[Request], counts: Iterable[int], folder: Path) -> int:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import pytest
 from cut_runs import assert_whole, cut, do, work
 from marked_logs import marked
+from property_settings import size
 
 from agentnb import Agent, GuidanceSet, Matrix, Run, Store, load_trace, recover
 from agentnb.core.log import events as e
@@ -212,7 +213,7 @@ def test_a_run_of_an_earlier_schema_that_was_cut_off_is_gone_on_with(subtests: p
             whole = load_trace(path)
             tools = [stub(one.name) for one in whole.tools if one.name != "todo_operations"]
             options: dict[str, Any] = {"answer": lambda question: "always"} if "approve" in whole.settings else {}
-            for count in range(1, len(whole.events)):
+            for count in range(1, len(whole.events), size(2, nightly=1)):
                 died = whole.events[:count]
                 log = cut(died, tmp_path / path.stem / str(count))
                 run = again(log, tools=tools, model=ScriptedModel(["Done."] * 20), **options)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from property_settings import size
 from replies_by_hand import PROMPT, ask, conversation, do, reply, right, updates
 
 import agentnb
@@ -20,7 +21,7 @@ from agentnb.models.prices import Price
 from agentnb.models.registry import make_model
 from agentnb.models.simulated.personas import FAULTS, PERSONAS, USUAL_HEED, USUAL_P, options_of
 
-SEEDS = 400
+SEEDS = size(200, nightly=400)
 
 
 # How often
