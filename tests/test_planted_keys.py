@@ -22,6 +22,7 @@ from typing import Any, cast
 
 import pandas as pd
 import pytest
+from quick_models import quick
 
 from agentnb import Agent, Run, Store, Workflow, diff, import_traces, load_trace, save_trace, settings, tables, to_code
 from agentnb.context.history import History
@@ -469,7 +470,7 @@ def refusal(provider: str) -> Callable[[Bench], None]:
         script = [Status(401, f"Wrong key {KEY}"), Status(400, "x" * 485 + KEY), Status(503, KEY), Status(400, KEY)]
         with LoopbackServer(script) as server:
             for _ in range(3):
-                bench.run(model=server.model(provider))
+                bench.run(model=quick(server.model(provider)))
         assert all("[key]" in str(run.error) for run in (bench.runs[0], bench.runs[2])) and bench.runs[2].rounds[0].retries
 
     return plant

@@ -35,11 +35,12 @@ def inside(text: str) -> str:
 
 @pytest.mark.slow("240 texts, two dozen of them huge")
 def test_nothing_hostile_becomes_markup_and_html_grows_with_the_text_only(subtests: pytest.Subtests) -> None:
-    for one in CORPUS:
+    for place, one in enumerate(CORPUS):
         with subtests.test(one.name):
             html = markdown_html(one.text)
             check_is_harmless(html)
-            check_is_harmless(inlined(html))
+            if place % size(3, nightly=1) == 0:
+                check_is_harmless(inlined(html))
             assert [found for found in one.never if found in html] == []
             # What the browser's form adds to a link is not the text's doing, and at most as much again for each.
             assert len(html) <= 3 * GROWTH * min(len(one.text), markdown.MAX_CHARACTERS) + 2_000
