@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constr
 # Options for JupyterLab, such as: make lab LAB=--no-browser. It will not run as root unless told so.
 LAB := $(shell test "$$(id -u 2>/dev/null)" = 0 && echo --allow-root)
 
-.PHONY: help demo lab outputs pictures check test nightly breaks bench lock clean
+.PHONY: help demo lab outputs pictures check test coverage nightly breaks bench lock clean
 help:
 	@grep '^#   make' Makefile; echo '    make lab    opens the executed quickstart in JupyterLab'; \
 	echo '    make check  runs the linter, the type checker and the import contracts alone'; \
@@ -70,6 +70,10 @@ test nightly: export PYTHONDONTWRITEBYTECODE :=
 test: .venv/test
 	@(test -e .mypy_cache || $(BIN)/python -m pytest --collect-only -qq --browser >/dev/null 2>&1) & \
 	$(MAKE) --no-print-directory check && wait && $(BIN)/python -m pytest --browser $(WORKERS)
+
+# Lines that the tests of fast rooms run, for each room.
+coverage: .venv/test
+	@$(BIN)/python tests/coverage_by_room.py
 
 # First whether every slow test says why; then 10,000 damaged and hostile files; then more examples of every property than in each test run, and new ones, on every
 # Python of the range that this machine has, each in an environment of its own.

@@ -141,7 +141,7 @@ _LATER = frozenset(
 __all__ = [*_NAMES, "__version__"]  # noqa: PLE0604  # the names of the table above, which the linter cannot see
 
 
-def __getattr__(name: str) -> Any:
+def _import_name(name: str) -> Any:
     if name in _NAMES:
         home = _NAMES[name]
         value = import_module(f"agentnb.{name}") if home == "agentnb" else getattr(import_module(home), name, None)
@@ -155,6 +155,10 @@ def __getattr__(name: str) -> Any:
 
         raise NotAvailable(f"agentnb.{name} is not in agentnb {__version__} yet", "The CHANGELOG says what is")
     raise AttributeError(f"module 'agentnb' has no attribute {name!r}")
+
+
+if not TYPE_CHECKING:  # a type checker would take every name for Any, misspelled ones too
+    __getattr__ = _import_name
 
 
 def _let_recorded_models_read_runs() -> None:
