@@ -16,12 +16,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constr
 # Options for JupyterLab, such as: make lab LAB=--no-browser. It will not run as root unless told so.
 LAB := $(shell test "$$(id -u 2>/dev/null)" = 0 && echo --allow-root)
 
-.PHONY: help demo lab outputs pictures check test coverage nightly breaks bench lock clean
+.PHONY: help demo lab outputs pictures check test coverage nightly breaks changed-breaks bench lock clean
 help:
 	@grep '^#   make' Makefile; echo '    make lab    opens the executed quickstart in JupyterLab'; \
 	echo '    make check  runs the linter, the type checker and the import contracts alone'; \
 	echo '    make bench  measures speed; make nightly runs more examples, and the tests on every Python there is'; \
-	echo '    make breaks breaks one rule after the other in a copy, and tells which no test notices'; \
+	echo '    make breaks breaks one rule after the other in a copy, and tells which no test notices; make changed-breaks: those of'; \
+	echo '                files that changed, for 90 s'; \
 	echo '    make outputs, make pictures  renew what the stored notebooks and the README show'
 
 .venv/made:
@@ -63,7 +64,7 @@ check: .venv/test
 	@$(BIN)/lint-imports
 
 # The hundreds of processes that tests start find modules compiled, and tests rewritten, also where Python is told to keep nothing.
-test nightly: export PYTHONDONTWRITEBYTECODE :=
+test nightly breaks changed-breaks: export PYTHONDONTWRITEBYTECODE :=
 
 # Three workers, each with whole files: a file's tests share what is slow to start. The first time the type checker keeps one core
 # busy for a minute: meanwhile the other one rewrites the tests, which each worker would do else.
@@ -75,10 +76,12 @@ test: .venv/test
 coverage: .venv/test
 	@$(BIN)/python tests/coverage_by_room.py
 
-# First whether every slow test says why; then 10,000 damaged and hostile files; then more examples of every property than in each test run, and new ones, on every
-# Python of the range that this machine has, each in an environment of its own.
+# First whether every slow test says why; then whether tests notice the night's broken rules; then 10,000 damaged and hostile files;
+# then more examples of every property than in each test run, and new ones, on every Python of the range that this machine has, each
+# in an environment of its own.
 nightly: check
 	@$(BIN)/python -m pytest -q --browser $(WORKERS) --slow-say-why
+	@$(BIN)/python tests/breaks/break_rules.py --nightly
 	@for fuzzed in $(FUZZED); do $(BIN)/python tests/fuzz/driver.py $${fuzzed%:*} --files $${fuzzed#*:} || exit 1; done
 	@AGENTNB_CONVERSATIONS=5000 $(BIN)/python -m pytest -q tests/agent/test_conversations_never_break.py
 	@for version in 3.11 3.12 3.13 3.14; do sh .ci/one-python $$version || exit 1; done
@@ -86,6 +89,10 @@ nightly: check
 # One rule after the other is broken in a copy of the tree. Some rules only: make breaks BREAKS="--only budget"
 breaks: .venv/test
 	@$(BIN)/python tests/breaks/break_rules.py $(BREAKS)
+
+# For a landing: the rules of files that changed, the most dangerous first, as far as the time goes.
+changed-breaks: .venv/test
+	@$(BIN)/python tests/breaks/break_rules.py --changed --for-seconds 90
 
 bench: .venv/test
 	@$(BIN)/python benchmarks/run.py
@@ -99,4 +106,4 @@ lock:
 	  --no-annotate pyproject.toml --output-file requirements.lock
 
 clean:
-	@rm -rf .venv .venvs build .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venvs build .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis .break_rules_cache.json

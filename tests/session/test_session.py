@@ -248,3 +248,8 @@ def test_the_newest_run_that_waits_for_an_answer_is_asking(session: Session) -> 
     assert session.waiting_for_answer() is first
     first.decline()
     first.result(30)
+
+
+def test_a_run_of_python_code_spends_from_the_sessions_budget(tmp_path: Path) -> None:
+    session = Session(Store(tmp_path))
+    assert session.host().budget is session.budget

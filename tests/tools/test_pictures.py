@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from agentnb.core.messages import Image, Text
 from agentnb.tools import pictures
 from agentnb.tools.pictures import LONGEST, MAX_BYTES, media_type, picture_of, size_of
-from agentnb.tools.rendering import as_text, success
+from agentnb.tools.rendering import MAX_PICTURES, as_text, success
 
 
 @pytest.fixture(autouse=True)
@@ -267,6 +267,12 @@ def test_a_file_with_more_pixels_than_providers_take_is_left_out() -> None:
 
 def test_no_picture_is_larger_than_providers_take() -> None:
     assert len(base64.b64encode(bytes(MAX_BYTES))) < 5 * 1024 * 1024
+
+
+def test_pictures_beyond_the_most_are_only_described() -> None:
+    parts = success([PIL.Image.new("1", (2, 2)) for _ in range(MAX_PICTURES + 2)]).parts
+    assert sum(isinstance(part, Image) for part in parts) == MAX_PICTURES
+    assert isinstance(parts[-1], Text) and parts[-1].text.count("size=2x2") == 2
 
 
 def test_a_picture_at_an_address_is_told_and_not_fetched() -> None:

@@ -76,3 +76,11 @@ def test_without_tools_the_advice_is_to_answer_with_text() -> None:
 def test_a_name_instead_of_a_function_is_refused_clearly() -> None:
     with pytest.raises(UnknownTool, match="'files'"):
         Toolbox(["files"])
+
+
+def test_a_known_tool_runs_without_being_advertised() -> None:
+    box = Toolbox([plot])
+    other = box.knowing(FunctionTool(read_table))
+    assert [spec.name for spec in other.specs] == ["plot"]
+    assert other.get("read_table") is not None
+    assert box.get("read_table") is None
