@@ -78,13 +78,14 @@ coverage: .venv/test
 
 # First whether every slow test says why; then whether tests notice the night's broken rules; then 10,000 damaged and hostile files;
 # then more examples of every property than in each test run, and new ones, on every Python of the range that this machine has, each
-# in an environment of its own.
+# in an environment of its own; then mutants of five modules, for a person to read.
 nightly: check
 	@$(BIN)/python -m pytest -q --browser $(WORKERS) --slow-say-why
 	@$(BIN)/python tests/breaks/break_rules.py --nightly
 	@for fuzzed in $(FUZZED); do $(BIN)/python tests/fuzz/driver.py $${fuzzed%:*} --files $${fuzzed#*:} || exit 1; done
 	@AGENTNB_CONVERSATIONS=5000 $(BIN)/python -m pytest -q tests/agent/test_conversations_never_break.py
 	@for version in 3.11 3.12 3.13 3.14; do sh .ci/one-python $$version || exit 1; done
+	@sh .ci/mutate --for-seconds 300
 
 # One rule after the other is broken in a copy of the tree. Some rules only: make breaks BREAKS="--only budget"
 breaks: .venv/test

@@ -100,12 +100,12 @@ def run_pytest(root: Path, tests: Iterable[str], seconds: float, *options: str) 
         except subprocess.TimeoutExpired:
             code = None
         finally:
-            _end(process)
+            end_group(process)
         output.seek(0)
         return code, output.read()
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end_group(process: subprocess.Popen[bytes]) -> None:
     """End pytest and what its tests have left running."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
