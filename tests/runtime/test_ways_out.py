@@ -193,10 +193,12 @@ def assert_promises(cell: Cell, run: Run) -> None:
         if not run.step_records:
             assert_every_call_has_one_result(run)
         assert set(answers(run).values()) <= {1}
+        assert all(a_round.status == "cancelled" for a_round in run.rounds if not a_round.reply)
         cut_off = "time_limit" if way == "time" else "cancelled"
         assert codes(run) == [code and cut_off for code in place.codes]
         assert run.waiting == () and {one.outcome for one in run.questions} <= {"withdrawn"}
     assert {step.status for step in run.step_records.values()} <= {"cancelled"}
+    assert run.prompt == "go"
     if not place.is_over:
         assert_way_is_named(run, way)
     if place.is_kept:
