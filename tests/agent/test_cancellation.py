@@ -16,7 +16,7 @@ from waiting import turns
 
 from agentnb.agent.agent import Agent
 from agentnb.core.inbox import Inbox
-from agentnb.core.log.events import AnyEvent, Delta, Event, TextDelta
+from agentnb.core.log.events import AnyEvent, Delta, TextDelta
 from agentnb.core.messages import Text, ToolCall
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
@@ -170,30 +170,6 @@ def test_a_cancelled_run_returns_what_it_has() -> None:
     assert_every_call_has_one_result(run)
 
 
-@pytest.mark.req("R0.13", "KX.11")
-def test_a_cancelled_task_is_cancelled_and_its_log_is_closed() -> None:
-    seen: list[AnyEvent | Delta] = []
-
-    async def wait() -> None:
-        await asyncio.Event().wait()
-
-    async def main() -> None:
-        task = asyncio.create_task(Agent(ScriptedModel([ToolCall("wait")]), tools=[wait]).run("go", watch=seen.append))
-        while not any(type(item).__name__ == "ToolStarted" for item in seen):
-            await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert task.cancelled()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(main())
-    run = Run.from_events(item for item in seen if isinstance(item, Event))
-    assert (run.status, codes(run)) == ("cancelled", ["cancelled"])
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
-
-
 @pytest.mark.req("R0.13")
 def test_a_stop_is_no_cancellation_of_the_task_around_it() -> None:
     async def main() -> tuple[Run, int]:
@@ -224,16 +200,3 @@ def test_a_timeout_around_a_run_is_still_a_timeout() -> None:
 
     with pytest.raises(TimeoutError):
         asyncio.run(main())
-
-
-@pytest.mark.req("R0.13")
-def test_a_run_that_waits_for_its_log_can_be_stopped() -> None:
-    class Busy:
-        async def open(self, run_id: str, *, nested: bool = False) -> Any:
-            await asyncio.Event().wait()
-
-    live = Agent(ScriptedModel(["never"])).start("go", store=Busy())
-    live.stop()
-    run = live.result(LONG)
-    assert (run.status, len(run.rounds), run.prompt) == ("cancelled", 0, "go")
-    assert_closed(run)

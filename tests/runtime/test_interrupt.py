@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,7 @@ from waiting import wait_until_main_thread_blocks
 from agentnb.agent.agent import Agent
 from agentnb.core.log.events import CommandReceived
 from agentnb.core.messages import ToolCall
-from agentnb.core.request import Request
 from agentnb.detect.run import Run
-from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.calls import dispatch
 from agentnb.runtime.host.live import LiveRun
@@ -101,22 +99,6 @@ def test_an_interrupt_in_the_middle_of_a_plain_tool_ends_the_run_and_the_next_is
 
 
 @pytest.mark.req("R0.13", "KX.11")
-def test_an_interrupt_in_the_middle_of_an_async_tool_ends_the_run(tmp_path: Path) -> None:
-    begun, left = threading.Event(), threading.Event()
-
-    async def waits() -> None:
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            left.set()
-
-    run = interrupted(ScriptedModel([ToolCall("waits")]), [waits], begun, tmp_path)
-    assert codes(run) == ["cancelled"]
-    assert left.is_set()
-
-
-@pytest.mark.req("R0.13", "KX.11")
 def test_an_interrupt_while_plain_tools_run_in_a_pool_ends_the_run(tmp_path: Path) -> None:
     begun, release = threading.Event(), threading.Event()
 
@@ -130,22 +112,6 @@ def test_an_interrupt_while_plain_tools_run_in_a_pool_ends_the_run(tmp_path: Pat
     finally:
         release.set()
     assert codes(run) == ["cancelled", "cancelled"]
-
-
-@pytest.mark.req("R0.13")
-def test_an_interrupt_while_the_model_answers_ends_the_run(tmp_path: Path) -> None:
-    begun = threading.Event()
-
-    class Slow:
-        name = "scripted:slow"
-
-        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-            begun.set()
-            await asyncio.Event().wait()
-            yield  # type: ignore[misc]
-
-    run = interrupted(Slow(), [], begun, tmp_path)
-    assert [a.status for a in run.rounds] == ["cancelled"]
 
 
 @pytest.mark.req("R0.13")

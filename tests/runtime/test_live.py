@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from run_checks import assert_closed, assert_every_call_has_one_result, codes
+from run_checks import assert_closed, codes
 from scripted_runs import bare
 from waiting import wait_until
 
@@ -123,19 +123,6 @@ def test_what_is_said_during_a_pause_is_read_after_it(gate: Gate) -> None:
     live.resume()
     live.result(LONG)
     assert model.requests[1].messages[-1].text == "Look at the second column."
-
-
-@pytest.mark.req("R0.13")
-def test_a_run_that_is_paused_can_be_stopped(gate: Gate) -> None:
-    live = begin(gate, "never")
-    live.pause()
-    gate.release.set()
-    wait_until(lambda: live.run.status == "waiting_on_user")
-    live.stop()
-    run = live.result(LONG)
-    assert (run.status, len(run.rounds)) == ("cancelled", 1)
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
 
 
 def test_a_pause_and_a_resume_that_come_together_hold_nothing(gate: Gate) -> None:

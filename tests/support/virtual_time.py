@@ -53,6 +53,12 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             self.forgotten.append(error)
 
 
+def by_itself(work: Any) -> Any:
+    """Run the coroutine on a loop of its own, for which no time is waited."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(work)
+
+
 class OnThisLoop(LoopThread):
     """Runs are begun on the loop that is running, instead of on one in a thread of its own."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from snapshots import Snapshots
-from virtual_time import VirtualTimeLoop
+from virtual_time import by_itself
 
 from agentnb import Agent, Run, Store, ToolCall, Workflow, recover
 from agentnb.errors import SettingsError
@@ -42,11 +41,6 @@ workflow:
 def count() -> str:
     """Be counted."""
     return "counted"
-
-
-def by_itself(work: Any) -> Any:
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(work)
 
 
 class Payments:

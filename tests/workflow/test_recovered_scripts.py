@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 from snapshots import Snapshots
-from virtual_time import VirtualTimeLoop
+from virtual_time import by_itself
 
 from agentnb import Store, ToolCall, Workflow, recover
 from agentnb.errors import SettingsError
@@ -28,11 +27,6 @@ INNER = """
 agents: {writer: {instruction: Write., replies: [inner one, inner two, inner three]}}
 workflow: [{id: a, type: agent, name: writer}, {id: b, type: agent, name: writer}]
 """
-
-
-def by_itself(work: Any) -> Any:
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(work)
 
 
 @pytest.mark.slow("it dies after each of some hundred events")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from snapshots import Snapshots
-from virtual_time import VirtualTimeLoop
+from virtual_time import by_itself
 
 from agentnb import Agent, Run, Store, ToolCall, Workflow, recover, tables
 from agentnb.core.log.work_events import StepAttempted, StepFinished, StepStarted
@@ -59,11 +59,6 @@ class Work:
             self.failing.discard(what)
             raise ValueError(f"{what} fails")
         return f"{what} done"
-
-
-def by_itself(work: Any) -> Any:
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(work)
 
 
 def finished(run: Run) -> Counter[str]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from virtual_time import VirtualTimeLoop
+from virtual_time import by_itself
 from waiting import wait_until
 
 from agentnb import Agent, Run, Store, ToolCall, Workflow
@@ -24,11 +23,6 @@ SPINNING = {
     "a condition that goes to itself": f"{MANY}workflow: [{{id: x, type: condition, condition: 'true', true: {{goto: x}}}}]",
     "a task that goes to itself": f"{MANY}stage: {{main: {{t: {{post: {{n: 1}}, goto: {{task: t}}}}}}}}",
 }
-
-
-def by_itself(work: Any) -> Any:
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(work)
 
 
 def fine() -> str:
