@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from asserted_sentences import RENEW, Sentences, Snapshot
 from hypothesis import HealthCheck
 from hypothesis import settings as property_settings
 
@@ -65,6 +66,7 @@ and more ones, with ``--hypothesis-profile nightly``. See `tests/property_settin
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The browser is asked for, for it is slow and not everywhere; how long tests take, where nothing else runs."""
     parser.addoption("--browser", action="store_true", help="also run the tests that need a browser")
+    parser.addoption(RENEW, action="store_true", help="write the sentences of these tests anew (sentences.toml of each room)")
     parser.addoption("--slow-say-why", action="store_true", help="fail if a test takes over 2 s and is not marked slow")
 
 
@@ -78,8 +80,16 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in KEYS:
         os.environ.pop(name, None)
     os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"  # no test asks this machine's
+    config.pluginmanager.register(Sentences(config), "sentences")
     if config.getoption("--slow-say-why"):
         config.pluginmanager.register(SlowTests())
+
+
+@pytest.fixture
+def snapshot(request: pytest.FixtureRequest) -> Snapshot:
+    """Texts of this test as the room's ``sentences.toml`` has them: ``assert str(error) == snapshot``."""
+    sentences = request.config.pluginmanager.get_plugin("sentences")
+    return Snapshot(sentences, request.path, request.node.originalname)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

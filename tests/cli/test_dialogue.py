@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 
 from agentnb.cli.terminal.dialogue import dialogue
 from agentnb.core.messages import ToolCall
@@ -92,16 +93,11 @@ def test_what_does_not_fit_is_said_and_it_asks_again(subtests: pytest.Subtests) 
             assert all(told in words and "Which?" not in words for words in written[1:])
 
 
-def test_a_form_is_filled_field_by_field_or_at_once() -> None:
+def test_a_form_is_filled_field_by_field_or_at_once(snapshot: Snapshot) -> None:
     answer, written = said(FORM, "x", "3", "2", "", "because")
     assert answer == {"n": 3, "colour": "blue", "why": "because"}
     assert written[0].endswith("n (how many; a whole number): ") and "field by field" in written[0]
-    assert written[1:] == [
-        "Please enter a whole number (you entered 'x')\nn (how many; a whole number): ",
-        "colour (one of: red, blue; may be left out): ",
-        "why (text): ",
-        "why is needed.\nwhy (text): ",
-    ]
+    assert written[1:] == snapshot
     assert said(FORM, "1", "", "it")[0] == {"n": 1, "why": "it"}
     answer, written = said(FORM, '{"n": 1}', '{"n": 1, "why": "it"}')
     assert answer == {"n": 1, "why": "it"} and "why" in written[1].partition("\n")[0]
@@ -110,12 +106,9 @@ def test_a_form_is_filled_field_by_field_or_at_once() -> None:
     assert answer == {"a": 1} and "Once more" in written[1]
 
 
-def test_the_question_says_who_asks_and_what_may_be_typed() -> None:
+def test_the_question_says_who_asks_and_what_may_be_typed(snapshot: Snapshot) -> None:
     _, (words,) = said(approval_schema(("always",)), "approve", kind="approval")
-    assert words == (
-        "\nstep: The agent asks for your approval\nWhich?\n  1 approve\n  2 always\n  3 deny\n"
-        'Or: deny: REASON, or with other arguments: {"edit": {...}}\nAnswer: '
-    )
+    assert words == snapshot
     assert said({"type": "integer"}, "1", kind="elicitation")[1] == [
         "\nstep: The agent asks you\nWhich?\nAnswer (a whole number): "
     ]

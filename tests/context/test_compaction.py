@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from asserted_sentences import Snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 from made_histories import asks, orphans, results, rounds, whole_histories, words
@@ -117,19 +118,12 @@ def test_of_a_result_the_summariser_is_shown_500_characters(length: int, cut: bo
     assert ("x" * 501 in record, f"{length - 500:,} more characters" in record) == (False, cut)
 
 
-def test_the_record_says_who_said_what_in_its_order_and_what_failed() -> None:
+def test_the_record_says_who_said_what_in_its_order_and_what_failed(snapshot: Snapshot) -> None:
     failed = ToolResult("a", "look", (Text("no such row"),), is_error=True)
     picture = Message("user", (Image("image/png", b"x"), Text("See.")))
     thinking = Message("assistant", (Thinking("hm"), Text("I look."), ToolCall("look", {"n": 1}, "a")))
     record = record_of([picture, thinking, Message("tool", (failed, ToolResult("b", "draw", (Image("image/png", b"x"),))))])
-    assert record.splitlines()[1:-1:2] == [
-        "Person: (a picture)",
-        "Person: See.",
-        "Agent: I look.",
-        'Agent calls look: {"n":1}',
-        "Result of look (an error): no such row",
-        "Result of draw: (a picture)",
-    ]
+    assert record.splitlines()[1:-1:2] == snapshot
     assert "hm" not in record
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from asserted_sentences import Snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 from some_events import json_values
@@ -210,8 +211,8 @@ def test_a_long_answer_is_not_repeated_as_a_whole() -> None:
     assert len(str(caught.value)) < 500
 
 
-def test_a_schema_that_refers_elsewhere_fetches_nothing() -> None:
-    with pytest.raises(SettingsError, match="refers to http://localhost:1/x, which is not in it"):
+def test_a_schema_that_refers_elsewhere_fetches_nothing(snapshot: Snapshot) -> None:
+    with pytest.raises(SettingsError, check=snapshot.worded):
         checked_answer({"$ref": "http://localhost:1/x"}, "red")
 
 

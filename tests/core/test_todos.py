@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from asserted_sentences import Snapshot
 from run_builder import todo
 
 from agentnb.core.request import role_of
@@ -92,10 +93,10 @@ def test_a_todo_that_is_opened_again_can_be_completed_again() -> None:
     assert newly_completed([todo(1, DOING)], [todo(1, DONE)]) == (todo(1, DONE),)
 
 
-def test_a_list_is_counted_and_shown_a_line_each() -> None:
+def test_a_list_is_counted_and_shown_a_line_each(snapshot: Snapshot) -> None:
     todos = [todo(1, DONE), Todo(2, "Ask  the\nperson", STUCK, "who\nknows", blocked_reason="no answer")]
     assert counted(todos) == "1 of 2 completed"
-    assert listed(todos) == "1. [completed] Write story 1\n2. [blocked] Ask the person: who knows (blocked: no answer)"
+    assert listed(todos) == snapshot
     assert (counted([]), listed([])) == ("0 of 0 completed", "")
 
 

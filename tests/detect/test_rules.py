@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
+from asserted_sentences import Snapshot
 from msgspec.structs import replace
 from run_builder import guidance_of, todo
 from stories import Story
@@ -59,13 +60,11 @@ def test_every_verdict_has_its_reason(subtests: pytest.Subtests) -> None:
                 assert judged(guidance_of(cell), RoundFacts(*facts)).why
 
 
-def test_the_reason_names_the_fault() -> None:
+def test_the_reason_names_the_fault(snapshot: Snapshot) -> None:
     idle = RoundFacts(*[name in ("replied", "answered") for name in FACTS])
     assert judged(guidance_of("todos_text"), idle).why == "no tool was called"
-    assert judged(guidance_of("intervention"), idle).why == "no work tool ran and no todo was completed"
-    assert judged(guidance_of("todos_tools"), replace(idle, called=True, undisciplined=True)).why == (
-        "a work tool ran while no todo was in progress"
-    )
+    assert judged(guidance_of("intervention"), idle).why == snapshot
+    assert judged(guidance_of("todos_tools"), replace(idle, called=True, undisciplined=True)).why == snapshot
 
 
 def followed(tale: Story) -> list[bool | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from asserted_sentences import Snapshot
 from run_builder import RunBuilder
 
 from agentnb import Run
@@ -49,8 +50,8 @@ OF_A_PERSON = {
 }
 
 
-def test_a_method_of_live_runs_names_their_handle() -> None:
-    with pytest.raises(AttributeError, match=r"A Run has no 'stop': in Python keep the handle"):
+def test_a_method_of_live_runs_names_their_handle(snapshot: Snapshot) -> None:
+    with pytest.raises(AttributeError, check=snapshot.worded):
         RunBuilder("Go").round("Done.").run.stop
 
 

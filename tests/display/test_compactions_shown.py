@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from marked_logs import own_run
 
 from agentnb import Agent, History, Run, Store, ToolCall, load_trace
@@ -103,7 +104,7 @@ def test_each_reason_is_told_in_words(subtests: pytest.Subtests) -> None:
             assert compaction_line(Compaction(why), settings) == f"summarizing, because {told}"
 
 
-def test_while_the_summary_is_written_the_chip_says_so_and_the_line_then_takes_its_place() -> None:
+def test_while_the_summary_is_written_the_chip_says_so_and_the_line_then_takes_its_place(snapshot: Snapshot) -> None:
     run, card = summed_up(), LiveCard()
     told: list[tuple[str, str]] = []
     for event in run.events:
@@ -115,7 +116,7 @@ def test_while_the_summary_is_written_the_chip_says_so_and_the_line_then_takes_i
             assert pieces["keys"].index("compactions") <= 1
         if isinstance(event, e.ContextCompacted):
             drawn = pieces["html"]["compactions"]
-    assert told[0] == ("Summarizing 4 messages", "summarizing, because the conversation had more than 8 messages …")
+    assert told[0] == snapshot
     assert told[1][0] == "Thinking" and told[1][1].startswith(LINE)
     assert card.whole()["rounds"][4]["html"]["compactions"] == drawn
     assert "summarized: once" in words(card.whole()["slots"]["totals"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from asserted_sentences import Snapshot
 
 from agentnb.agent.agent import Agent
 from agentnb.core.guidance import Followed, Guidance
@@ -42,9 +43,9 @@ def test_durations_read_naturally(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R0.75")
-def test_what_was_said_of_failing_tools_is_told_by_the_name_of_its_cell() -> None:
+def test_what_was_said_of_failing_tools_is_told_by_the_name_of_its_cell(snapshot: Snapshot) -> None:
     failed, loop = Guidance("matrix", "tool_failed", "Adapt."), Guidance("matrix", "failure_loop", "Stop.", 3)
-    assert guidance_line(failed, Followed(True, "another call was made")) == "tool failed: followed (another call was made)"
+    assert guidance_line(failed, Followed(True, "another call was made")) == snapshot
     assert guidance_line(loop, None) == "failure loop, level 3"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from asserted_sentences import Snapshot
 from recorded_loops import recorded_loop
 from recorded_runs import foreign
 from todo_calls import write
@@ -14,11 +15,11 @@ from agentnb.display.lists.replay_view import ENDED, MAX_ROUNDS, NOT_KNOWABLE, r
 from agentnb.interchange.conversion.run_writer import RunWriter
 
 
-def test_each_round_shows_what_was_recorded_beside_what_would_have_been() -> None:
+def test_each_round_shows_what_was_recorded_beside_what_would_have_been(snapshot: Snapshot) -> None:
     found = rows(replay("complex-fails", workflow_mode=True))
     assert [row.number for row in found] == [1, 2, 3, 4, 5, 6, 7]
     assert found[2].recorded == "text, workflow mode, continues"
-    assert found[2].would_be == "text, workflow mode, continues (workflow_mode)"
+    assert found[2].would_be == snapshot
     assert found[2].told == "workflow ✗, text ✗"
     assert found[3].notes == ("could have been caught here", "already_said")
     assert found[5].notes == ("first divergence", "ends (loop_detected)")
@@ -35,15 +36,10 @@ def test_html_and_text_say_what_would_have_been_and_what_a_replay_cannot_know() 
     assert "REMINDER" in replay_html(found)
 
 
-def test_view_says_how_turns_end_and_what_no_record_says() -> None:
+def test_view_says_how_turns_end_and_what_no_record_says(snapshot: Snapshot) -> None:
     found = replay(recorded_loop("Who&When"))
     shown = rows(found)
-    assert [row.recorded for row in shown] == [
-        "text, continues (another agent speaks)",
-        "text, continues (the harness answers)",
-        "text, continues (another agent speaks)",
-        "text, end not recorded",
-    ]
+    assert [row.recorded for row in shown] == snapshot
     assert {row.would_be for row in shown[:3]} == {"text, continues (as recorded)"} and not any(row.notes for row in shown)
     for view in (replay_html(found), replay_text(found)):
         assert found.turn_ending.sentence in re.sub("<[^>]*>", "", view)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from drawn_workflows import BRANCH, LOOP, NESTED, ONCE_AROUND, finished, spec_of, started, taken, workflow_run
 from run_builder import run_of
 from virtual_time import VirtualTimeLoop
@@ -45,14 +46,14 @@ def words_in(html: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", html).split())
 
 
-def test_a_finished_run_shows_its_graph_its_answer_and_its_steps() -> None:
+def test_a_finished_run_shows_its_graph_its_answer_and_its_steps(snapshot: Snapshot) -> None:
     facts = [*ONCE_AROUND, finished("draft"), started("print", agent="printer"), finished("print", output="The **end**.")]
     run = workflow_run(LOOP, facts, "completed")
     html = run_html(run)
     assert html.index("agentnb-graph-node") < html.index("<strong>end</strong>") < html.index(">Steps 4</summary>")
     assert "4 steps" in html and "step draft began" not in html
     assert re.search(r'data-fold="step:print"', html)
-    assert run_text(run).splitlines()[:4] == ["Done: 4 steps, 1.5 s", "The **end**.", "", "  ✓ draft  agent writer  twice"]
+    assert run_text(run).splitlines()[:4] == snapshot
 
 
 def test_a_failed_step_says_why_and_what_shows_its_run() -> None:

@@ -7,6 +7,7 @@ import pickle
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from ephemeral_text import MATRIX, OFF, own_set
 from scripted_runs import scripted
 
@@ -89,15 +90,15 @@ def test_the_built_in_names_are_taken(name: str) -> None:
     assert GuidanceSet(name, {}) == built_in(name)
 
 
-def test_a_part_that_there_is_not_is_refused_with_those_most_like_it() -> None:
-    with pytest.raises(SettingsError, match=r"no part 'todo_text' .*Did you mean todos_text"):
+def test_a_part_that_there_is_not_is_refused_with_those_most_like_it(snapshot: Snapshot) -> None:
+    with pytest.raises(SettingsError, check=snapshot.worded):
         GuidanceSet("own", {"todo_text": "Words."})
-    with pytest.raises(SettingsError, match=r"no part 'Warnings' .*Did you mean warning"):
+    with pytest.raises(SettingsError, check=snapshot.worded):
         GuidanceSet.from_markdown("own", "# Warnings\n\nWords.")
 
 
-def test_a_variable_that_there_is_not_is_refused_with_those_most_like_it() -> None:
-    with pytest.raises(SettingsError, match=r"\{\{ next_tood \}\} is not a variable of guidance.*next_todo"):
+def test_a_variable_that_there_is_not_is_refused_with_those_most_like_it(snapshot: Snapshot) -> None:
+    with pytest.raises(SettingsError, check=snapshot.worded):
         own_set(text="Do {{ next_tood }}.")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from asserted_sentences import Snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
@@ -153,9 +154,9 @@ def test_an_update_of_which_nothing_could_be_done_is_an_error_but_a_redundant_on
 
 
 @pytest.mark.req("R0.58")
-def test_an_update_before_there_is_a_list_is_refused() -> None:
+def test_an_update_before_there_is_a_list_is_refused(snapshot: Snapshot) -> None:
     text = refused(TodoBoard(), {"operation": "update", "todoUpdates": [{"id": 1, "status": "completed"}]}, "todo_error")
-    assert text == 'There is no list to update. Create it first, with operation "write" and todoList.'
+    assert text == snapshot
 
 
 @pytest.mark.req("R0.57")
