@@ -56,7 +56,7 @@ from agentnb.errors import AgentnbError, SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates.verdicts import Ask
 from agentnb.rerun.diff import RunDiff
-from agentnb.rerun.replayed import Replay
+from agentnb.rerun.replay_result import Replay
 from agentnb.runtime.host.live import LiveRun
 from agentnb.store.follow import FollowedRun
 from agentnb.tools.tool import ToolContext
