@@ -1,1 +1,1 @@
-"""What a run is: messages, events, and the fold that builds a run from them."""
+"""Facts: messages, events, and the fold that builds a run from them."""

@@ -1,4 +1,4 @@
-"""What detectors find in the traces of a source of any size: run by run, in one process or in several."""
+"""Detections in the traces of a source of any size: run by run, in one process or in several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentnb.interchange.workers import results_of
 
 
 class DetectedRun(NamedTuple):
-    """What was found in a run."""
+    """The detections of one run."""
 
     run_id: str
     model: str
@@ -59,13 +59,13 @@ def _detected(source: RunSource, presets: Presets, processes: int, problems: lis
 
 
 def in_files(files: Iterable[SourceFile], presets: Presets) -> tuple[list[DetectedRun], list[Problem]]:
-    """Return what is found in the runs of these files, and what of them could not be read."""
+    """Return the detections in the runs of these files, and the problems of reading them."""
     problems: list[Problem] = []
     return [run for file in files for run in in_file(file, presets, problems)], problems
 
 
 def in_file(file: SourceFile, presets: Presets, problems: list[Problem]) -> Iterator[DetectedRun]:
-    """Yield what is found in each run of a file. The log of a run is folded once, whatever looks at it."""
+    """Yield the detections of each run of a file. The log of a run is folded once for all detectors."""
     for run in file.runs(problems, partial(watched, presets=presets)):
         yield _of_run(run, presets)
 

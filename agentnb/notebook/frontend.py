@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from agentnb.notebook.card.view import CardView
-from agentnb.notebook.card.widget import QuestionSuspended
+from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.views import DisplayView, TerminalView
 from agentnb.notebook.widgets import HEARS_WHILE_BUSY
 
 
 def view_for(
     shell: Any,
-    left_open: QuestionSuspended,
+    open_widgets: OpenWidgets,
     *,
     blocks: bool,
     variable: str = "run",
@@ -22,14 +22,14 @@ def view_for(
 ) -> CardView | DisplayView | TerminalView:
     """Return a live card if a person may click, a display if only the outputs are kept, or lines for a terminal.
 
-    ``left_open`` takes the widgets of cards whose run has ended; ``blocks``: the cell waits for the run; ``variable`` holds the
-    run; ``stored``: its log is kept.
+    ``open_widgets`` takes the widgets of cards whose run has ended; ``blocks``: the cell waits for the run; ``variable``
+    holds the run; ``stored``: its log is kept.
     """
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
         return TerminalView()
     return (
-        CardView(left_open, blocks=blocks, variable=variable, stored=stored)
+        CardView(open_widgets, blocks=blocks, variable=variable, stored=stored)
         if is_attended(kernel)
         else DisplayView(variable=variable)
     )

@@ -1,4 +1,4 @@
-"""What lands: the commit before it, and the files that differ from there."""
+"""The change that lands: the commit before it, and the files that differ from there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of the breaks says and exits with; the breaks themselves are tried by `make changed-breaks` and `make nightly`."""
+"""Output and exit code of a run of the breaks. The breaks themselves are tried by `make changed-breaks` and `make nightly`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lands: the files that a landing's rules are chosen by, or why there are none."""
+"""The change that lands: the files that a landing's rules are chosen by, or why there are none."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from agentnb.core.log.events import RunFinished, RunRecovered
 from agentnb.display.texts.round_notes import RECOVERED, RESUMED
 from agentnb.models import ScriptedModel
 from agentnb.notebook.card.view import CardView
-from agentnb.notebook.card.widget import QuestionSuspended
+from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.views import DisplayView, TerminalView
 from agentnb.policies.gates import Ask
 from agentnb.runtime.host.live import LiveRun
@@ -96,7 +96,7 @@ def test_a_display_that_is_told_the_past_of_a_run_on_another_thread_shows_its_en
 
 
 def test_a_card_that_is_told_the_past_of_a_run_on_another_thread_speaks_on_the_loop_of_the_run() -> None:
-    view = CardView(QuestionSuspended(), blocks=False)
+    view = CardView(OpenWidgets(), blocks=False)
     loops: list[Any] = []
 
     def watch(item: Any) -> None:

@@ -34,14 +34,14 @@ class Snapshot:
 
     def __eq__(self, actual: object) -> bool:
         __tracebackhide__ = True
-        return Expected(self, "", {}) == actual
+        return self() == actual
 
     __hash__ = object.__hash__
 
     def worded(self, error: BaseException) -> bool:
         """Compare what an error says."""
         __tracebackhide__ = True
-        return str(error) == self
+        return self().worded(error)
 
     def _entry(self, case: str, actual: Value) -> Value | None:
         self._compared += not case

@@ -1,1 +1,1 @@
-"""Where requests may go, when a file or a log names the model."""
+"""Destinations of requests whose model a file or a log names: what a person allowed, and the judgement."""

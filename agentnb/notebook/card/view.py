@@ -25,7 +25,7 @@ from agentnb.errors import AgentnbError
 from agentnb.notebook.card.actions import ACTIONS, AT_ONCE, DRAWN, NOTES, drawing
 from agentnb.notebook.card.settings import card_settings
 from agentnb.notebook.card.unsaved import unsaved_html
-from agentnb.notebook.card.widget import QuestionSuspended, make_widget
+from agentnb.notebook.card.widget import OpenWidgets, make_widget
 from agentnb.notebook.views import Cell, DisplayView, running_loop
 from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close
 from agentnb.runtime.host.host import Beginning
@@ -61,20 +61,20 @@ class CardView:
 
     def __init__(
         self,
-        left_open: QuestionSuspended,
+        open_widgets: OpenWidgets,
         *,
         blocks: bool,
         place: Place | None = None,
         variable: str = "run",
         stored: bool = True,
     ) -> None:
-        """``left_open`` takes the widget once the run is over; ``blocks``: the cell waits for the run; ``place``: by default
+        """``open_widgets`` takes the widget once the run is over; ``blocks``: the cell waits for the run; ``place``: by default
         the cell that calls `show`; ``variable`` holds the run; ``stored``: its log is kept, and `%agent load` finds it.
         """
         self._stored = stored
         self._nested_changed = False
         self._place = place or Cell()
-        self._left_open = left_open
+        self._open_widgets = open_widgets
         self._variable = variable
         self._blocks = blocks
         self._hears = HEARS_WHILE_BUSY or not blocks
@@ -231,7 +231,7 @@ class CardView:
         elif do == "gone":
             self._pages.discard(str(message.get("page")))
             if self._is_over and not self._pages:
-                self._left_open.let_go(widget)
+                self._open_widgets.let_go(widget)
         elif do == "fold":
             self._folds[str(message.get("key"))] = bool(message.get("open"))
         elif do == "details":
@@ -313,7 +313,7 @@ class CardView:
             self._send()  # so that the page announces the end to screen readers
         finally:
             self._is_over = True
-            self._left_open.keep(self._widget)
+            self._open_widgets.keep(self._widget)
             self._place.keep(self._kept())
             self._let_go_later()
 
@@ -324,7 +324,7 @@ class CardView:
             self._tell_end()
         elif not self._was_seen:
             # A browser still creating the widget would report an error if it were closed at once.
-            asyncio.get_running_loop().call_later(UNSEEN, self._left_open.let_go, self._widget)
+            asyncio.get_running_loop().call_later(UNSEEN, self._open_widgets.let_go, self._widget)
 
     def _give_up(self) -> None:
         """Switch to plain HTML, which every frontend can show, if no browser shows the widget."""

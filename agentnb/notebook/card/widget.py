@@ -43,7 +43,7 @@ def make_widget(*, stored: bool) -> Any:
     return heard_while_busy(_widget_class()(model_id=key, key=key, remains=remains_html(stored=stored)))
 
 
-class QuestionSuspended:
+class OpenWidgets:
     """Widgets of ended runs that a page may still show: at most `MAX_LEFT_OPEN`, the oldest are closed first."""
 
     def __init__(self) -> None:

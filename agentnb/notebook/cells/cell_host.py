@@ -10,7 +10,7 @@ from agentnb.core.log.events import AnyEvent, Delta, Event, QuestionAsked, RunFi
 from agentnb.core.log.stores import Watcher
 from agentnb.display.card.nested import NestedRuns
 from agentnb.notebook.card.view import CardView
-from agentnb.notebook.card.widget import QuestionSuspended
+from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.frontend import can_ask, view_for
 from agentnb.notebook.progress_line import ProgressLine
 from agentnb.notebook.views import DisplayView, TerminalView, running_loop
@@ -27,10 +27,10 @@ DELAY = 0.05
 class CellHost:
     """Shows the runs of one cell: a card each, or one line for more than `MAX_CARDS`."""
 
-    def __init__(self, shell: Any, session: Session, left_open: QuestionSuspended) -> None:
+    def __init__(self, shell: Any, session: Session, open_widgets: OpenWidgets) -> None:
         self._shell = shell
         self._session = session
-        self._left_open = left_open
+        self._open_widgets = open_widgets
         self._lock = threading.RLock()
         self._undecided: list[CellRun] = []
         self._begun: dict[str, CellRun] = {}
@@ -70,7 +70,7 @@ class CellHost:
 
     def view(self, beginning: Beginning) -> CardView | DisplayView:
         """Return a view for a run."""
-        view = view_for(self._shell, self._left_open, blocks=beginning.blocks, stored=beginning.stored)
+        view = view_for(self._shell, self._open_widgets, blocks=beginning.blocks, stored=beginning.stored)
         assert not isinstance(view, TerminalView), "there is a kernel"
         return view
 

@@ -16,7 +16,7 @@ from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, first_line
 from agentnb.display.texts.states import continue_command, continue_hint
 from agentnb.errors import AgentnbError, RunFailed, RunLimited
-from agentnb.notebook.card.widget import QuestionSuspended
+from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.cells import call_streams
 from agentnb.notebook.cells.cell_host import CellHost
 from agentnb.notebook.frontend import can_ask, view_for
@@ -72,15 +72,15 @@ class CellRuns:
     def __init__(self, shell: Any, session: Session) -> None:
         self._shell = shell
         self.session = session
-        self.left_open = QuestionSuspended()
-        self.cell = CellHost(shell, session, self.left_open)
+        self.open_widgets = OpenWidgets()
+        self.cell = CellHost(shell, session, self.open_widgets)
         """The host of the cell that runs."""
         self._run_of: dict[str, str] = {}
         """The ids of runs by the variables that cells put them into."""
 
     def begin_cell(self) -> None:
         """Let the runs that Python code of the next cell begins be shown below that cell."""
-        self.cell = CellHost(self._shell, self.session, self.left_open)
+        self.cell = CellHost(self._shell, self.session, self.open_widgets)
         current_host.set(self.cell.host())
         if getattr(self._shell, "kernel", None) is not None:
             call_streams.install()
@@ -100,7 +100,7 @@ class CellRuns:
         as ``--expect`` says.
         """
         blocks = options.foreground is not None
-        view = view_for(self._shell, self.left_open, blocks=blocks, variable=out)
+        view = view_for(self._shell, self.open_widgets, blocks=blocks, variable=out)
         live = start(replace(options, watch=view, can_ask=can_ask(self._shell, blocks=blocks), suspend=True))
         self._shell.user_ns[out] = live.run
         self._run_of[out] = live.run_id

@@ -26,7 +26,7 @@ from agentnb.display.texts.states import is_going_on
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.notebook.card.view import CardView
-from agentnb.notebook.card.widget import QuestionSuspended
+from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.cells.interpolation import interpolate, near_misses
 from agentnb.notebook.choices import available_choices
 from agentnb.notebook.commands.history import as_known_here
@@ -104,7 +104,7 @@ class Panel:
         self._watched = ""
         self._seen: object = None
         self._used: list[str] = []
-        self._left_open = QuestionSuspended()
+        self._open_widgets = OpenWidgets()
         self._worker = Worker("agentnb-panel")
         self._context = copy_context()
         actions: dict[Any, dict[str, Callable[[Message], object]]] = {
@@ -171,7 +171,7 @@ class Panel:
         prompt = interpolate(typed, variables).strip("\n")
         agent, note = self._agent(message)
         place = RunPlace(self._area)
-        view = CardView(self._left_open, blocks=False, place=place)
+        view = CardView(self._open_widgets, blocks=False, place=place)
         options = RunOptions(watch=_Watcher(view, self._listed), can_ask=can_ask(self._shell, blocks=False))
         live = self._session.start(agent, prompt, options)
         self._places[live.run_id] = place

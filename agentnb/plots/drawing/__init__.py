@@ -1,1 +1,1 @@
-"""How plots are drawn: figures, style, sources."""
+"""Drawing of plots: figures, style, sources."""

@@ -1,1 +1,1 @@
-"""What a run takes from where it starts, and the handle that its caller gets."""
+"""The host of a run: its options and services, and the handle for its caller."""

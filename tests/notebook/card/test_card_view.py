@@ -178,7 +178,7 @@ def test_huge_and_hostile_text_is_taken_as_text(browser: Browser, told: Any) -> 
 MOODY = """
 from agentnb import Agent
 from agentnb.notebook.card.view import CardView
-from agentnb.notebook.card.widget import QuestionSuspended
+from agentnb.notebook.card.widget import OpenWidgets
 
 class Moody:
     "A board that fails from some time on."
@@ -192,11 +192,11 @@ class Moody:
         self.todos = update(self.read())
         return self.todos
 
-left_open, board = QuestionSuspended(), Moody()
+open_widgets, board = OpenWidgets(), Moody()
 model = ScriptedModel([write("Sleep"), ToolCall("doze", {"seconds": 600}), "Up again."])
 """
 GO_MOODY = """
-view = CardView(left_open, blocks=False)
+view = CardView(open_widgets, blocks=False)
 live = Agent(model, tools=[doze], todos=board, policy="minimal").start("Go", watch=view)
 view.show(live)
 """
@@ -271,9 +271,9 @@ import threading
 from agentnb import Agent, ask_person
 from agentnb.notebook.card import actions as card_actions, view as card_view
 from agentnb.notebook.card.view import CardView
-from agentnb.notebook.card.widget import QuestionSuspended
+from agentnb.notebook.card.widget import OpenWidgets
 
-left_open = QuestionSuspended()
+open_widgets = OpenWidgets()
 
 class Late:
     "Hands on what happens only once it may."
@@ -285,7 +285,7 @@ class Late:
 
 def shown(model, before=True, **named):
     "A run and its card, which is shown before its first event came."
-    view = CardView(left_open, blocks=False, **named)
+    view = CardView(open_widgets, blocks=False, **named)
     late = Late(view)
     live = Agent(model, tools=[doze], policy="minimal").start("Go", watch=late)
     view.show(live)
@@ -295,7 +295,7 @@ def shown(model, before=True, **named):
 
 
 def let_go(browser: Browser) -> None:
-    browser.run("for one in list(left_open._widgets): left_open.let_go(one)")
+    browser.run("for one in list(open_widgets._widgets): open_widgets.let_go(one)")
     browser.until(lambda: browser.cards[-1] in browser.closed)
 
 

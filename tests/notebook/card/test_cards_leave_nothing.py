@@ -47,7 +47,7 @@ def interrupted_after(seconds, code):
         over.set()
 """
 LET_GO = """
-left = get_ipython().magics_manager.registry["AgentMagics"]._runs.left_open
+left = get_ipython().magics_manager.registry["AgentMagics"]._runs.open_widgets
 for one in list(left._widgets):
     left.let_go(one)
 """

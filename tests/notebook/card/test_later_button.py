@@ -12,7 +12,7 @@ from pretend_browser import Browser
 from agentnb import Agent, RunOptions, Store, ToolCall
 from agentnb.models import ScriptedModel
 from agentnb.notebook.card.view import CardView
-from agentnb.notebook.card.widget import QuestionSuspended
+from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close
 from agentnb.policies.gates import Ask
 
@@ -85,7 +85,7 @@ def test_a_suspension_ends_the_card_only_of_the_run_that_was_suspended_here(tmp_
     assert run.is_suspended
     for events_before, shown in {0: "saved", len(run.events): "live"}.items():  # a run that is resumed tells all of it first
         place = Place()
-        view = CardView(QuestionSuspended(), blocks=True, place=place)
+        view = CardView(OpenWidgets(), blocks=True, place=place)
         for event in run.events:
             view(event)
         view.show(SimpleNamespace(run_id=run.id, events_before=events_before, board=None))  # type: ignore[arg-type]
