@@ -49,7 +49,7 @@ def watched_lab(request: pytest.FixtureRequest, watched_page: StayingPage) -> It
 
 
 def opened(lab: WatchedLab, name: str, *cells: str) -> None:
-    for file in ("hostile.py", "hostile_runs.py", "../property_settings.py"):
+    for file in ("hostile.py", "hostile_runs.py"):
         shutil.copy(DISPLAY / file, lab.folder)
     lab.open(lab.write(f"{name}.ipynb", ["%load_ext agentnb\n" + IMPORTS, *cells]))
     lab.run(0)

@@ -12,8 +12,6 @@ from html.parser import HTMLParser
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from property_settings import size
-
 from agentnb.display.style import NO_FORMULAS, inlined
 
 
@@ -377,9 +375,6 @@ HUGE = [
     Hostile("25,000 definitions", "[a]: b\n" * 14_000),
     Hostile("a table of 3,000 rows", "|a|b|\n|-|-|\n" + "|1|2|\n" * 3_000),
 ]
-DAY_SHARE = size(4, nightly=1)
-"""By day, that part of a huge text is enough to see what grows out of bounds; a megabyte stays one, for its cut."""
-HUGE = [one if len(one.text) > 1_000_000 else one._replace(text=one.text[: len(one.text) // DAY_SHARE]) for one in HUGE]
 CORPUS: list[Hostile] = [*SCRIPTS, *LINKS, *BREAKS, *FOREIGN, *MARKDOWN, *CHARACTERS, *HUGE]
 """All of them. Each of `HUGE` takes a fraction of a second as Markdown."""
 HARMFUL_HTML = [
