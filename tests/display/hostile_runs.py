@@ -181,10 +181,10 @@ def play(part: str, end: str = "failed", every: int = 1) -> threading.Event:
     What is half done at a `Pause` is sent to the page, however short it lasts. Set what is returned, and the run ends.
     """
     from agentnb.notebook.card import view as pace
-    from agentnb.notebook.card.widget import QuestionSuspended
+    from agentnb.notebook.card.widget import OpenWidgets
 
     pace.FRAME = pace.LOAD = 0  # no frame waits for the next: in this kernel only
-    view = pace.CardView(QuestionSuspended(), blocks=False)
+    view = pace.CardView(OpenWidgets(), blocks=False)
     shown, may_end = threading.Event(), threading.Event()
 
     async def feed() -> None:
