@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import pandas as pd
 import pytest
+from asserted_sentences import Snapshot
 
 from agentnb import Agent, Run, Store, ToolCall, load_trace, load_traces, replay, tables
 from agentnb.cli import COMMANDS, main
@@ -73,12 +74,12 @@ def refused(done: Done) -> bool:
 # The list
 
 
-def test_the_runs_of_this_folder_are_listed_newest_first(cli: Call) -> None:
+def test_the_runs_of_this_folder_are_listed_newest_first(cli: Call, snapshot: Snapshot) -> None:
     first, second = do("First"), do("Second")
     code, out, err = cli("runs")
     assert (code, err) == (0, "")
     told, *lines = out.splitlines()
-    assert told == "2 runs in .agentnb/runs. Show one: agentnb show ID"
+    assert told == snapshot
     assert [line.split()[0] for line in lines] == sorted([first.id, second.id], reverse=True)
     assert "Done" in lines[0] and "2 rounds" in lines[0]
 
@@ -150,11 +151,11 @@ def several(path: str = "made.jsonl") -> list[Run]:
     return [*load_traces(path)]
 
 
-def test_a_file_of_several_runs_is_listed_and_one_is_shown_by_its_number_or_id(cli: Call) -> None:
+def test_a_file_of_several_runs_is_listed_and_one_is_shown_by_its_number_or_id(cli: Call, snapshot: Snapshot) -> None:
     runs = several()
     code, out, err = cli("show", "made.jsonl")
     told, *lines = out.splitlines()
-    assert (code, err) == (0, "") and told == "3 runs in made.jsonl. Show one: agentnb show made.jsonl --run NUMBER"
+    assert (code, err) == (0, "") and told == snapshot
     assert [line.split()[:2] for line in lines] == [[str(n + 1), run.id[-8:]] for n, run in enumerate(runs)]
     for which in ("2", runs[1].id[-8:]):
         assert cli("show", "made.jsonl", "--run", which).out == run_text(runs[1]) + "\n"

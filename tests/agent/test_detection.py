@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from asserted_sentences import Snapshot
 
 from agentnb import Agent, Minimal, Store, ToolCall, load_trace
 from agentnb.core.log import events as e
@@ -38,13 +39,13 @@ def live(calls: int, store: Store | None = None) -> Run:
     return agent.run_sync("go", store=store)
 
 
-def test_a_loop_is_nudged_then_blocked_then_stopped() -> None:
+def test_a_loop_is_nudged_then_blocked_then_stopped(snapshot: Snapshot) -> None:
     run = live(12)
     assert (run.status, run.stop_reason, len(run.rounds)) == ("stopped", "loop_detected", 5)
     assert [(one.last + 1, one.severity) for one in run.findings] == [(3, "nudge"), (4, "block"), (5, "stop")]
     assert [bool(one.guidance) for one in run.rounds] == [False, False, False, True, True]
     assert [one.records[0].rule for one in run.rounds] == ["", "", "", "", "nothing_new"]
-    assert why(run) == "The same call of look returned the same 5 times, and nothing new came in between."
+    assert why(run) == snapshot
 
 
 def test_each_finding_is_logged_when_it_is_made_and_not_at_the_end() -> None:

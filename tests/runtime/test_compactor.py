@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from asserted_sentences import Snapshot
 from made_histories import orphans
 from run_checks import assert_closed, assert_every_call_has_one_result
 from scripted_runs import bare, do, work
@@ -60,11 +61,11 @@ def assert_valid(request: Request) -> None:
 
 
 @pytest.mark.req("R2.32", "R2.34", "R2.35")
-def test_the_first_message_then_the_summary_then_the_last_ones() -> None:
+def test_the_first_message_then_the_summary_then_the_last_ones(snapshot: Snapshot) -> None:
     run, model = running(3, history=History(compact_above=6, keep_recent=2))
     assert [len(request.messages) for request in model.requests] == [1, 3, 5, 3]
     first, *recent = model.requests[-1].messages
-    assert first.text == "Make all.\n\n[Conversation Summary - 4 messages compacted]\n\nWhat was done."
+    assert first.text == snapshot
     assert recent == list(run.messages)[5:7]
     (event,) = compactions(run)
     assert (event.why, event.compacted.first, event.compacted.kept, event.compacted.count) == ("messages", 1, 5, 4)

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from waiting import PATIENCE
 
 from agentnb import Agent, RunOptions, Store, ToolCall
@@ -62,13 +63,13 @@ def test_watcher_that_raises_anything_is_dropped(tmp_path: Any, subtests: pytest
             assert run.status == store.load(run.id).status == "completed"
 
 
-def test_failed_detector_is_named() -> None:
+def test_failed_detector_is_named(snapshot: Snapshot) -> None:
     @detector
     def mine(run: Any) -> str:
         raise ValueError("bad")
 
     (warning,) = agent(detect=mine).run_sync("go").warned
-    assert warning.message == "The detector mine failed and was dropped (ValueError: bad)"
+    assert warning.message == snapshot
     assert str(warning).endswith(". Try it on the run: detect.findings(run, [...])")
 
 
