@@ -257,7 +257,8 @@ def test_a_notebook_that_was_closed_and_is_opened_after_the_end_gets_it(browser:
     browser.listen(0.4)
     browser.run("card_view.UNSEEN = 10.0")
     assert "Stopped by you" in browser.greet("opened again")["html"]
-    browser.send({"do": "gone", "page": "opened again"})
+    for page in ("opened again", "page"):  # a repeated greeting of the first page may have been heard only after the cell
+        browser.send({"do": "gone", "page": page})
     browser.until(lambda: browser.cards[-1] in browser.closed)
 
 
