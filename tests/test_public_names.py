@@ -171,7 +171,10 @@ def test_what_a_person_tests_with_is_in_one_place() -> None:
 def imports() -> dict[str, tuple[str, object]]:
     """Ways to import public names: what each is called, the code, and what it is to tell."""
     ways: dict[str, tuple[str, object]] = {}
+    first_of_module = {module: name for name, module in reversed(NAMES.items())}
     for name, module in NAMES.items():
+        if first_of_module[module] != name and not AT_NIGHT:
+            continue
         code = f"from agentnb import {name}; import agentnb; told = [{name} is agentnb.{name}, {name}.__name__.split('.')[-1]]"
         ways[f"{name} alone"] = code, [True, name]
         if module.endswith(f".{name}") or AT_NIGHT:  # such a module could hide what it holds
