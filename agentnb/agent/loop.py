@@ -168,6 +168,7 @@ class Loop:
     async def _reply(self, *, may_call: bool) -> None:
         """Get the model's reply in the open round, and run its tool calls."""
         check_stop = self._lifecycle.check_stop
+        check_stop()  # a watcher may have ended the run, in the event just logged
         try:
             calls = (await self._model_reply(may_call)).calls
         finally:

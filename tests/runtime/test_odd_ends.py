@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -80,23 +81,36 @@ def test_code_of_others_that_leaves_the_run_ends_its_log(subtests: pytest.Subtes
                 assert [one.status for one in store.summaries()] == ["failed"]
 
 
-def test_a_run_that_is_closed_from_outside_is_not_ended_for_it(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-
+def test_a_run_that_is_closed_from_outside_is_cancelled_if_its_loop_goes_on(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
     async def wait() -> str:
         """Waits."""
         await asyncio.Event().wait()
         return "never"
 
-    async def begin() -> None:
+    async def begun(store: Store) -> Any:
         life = bare(ScriptedModel([ToolCall("wait")]), [wait]).run("go", store=store)
         life.send(None)
         while not any(b"tool_started" in path.read_bytes() for path in store.folder.glob("*.jsonl")):
             await asyncio.sleep(0)
-        await asyncio.to_thread(life.close)
+        return life
 
-    asyncio.run(begin())
-    assert [one.status for one in store.summaries()] == ["interrupted"]
+    async def closed(life: Any) -> None:
+        await asyncio.to_thread(life.close)
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0)
+
+    for goes_on, status in {True: "cancelled", False: "interrupted"}.items():
+        with subtests.test(goes_on=goes_on):
+            store, loop = Store(tmp_path / status), asyncio.new_event_loop()
+            life = loop.run_until_complete(begun(store))
+            if goes_on:
+                loop.run_until_complete(closed(life))
+            loop.close()
+            life.close()
+            gc.collect()  # the task of a loop that is closed
+            assert [one.status for one in store.summaries()] == [status]
 
 
 def test_a_run_whose_log_cannot_be_begun_has_failed(subtests: pytest.Subtests, tmp_path: Path) -> None:
