@@ -62,7 +62,8 @@ class Options:
     key: str | None = None
     """The **name of the variable** that holds the key, if not the provider's own."""
     price: Price | None = None
-    """Dollars per million tokens: ``3/15`` is input/output, ``3/15/0.3/3.75`` adds reading and writing a cache, ``0`` is free."""
+    """Dollars per million tokens: ``3/15`` is input/output, ``3/15/0.3/3.75`` adds reading and writing a cache, ``0`` is
+    free."""
     output_schema: dict[str, Any] | None = None
     """JSON Schema of the answers."""
 
