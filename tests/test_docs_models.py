@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from agentnb import Agent, errors, settings, testing
 from agentnb.core.usage import Usage
 from agentnb.models import make_model, prices
 from agentnb.models.estimate import tokens_of_request
-from agentnb.models.options import EFFORTS, Options, named
+from agentnb.models.options import Options
+from agentnb.models.options import named as named_options
 from agentnb.models.provider import CutOff
 from agentnb.models.providers import anthropic, serialization
 from agentnb.models.registry import REMOTE, endpoint_of
@@ -159,27 +161,10 @@ def test_each_server_that_it_shows_is_among_those_that_were_never_called() -> No
     assert "Anthropic, OpenAI (both APIs)" in never
 
 
-OPTIONS = "| option | default | for | meaning |"
-
-
-def test_the_options_are_those_that_each_provider_has() -> None:
-    told = {row[0].strip("`"): row[2] for row in rows(OPTIONS)}
-    known = {name: set(provider.options) for name, provider in REMOTE.items()}
-    assert {
-        name: {option for option, users in told.items() if users == "all" or name in users.split(", ")} for name in REMOTE
-    } == known
-    assert set(told) == set().union(*known.values())
-
-
-def test_what_is_usual_of_the_options_is_so() -> None:
-    usual = Options()
-    for name, told, _, meaning in rows(OPTIONS):
-        value = getattr(usual, name.strip("`"))
-        expected = {True: "yes", False: "no", None: "", (): "", 300.0: "300"}.get(value, value)
-        assert told == expected, name
-        if name == "`effort`":
-            assert quoted(meaning) == set(EFFORTS)
-    assert named(usual) == ""
+def test_the_page_names_each_option_of_a_model() -> None:
+    named = quoted(TEXT[TEXT.index("## Options") : TEXT.index("## Local servers")])
+    assert {*chain(*(provider.options for provider in REMOTE.values()))} <= named
+    assert named_options(Options()) == ""
 
 
 KINDS = "| | `anthropic` | `openai` | `openai-responses` | `ollama` | `compatible` |"
@@ -285,8 +270,8 @@ def test_a_key_in_the_place_of_a_name_is_refused_and_not_repeated() -> None:
 
 
 def test_thinking_by_a_number_is_for_whom_it_is_said_to_be() -> None:
-    told = next(row[3] for row in rows(OPTIONS) if row[0] == "`thinking`")
-    assert "a number of tokens: only `anthropic`," in told
+    reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert "a number of tokens: only `anthropic`," in reference
     assert [name for name, provider in REMOTE.items() if provider.thinks_by_budget] == ["anthropic"]
 
 

@@ -13,13 +13,23 @@ import pytest
 
 from agentnb.core.run.rounds import NOT_RUN
 from agentnb.display.texts.states import ENDED, LIMIT_WORDS, STATES
-from agentnb.notebook.magics import AgentMagics
-from agentnb.notebook.workflow_magic import WorkflowMagics
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+OF_COMMANDS = {"--decline", "--here", "--no-trust-log", "--tag", "--trust-log"}
+"""Options of `%agent answer`, `recover` and `history`, which their help leaves to an error."""
+OF_OTHERS = {
+    "--browser",
+    "--config",
+    "--enable-auto-tool-choice",
+    "--jinja",
+    "--mmproj",
+    "--output-format",
+    "--tool-call-parser",
+}
+"""Options of other programs."""
 DRIVER = """
 import asyncio, getpass, json, os, sys, threading
 from IPython.core.interactiveshell import InteractiveShell
@@ -158,18 +168,13 @@ def test_every_page_is_in_the_list_of_pages_and_each_step_one_click_from_the_rea
     assert linked == {step.lower().replace(" ", "-") for step in steps} - {"first-cell"}
 
 
-def test_every_option_in_the_tables_of_options_is_one() -> None:
-    for page, cell in {"cells.md": AgentMagics.agent_cell, "workflows.md": WorkflowMagics.workflow_cell}.items():
-        table = "".join(line for line in text(ROOT / "docs" / page).splitlines() if line.startswith("| `-"))
-        known = {option for action in cell.parser._actions for option in action.option_strings}
-        told = set(re.findall(r"`(--?[a-z][a-z-]*)", table))
-        assert told and told - known == set(), page
-
-
-def test_the_page_about_workflows_explains_every_option_of_its_cell() -> None:
-    actions = WorkflowMagics.workflow_cell.parser._actions
-    page = text(ROOT / "docs" / "workflows.md")
-    assert [action.option_strings for action in actions if not any(f"`{one}" in page for one in action.option_strings)] == []
+def test_every_option_that_a_page_names_is_one(subtests: pytest.Subtests) -> None:
+    reference = text(ROOT / "docs" / "reference.md")
+    known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", reference)) | OF_COMMANDS | OF_OTHERS
+    for page in PAGES:
+        with subtests.test(page.name):
+            told = " ".join(re.findall(r"`([^`]+)`", FENCE.sub("", text(page))))
+            assert set(re.findall(r"(?<!\S)--[a-z][a-z-]*", told)) - known == set()
 
 
 def test_the_pythons_that_are_named_are_those_of_the_nightly_tests() -> None:

@@ -1,4 +1,4 @@
-"""docs/workflows.md cannot go stale: its examples run and give what it says, and it names every key of a file."""
+"""docs/workflows.md and tasks.md cannot go stale: their examples run and give what they say, and they name every key."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from agentnb.workflow.files.workflow_reader import OF_FILES
 from agentnb.workflow.form.spec import KINDS
 from agentnb.workflow.tasks.task_file import OF_FILES as OF_TASK_FILES
 
-TEXT = (Path(__file__).parents[1] / "docs" / "workflows.md").read_text(encoding="utf-8")
-BLOCKS = [dedent(one).strip("\n") + "\n" for one in re.findall(r"(?:^    .*\n|^\n(?=    ))+", TEXT, re.MULTILINE)]
+DOCS = Path(__file__).parents[1] / "docs"
+TEXT = (DOCS / "workflows.md").read_text(encoding="utf-8")
+TASKS = (DOCS / "tasks.md").read_text(encoding="utf-8")
+BLOCKS = [dedent(one).strip("\n") + "\n" for one in re.findall(r"(?:^    .*\n|^\n(?=    ))+", TEXT + TASKS, re.MULTILINE)]
 REPLIES: dict[str, Any] = {
     "generator": ["Low water is at six."],
     "translator": ["Basse mer.", "Basse mer à six heures.", "Basse mer vers six heures."],
@@ -75,4 +77,4 @@ def test_inputs_and_the_task_file_can_be_read() -> None:
 def test_every_key_of_a_file_and_every_type_of_step_has_its_row() -> None:
     rows = set(re.findall(r"^\| `([\w ]+)`", TEXT, re.MULTILINE))
     assert {*OF_FILES} <= rows and {*KINDS} <= rows
-    assert all(re.search(rf"\b{key}:", TEXT) for key in OF_TASK_FILES), OF_TASK_FILES
+    assert all(re.search(rf"\b{key}:", TASKS) for key in OF_TASK_FILES), OF_TASK_FILES

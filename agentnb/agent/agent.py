@@ -27,7 +27,7 @@ class Agent(AgentSettings):
 
     ``model``: a name, ``provider:model``, or a model object. ``tools``: functions, or what `tool` made of them.
     ``system``: the system prompt instead of the built-in one. ``guidance``: the texts that guide it, the name of a set
-    (``matrix``, ``off``) or a `GuidanceSet`. ``policy``: how it is kept to its work, ``matrix`` or ``minimal``, or one of
+    (``matrix``, ``off``) or a `GuidanceSet`. ``policy``: how it is kept on task, ``matrix`` or ``minimal``, or one of
     these with settings, such as ``Matrix(workflow_mode=True)``. ``todos``: whether it keeps a list when it has tools, or
     the board to keep it on. ``history``: how much of a conversation is sent: ``auto``, ``documented``, ``full`` or a `History`.
     ``gates``: functions of a call and the run that say whether it may run, after the policy's own (`agentnb.policies.gates`).
@@ -39,11 +39,12 @@ class Agent(AgentSettings):
     ``extensions``: what other parts of agentnb or you add to it, each an `Extension`. ``detect``: detectors that look on, the
     name of a preset such as ``default`` or your own: a nudge, a block of the repeated call and a stop follow, in this order.
 
-    Limits of a run, None for no limit: ``max_rounds``: model calls, 1 to 1,000. ``max_tool_calls``, and
-    ``max_tool_calls_per_turn`` since the person last spoke. ``max_seconds``, not counting waits for the person.
+    Limits of a run, None for no limit: ``max_rounds``: model calls, 1 to 1,000. ``max_tool_calls``: tool calls of the run.
+    ``max_tool_calls_per_turn``: those since the person last spoke. ``max_seconds``: time, without waits for the person.
     ``max_tokens``: sent and received, in all its model calls. ``budget``: US dollars; nested runs, which its tools start,
     spend from it too. ``unpriced``: allow a budget although the model's price is unknown. ``on_limit``: ``stop``;
-    ``final_answer``: the model answers once more, without tools; ``raise``: `RunLimited`.
+    ``final_answer``: the model answers once more, without tools; ``raise``: `RunLimited`. ``name``: its name in logs and cards.
+
     Raises `SettingsError` for settings that cannot work; `MissingKey` only when a run starts.
     """
 

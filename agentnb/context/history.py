@@ -19,13 +19,17 @@ KEEP_RECENT = 10
 class History:
     """Settings for how much of a conversation is sent to the model. The log and the tables always keep all of it.
 
-    ``share``: of the model's context window; a request that would fill more is compacted first: the model is asked for a
-    summary, which replaces the middle. ``window``: tokens of that window, where the model does not say. ``compact_above``:
-    messages above which the conversation is compacted, whatever their length. ``keep_recent``: messages at the end that no
-    summary replaces. ``max_messages``: messages above which the oldest but the first are left out, if there still are too many.
-    ``result_characters``: characters above which a tool result is truncated; the model can read on with `read_tool_result`.
-    ``failed_rounds_above``: messages above which rounds whose calls all failed are left out. None turns each of these off;
-    ``keep_recent`` is always a number.
+    ``share``: a request that would fill more of the model's window than this is compacted first: the model writes a
+    summary, which replaces the middle; within six rounds of the last compaction only if that removes a quarter of it.
+    ``window``: tokens of that window; default: as the price table has it for the model. ``compact_above``: messages above
+    which the conversation is compacted, whatever their length; far above ``keep_recent``, or every other round pays for a
+    summary. ``keep_recent``: messages at the end that no summary replaces; fewer for ``share`` if these alone are more than
+    half of the conversation. ``max_messages``: messages above which the oldest but the first are left out; a call and its
+    result are never separated, so there may be more. ``result_characters``: longer results are truncated; the model can
+    read on with `read_tool_result`. ``failed_rounds_above``: messages, such as 20, above which rounds are left out whose
+    calls all failed.
+
+    None turns each of these off; ``keep_recent`` is always a number.
     """
 
     share: float | None = None

@@ -29,34 +29,41 @@ class Options:
     """Settings of one model; None leaves the choice to the provider."""
 
     max_tokens: int | None = None
-    """Limit on the tokens of a reply."""
+    """Most tokens that a reply may have, thinking included; default: the variable ``AGENT_MAX_TOKENS``, if set, and a number
+    in ``thinking=`` on top."""
     temperature: float | None = None
+    """As the server defines it; Anthropic's API no longer has one."""
     effort: str | None = None
-    """Thinking effort: one of `EFFORTS`, as far as the model supports them."""
+    """Thinking effort: ``none``, ``minimal``, ``low``, ``medium``, ``high``, ``xhigh`` or ``max``, as far as the model
+    supports them."""
     thinking: str | None = None
-    """``off``, ``adaptive``, or a number of tokens."""
+    """``off``; ``adaptive``: as much as the model chooses, and a summary is shown; a number of tokens: only ``anthropic``, for
+    its older models."""
     stop: tuple[str, ...] = ()
-    """Stop sequences: a reply ends where one of these would come."""
+    """Stop sequence: a reply ends where this text would come; may be given several times."""
     echo: bool = False
-    """Whether the model gets its thinking back, as some servers want."""
+    """Whether the model gets its thinking back, as some servers expect."""
     parallel: bool | None = None
     """Whether a reply may hold several tool calls."""
     cache: str = "5m"
-    """How long the provider should keep the beginning of the conversation: ``5m``, ``1h`` or ``no``."""
+    """How long the provider keeps the beginning of the conversation: ``5m``, ``1h`` or ``no``."""
     stream: bool = True
     """Whether replies are streamed."""
     images: bool | None = None
-    """Whether the model takes images; otherwise text replaces them."""
+    """Whether the model accepts pictures, which text replaces otherwise; default: no for ``ollama`` and ``compatible``, yes for
+    the others."""
     timeout: float = 300.0
-    """Seconds of silence after which a call is given up."""
+    """Seconds of silence after which an attempt is given up; connecting may take 10."""
     stall: float | None = None
-    """Idle timeout: seconds without any part of the reply, whatever else the server sends; None: twice the ``timeout``."""
+    """Idle timeout: seconds without any part of a reply after which an attempt is given up, whatever else the server sends;
+    default: twice ``timeout``."""
     url: str | None = None
-    """URL of the server, if not the provider's own."""
+    """URL of the server, if not the provider's own: without a password, and with nothing after its path."""
     key: str | None = None
-    """The variable that holds the key, if not the provider's own."""
+    """The **name of the variable** that holds the key, if not the provider's own."""
     price: Price | None = None
-    """Price to use instead of the one in the price table."""
+    """Dollars per million tokens: ``3/15`` is input/output, ``3/15/0.3/3.75`` adds reading and writing a cache, ``0`` is
+    free."""
     output_schema: dict[str, Any] | None = None
     """JSON Schema of the answers."""
 

@@ -121,10 +121,12 @@ class Replay:
     recorded: Run
     variant: Variant
     rounds: Sequence[ReplayedRound] = field(repr=False)
+    """A `ReplayedRound` for each recorded round: ``recorded``, ``would_be``, both decisions, ``verdict``, ``next_guidance``,
+    ``judged_calls``, ``findings``."""
     would_be: Run = field(repr=False)
     """The shadow of the run: the recorded replies and results, with the would-be guidance and reasons."""
     turn_ending: TurnEnding = LOGGED
-    """How the recorded run ends its turns, inferred from the record."""
+    """How the recorded run ends its turns, inferred from the record: ``kind``, ``after_texts``, ``sentence``."""
 
     @property
     def not_replayed(self) -> tuple[str, ...]:
@@ -143,7 +145,10 @@ class Replay:
 
     @cached_property
     def caught_at(self) -> int | None:
-        """The number of the round, from 1, in which the failure could have been caught; None if nothing catches it."""
+        """The first round, from 1, in which a guard, a limit or a detector would have caught a failure; None if none would.
+
+        That is a block, an end, guidance on repeats or failures, or a finding; not an intervention for open todos.
+        """
         return next((one.number for one in self.rounds if one.caught_by), None)
 
     @property

@@ -297,6 +297,6 @@ def test_a_log_may_hold_expectations_of_another_version_which_then_fail() -> Non
 
 
 def test_the_page_has_each_name_with_its_meaning() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "expect.md").read_text("utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference.md").read_text("utf-8")
     for name, one in NAMES.items():
         assert f"| `{name}` | {one.meaning} |" in page

@@ -103,7 +103,7 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def answer(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[ID [-m MODEL] [--allow-url URL] [QUESTION]] TEXT | --decline: answer what a run asks, in words, a choice, or JSON"""
+    """[ID [-m MODEL] [--allow-url URL] [QUESTION]] TEXT | --decline: answer what a run asks: text, a choice, or JSON"""
     return answer_command(session, shell, rest)
 
 
