@@ -18,13 +18,12 @@ from agentnb.core.log import events as e
 from agentnb.core.log.work_events import GuidanceDrawn
 from agentnb.core.messages import Message, encodable
 from agentnb.core.redaction import change_texts
-from agentnb.core.run.rounds import FINAL_ANSWER, WorkflowRound
+from agentnb.core.run.rounds import ASKED_FOR_TOOLS, FINAL_ANSWER, WorkflowRound
 from agentnb.errors import AgentnbError, ContextOverflow, ModelError
 from agentnb.guidance.draws import Draw
 from agentnb.guidance.prompts import prompt
 from agentnb.models.model import Model
 from agentnb.policies.bundle import PolicyBundle
-from agentnb.policies.ending import ASKED_FOR_TOOLS
 from agentnb.policies.verdict import Continue, Stop, Verdict, decide
 from agentnb.runtime.calls.dispatch import Dispatch
 from agentnb.runtime.calls.todo_sync import TodoSync
