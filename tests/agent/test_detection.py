@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from scripted_runs import look
 
 from agentnb import Agent, Minimal, Store, ToolCall, load_trace
 from agentnb.core.log import events as e
@@ -25,11 +26,6 @@ class Bare:
 
     def rules(self, *given: object, **how: object) -> PolicyBundle:
         return PolicyBundle((natural_stop,))
-
-
-def look(n: int) -> str:
-    """Look."""
-    return "the same"
 
 
 def live(calls: int, store: Store | None = None) -> Run:

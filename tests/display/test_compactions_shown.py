@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from asserted_sentences import Snapshot
 from marked_logs import own_run
+from scripted_runs import look
 
 from agentnb import Agent, History, Run, Store, ToolCall, load_trace
 from agentnb.context.request_history import sent_requests
@@ -35,11 +36,6 @@ SHORT = History(compact_above=8, keep_recent=3)
 
 def words(html: str) -> str:
     return " ".join(unescape(re.sub("<[^>]+>", "", html)).split())
-
-
-def look(n: int = 0) -> str:
-    """Look."""
-    return f"seen {n}"
 
 
 class Summing(ScriptedModel):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripted_runs import add
 
 from agentnb import Agent, Run, Store, ToolCall
 from agentnb.core.messages import Message, Text
@@ -84,11 +85,6 @@ def harmless(html: str) -> Reader:
     for sign in ("\x1b", "\x00", "\u202e"):
         assert sign not in html
     return found
-
-
-def add(a: int) -> int:
-    """Adds."""
-    return a + 1
 
 
 def boom(text: str) -> str:

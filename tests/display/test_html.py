@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from property_settings import examples
 from run_builder import begun, run_of
+from scripted_runs import add
 
 from agentnb.agent.agent import Agent
 from agentnb.core.log import events as e
@@ -35,11 +36,6 @@ from agentnb.models import ScriptedModel
 from agentnb.tools.todos.board import TodoBoard
 
 HOSTILE = ["<script>x</script>", "<img src=x onerror=x>", '"><svg onload=x>', "</div></details><b>", "<style>*{}</style>"]
-
-
-def add(a: int, b: int = 2) -> int:
-    """Add."""
-    return a + b
 
 
 def made(*replies: Any, **settings: Any) -> Run:

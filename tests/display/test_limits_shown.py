@@ -9,6 +9,7 @@ from html import unescape
 from typing import Any
 
 import pytest
+from scripted_runs import add
 
 from agentnb import Agent, Run, ToolCall
 from agentnb.core.log import events as e
@@ -45,11 +46,6 @@ ENDINGS = [
 
 def words(html: str) -> str:
     return " ".join(unescape(re.sub("<[^>]+>", "", html)).split())
-
-
-def add(a: int) -> int:
-    """Add."""
-    return a + 1
 
 
 def said(*parts: Any, cost: float | None = 0.0123) -> Reply:

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from scripted_runs import add
 
 from agentnb import Agent, Run, ToolCall
 from agentnb.core.messages import Message, Text, Thinking, user
@@ -13,12 +14,6 @@ from agentnb.core.request import Request
 from agentnb.core.usage import Usage
 from agentnb.errors import ModelError, ScriptEnded
 from agentnb.models import Reply, ScriptedModel
-
-
-def add(a: int, b: int) -> int:
-    """Adds."""
-    return a + b
-
 
 CALL = ToolCall("add", {"a": 1, "b": 2})
 

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from scripted_runs import add
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
@@ -17,11 +18,6 @@ from agentnb.models import ScriptedModel
 from agentnb.notebook.cells.cell_runs import Answer
 from agentnb.notebook.views import DisplayView, TerminalView
 from agentnb.workflow.workflow import Workflow
-
-
-def add(a: int, b: int = 2) -> int:
-    """Add."""
-    return a + b
 
 
 def made(*replies: Any, **settings: Any) -> Run:

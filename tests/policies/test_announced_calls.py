@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
+from scripted_runs import look
 
 from agentnb import Agent, Run
 from agentnb.core.messages import ToolCall
@@ -88,11 +89,6 @@ def test_no_report_with_the_names_of_tools_announces_a_call(text: str) -> None:
 def test_long_texts_take_no_longer_than_their_length() -> None:
     for piece in ("I will ", "```\n", "let me now, ", "> ", "`", "\n", "I will now call "):
         assert announced_call(piece * (300_000 // len(piece)), TOOLS) is None
-
-
-def look() -> str:
-    """Look."""
-    return "three gulls"
 
 
 def run_of(*replies: Any, **how: Any) -> Run:

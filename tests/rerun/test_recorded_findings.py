@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from scripted_runs import look
 from test_reproduce import same_facts
 
 from agentnb import Agent, GuidanceSet, Run, ToolCall, fork_sync, replay, reproduce_sync
@@ -20,11 +21,6 @@ from agentnb.models.model import Reply
 from agentnb.policies.gates import Block
 
 LOOK = ToolCall("look", {"n": 1})
-
-
-def look(n: int) -> str:
-    """Look."""
-    return "the same"
 
 
 @detector(family="stall", severity="nudge")

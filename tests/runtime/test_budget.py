@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from marked_logs import marked
 from run_checks import assert_closed, assert_every_call_has_one_result
-from scripted_runs import bare
+from scripted_runs import bare, work
 from summarising import Summarising, priced
 from virtual_time import SkippedClock
 from waiting import PATIENCE
@@ -97,11 +97,6 @@ def test_runs_side_by_side_lose_no_cent() -> None:
 
 
 # Runs
-
-
-def work(n: int = 0) -> str:
-    """Does the work of one item."""
-    return f"made {n}"
 
 
 def calls(count: int, cost: float | None) -> list[Any]:

@@ -41,9 +41,14 @@ LONG_ANSWER = "The table has three columns and twelve rows, and none of its valu
 # Tools
 
 
-def add(a: int, b: int) -> int:
+def add(a: int, b: int = 1) -> int:
     """Add two numbers."""
     return a + b
+
+
+def look(n: int = 0) -> str:
+    """Looks, and sees the same each time."""
+    return "seen"
 
 
 def work(n: int = 0) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from run_builder import RunBuilder, begun, called, guidance_of, run_of, todos_of
+from scripted_runs import add
 
 from agentnb import Agent, Run, Store, ToolCall, save_trace, tables
 from agentnb.core.log import events as e
@@ -239,11 +240,6 @@ COLUMNS = {
         "started_at": TIME,
     },
 }
-
-
-def add(a: int, b: int) -> int:
-    """Adds."""
-    return a + b
 
 
 def do(*replies: Any, store: Store | None = None, before: Run | None = None, **how: Any) -> Run:

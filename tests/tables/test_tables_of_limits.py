@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from scripted_runs import add
 from waiting import PATIENCE
 
 from agentnb import Agent, History, Run, Store, ToolCall, recover, tables
@@ -23,11 +24,6 @@ from agentnb.models.capabilities import Capabilities
 from agentnb.models.model import Retry
 
 SHORT = History(compact_above=8, keep_recent=3)
-
-
-def add(a: int) -> int:
-    """Add."""
-    return a + 1
 
 
 class Summing:
