@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import timedelta
+from functools import partial
 from html import unescape
 from typing import Any
 
 import pytest
-from scripted_runs import add
+from scripted_runs import add, play
 
 from agentnb import Agent, Run, ToolCall
 from agentnb.core.log import events as e
@@ -56,8 +57,7 @@ def calls(count: int, **how: Any) -> list[Reply]:
     return [said(Text(f"Part {n}."), ToolCall("add", {"a": n}), **how) for n in range(count)]
 
 
-def made(*replies: Any, **settings: Any) -> Run:
-    return Agent(ScriptedModel(replies), tools=[add], todos=False, guidance="off", **settings).run_sync("Go.")
+made = partial(play, tools=[add], todos=False, guidance="off", prompt="Go.")
 
 
 def at_limit(name: str, value: float) -> Run:

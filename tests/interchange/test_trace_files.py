@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from itertools import accumulate
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripted_runs import play
 
 from agentnb import Agent, Run, Store, load_trace, load_traces, save_trace
 from agentnb.advice import ReadLoosely
@@ -21,7 +21,7 @@ from agentnb.models import ScriptedModel
 
 
 def do(store: Store | None = None, text: str = "Done. ✓") -> Run:
-    return asyncio.run(Agent(ScriptedModel([text])).run("Go", store=store))
+    return play(text, prompt="Go", store=store)
 
 
 @pytest.fixture

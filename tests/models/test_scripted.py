@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
-from scripted_runs import add
+from scripted_runs import add, play
 
-from agentnb import Agent, Run, ToolCall
+from agentnb import Agent, ToolCall
 from agentnb.core.messages import Message, Text, Thinking, user
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
@@ -18,8 +19,7 @@ from agentnb.models import Reply, ScriptedModel
 CALL = ToolCall("add", {"a": 1, "b": 2})
 
 
-def do(*replies: Any, **settings: Any) -> Run:
-    return asyncio.run(Agent(ScriptedModel(replies), tools=[add], **settings).run("Go"))
+do = partial(play, tools=[add], prompt="Go")
 
 
 def reply_to(line: Any) -> Reply:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from marked_logs import marked
-from scripted_runs import bare, do, work
+from scripted_runs import bare, do, even_failed, work
 from summarising import SUMMARY, Summarising, priced
 
 from agentnb import History, Run, Store, ToolCall, load_trace, tables
@@ -39,11 +39,7 @@ class Reckons(Summarising):
 
 def ended(model: Any, **settings: Any) -> Run:
     """The run, also one that failed in its first round."""
-    try:
-        return bare(model, [work], **settings).run_sync("go")
-    except ModelError as error:
-        assert error.run is not None
-        return error.run
+    return even_failed(lambda: bare(model, [work], **settings).run_sync("go"))
 
 
 def streaming(*items: Any) -> Reckons:

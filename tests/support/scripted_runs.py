@@ -17,6 +17,7 @@ from agentnb.core.log.stores import Watcher
 from agentnb.core.messages import AnyPart, Message, ToolCall, ToolResult
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
+from agentnb.errors import AgentnbError
 from agentnb.guidance import GuidanceSet, Guide, built_in
 from agentnb.models.model import Model, Reply, StreamItem
 from agentnb.models.scripted import Line, ScriptedModel
@@ -28,7 +29,7 @@ from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.tool_calls import CallServices, ToolCalls
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.host.run_options import folder_of
+from agentnb.runtime.host.run_options import AgentRunKeywords, folder_of
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.runs.lifecycle import Lifecycle, RunServices
 from agentnb.runtime.workers.worker_calls import call_in_thread
@@ -62,6 +63,7 @@ def think(thought: str = "") -> str:
 
 
 SPECS = Toolbox([work, think]).specs
+RUN_OPTIONS = AgentRunKeywords.__annotations__.keys() - {"work_dir"}  # its agent has one too
 
 
 class Counting:
@@ -151,6 +153,26 @@ def tool_run(*facts: Fact, words: GuidanceSet | None = None, **fields: Any) -> R
 def bare(model: Model, tools: Sequence[Any] = (), **settings: Any) -> Agent:
     """An agent whose model is sent nothing but the conversation, and has no tools but these."""
     return Agent(model, tools=tools, **{"guidance": "off", "todos": False, **settings})
+
+
+def agent_of(*replies: Line, tools: Sequence[Any] = (), **settings: Any) -> Agent:
+    """An agent with this script."""
+    return Agent(ScriptedModel(replies), tools, **settings)
+
+
+def play(*replies: Line, prompt: str | Message = "go", **how: Any) -> Run:
+    """The run of an agent with this script; ``how``: settings of the agent, and options of the run, each by its name."""
+    options = {name: how.pop(name) for name in RUN_OPTIONS & how.keys()}
+    return agent_of(*replies, **how).run_sync(prompt, **options)
+
+
+def even_failed(run: Callable[[], Run]) -> Run:
+    """What this returns, or the run of the error that it raises."""
+    try:
+        return run()
+    except AgentnbError as error:
+        assert isinstance(error.run, Run)
+        return error.run
 
 
 def scripted(*replies: Line, tools: Sequence[Any] = (work, think), **settings: Any) -> tuple[Run, ScriptedModel]:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
-from scripted_runs import look, think
+from scripted_runs import look, play, think
 
-from agentnb import Agent, Run, tables
+from agentnb import Run, tables
 from agentnb.core.log.events import RoundFinished
 from agentnb.core.messages import ToolCall
 from agentnb.detect import Finding
-from agentnb.models.scripted import ScriptedModel
 from agentnb.policies import Matrix
 
 ANSWER = "There are three hundred and forty-four penguins in the table, of three species."
 FOUND = ["rule", "first", "last", "severity"]
 
 
-def run_of(*replies: Any, **how: Any) -> Run:
-    return Agent(ScriptedModel([*replies]), **{"tools": [look, think], "todos": False, **how}).run_sync("Go")
+run_of = partial(play, tools=[look, think], todos=False, prompt="Go")
 
 
 def rows(run: Run) -> list[tuple[Any, ...]]:

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from run_builder import RunBuilder, begun
+from scripted_runs import even_failed
 from test_tables import COLUMNS, add
 from usage_sums import check_sums
 from waiting import PATIENCE
@@ -21,7 +22,7 @@ from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
-from agentnb.errors import AgentnbError, ProviderTrouble
+from agentnb.errors import ProviderTrouble
 from agentnb.models import Reply, TextDelta
 from agentnb.models.model import Retry, StreamItem
 
@@ -53,11 +54,7 @@ def reply(*parts: Any, stop_reason: str = "end_turn", model: Any = "claude-1", *
 
 def run_of(*answers: list[StreamItem | Exception], store: Store | None = None) -> Run:
     agent = Agent(Unreliable(*answers), tools=[add], policy="minimal")
-    try:
-        return asyncio.run(agent.run("Go", store=store))
-    except AgentnbError as error:
-        assert error.run is not None
-        return error.run
+    return even_failed(lambda: agent.run_sync("Go", store=store))
 
 
 CALL = ToolCall("add", {"a": 1, "b": 2})
