@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from scripted_runs import add, play
+from summarising import priced
 
 from agentnb import Agent, Run, ToolCall
 from agentnb.core.log import events as e
@@ -49,8 +50,7 @@ def words(html: str) -> str:
     return " ".join(unescape(re.sub("<[^>]+>", "", html)).split())
 
 
-def said(*parts: Any, cost: float | None = 0.0123) -> Reply:
-    return Reply(Message("assistant", parts), Usage(input=2_100, output=120, cost=cost), "end_turn")
+said = partial(priced, cost=0.0123, tokens=(2_100, 120))
 
 
 def calls(count: int, **how: Any) -> list[Reply]:

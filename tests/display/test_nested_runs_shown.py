@@ -9,7 +9,7 @@ from typing import Any
 
 from asserted_sentences import Snapshot
 from run_builder import START, RunBuilder
-from scripted_runs import agent_of
+from scripted_runs import agent_of, even_failed
 
 from agentnb import Agent, Run, ToolCall, Workflow, save_trace
 from agentnb.core.log.events import Event, RunFinished
@@ -177,15 +177,7 @@ def test_a_call_that_begins_no_runs_shows_none() -> None:
 
 
 def failed_run() -> Run:
-    async def main() -> Run:
-        found: list[Run] = []
-        try:
-            await agent(ValueError("broken")).run("fails\nhere", watch=lambda item: found.append(item))
-        except Exception as error:
-            return error.run  # type: ignore[attr-defined, no-any-return]  # every AgentnbError of a run has it
-        raise AssertionError(found)
-
-    return asyncio.run(main())
+    return even_failed(lambda: agent(ValueError("broken")).run_sync("fails\nhere", show=False))
 
 
 def test_many_runs_are_counted_by_state_with_time_and_cost(snapshot: Snapshot) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from run_builder import Fact, opening, run_of
@@ -12,14 +12,14 @@ from agentnb.agent.agent import Agent
 from agentnb.agent.loop import Loop
 from agentnb.context.request_builder import RequestBuilder
 from agentnb.core.inbox import Inbox
-from agentnb.core.log.events import AnyEvent, TextDelta
+from agentnb.core.log.events import AnyEvent
 from agentnb.core.log.stores import Watcher
 from agentnb.core.messages import AnyPart, Message, ToolCall, ToolResult
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError
 from agentnb.guidance import GuidanceSet, Guide, built_in
-from agentnb.models.model import Model, Reply, StreamItem
+from agentnb.models.model import Model, Reply
 from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.policies import Policy, PolicyBundle
 from agentnb.policies.gates import Gate
@@ -103,24 +103,6 @@ def reply(*parts: AnyPart, stop_reason: str = "end_turn", **fields: Any) -> Repl
 def do(n: int) -> ToolCall:
     """A call of `work`."""
     return ToolCall("work", {"n": n})
-
-
-class Breaking:
-    """Says these words one by one and then raises, instead of giving a reply; ``before`` are its whole replies until then."""
-
-    name = "scripted:breaking"
-
-    def __init__(self, words: Sequence[str], error: BaseException | None, before: Sequence[Reply] = ()) -> None:
-        self._words, self._error, self._before = words, error, list(before)
-
-    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        if self._before:
-            yield self._before.pop(0)
-            return
-        for word in self._words:
-            yield TextDelta(word)
-        if self._error is not None:
-            raise self._error
 
 
 class FullDisk:
