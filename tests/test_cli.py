@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pandas as pd
 import pytest
 from asserted_sentences import Snapshot
+from scripted_runs import add
 
 from agentnb import Agent, Run, Store, ToolCall, load_trace, load_traces, replay, tables
 from agentnb.cli import COMMANDS, main
@@ -46,11 +47,6 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Call:
         return Done(code, *capsys.readouterr())
 
     return call
-
-
-def add(a: int) -> int:
-    """Adds."""
-    return a + 1
 
 
 def do(prompt: str = "Add it", folder: Path = RUNS) -> Run:

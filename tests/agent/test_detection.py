@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from asserted_sentences import Snapshot
+from scripted_runs import look
 
 from agentnb import Agent, Minimal, Store, ToolCall, load_trace
 from agentnb.core.log import events as e
@@ -26,11 +27,6 @@ class Bare:
 
     def rules(self, *given: object, **how: object) -> PolicyBundle:
         return PolicyBundle((natural_stop,))
-
-
-def look(n: int) -> str:
-    """Look."""
-    return "the same"
 
 
 def live(calls: int, store: Store | None = None) -> Run:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import timedelta
+from functools import partial
 from html import unescape
 from typing import Any
 
 import pytest
 from asserted_sentences import Snapshot
+from scripted_runs import add, play
+from summarising import priced
 
 from agentnb import Agent, Run, ToolCall
 from agentnb.core.log import events as e
@@ -48,21 +51,14 @@ def words(html: str) -> str:
     return " ".join(unescape(re.sub("<[^>]+>", "", html)).split())
 
 
-def add(a: int) -> int:
-    """Add."""
-    return a + 1
-
-
-def said(*parts: Any, cost: float | None = 0.0123) -> Reply:
-    return Reply(Message("assistant", parts), Usage(input=2_100, output=120, cost=cost), "end_turn")
+said = partial(priced, cost=0.0123, tokens=(2_100, 120))
 
 
 def calls(count: int, **how: Any) -> list[Reply]:
     return [said(Text(f"Part {n}."), ToolCall("add", {"a": n}), **how) for n in range(count)]
 
 
-def made(*replies: Any, **settings: Any) -> Run:
-    return Agent(ScriptedModel(replies), tools=[add], todos=False, guidance="off", **settings).run_sync("Go.")
+made = partial(play, tools=[add], todos=False, guidance="off", prompt="Go.")
 
 
 def at_limit(name: str, value: float) -> Run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from itertools import accumulate
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 from asserted_sentences import Snapshot
+from scripted_runs import play
 
 from agentnb import Agent, Run, Store, load_trace, load_traces, save_trace
 from agentnb.advice import ReadLoosely
@@ -22,7 +22,7 @@ from agentnb.models import ScriptedModel
 
 
 def do(store: Store | None = None, text: str = "Done. ✓") -> Run:
-    return asyncio.run(Agent(ScriptedModel([text])).run("Go", store=store))
+    return play(text, prompt="Go", store=store)
 
 
 @pytest.fixture

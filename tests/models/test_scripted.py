@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 from asserted_sentences import Snapshot
+from scripted_runs import add, play
 
-from agentnb import Agent, Run, ToolCall
+from agentnb import Agent, ToolCall
 from agentnb.core.messages import Message, Text, Thinking, user
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
 from agentnb.errors import ModelError, ScriptEnded
 from agentnb.models import Reply, ScriptedModel
 
-
-def add(a: int, b: int) -> int:
-    """Adds."""
-    return a + b
-
-
 CALL = ToolCall("add", {"a": 1, "b": 2})
 
 
-def do(*replies: Any, **settings: Any) -> Run:
-    return asyncio.run(Agent(ScriptedModel(replies), tools=[add], **settings).run("Go"))
+do = partial(play, tools=[add], prompt="Go")
 
 
 def reply_to(line: Any) -> Reply:

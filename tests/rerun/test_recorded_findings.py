@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from asserted_sentences import Snapshot
+from scripted_runs import look
 from test_reproduce import same_facts
 
 from agentnb import Agent, GuidanceSet, Run, ToolCall, fork_sync, replay, reproduce_sync
@@ -21,11 +22,6 @@ from agentnb.models.model import Reply
 from agentnb.policies.gates import Block
 
 LOOK = ToolCall("look", {"n": 1})
-
-
-def look(n: int) -> str:
-    """Look."""
-    return "the same"
 
 
 @detector(family="stall", severity="nudge")

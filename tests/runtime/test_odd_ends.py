@@ -6,7 +6,7 @@ import asyncio
 import gc
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,8 @@ from run_checks import assert_every_call_has_one_result
 from scripted_runs import bare, work
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall
-from agentnb.core.request import Request
 from agentnb.errors import StoreError
 from agentnb.models import ScriptedModel
-from agentnb.models.model import StreamItem
 
 WAYS: dict[str, Callable[[Agent, Store], Run]] = {
     "run_sync": lambda agent, store: agent.run_sync("go", store=store),
@@ -52,19 +50,6 @@ def test_a_tool_that_raises_generator_exit_has_failed_as_any_other(subtests: pyt
                     assert store.load(run.id) == run
 
 
-class Leaving:
-    """A model that leaves."""
-
-    name = "own:leaving"
-
-    def __init__(self, error: BaseException) -> None:
-        self._error = error
-
-    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        raise self._error
-        yield
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_code_of_others_that_leaves_the_run_ends_its_log(subtests: pytest.Subtests, tmp_path: Path) -> None:
     def gate(call: Any, run: Any) -> None:
@@ -74,16 +59,14 @@ def test_code_of_others_that_leaves_the_run_ends_its_log(subtests: pytest.Subtes
         for name in ("gate", "model"):
             with subtests.test(name, error=error):
                 store = Store(tmp_path / f"{name} {type(error).__name__}")
-                model = Leaving(error) if name == "model" else ScriptedModel([ToolCall("work", {"n": 1})])
+                model = ScriptedModel([error if name == "model" else ToolCall("work", {"n": 1})])
                 agent = bare(model, [work], gates=[gate] if name == "gate" else [])
                 with pytest.raises(BaseException):  # noqa: B017  # SystemExit of a model is its failure
                     asyncio.run(agent.run("go", store=store))
                 assert [one.status for one in store.summaries()] == ["failed"]
 
 
-def test_a_run_that_is_closed_from_outside_is_cancelled_if_its_loop_goes_on(
-    subtests: pytest.Subtests, tmp_path: Path
-) -> None:
+def test_a_run_that_is_closed_from_outside_is_cancelled_if_its_loop_goes_on(subtests: pytest.Subtests, tmp_path: Path) -> None:
     async def wait() -> str:
         """Waits."""
         await asyncio.Event().wait()

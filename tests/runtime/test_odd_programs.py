@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 from asserted_sentences import Snapshot
+from scripted_runs import agent_of
 from waiting import PATIENCE
 
-from agentnb import Agent, RunOptions, Store, ToolCall
+from agentnb import RunOptions, Store, ToolCall
 from agentnb.agent.extension import Extension
 from agentnb.core.guidance import Guidance
 from agentnb.detect import detector
 from agentnb.errors import SettingsError
-from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask
 
 RAISED: tuple[type[BaseException], ...] = (GeneratorExit, SystemExit, asyncio.CancelledError, StopIteration)
@@ -25,8 +26,7 @@ def write() -> str:
     return "wrote"
 
 
-def agent(**settings: Any) -> Agent:
-    return Agent(ScriptedModel([ToolCall("write"), "Done."]), tools=[write], todos=False, **settings)
+agent = partial(agent_of, ToolCall("write"), "Done.", tools=[write], todos=False)
 
 
 def test_program_that_raises_anything_is_no_answer(subtests: pytest.Subtests) -> None:

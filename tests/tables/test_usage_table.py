@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import queue
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,8 @@ import pandas as pd
 import pytest
 from asserted_sentences import Snapshot
 from run_builder import RunBuilder, begun
+from scripted_runs import even_failed
+from streamed_replies import FOREVER, Streamed, Streaming
 from test_tables import COLUMNS, add
 from usage_sums import check_sums
 from waiting import PATIENCE
@@ -20,28 +20,12 @@ from waiting import PATIENCE
 from agentnb import Agent, Run, Store, ToolCall, save_trace, tables
 from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text
-from agentnb.core.request import Request
 from agentnb.core.usage import Usage
-from agentnb.errors import AgentnbError, ProviderTrouble
+from agentnb.errors import ProviderTrouble
 from agentnb.models import Reply, TextDelta
 from agentnb.models.model import Retry, StreamItem
 
 BUSY = "anthropic: overloaded"
-
-
-class Unreliable:
-    """Answers each request with the next of these: what it streams, and an error if it comes to that."""
-
-    name = "anthropic:claude"
-
-    def __init__(self, *answers: list[StreamItem | Exception]) -> None:
-        self._answers = list(answers)
-
-    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        for item in self._answers.pop(0):
-            if isinstance(item, Exception):
-                raise item
-            yield item
 
 
 def retry(attempt: int, seconds: float, status: int | None = 529) -> Retry:
@@ -53,12 +37,8 @@ def reply(*parts: Any, stop_reason: str = "end_turn", model: Any = "claude-1", *
 
 
 def run_of(*answers: list[StreamItem | Exception], store: Store | None = None) -> Run:
-    agent = Agent(Unreliable(*answers), tools=[add], policy="minimal")
-    try:
-        return asyncio.run(agent.run("Go", store=store))
-    except AgentnbError as error:
-        assert error.run is not None
-        return error.run
+    agent = Agent(Streaming([Streamed(*one) for one in answers], name="anthropic:claude"), tools=[add], policy="minimal")
+    return even_failed(lambda: agent.run_sync("Go", store=store))
 
 
 CALL = ToolCall("add", {"a": 1, "b": 2})
@@ -150,13 +130,9 @@ def test_a_failure_after_the_reply_is_not_one_of_the_call() -> None:
 
 
 def test_a_call_that_the_person_stopped_while_it_waited_counts_what_was_made() -> None:
-    class Slow(Unreliable):
-        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-            yield retry(1, 3_000.0)
-            await asyncio.Event().wait()
-
     waits: queue.SimpleQueue[e.RetryScheduled] = queue.SimpleQueue()
-    live = Agent(Slow()).start("Go", watch=lambda item: waits.put(item) if isinstance(item, e.RetryScheduled) else None)
+    model = Streaming([Streamed(retry(1, 3_000.0), FOREVER)])
+    live = Agent(model).start("Go", watch=lambda item: waits.put(item) if isinstance(item, e.RetryScheduled) else None)
     waits.get(timeout=PATIENCE)
     live.stop()
     only = row(live.result(PATIENCE))

@@ -9,12 +9,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from asserted_sentences import Snapshot
+from scripted_runs import agent_of
 from virtual_time import VirtualTimeLoop
 from workflow_examples import played, ran, waits
 
@@ -539,8 +541,7 @@ def test_a_part_of_the_steps_runs_again_with_what_was_there_before() -> None:
         played(workflow, "Go", {}, rerun_from="y", of=first)
 
 
-def bare_agent(*replies: Any) -> Agent:
-    return Agent(ScriptedModel(replies), name="a")
+bare_agent = partial(agent_of, name="a")
 
 
 def nested_of(run: Run) -> set[str]:
