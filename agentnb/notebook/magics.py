@@ -21,6 +21,7 @@ from agentnb.models.registry import wire_form
 from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.notebook.browser import Browser
 from agentnb.notebook.cells.cell_runs import Answer, cell_runs
+from agentnb.notebook.cells.continued_run import continued_run
 from agentnb.notebook.cells.extension_options import chosen_extensions, extension_options
 from agentnb.notebook.cells.interpolation import interpolate, near_misses
 from agentnb.notebook.cells.limit_options import allow_url_option, approve_option, given, run_options
@@ -100,8 +101,11 @@ class AgentMagics(Magics):
     @argument(
         "--continue",
         dest="go_on",
-        action="store_true",
-        help="continue the conversation and the model of the last run; specify tools and guidance again",
+        metavar="RUN",
+        nargs="?",
+        const="",
+        help="continue the conversation and the model of a run: a variable that holds one, or an id; by default the run in the "
+        "variable of -o, or else the last one. Specify tools and guidance again",
     )
     @argument("--tag", metavar="WORD", action="append", default=[], help="a word to find the run by; repeatable")
     @argument("--context", metavar="TYPE", default="", help="the kind of task, as one word, kept as run.context_type")
@@ -134,7 +138,11 @@ class AgentMagics(Magics):
         prompt = (cell if options.raw else interpolate(cell, variables)).strip("\n")
         if not options.raw and (missed := near_misses(cell, variables)):
             print(f"{missed}. To send it without this note: --raw")
-        before = self.session.conversation() if options.go_on else None
+        before = None
+        if options.go_on is not None:
+            before, which = continued_run(self.session, variables, options.go_on, out)
+            if which:
+                print(which)
         return with_consent(partial(self._run_cell, options, prompt, out, before), asker(self.shell))
 
     def _run_cell(self, options: Namespace, prompt: str, out: str, before: Run | None) -> Answer | None:

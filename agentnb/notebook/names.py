@@ -234,6 +234,11 @@ def find_agents(variables: Mapping[str, Any]) -> dict[str, Agent]:
     return {name: value for name, value in variables.items() if isinstance(value, Agent) and not name.startswith("_")}
 
 
+def run_names(variables: Mapping[str, Any]) -> list[str]:
+    """Return the names of variables that hold a run."""
+    return [name for name, value in variables.items() if isinstance(value, Run) and not name.startswith("_")]
+
+
 def check_variable(name: str) -> str:
     """Return the name if a run can be assigned to it; `SettingsError` otherwise."""
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("__"):

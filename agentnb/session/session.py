@@ -288,14 +288,27 @@ class Session:
         if not begun:
             raise SettingsError("There is no run to continue", self._instead_of_continuing())
         if not begun[-1].done:
-            raise SettingsError(f"Run {begun[-1].run.id} is still running", "Wait for it, or end it: %agent stop")
+            raise _still_running(begun[-1].run)
         return begun[-1].run
 
-    def conversation(self) -> Run:
-        """Return the run that ``--continue`` continues, which is the last; raises `SettingsError` for that of a workflow."""
-        run = self.last_run()
+    def conversation(self, run: Run | None = None) -> Run:
+        """Return the run to continue, by default the last.
+
+        Raises `SettingsError` if it has not ended, or is that of a workflow.
+        """
+        run = self.last_run() if run is None else run
+        if any(live.run is run for live in self.running()):
+            raise _still_running(run)
         check_of_agent(run, "it has no conversation to continue")
         return run
+
+    def stored(self, part_of_id: str) -> Run:
+        """Return the run of the store with this id, or part of one: the run itself if it is a live or the newest one here."""
+        run_id = self.store.find(part_of_id)
+        here = next((live.run for live in self._live if live.run_id == run_id), None)
+        if self._loaded is not None and self._loaded.id == run_id:
+            return self._loaded
+        return self.store.load(run_id) if here is None else here
 
     def _instead_of_continuing(self) -> str:
         """Return what to type where this kernel has no run: the newest run in the store may have been interrupted."""
@@ -349,6 +362,10 @@ class Session:
         if "guidance" in of_agents:
             of_agents["guidance"] = self.find_set(of_agents["guidance"])
         return limits, of_agents
+
+
+def _still_running(run: Run) -> SettingsError:
+    return SettingsError(f"Run {run.id} is still running", f"Wait for it, or end it: %agent stop {run.id}")
 
 
 def _board_with(todos: tuple[Todo, ...]) -> TodoBoard | None:
