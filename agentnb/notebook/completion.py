@@ -21,6 +21,7 @@ from agentnb.notebook.commands.history import KINDS
 from agentnb.notebook.commands.keys import OPTIONS, names_to_offer
 from agentnb.notebook.commands.recover import RECOVER_OPTIONS
 from agentnb.notebook.commands.replay import replay_words_after
+from agentnb.notebook.commands.stop import ALL
 from agentnb.notebook.commands.todos import CHANGES
 from agentnb.notebook.commands.traces import words_after
 from agentnb.notebook.names import input_names, output_names, run_names, tool_names
@@ -111,6 +112,7 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any]) 
             if before[-1] in MODEL_OPTIONS
             else [DECLINE, *offered(session), *islice(session.suspended(), MAX_IDS)]
         ),
+        "stop": lambda: [ALL, *(live.run_id for live in session.running()[::-1])],
         "load": lambda: session.store.ids()[::-1],
         "recover": lambda: _recover_words(before[1:], session, variables),
         "defaults": lambda: _defaults(session),

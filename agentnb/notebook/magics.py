@@ -174,7 +174,7 @@ class AgentMagics(Magics):
     @no_var_expand
     @line_magic("agent")  # type: ignore[arg-type]  # as above
     def agent_line(self, line: str) -> Any:
-        """Steer and look: %agent status | stop | pause | resume | say TEXT | todos | models [PROVIDER] | key [NAME] |
+        """Steer and look: %agent status | stop [--all] | pause | resume | say TEXT | todos | models [PROVIDER] | key [NAME] |
         tools [NAME] | guidance [NAME] | defaults [KEY=VALUE] | history | load ID | recover [ID] |
         answer [ID] TEXT.
 

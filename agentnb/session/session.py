@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
@@ -259,16 +260,18 @@ class Session:
             raise SettingsError("Nothing is running", "%agent history lists past runs")
         return running[-1]
 
-    def stop(self, live: LiveRun, seconds: float) -> bool:
-        """Stop the run; return whether it has ended, after waiting so long for a run that a cell started.
+    def stop(self, chosen: list[LiveRun], seconds: float) -> None:
+        """Stop these runs, and wait so long, together, for the ends of those that a cell started.
 
         Other runs are not waited for: one that Python code awaits may need the event loop of this thread.
         """
-        live.stop()
-        if live in self._live:
-            with suppress(Exception, asyncio.CancelledError):  # how it ended is told by its card
-                live.result(seconds)
-        return live.done
+        for live in chosen:
+            live.stop()
+        until = time.monotonic() + seconds
+        for live in chosen:
+            if live in self._live:
+                with suppress(Exception, asyncio.CancelledError):  # how it ended is told by its card
+                    live.result(max(0.0, until - time.monotonic()))
 
     def waiting_for_answer(self) -> LiveRun:
         """Return the newest run with an open question for the person; raises `SettingsError` if there is none."""
