@@ -166,7 +166,7 @@ def test_a_limit_that_is_to_raise_is_one_line_and_the_run_is_kept(clean: Any) ->
     assert cell.status == "error"
     assert cell.error == (
         "RunLimited: The run reached its limit: max_rounds, 1. Its results so far are in mine. "
-        "Continue it with %%agent --continue -t add"
+        "Continue it with %%agent --continue -t add -o mine"
     )
     assert clean.value("mine.status, len(mine.rounds)") == "('limited', 1)"
     went_on = clean.run("%%agent -t add --continue\nGo on.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,11 +10,11 @@ from typing import Any
 
 from agentnb.core.log.events import RunSuspended
 from agentnb.core.redaction import redact
-from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.display.card.finished import answer_html
 from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, first_line
+from agentnb.display.texts.notebook_commands import is_variable
 from agentnb.display.texts.states import continue_command, continue_hint
 from agentnb.errors import AgentnbError, RunFailed, RunLimited, SettingsError
 from agentnb.notebook.card.widget import OpenWidgets
@@ -127,13 +128,18 @@ class CellRuns:
         cell = self.cell
         return Answer.shown_by(run.text, lambda: self.cell is cell) if run.is_answered else None
 
-    def variable_of(self, run_id: str) -> str:
-        """Return the variable that a cell put this run into, if that still holds it; else ``run``."""
+    def variable_of(self, run: Run) -> str:
+        """Return the variable that a cell put this run into: it holds this run, or in a new kernel is free; else ``run``."""
+        variables = self._shell.user_ns
         for name, known in self._run_of.items():
-            held = self._shell.user_ns.get(name)
-            if known == run_id and isinstance(held, Run) and held.id == run_id:
+            held = variables.get(name)
+            if known == run.id and isinstance(held, Run) and held.id == run.id:
                 return name
-        return "run"
+        by = run.invocation
+        if by is None or by.surface != "notebook" or not is_variable(by.out):
+            return "run"
+        is_free = by.out not in variables or isinstance(variables[by.out], Run)
+        return by.out if is_free and not hasattr(builtins, by.out) else "run"
 
     def _check_not_live(self, out: str) -> None:
         """Raise `SettingsError` if an earlier execution of this cell began a run in the background that is still live."""
@@ -194,8 +200,8 @@ def _raise_if_put_off(run: Run) -> None:
 
 
 def _told_of(interrupt: RunInterrupted, run: Run) -> RunInterrupted:
-    """Return the interrupt, which says how a workflow is continued; what it says of an agent's run it says by itself."""
-    if not (interrupt.closed and works_in_steps(run)):
+    """Return the interrupt, which says how the run is continued."""
+    if not interrupt.closed:
         return interrupt
     return in_one_line(interrupt, f"KeyboardInterrupt: the run was stopped and its log closed. {continue_hint(run)}")
 

@@ -1,4 +1,4 @@
-"""The run that ``--continue`` continues: the one it names, that of the variable of ``-o``, or the last."""
+"""The run that ``--continue`` continues: the one it names, the one in the variable of ``-o``, or the last."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ MAX_PROMPT = 60
 def continued_run(session: Session, variables: Mapping[str, Any], name: str, out: str) -> tuple[Run, str]:
     """Return the run to continue, and a line that says which; the line is empty for a run that was named.
 
-    ``name``: a variable that holds a run, the id of a run or a part of it, or empty; ``out``: the variable of ``-o``. Raises
-    `SettingsError` if there is no such run, or if it has no conversation or has not ended.
+    ``name``: a variable that holds a run, the id of a run or a part of it, or empty; ``out``: the variable of ``-o``, or empty.
+    Raises `SettingsError` if there is no such run, or if it has no conversation or has not ended.
     """
     name = unquoted(name)
     if name:

@@ -160,7 +160,8 @@ def test_what_is_no_message_at_all_is_passed_over(browser: Browser) -> None:
     assert browser.ask(do="add", text="Still here") == ""
     browser.send({"do": "gone", "page": {"a": 1}})
     stopped(browser, request)
-    assert browser.printed == "KeyboardInterrupt: the run was stopped and its log closed. Continue with %%agent --continue"
+    closed = "KeyboardInterrupt: the run was stopped and its log closed. Continue with %%agent --continue"
+    assert browser.printed == f"{closed} -t doze essay -m model"
 
 
 def test_huge_and_hostile_text_is_taken_as_text(browser: Browser, told: Any) -> None:
