@@ -72,7 +72,7 @@ def test_one_advice_reads_differently_in_each_surface(subtests: pytest.Subtests)
         NameOne(known=("add", "sub"), lead="Choose one of"): ("Choose one of add, sub",) * 3,
         ContinueRun("r", ("a", "b"), lead="Continue"): (
             "Continue: agent.run(PROMPT, continue_from=run)",
-            "Continue: %agent load r, then %%agent --continue -t a b",
+            "Continue: %%agent --continue r -t a b",
             "",
         ),
     }
@@ -82,8 +82,8 @@ def test_one_advice_reads_differently_in_each_surface(subtests: pytest.Subtests)
 
 
 def test_commands_are_pieces_of_their_own(snapshot: Snapshot) -> None:
-    line = pieces("It broke", [ContinueRun("r", lead="Continue"), Plain("Or wait")], NOTEBOOK)
-    assert [piece for piece in line if isinstance(piece, Command)] == ["%agent load r", "%%agent --continue"]
+    line = pieces("It broke", [ContinueRun(todo="2", lead="Continue"), Plain("Or wait")], NOTEBOOK)
+    assert [piece for piece in line if isinstance(piece, Command)] == ["%agent todos open 2", "%%agent --continue"]
     assert "".join(line) == snapshot
 
 

@@ -222,7 +222,8 @@ def test_a_stopped_run_is_waited_for_as_long_as_said(subtests: pytest.Subtests, 
             release.clear()
             live = session.start(Agent(ScriptedModel([ToolCall(tool.__name__), "x"]), [tool], todos=False), "Go.")
             assert begun.wait(LONG)
-            assert session.stop(live, seconds) is ended
+            session.stop([live], seconds)
+            assert live.done is ended
             release.set()
             assert live.result(LONG).status == "cancelled"
             assert session.last_run() is live.run

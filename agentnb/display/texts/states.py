@@ -10,6 +10,7 @@ from agentnb.advice import (
     AskInstead,
     Commands,
     ContinueRun,
+    Invocation,
     RecoverRun,
     RerunSteps,
     StartAgain,
@@ -227,7 +228,7 @@ def why(run: Run, commands: Commands = NOTEBOOK) -> str:
 def why_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
     """Return why the run ended, as `why`; each command is a piece of its own."""
     if run.status == "failed" and run.error is not None:
-        return pieces(clean(run.error.message), change_texts(run.error.advice, clean), commands)
+        return pieces(clean(run.error.message), _for_run(run, run.error.advice), commands)
     reason = _why(run)
     return [reason] if reason else []
 
@@ -303,11 +304,16 @@ def _next_step(run: Run) -> AnyAdvice | None:
         return _after_failure(run)
     tools, gates = tuple(map(clean, names_of_tools(run))), tuple(map(clean, names_of_gates(run)))
     if run.status == "interrupted":
-        return RecoverRun(clean(short_id(run.id)), tools, gates, lead="Recover")
+        return RecoverRun(clean(short_id(run.id)), tools, gates, _invocation(run), lead="Recover")
     if run.is_suspended:
         which = clean(run.waiting[0].id) if len(run.waiting) > 1 else ""
-        return AnswerRun(clean(short_id(run.id)), which, tools, gates, lead="Answer")
+        return AnswerRun(clean(short_id(run.id)), which, tools, gates, _invocation(run), lead="Answer")
     return None
+
+
+def _invocation(run: Run) -> Invocation | None:
+    """Return the options that the run was started with, as they can be shown."""
+    return change_texts(run.invocation, clean)
 
 
 def continuation(run: Run) -> ContinueRun | RerunSteps | None:
@@ -317,8 +323,8 @@ def continuation(run: Run) -> ContinueRun | RerunSteps | None:
     """
     if works_in_steps(run):
         step = step_to_rerun(run)
-        return RerunSteps(clean(step), lead="Continue") if step else None
-    return ContinueRun(tools=tuple(map(clean, run.own_tools)), lead="Continue")
+        return RerunSteps(clean(step), by=_invocation(run), lead="Continue") if step else None
+    return ContinueRun(tools=tuple(map(clean, run.own_tools)), by=_invocation(run), lead="Continue")
 
 
 def continue_command(run: Run) -> str:
@@ -378,7 +384,15 @@ def notes(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
 def notes_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[list[str]]:
     """Return what `notes` does; each command is a piece of its own."""
     shown = [warned for warned in run.warned if not (run.todos and warned.topic == "todos")]
-    return [pieces(clean(warned.message), change_texts(warned.advice, clean), commands) for warned in shown]
+    return [pieces(clean(warned.message), _for_run(run, warned.advice), commands) for warned in shown]
+
+
+def _for_run(run: Run, advice: tuple[AnyAdvice, ...]) -> tuple[AnyAdvice, ...]:
+    """Return the advice of an error or a warning with the options of its run, which what raised it did not know."""
+    tools, by = tuple(map(clean, run.own_tools)), _invocation(run)
+    return tuple(
+        [replace(one, tools=tools, by=by) if isinstance(one, TryAgain) else one for one in change_texts(advice, clean)]
+    )
 
 
 def told_in_pieces(run: Run) -> list[list[str]]:
