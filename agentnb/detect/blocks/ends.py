@@ -27,8 +27,11 @@ _CLAIM = re.compile(
 )
 """Words of a reply that says that the work is done."""
 _ADMISSION = re.compile(
-    r"\b(not|cannot|\w+n['\u2019]t|unable|unfortunately|fail\w*|error\w*|still|remain\w*|incomplete|partial\w*|blocked"
-    r"|un(tested|verified))\b|\?\s*$",
+    r"\b(could ?n[o'\u2019]t|could not|can ?not|can['\u2019]t|unable|unfortunately|fail\w*|error\w*|still|remain\w*|incomplete"
+    r"|partial\w*|blocked|un(tested|verified))\b"
+    r"|(\bnot|n['\u2019]t)( \w+){0,2} (able|add\w*|appl\w*|compil\w*|complet\w*|creat\w*|done|finish\w*|fix\w*|found|possible"
+    r"|implement\w*|install\w*|pass\w*|resolv\w*|run|support\w*|test\w*|updat\w*|verif\w*|work\w*)\b"
+    r"|\?\s*$",
     re.IGNORECASE,
 )
 """Words of a reply that admits that something is missing, or asks: it is no claim, whatever else it says."""
