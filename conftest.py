@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from asserted_sentences import RENEW, Sentences, Snapshot
@@ -15,6 +16,8 @@ from hypothesis import HealthCheck
 from hypothesis import settings as property_settings
 
 from agentnb import settings
+
+gc.disable()  # importing all tests makes millions of objects that stay: `pytest_collection_finish` begins with what comes after
 
 SDK_VARIABLES = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 """What the SDKs read on their own."""
@@ -40,6 +43,7 @@ SLOWEST_FIRST = (
     "tests/workflow",
     "tests/cli",
     "tests/rerun",
+    "tests/architecture",
     "tests/models",
     "tests/display",
     "tests/tables",
@@ -48,9 +52,10 @@ SLOWEST_FIRST = (
     "tests/plots",
     "tests/agent",
     "tests/runtime",
-    "tests/architecture",
 )
 """The order in which workers take files: what takes long is not begun last, when nothing is left for the other worker."""
+ARCHITECTURE = "tests/architecture/"
+"""The room whose files share what they parse, and so a worker."""
 TAKES_LONG = 2.0
 """Seconds above which a test says why it takes them."""
 
@@ -108,9 +113,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """Set aside what importing all tests has made: else the garbage collector looks through it again and again."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
     atexit.register(gc.unfreeze)  # libraries written in C++ would report what is never freed
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand out whole files; those of a room that parse the package, together."""
+    from xdist.scheduler import LoadFileScheduling  # in the process that hands out only
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = str(super()._split_scope(nodeid))
+            return ARCHITECTURE if path.startswith(ARCHITECTURE) else path
+
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def _remove(home: str, process: int) -> None:

@@ -8,9 +8,22 @@ Python is here; those of notebooks and shells are `agentnb.display.texts.noteboo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
+
+
+class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """The options of the cell or command that started a run, as typed: a command that continues the run repeats them."""
+
+    surface: Literal["notebook", "shell"] = "notebook"
+    out: str = ""
+    """The variable that gets the run."""
+    model: str = ""
+    tools: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+    guidance: str = ""
+    inputs: str = ""
 
 
 class Advice(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="do", kw_only=True, gc=False):
@@ -31,6 +44,9 @@ class Plain(Advice, frozen=True, tag="plain"):
 class TryAgain(Advice, frozen=True, tag="try_again"):
     """Repeat what failed: continue the conversation, or run the step or file again."""
 
+    tools: tuple[str, ...] = ()
+    by: Invocation | None = None
+
 
 class ContinueRun(Advice, frozen=True, tag="continue_run"):
     """Continue the conversation of a run."""
@@ -44,6 +60,7 @@ class ContinueRun(Advice, frozen=True, tag="continue_run"):
     """The new value of that limit."""
     todo: str = ""
     """The blocked todo to open first; ``ID`` if there are several."""
+    by: Invocation | None = None
 
 
 class StartAgain(Advice, frozen=True, tag="start_again"):
@@ -56,6 +73,7 @@ class RerunSteps(Advice, frozen=True, tag="rerun_steps"):
     step: str = "STEP"
     limit: str = ""
     value: float = 0.0
+    by: Invocation | None = None
 
 
 class RecoverRun(Advice, frozen=True, tag="recover_run"):
@@ -65,6 +83,9 @@ class RecoverRun(Advice, frozen=True, tag="recover_run"):
     """Its id; empty for the last one."""
     tools: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
+    by: Invocation | None = None
+    in_new_kernel: bool = False
+    """It is typed in a kernel that has not loaded agentnb yet."""
 
 
 class AnswerRun(Advice, frozen=True, tag="answer_run"):
@@ -75,6 +96,7 @@ class AnswerRun(Advice, frozen=True, tag="answer_run"):
     question: str = ""
     tools: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
+    by: Invocation | None = None
 
 
 class StopRun(Advice, frozen=True, tag="stop_run"):

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from own_folder import use_own_folder
+from scripted_runs import look
 from traitlets.config import Config
 
 from agentnb import Agent, History, Run, Store, ToolCall, Workflow, load_trace, recover, reproduce_sync, settings
@@ -105,11 +106,6 @@ class Place:
         yield
         allowed_urls._allowed_here.clear()
         allowed_urls._allowed_here.update(before)
-
-
-def look() -> str:
-    """Looks."""
-    return "seen"
 
 
 def shortened(run: Run, kind: str) -> str:

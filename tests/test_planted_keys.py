@@ -13,7 +13,7 @@ import os
 import re
 import threading
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,8 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 from quick_models import quick
+from streamed_replies import Streamed, Streaming
+from summarising import Summarising
 
 from agentnb import Agent, Run, Store, Workflow, diff, import_traces, load_trace, save_trace, settings, tables, to_code
 from agentnb.context.history import History
@@ -39,7 +41,6 @@ from agentnb.display.card.page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.display.lists.history import history_text
 from agentnb.errors import ModelError, SettingsError, TraceError
-from agentnb.models.capabilities import Capabilities
 from agentnb.models.model import Reply, Retry
 from agentnb.models.scripted import ScriptedModel
 from agentnb.notebook.card.view import CardView
@@ -383,23 +384,8 @@ def lambda_tool(n: int = 0) -> str:
 lambda_tool.__name__ = "look"
 
 
-class Streams:
-    """Streams these items; a `Reply` or an exception is the last."""
-
-    name = "scripted:streams"
-
-    def __init__(self, *items: Any) -> None:
-        self._items = items
-
-    async def stream(self, request: Any) -> AsyncIterator[Any]:
-        for item in self._items:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-
-
 def streams(*items: Any) -> Callable[[Bench], None]:
-    return lambda bench: bench.run(model=Streams(*items)) and None
+    return lambda bench: bench.run(model=Streaming([Streamed(*items)])) and None
 
 
 DONE = Reply(Message("assistant", (Text(f"It is {KEY}."),)))
@@ -476,29 +462,9 @@ def refusal(provider: str) -> Callable[[Bench], None]:
     return plant
 
 
-class Summarises(ScriptedModel):
-    """Writes summaries, with a key in them or in the words of its failure."""
-
-    def __init__(self, replies: Any, summary: Any) -> None:
-        super().__init__(replies)
-        self._summary = summary
-
-    def capabilities(self) -> Capabilities:
-        return Capabilities()
-
-    async def stream(self, request: Any) -> AsyncIterator[Any]:
-        if request.tools:
-            async for item in super().stream(request):
-                yield item
-        elif isinstance(self._summary, Exception):
-            raise self._summary
-        else:
-            yield Reply(Message("assistant", (Text(self._summary),)))
-
-
 def summary(words: Any) -> Callable[[Bench], None]:
     def plant(bench: Bench) -> None:
-        model = Summarises([ToolCall("look", {"n": n}) for n in range(4)] + ["Done."], words)
+        model = Summarising([ToolCall("look", {"n": n}) for n in range(4)] + ["Done."], [words], priced=False)
         run = bench.run(model=model, tools=[lambda_tool], history=History(compact_above=6, keep_recent=2))
         assert any(one.compactions for one in run.rounds)
 

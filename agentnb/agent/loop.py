@@ -18,13 +18,12 @@ from agentnb.core.log import events as e
 from agentnb.core.log.work_events import GuidanceDrawn
 from agentnb.core.messages import Message, encodable
 from agentnb.core.redaction import change_texts
-from agentnb.core.run.rounds import FINAL_ANSWER, WorkflowRound
+from agentnb.core.run.rounds import ASKED_FOR_TOOLS, FINAL_ANSWER, WorkflowRound
 from agentnb.errors import AgentnbError, ContextOverflow, ModelError
 from agentnb.guidance.draws import Draw
 from agentnb.guidance.prompts import prompt
 from agentnb.models.model import Model
 from agentnb.policies.bundle import PolicyBundle
-from agentnb.policies.ending import ASKED_FOR_TOOLS
 from agentnb.policies.verdict import Continue, Stop, Verdict, decide
 from agentnb.runtime.calls.dispatch import Dispatch
 from agentnb.runtime.calls.todo_sync import TodoSync
@@ -168,6 +167,7 @@ class Loop:
     async def _reply(self, *, may_call: bool) -> None:
         """Get the model's reply in the open round, and run its tool calls."""
         check_stop = self._lifecycle.check_stop
+        check_stop()  # a watcher may have ended the run, in the event just logged
         try:
             calls = (await self._model_reply(may_call)).calls
         finally:

@@ -173,6 +173,7 @@ class AgentParts:
             context_type=options.context_type,
             entity=options.entity,
             notebook=encodable(options.notebook),
+            invocation=options.invocation,
             continued_from=before.id if before is not None else None,
             history=history_of(before) if before is not None else (),
             compacted=before.compacted if before is not None else None,

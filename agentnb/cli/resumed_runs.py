@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from agentnb.advice import Invocation
+from agentnb.agent.from_log import is_trusted
 from agentnb.cli.command import Outcome
 from agentnb.cli.inputs import find_gates, find_tools
 from agentnb.cli.terminal.progress import Progress
@@ -25,13 +27,17 @@ from agentnb.workflow.workflow import Workflow
 def resume(run: Run, store: Store, given: Namespace, answers: Mapping[str, Any] | None = None) -> Outcome:
     """Resume a run of this store with the tools and the model of the command line, and return what the command gives.
 
-    ``answers``: to its open questions, by their ids.
+    Tools and gates that the command line does not name are those of the command that started the run. ``answers``: to its
+    open questions, by their ids.
     """
     allow_urls(given.allow_urls)
-    trust = decide_trust(run, given.trust_log, ask if is_at_terminal() else None, show=f"agentnb show {run.id}")
+    can_ask = is_at_terminal() and not given.no_input
+    trust = decide_trust(run, given.trust_log, ask if can_ask else None, show=f"agentnb show {run.id}")
     if trust is False and answers:
         complain(ANSWER_UNUSED)
         answers = None
+    before = _started_with(run)
+    given.tools, given.gate = given.tools or [*before.tools], given.gate or [*before.gates]
     tools, gates, model = find_tools(given.tools), find_gates(given.gate), given.model
     steps: list[str] = []
     if is_workflow(run):
@@ -41,6 +47,12 @@ def resume(run: Run, store: Store, given: Namespace, answers: Mapping[str, Any] 
     start = partial(begin_recovery, run.id, tools=tools, gates=gates, model=model, store=store)
     progress = Progress(steps, after=len(run.events))
     return awaited(start, progress, again=options_again(given), answers=answers, trust_log=trust)
+
+
+def _started_with(run: Run) -> Invocation:
+    """Return the options of the command that started the run: of a log from elsewhere none, as they name modules to import."""
+    by = run.invocation
+    return by if by is not None and by.surface == "shell" and is_trusted(run) else Invocation()
 
 
 def _model(run: Run, workflow: Workflow, given: str | None) -> str | None:

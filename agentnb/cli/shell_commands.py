@@ -8,8 +8,10 @@ from agentnb import advice as a
 from agentnb.display.texts.notebook_commands import OPTIONS
 
 
-def _needed(tools: Iterable[str] = (), gates: Iterable[str] = ()) -> str:
-    """Return the options that give a run that is resumed its tools and gates."""
+def _needed(tools: Iterable[str] = (), gates: Iterable[str] = (), by: a.Invocation | None = None) -> str:
+    """Return the options that give a run that is resumed its tools and gates; empty if its command named them."""
+    if by is not None and by.surface == "shell":
+        return ""
     options = [("--tools", name) for name in tools] + [("--gate", name) for name in gates]
     return "".join(f" {option} MODULE:{name}" for option, name in options)
 
@@ -18,7 +20,7 @@ def _answer(advice: a.AnswerRun) -> str | a.Plain:
     if not advice.run:
         return a.Plain("Answer it where it runs")
     question = f" --question {advice.question}" if advice.question else ""
-    return f"agentnb answer {advice.run} TEXT{question}{_needed(advice.tools, advice.gates)}"
+    return f"agentnb answer {advice.run} TEXT{question}{_needed(advice.tools, advice.gates, advice.by)}"
 
 
 def _exec_again(advice: a.RerunSteps) -> a.Plain:
@@ -33,7 +35,7 @@ SHELL: a.Commands = {
     a.ContinueRun: lambda _: None,
     a.StartAgain: lambda _: "",
     a.RerunSteps: _exec_again,
-    a.RecoverRun: lambda one: f"agentnb recover {one.run}{_needed(one.tools, one.gates)}",
+    a.RecoverRun: lambda one: f"agentnb recover {one.run}{_needed(one.tools, one.gates, one.by)}",
     a.AnswerRun: _answer,
     a.StopRun: lambda _: "",
     a.LoadRun: lambda one: f"agentnb show {one.run}",

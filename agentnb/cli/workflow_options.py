@@ -66,7 +66,12 @@ TRUST_LOG = argument(
     default=None,
     help="whether approvals, answers and settings count in a log that your agentnb did not write; without it you are asked",
 )
-RESUME_OPTIONS = (TOOLS, GATES, MODEL, TRUST_LOG, ALLOW_URL)
+NO_INPUT = argument(
+    "--no-input",
+    action="store_true",
+    help="ask nothing at the terminal: where an answer is needed, end with exit code 4",
+)
+RESUME_OPTIONS = (TOOLS, GATES, MODEL, TRUST_LOG, ALLOW_URL, NO_INPUT)
 """The options of the commands that resume a run."""
 BUDGET = argument("--budget", metavar="USD", type=_budget, help="what the run may cost, such as 0.5, instead of the file's")
 UNPRICED = argument(

@@ -80,6 +80,11 @@ class Inbox:
         """Whether a command or a stop is waiting to be read."""
         return bool(self._commands) or self.stop_requested
 
+    @property
+    def has_nested(self) -> bool:
+        """Whether runs nested in this one are running."""
+        return bool(self._nested)
+
     def take(self) -> Command | None:
         """Remove and return the oldest unread command, or None."""
         return self._commands.popleft() if self._commands else None

@@ -21,9 +21,10 @@ from agentnb.notebook.commands.history import KINDS
 from agentnb.notebook.commands.keys import OPTIONS, names_to_offer
 from agentnb.notebook.commands.recover import RECOVER_OPTIONS
 from agentnb.notebook.commands.replay import replay_words_after
+from agentnb.notebook.commands.stop import ALL
 from agentnb.notebook.commands.todos import CHANGES
 from agentnb.notebook.commands.traces import words_after
-from agentnb.notebook.names import input_names, output_names, tool_names
+from agentnb.notebook.names import input_names, output_names, run_names, tool_names
 from agentnb.policies.limits import ON_LIMIT
 from agentnb.policies.named import NAMED as POLICIES
 from agentnb.rerun.run_values import NAMES
@@ -82,6 +83,7 @@ def _cell_words(before: list[str], options: list[str], session: Session, variabl
         "--on-limit": lambda: list(ON_LIMIT),
         "--on-stop": lambda: list(ON_STOP),
         "--approve": lambda: list(MODES),
+        "--continue": lambda: run_names(variables) + options,
     }
     long = SHORT.get(option, option)
     return values[long]() if long in values and before[-1] == option else options
@@ -110,6 +112,7 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any]) 
             if before[-1] in MODEL_OPTIONS
             else [DECLINE, *offered(session), *islice(session.suspended(), MAX_IDS)]
         ),
+        "stop": lambda: [ALL, *(live.run_id for live in session.running()[::-1])],
         "load": lambda: session.store.ids()[::-1],
         "recover": lambda: _recover_words(before[1:], session, variables),
         "defaults": lambda: _defaults(session),

@@ -91,7 +91,10 @@ def load(shell: InteractiveShell) -> None:
         options = {magic: _long_options(cell) for magic, cell in cells.items()}
         shell.Completer.custom_matchers.append(matcher(shell, session, options))
     runs = cell_runs(shell, session)
-    hooks = {"pre_run_cell": lambda info: runs.begin_cell(), "post_run_cell": lambda result: runs.end_cell()}
+    hooks = {
+        "pre_run_cell": lambda info: runs.begin_cell(info.cell_id or info.raw_cell or ""),
+        "post_run_cell": lambda result: runs.end_cell(),
+    }
     for event, hook in hooks.items():
         shell.events.register(event, hook)
     setattr(shell, _HOOKS, hooks)

@@ -13,6 +13,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent.agent import Agent
 from agentnb.detect.run import Run
+from agentnb.display.texts.notebook_commands import USUAL_OUT
 from agentnb.errors import SettingsError
 from agentnb.guidance import GuidanceSet
 from agentnb.interchange.importing import CHOICES
@@ -21,8 +22,10 @@ from agentnb.models.registry import wire_form
 from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.notebook.browser import Browser
 from agentnb.notebook.cells.cell_runs import Answer, cell_runs
+from agentnb.notebook.cells.continued_run import continued_run
 from agentnb.notebook.cells.extension_options import chosen_extensions, extension_options
 from agentnb.notebook.cells.interpolation import interpolate, near_misses
+from agentnb.notebook.cells.invocation import invocation_of
 from agentnb.notebook.cells.limit_options import allow_url_option, approve_option, given, run_options
 from agentnb.notebook.commands import command
 from agentnb.notebook.commands.guidance import written
@@ -94,14 +97,17 @@ class AgentMagics(Magics):
     )
     @approve_option
     @allow_url_option
-    @argument("-o", "--out", metavar="NAME", default="run", help="the variable that will hold the run (default: run)")
+    @argument("-o", "--out", metavar="NAME", default="", help="the variable that will hold the run (default: run)")
     @run_options
     @extension_options
     @argument(
         "--continue",
         dest="go_on",
-        action="store_true",
-        help="continue the conversation and the model of the last run; specify tools and guidance again",
+        metavar="RUN",
+        nargs="?",
+        const="",
+        help="continue the conversation and the model of a run: a variable that holds one, or an id; by default the run in the "
+        "variable of -o, or else the last one. Specify tools and guidance again",
     )
     @argument("--tag", metavar="WORD", action="append", default=[], help="a word to find the run by; repeatable")
     @argument("--context", metavar="TYPE", default="", help="the kind of task, as one word, kept as run.context_type")
@@ -130,12 +136,16 @@ class AgentMagics(Magics):
         if not cell.strip():
             raise SettingsError("This cell has no task", "Write what the agent should do below the %%agent line")
         variables = self.shell.user_ns
-        out = check_variable(options.out)
+        given_out, options.out = options.out, check_variable(options.out or USUAL_OUT)
         prompt = (cell if options.raw else interpolate(cell, variables)).strip("\n")
         if not options.raw and (missed := near_misses(cell, variables)):
             print(f"{missed}. To send it without this note: --raw")
-        before = self.session.conversation() if options.go_on else None
-        return with_consent(partial(self._run_cell, options, prompt, out, before), asker(self.shell))
+        before = None
+        if options.go_on is not None:
+            before, which = continued_run(self.session, variables, options.go_on, given_out)
+            if which:
+                print(which)
+        return with_consent(partial(self._run_cell, options, prompt, options.out, before), asker(self.shell))
 
     def _run_cell(self, options: Namespace, prompt: str, out: str, before: Run | None) -> Answer | None:
         """Start the run of a cell, or show its first request; wait for it unless it is in the background."""
@@ -158,6 +168,7 @@ class AgentMagics(Magics):
                 context_type=unquoted(options.context),
                 approval_mode=options.approve,
                 allow_urls=options.allow_urls,
+                invocation=invocation_of(options),
             )
             start = partial(self.session.start, agent, prompt)
             return self._runs.run(start, out, run_options, on_stop=options.on_stop)
@@ -166,7 +177,7 @@ class AgentMagics(Magics):
     @no_var_expand
     @line_magic("agent")  # type: ignore[arg-type]  # as above
     def agent_line(self, line: str) -> Any:
-        """Steer and look: %agent status | stop | pause | resume | say TEXT | todos | models [PROVIDER] | key [NAME] |
+        """Steer and look: %agent status | stop [--all] | pause | resume | say TEXT | todos | models [PROVIDER] | key [NAME] |
         tools [NAME] | guidance [NAME] | defaults [KEY=VALUE] | history | load ID | recover [ID] |
         answer [ID] TEXT.
 

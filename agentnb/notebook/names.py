@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import keyword
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -17,6 +16,7 @@ from agentnb.agent.from_log import names_of_tools
 from agentnb.agent.output import Output
 from agentnb.context import history
 from agentnb.detect.run import Run
+from agentnb.display.texts.notebook_commands import is_variable
 from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool, near
 from agentnb.models.model import Model
 from agentnb.models.registry import is_model, why_no_model
@@ -234,9 +234,14 @@ def find_agents(variables: Mapping[str, Any]) -> dict[str, Agent]:
     return {name: value for name, value in variables.items() if isinstance(value, Agent) and not name.startswith("_")}
 
 
+def run_names(variables: Mapping[str, Any]) -> list[str]:
+    """Return the names of variables that hold a run."""
+    return [name for name, value in variables.items() if isinstance(value, Run) and not name.startswith("_")]
+
+
 def check_variable(name: str) -> str:
     """Return the name if a run can be assigned to it; `SettingsError` otherwise."""
-    if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("__"):
+    if not is_variable(name):
         raise SettingsError(f"-o {name}: {name!r} is not a valid variable name", "Use letters, digits and _")
     return name
 

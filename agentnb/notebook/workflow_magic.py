@@ -20,6 +20,7 @@ from agentnb.errors import SettingsError
 from agentnb.models.destinations.allowed_urls import with_consent
 from agentnb.notebook.cells.cell_runs import Answer, cell_runs
 from agentnb.notebook.cells.extension_options import chosen_extensions, extension_option
+from agentnb.notebook.cells.invocation import invocation_of
 from agentnb.notebook.cells.limit_options import allow_url_option, approve_option, run_option
 from agentnb.notebook.commands.recover import TRUST_LOG, trust_of
 from agentnb.notebook.frontend import asker
@@ -116,7 +117,7 @@ class WorkflowMagics(Magics):
         what the step that ran last gave. ``run.steps`` holds what each step gave. Agents come from its ``agents:``, or are
         variables of the notebook.
         """
-        options = self._options(line)
+        options, typed_inputs = self._options(line)
         out = check_variable(options.out)
         workflow = self._workflow(cell.replace("\r\n", "\n"), options)
         if options.dry:
@@ -130,6 +131,7 @@ class WorkflowMagics(Magics):
             approval_mode=options.approve,
             trust_log=options.trust_log,
             allow_urls=options.allow_urls,
+            invocation=invocation_of(options, inputs=typed_inputs),
         )
         if earlier is not None and options.approve is None:
             run_options = replace(run_options, trust_log=trust_of(earlier, options.trust_log, self.shell))
@@ -141,12 +143,15 @@ class WorkflowMagics(Magics):
         with nullcontext() if foreground is None else foreground.own_interrupts():
             return self._runs.run(start, out, run_options, on_stop=options.on_stop)
 
-    def _options(self, line: str) -> Namespace:
-        """Return the options, with ``{name}`` and ``$name`` replaced as in every magic, but in JSON left as they are."""
+    def _options(self, line: str) -> tuple[Namespace, str]:
+        """Return the options, and the inputs as they were typed.
+
+        ``{name}`` and ``$name`` are replaced as in every magic, but in JSON left as they are.
+        """
         written = parsed(WorkflowMagics.workflow_cell, line, {}).inputs
         options: Namespace = parsed(WorkflowMagics.workflow_cell, self.shell.var_expand(line, depth=NO_FRAME), {})
         options.inputs = find_inputs(written if _JSON.match(unquoted(written)) else options.inputs, self.shell.user_ns)
-        return options
+        return options, written
 
     def _workflow(self, text: str, options: Namespace) -> Workflow:
         if not text.strip():

@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TypeAlias
 
 from agentnb.advice import StartAgain, TryAgain
-from agentnb.core.messages import Text, Thinking
-from agentnb.core.run.rounds import BY_SCHEMA, WorkflowRound
+from agentnb.core.run.rounds import ASKED_FOR_TOOLS, BY_SCHEMA, is_empty_answer
 from agentnb.core.todos import has_open
 from agentnb.detect.so_far import RunSoFar
 from agentnb.guidance.prompts import prompt
@@ -32,8 +31,6 @@ REFUSED = frozenset({"refusal", "content_filter"})
 """Providers' stop reasons for a reply that the model, or a filter in front of it, refused."""
 WHOLE = frozenset({"", "end_turn", "stop", "stop_sequence", "completed", "complete", "eos", "eos_token"})
 """Stop reasons for a complete reply."""
-ASKED_FOR_TOOLS = frozenset({"tool_use", "tool_calls", "function_call"})
-"""Stop reasons that announce tool calls; if there is text and no call, the text is the answer."""
 PAUSED = "pause_turn"
 """The stop reason of a reply that the provider has paused, and continues when called again."""
 
@@ -135,14 +132,14 @@ def empty_answer(run: RunSoFar) -> Continue | None:
     This comes before open todos and workflow mode: a model that said nothing has not chosen text over work, and should not use
     up an intervention. If its next answer is empty too, they take their turn.
     """
-    if not _is_empty(run.last_round) or _was_empty_before(run):
+    if not is_empty_answer(run.last_round) or _was_empty_before(run):
         return None
     return Continue(EMPTY_ANSWER, prompt("empty_answer"), round_status="premature_stop_nudge")
 
 
 def two_empty_answers(run: RunSoFar) -> Stop | None:
     """Fail the run at the second empty answer in a row."""
-    if not _is_empty(run.last_round) or not _was_empty_before(run):
+    if not is_empty_answer(run.last_round) or not _was_empty_before(run):
         return None
     return Stop(
         "error",
@@ -180,17 +177,10 @@ def _tried(run: RunSoFar, reason: str) -> int:
     return count
 
 
-def _is_empty(one: WorkflowRound) -> bool:
-    """Return whether the reply holds only thinking or blank text: no call, no marker, no picture."""
-    if one.reply is None or one.records or one.signals:
-        return False
-    return all(isinstance(part, Thinking) or (isinstance(part, Text) and not part.text.strip()) for part in one.reply.parts)
-
-
 def _was_empty_before(run: RunSoFar) -> bool:
     """Return whether the last answer was empty and the person has not spoken since, or an earlier one of this row was empty."""
     before = run.rounds[-2] if len(run.rounds) > 1 and run.last_round.reason != "said" else None
-    return (before is not None and _is_empty(before)) or bool(_tried(run, EMPTY_ANSWER))
+    return (before is not None and is_empty_answer(before)) or bool(_tried(run, EMPTY_ANSWER))
 
 
 def _spoken_of(run: RunSoFar, find: FindCall) -> str | None:

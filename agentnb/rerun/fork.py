@@ -242,6 +242,7 @@ def _started(first: AnyEvent, pending: PendingRun[AgentParts], forked_from: Fork
         context_type=options.context_type or first.context_type,
         entity=options.entity or first.entity,
         notebook=encodable(options.notebook),
+        invocation=options.invocation,
     )
 
 

@@ -20,7 +20,7 @@ from agentnb.errors import ExpressionError, near, nearest
 from agentnb.tables.columns import counted, success_of
 from agentnb.tables.loops import LOOP, STALL, Row, found
 
-FAMILIES = (LOOP, STALL, "discipline", "failure", "limit")
+FAMILIES = (LOOP, STALL, "discipline", "failure", "limit", "end")
 """Families of findings that are known although nothing was found."""
 ANY = "all"
 """The name of the count of all that a preset finds."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
@@ -259,16 +260,18 @@ class Session:
             raise SettingsError("Nothing is running", "%agent history lists past runs")
         return running[-1]
 
-    def stop(self, live: LiveRun, seconds: float) -> bool:
-        """Stop the run; return whether it has ended, after waiting so long for a run that a cell started.
+    def stop(self, chosen: list[LiveRun], seconds: float) -> None:
+        """Stop these runs, and wait so long, together, for the ends of those that a cell started.
 
         Other runs are not waited for: one that Python code awaits may need the event loop of this thread.
         """
-        live.stop()
-        if live in self._live:
-            with suppress(Exception, asyncio.CancelledError):  # how it ended is told by its card
-                live.result(seconds)
-        return live.done
+        for live in chosen:
+            live.stop()
+        until = time.monotonic() + seconds
+        for live in chosen:
+            if live in self._live:
+                with suppress(Exception, asyncio.CancelledError):  # how it ended is told by its card
+                    live.result(max(0.0, until - time.monotonic()))
 
     def waiting_for_answer(self) -> LiveRun:
         """Return the newest run with an open question for the person; raises `SettingsError` if there is none."""
@@ -288,14 +291,27 @@ class Session:
         if not begun:
             raise SettingsError("There is no run to continue", self._instead_of_continuing())
         if not begun[-1].done:
-            raise SettingsError(f"Run {begun[-1].run.id} is still running", "Wait for it, or end it: %agent stop")
+            raise _still_running(begun[-1].run)
         return begun[-1].run
 
-    def conversation(self) -> Run:
-        """Return the run that ``--continue`` continues, which is the last; raises `SettingsError` for that of a workflow."""
-        run = self.last_run()
+    def conversation(self, run: Run | None = None) -> Run:
+        """Return the run to continue, by default the last.
+
+        Raises `SettingsError` if it has not ended, or is that of a workflow.
+        """
+        run = self.last_run() if run is None else run
+        if any(live.run is run for live in self.running()):
+            raise _still_running(run)
         check_of_agent(run, "it has no conversation to continue")
         return run
+
+    def stored(self, part_of_id: str) -> Run:
+        """Return the run of the store with this id, or part of one: the run itself if it is a live or the newest one here."""
+        run_id = self.store.find(part_of_id)
+        here = next((live.run for live in self._live if live.run_id == run_id), None)
+        if self._loaded is not None and self._loaded.id == run_id:
+            return self._loaded
+        return self.store.load(run_id) if here is None else here
 
     def _instead_of_continuing(self) -> str:
         """Return what to type where this kernel has no run: the newest run in the store may have been interrupted."""
@@ -349,6 +365,10 @@ class Session:
         if "guidance" in of_agents:
             of_agents["guidance"] = self.find_set(of_agents["guidance"])
         return limits, of_agents
+
+
+def _still_running(run: Run) -> SettingsError:
+    return SettingsError(f"Run {run.id} is still running", f"Wait for it, or end it: %agent stop {run.id}")
 
 
 def _board_with(todos: tuple[Todo, ...]) -> TodoBoard | None:

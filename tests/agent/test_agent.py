@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from marked_logs import own_run
 from run_checks import results
 from scripted_runs import add, bare
@@ -331,10 +332,10 @@ def test_keywords_of_earlier_versions_are_refused_with_what_to_write() -> None:
         agent.start("go", stor=None)
 
 
-def test_options_without_a_meaning_for_a_resumed_run_are_refused() -> None:
+def test_options_without_a_meaning_for_a_resumed_run_are_refused(snapshot: Snapshot) -> None:
     whole = bare(ScriptedModel(["Done."])).run_sync("go")
     cut = own_run(list(whole.events)[:-1])
-    with pytest.raises(SettingsError, match="parent_id has no meaning for a run that is resumed"):
+    with pytest.raises(SettingsError, check=snapshot.worded):
         bare(ScriptedModel(["Done."])).resume(cut, None, RunOptions(parent_id="r-1"))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from scripted_runs import look
+
 from agentnb import Agent, Store, ToolCall, load_trace, tables
 from agentnb.core.log import work_events as w
 from agentnb.core.messages import Message, Text
@@ -40,11 +42,6 @@ async def judge(run: Run, ask: Any) -> str | None:
     """Ask a model whether it goes on."""
     answer = await ask(f"After {len(run.rounds)} rounds: does it repeat itself?", system="You judge.")
     return "The judge says that it repeats itself" if answer == "yes" else None
-
-
-def look(n: int) -> str:
-    """Look."""
-    return str(n)
 
 
 def live(model: Judged, store: Store | None = None, **how: Any) -> Run:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from run_checks import assert_every_call_has_one_result
-from scripted_runs import bare
+from scripted_runs import bare, look
 
 from agentnb.agent.agent import Agent
 from agentnb.core.log.events import CommandReceived
@@ -19,10 +19,6 @@ from agentnb.models.scripted import ScriptedModel
 from agentnb.store.store import Store
 
 LONG = 30
-
-
-def look() -> str:
-    return "seen"
 
 
 def shape(request: Request) -> list[tuple[str, str]]:

@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from asserted_sentences import Snapshot
+from scripted_runs import look
 
 from agentnb import Agent, Minimal, Store, ToolCall, load_trace
 from agentnb.core.log import events as e
@@ -27,24 +29,19 @@ class Bare:
         return PolicyBundle((natural_stop,))
 
 
-def look(n: int) -> str:
-    """Look."""
-    return "the same"
-
-
 def live(calls: int, store: Store | None = None) -> Run:
     replies = [*[ToolCall("look", {"n": 1})] * calls, "Done."]
     agent = Agent(ScriptedModel(replies), tools=[look], policy=Bare(), todos=False, detect="default")  # type: ignore[arg-type]
     return agent.run_sync("go", store=store)
 
 
-def test_a_loop_is_nudged_then_blocked_then_stopped() -> None:
+def test_a_loop_is_nudged_then_blocked_then_stopped(snapshot: Snapshot) -> None:
     run = live(12)
     assert (run.status, run.stop_reason, len(run.rounds)) == ("stopped", "loop_detected", 5)
     assert [(one.last + 1, one.severity) for one in run.findings] == [(3, "nudge"), (4, "block"), (5, "stop")]
     assert [bool(one.guidance) for one in run.rounds] == [False, False, False, True, True]
     assert [one.records[0].rule for one in run.rounds] == ["", "", "", "", "nothing_new"]
-    assert why(run) == "The same call of look returned the same 5 times, and nothing new came in between."
+    assert why(run) == snapshot
 
 
 def test_each_finding_is_logged_when_it_is_made_and_not_at_the_end() -> None:

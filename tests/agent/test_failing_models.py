@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from run_checks import assert_closed, assert_every_call_has_one_result, kinds, results
-from scripted_runs import Breaking, add, bare, reply
+from scripted_runs import add, bare, reply
+from streamed_replies import Streamed, Streaming
 
 from agentnb.agent.agent import Agent
 from agentnb.core.log.events import AnyEvent, Delta, ErrorRaised, TextDelta
@@ -135,7 +136,7 @@ def test_a_script_that_ends_too_early_says_so() -> None:
 def test_a_stream_that_breaks_off_keeps_what_came(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     with pytest.raises(ModelError, match="ConnectionError: gone") as caught:
-        Agent(Breaking(["Half ", "an answer"], ConnectionError("gone"))).run_sync("go", store=store)
+        Agent(Streaming([Streamed("Half ", "an answer", ConnectionError("gone"))])).run_sync("go", store=store)
     run = caught.value.run
     assert run is not None
     assert (run.text, run.rounds[0].stop_reason, run.rounds[0].status) == ("Half an answer", "broken_off", "error")
@@ -146,13 +147,13 @@ def test_a_stream_that_breaks_off_keeps_what_came(tmp_path: Path) -> None:
 
 @pytest.mark.req("R0.12")
 def test_a_stream_that_breaks_off_in_a_later_round_keeps_what_came() -> None:
-    run = Agent(Breaking(["Half"], ConnectionError("gone"), [reply(ADD)]), tools=[add]).run_sync("go")
+    run = Agent(Streaming([ADD, Streamed("Half", ConnectionError("gone"))]), tools=[add]).run_sync("go")
     assert (run.status, run.text, run.rounds[1].stop_reason) == ("failed", "Half", "broken_off")
 
 
 def test_a_stream_that_breaks_off_before_a_word_keeps_no_empty_reply() -> None:
     with pytest.raises(ModelError) as caught:
-        Agent(Breaking([], ConnectionError("gone"))).run_sync("go")
+        Agent(Streaming([Streamed(ConnectionError("gone"))])).run_sync("go")
     assert caught.value.run is not None
     assert "ModelReplied" not in kinds(caught.value.run)
 
@@ -160,7 +161,7 @@ def test_a_stream_that_breaks_off_before_a_word_keeps_no_empty_reply() -> None:
 @pytest.mark.req("R0.12")
 def test_a_stream_without_a_reply_at_its_end_is_a_failure() -> None:
     with pytest.raises(ModelError, match="without a reply") as caught:
-        Agent(Breaking(["Half"], None)).run_sync("go")
+        Agent(Streaming([Streamed("Half")])).run_sync("go")
     assert caught.value.run is not None and caught.value.run.text == "Half"
 
 
@@ -179,7 +180,7 @@ def test_a_run_that_failed_can_be_gone_on_with() -> None:
 def test_whatever_a_model_raises_the_log_of_the_run_is_closed_with_an_end(error: BaseException, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     with pytest.raises((ModelError, type(error))):
-        Agent(Breaking(["Half"], error)).run_sync("go", store=store)
+        Agent(Streaming([Streamed("Half", error)])).run_sync("go", store=store)
     assert_closed(store.load(store.ids()[0]))
     assert store.load(store.ids()[0]).status != "interrupted"
 
@@ -187,7 +188,7 @@ def test_whatever_a_model_raises_the_log_of_the_run_is_closed_with_an_end(error:
 @pytest.mark.req("R0.12")
 def test_a_model_that_raises_cancelled_by_itself_has_failed() -> None:
     with pytest.raises(ModelError):
-        Agent(Breaking([], asyncio.CancelledError("mine"))).run_sync("go")
+        Agent(Streaming([Streamed(asyncio.CancelledError("mine"))])).run_sync("go")
 
 
 @pytest.mark.req("R0.12")

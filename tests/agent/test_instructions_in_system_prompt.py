@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from asserted_sentences import Snapshot
 from scripted_runs import add
 
 from agentnb.agent.agent import Agent
@@ -49,10 +50,12 @@ def test_without_instructions_there_is_no_section(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R2.37")
-def test_they_are_those_of_the_folder_that_tools_work_in(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_are_those_of_the_folder_that_tools_work_in(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
+) -> None:
     (tmp_path / "CLAUDE.md").write_text("Of the current folder.")
     agent = Agent(ScriptedModel([]), tools=[add], system="Base.")
-    assert agent.first_request("go").system == "Base.\n\n## Repository Instructions\n\nOf the current folder."
+    assert agent.first_request("go").system == snapshot
     monkeypatch.chdir(repo / "inner")
     assert agent.first_request("go").system == f"Base.\n\n{SECTION}"
     of_the_agent = Agent(ScriptedModel([]), tools=[add], system="Base.", work_dir=tmp_path)

@@ -14,6 +14,7 @@ import pytest
 from run_checks import checked, codes, limits_reached
 from scripted_runs import bare, do, work
 from sent_requests import assert_made_again
+from streamed_replies import FOREVER, Streamed, Streaming
 from summarising import Summarising, priced
 from virtual_time import OnThisLoop, SkippedClock, VirtualTimeLoop
 
@@ -176,16 +177,9 @@ def test_a_last_answer_that_fails_is_a_warning_and_the_run_ends_as_limited(error
 def test_a_stop_while_the_last_answer_is_given_ends_the_run() -> None:
     entered = threading.Event()
 
-    class Slow(ScriptedModel):
-        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-            if request.settings:
-                yield TextDelta("Half of ")
-                entered.set()
-                await asyncio.sleep(60)
-            async for item in super().stream(request):
-                yield item
-
-    live = bare(Slow([do(1), "x"]), [work], max_rounds=1, on_limit="final_answer").start("go")
+    live = bare(
+        Streaming([do(1), Streamed("Half of ", entered, FOREVER)]), [work], max_rounds=1, on_limit="final_answer"
+    ).start("go")
     assert entered.wait(PATIENCE)
     live.stop()
     run = checked(live.result(PATIENCE))

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 
 from agentnb import Agent, Matrix, TodoBoard, ToolCall
 from agentnb.agent.extension import Extension
@@ -167,9 +168,9 @@ def test_a_model_that_says_it_holds_no_key_travels() -> None:
     assert isinstance(from_portable(portable(Agent(Bare()))).model, Bare)
 
 
-def test_what_cannot_be_pickled_is_told_with_what_to_do() -> None:
+def test_what_cannot_be_pickled_is_told_with_what_to_do(snapshot: Snapshot) -> None:
     generator = (one for one in range(3))
-    with pytest.raises(SettingsError, match=r"Agent far cannot be sent.*generator.*inside of the tool"):
+    with pytest.raises(SettingsError, check=snapshot.worded):
         portable(Agent("simulated:chatty", gates=[partial(let_pass, generator)], name="far"))
 
 

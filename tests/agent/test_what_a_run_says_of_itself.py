@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
+from scripted_runs import agent_of
 
-from agentnb import Agent, GuidanceSet, Store
+from agentnb import GuidanceSet, Store
 from agentnb.errors import SettingsError
-from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.run_options import RunOptions
 
-
-def agent(**settings: object) -> Agent:
-    return Agent(ScriptedModel(["Done."] * 9), **settings)  # type: ignore[arg-type]
+agent = partial(agent_of, *["Done."] * 9)
 
 
 def test_a_conversation_has_the_id_of_its_first_run(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ ALLOWED = {
         "logged_model: is_trusted",
     ],
     "agent/portable.py": ["_model_again: endpoint_of"],  # with the origin that the model had
+    "cli/resumed_runs.py": ["_started_with: is_trusted"],  # of modules with tools, not of a model
     "agent/start.py": ["AgentParts.prepare: make_model"],  # of the agent's
     "models/registry.py": ["check_key: endpoint_of", "make_model: endpoint_of"],
     "notebook/agent_options.py": ["make_agent: Agent"],  # of what was typed, or of `choose_model`

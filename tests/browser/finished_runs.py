@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
-from agentnb import Agent, Run, ToolCall
-from agentnb.models import ScriptedModel
+from scripted_runs import play
+
+from agentnb import Run, ToolCall
 
 ANSWER = "**Gentoo** are the heaviest.\n\n```python\ndef mean(frame):\n    return frame['mass'].mean()  # grams\n```"
 TODOS = [{"id": n, "title": f"Step {n}", "description": "A step", "status": "not-started"} for n in (1, 2, 3)]
@@ -20,8 +21,7 @@ def compare(column: str) -> list[dict[str, Any]]:
     return [{"species": "Adelie", "mean": 3700.7}, {"species": "Gentoo", "mean": 5076.0}]
 
 
-def _run(*replies: Any, **settings: Any) -> Run:
-    return Agent(ScriptedModel(replies), tools=[compare], **settings).run_sync("Which is the heaviest?")
+_run = partial(play, tools=[compare], prompt="Which is the heaviest?")
 
 
 @cache

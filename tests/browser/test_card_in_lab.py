@@ -71,7 +71,8 @@ def test_stop_ends_a_sync_tool_of_a_blocked_cell_at_once(lab: Any, kernels: Any,
     lab.wait_done(index)
     assert lab.value("run.rounds[0].results[0].error_code, HELD") == "('cancelled', ['nap'])"
     wait_until(lambda: "Stopped by you" in lab.output(index).inner_text())
-    assert lab.errors() == ["KeyboardInterrupt: the run was stopped and its log closed. Continue with %%agent --continue"]
+    closed = "KeyboardInterrupt: the run was stopped and its log closed. Continue with %%agent --continue"
+    assert lab.errors() == [f"{closed} -t {GO.partition('-t ')[2].splitlines()[0]} -m model"]
     nothing_is_left(lab)
 
 

@@ -96,9 +96,9 @@ def test_a_run_at_its_limit_answers_with_what_it_has_and_says_how_to_go_on(lab: 
     shown = lab.output(index)
     wait_until(lambda: shown.locator(".agentnb-answer strong", has_text="far").is_visible())
     command = shown.locator(".agentnb-next-step code")
-    typed = "%%agent --continue -t essay doze --budget 0.072"
+    typed = "%%agent --continue -t essay doze -m model --budget 0.072"
     wait_until(lambda: command.inner_text() == typed)
-    later = lab.write_last(f"{typed} -m model -t essay\nGo on.")
+    later = lab.write_last(f"{typed}\nGo on.")
     lab.run(later)
     assert lab.value("run.status, run.text, run.continued_from is not None") == "('completed', 'And on.', True)"
     assert lab.errors() == []

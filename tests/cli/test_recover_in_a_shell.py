@@ -6,7 +6,7 @@ import pytest
 from shell_calls import RUNS, Call, last_run, module, nested_runs, written
 from test_answer_in_a_shell import command_of
 
-from agentnb import Agent, Store, ToolCall
+from agentnb import Agent, Store, ToolCall, Workflow
 from agentnb.models import ScriptedModel
 
 WORK = """
@@ -65,10 +65,41 @@ def test_exit_codes_and_messages_are_those_of_exec(cli: Call, subtests: pytest.S
             done = cli("recover", cut_off(events), *tools)
             assert (done.code, done.out) == (code, "") and told in "\n".join(done.err.splitlines()[-2:]), done.err
     assert cli(*command_of(done)).code == 0
-    cli("exec", written("three.yaml", THREE), *tools)
+
+    def work(what: str) -> str:
+        """Works."""
+        return what
+
+    Workflow.from_yaml(THREE, tools=[work]).run_sync(store=Store(RUNS), show=False)
     done = cli("recover", cut_off(3))
     assert done.code == 2 and "There is no tool work. Give the workflow its tools: --tools MODULE:NAME" in done.err
     assert cli("recover", "nowhere").code == 1
+
+
+def test_tools_and_gates_of_the_command_that_started_a_run_are_used_again(cli: Call, subtests: pytest.Subtests) -> None:
+    name = module(WORK + "\ndef gate(call, run):\n    return None\n")
+    options = ("--tools", f"{name}:work", "--gate", f"{name}:gate")
+    for command, text, answer in (
+        ("recover", THREE, ()),
+        ("answer", "workflow:\n  - {id: which, type: human, ask: 'Which?'}\n" + THREE.partition("workflow:\n")[2], ("blue",)),
+    ):
+        with subtests.test(command):
+            cli("exec", written("kept.yaml", text), *options)
+            run_id = last_run().id if answer else cut_off(3)
+            shown = cli("show", run_id).out
+            assert "--tools" not in shown and f"agentnb {command} " in shown
+            done = cli(command, run_id, *answer, "--no-input")
+            assert (done.code, last_run().status) == (0, "completed"), done.err
+
+
+def test_modules_that_a_log_from_elsewhere_names_are_not_imported(cli: Call) -> None:
+    name = module(WORK)
+    cli("exec", written("three.yaml", THREE), "--tools", f"{name}:work")
+    run_id = cut_off(3)
+    path = RUNS / f"{run_id}.jsonl"
+    path.write_text(path.read_text("utf-8").replace(f"{name}:work", f"{name}_of_theirs:work"), "utf-8")
+    done = cli("recover", run_id, "--trust-log")
+    assert "There is no tool work" in done.err and "theirs" not in done.err
 
 
 def test_the_run_of_an_agent_is_resumed_too(cli: Call) -> None:

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 from run_builder import a_round, called, guidance_of, run_of, said
-from scripted_runs import LONG_ANSWER, Breaking, bare, do, reply, think, work
+from scripted_runs import LONG_ANSWER, bare, do, reply, think, work
 from sent_requests import as_bytes
+from streamed_replies import Streamed, Streaming
 from todo_calls import complete, start, write
 
 from agentnb import Agent, Matrix, Minimal
@@ -29,7 +30,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, ModelError, SettingsError
 from agentnb.guidance import system_reminder
 from agentnb.models.estimate import tokens_of_request
-from agentnb.models.model import Model, Reply, Retry, StreamItem
+from agentnb.models.model import Model, Retry, StreamItem
 from agentnb.models.scripted import ScriptedModel
 from agentnb.models.simulated.model import SimulatedModel
 from agentnb.models.simulated.personas import PERSONAS
@@ -218,7 +219,7 @@ def test_it_is_of_a_run_that_was_stopped_in_a_tool() -> None:
 @pytest.mark.req("R0.87")
 @pytest.mark.parametrize("words", [[], ["Some ", "words"]])
 def test_a_round_whose_reply_never_came_or_broke_off_has_its_request(words: list[str]) -> None:
-    model = Recording(Breaking(words, RuntimeError("gone"), [reply(do(1))]))
+    model = Recording(Streaming([do(1), Streamed(*words, RuntimeError("gone"))]))
     run = Agent(model, tools=[work]).run_sync("go")
     assert run.status == "failed" and len(run.rounds) == 2
     found = assert_same(run, model.requests)
@@ -233,21 +234,10 @@ def test_a_failure_in_the_first_round_has_its_request_too() -> None:
     assert_same(caught.value.run, model.requests)
 
 
-class Retrying:
-    """Fails once a round in a way that passes."""
-
-    name = "scripted:retrying"
-
-    def __init__(self, replies: list[Reply]) -> None:
-        self._replies = replies
-
-    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        yield Retry(1, 0.0, "too many requests", 429)
-        yield self._replies.pop(0)
-
-
 def test_retries_within_a_round_make_no_request_of_their_own() -> None:
-    model = Recording(Retrying([reply(do(1)), reply(Text("Done."))]))
+    model = Recording(
+        Streaming([Streamed(Retry(1, 0.0, "too many requests", 429), one) for one in (reply(do(1)), reply(Text("Done.")))])
+    )
     run = Agent(model, tools=[work]).run_sync("go")
     assert sum(isinstance(event, RetryScheduled) for event in run.events) == 2
     assert_same(run, model.requests)

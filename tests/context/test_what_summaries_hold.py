@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from run_checks import assert_closed, assert_every_call_has_one_result, kinds
 from scripted_runs import bare, do, work
 from sent_requests import as_bytes, assert_made_again
-from summarising import SUMMARY, Summarising, compactions, last_compaction
+from streamed_replies import Streamed
+from summarising import Summarising, compactions, last_compaction
 from todo_calls import complete, start, write
 
 from agentnb import Agent, History, Store
-from agentnb.core.log.events import ModelReplied, TextDelta
+from agentnb.core.log.events import ModelReplied
 from agentnb.core.log.wire import encode
-from agentnb.core.request import Request
 from agentnb.errors import ContextOverflow
-from agentnb.models.model import StreamItem
 
 SMALL = History(compact_above=6, keep_recent=2)
 SECRET = "sk-test-0123456789abcdef"
@@ -53,21 +51,9 @@ def test_a_list_that_rests_while_a_run_has_no_tools_stands_in_the_summary_of_tha
     assert_made_again(run, model.requests)
 
 
-class Overflowing(Summarising):
-    """Says some words of its fourth reply, and then that the request was too long."""
-
-    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        if request.system != SUMMARY and len(self.requests) == 3:
-            self.requests.append(request)
-            yield TextDelta("Half of an ")
-            raise ContextOverflow("Too long", "Begin anew")
-        async for item in super().stream(request):
-            yield item
-
-
 @pytest.mark.req("R2.36", "R0.12")
 def test_a_refusal_after_the_first_words_ends_the_run_with_these_and_no_summary_is_asked_for() -> None:
-    model = Overflowing([do(1), do(2), do(3), "Done."])
+    model = Summarising([do(1), do(2), do(3), Streamed("Half of an ", ContextOverflow("Too long", "Begin anew"))])
     run = bare(model, [work]).run_sync("Make all.")
     assert_closed(run)
     assert_every_call_has_one_result(run)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 from run_builder import RunBuilder, guidance_of, todo
+from scripted_runs import look
 from stories import Story
 
 from agentnb import Agent, ToolCall
@@ -16,11 +17,6 @@ from agentnb.core.log import events as e
 from agentnb.detect import Run, ShadowRun, walk_rounds
 from agentnb.detect.walk import run_before
 from agentnb.models import ScriptedModel
-
-
-def look() -> str:
-    """Look."""
-    return "three rows"
 
 
 def a_run() -> Run:

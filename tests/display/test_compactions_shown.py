@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ from typing import Any
 import pytest
 from asserted_sentences import Snapshot
 from marked_logs import own_run
+from scripted_runs import look
+from summarising import Summing, priced
 
 from agentnb import Agent, History, Run, Store, ToolCall, load_trace
 from agentnb.context.request_history import sent_requests
 from agentnb.core.compaction import Compacted, Compaction
 from agentnb.core.log import events as e
-from agentnb.core.messages import Message, Text
+from agentnb.core.messages import Text
 from agentnb.core.usage import Usage
 from agentnb.display.card.compact import compact_html
 from agentnb.display.card.html import run_html
@@ -26,7 +29,6 @@ from agentnb.display.card.text import run_text
 from agentnb.display.texts import call_labels, figures, states
 from agentnb.display.texts.round_notes import RECOVERED, compaction_line, round_notes
 from agentnb.models import Reply, ScriptedModel
-from agentnb.models.capabilities import Capabilities
 
 SUMMARY = "## Original task\n- Count **them** <script>alert(1)</script>"
 LINE = "4 messages summarized, because the conversation had more than 8 messages"
@@ -37,20 +39,7 @@ def words(html: str) -> str:
     return " ".join(unescape(re.sub("<[^>]+>", "", html)).split())
 
 
-def look(n: int = 0) -> str:
-    """Look."""
-    return f"seen {n}"
-
-
-class Summing(ScriptedModel):
-    """A scripted model that is asked for summaries too."""
-
-    def capabilities(self) -> Capabilities:
-        return Capabilities(True, None, True)
-
-
-def said(*parts: Any) -> Reply:
-    return Reply(Message("assistant", parts), Usage(input=10, output=5, cost=0.0031), "end_turn")
+said = partial(priced, cost=0.0031, tokens=(10, 5))
 
 
 def work(count: int, start: int = 0) -> list[Reply]:

@@ -7,6 +7,8 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote
 
+from scripted_runs import look
+
 from agentnb import ToolCall, load_trace
 from agentnb.agent.agent import Agent
 from agentnb.detect import RunSoFar, detector
@@ -21,11 +23,6 @@ LINK = re.compile(r'class="agentnb-to-(round|finding)"[^>]* href="#([^"]+)"')
 LINE = re.compile(r'class="agentnb-finding[ "][^>]*>(.*?)</li>', re.DOTALL)
 
 
-def look(at: int) -> str:
-    """Look at something."""
-    return "stone"
-
-
 @detector(severity="notice")
 def dug(run: RunSoFar) -> str | None:
     """Finds something in each round but the first."""
@@ -34,7 +31,7 @@ def dug(run: RunSoFar) -> str | None:
 
 def digging(times: int) -> Run:
     """A run of so many rounds, and one more for its answer."""
-    script: list[Any] = [*[ToolCall("look", {"at": step}) for step in range(times)], "Nothing there."]
+    script: list[Any] = [*[ToolCall("look", {"n": step}) for step in range(times)], "Nothing there."]
     return Agent(ScriptedModel(script), tools=[look], detect=dug, max_rounds=times + 2).run_sync("Dig", show=False)
 
 

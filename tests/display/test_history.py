@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -10,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripted_runs import add, even_failed, play
 
-from agentnb import Agent, Run, Store, ToolCall
+from agentnb import Run, Store, ToolCall
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
 from agentnb.display.card.compact import compact_html
 from agentnb.display.lists.history import MAX_OPENING, history_html, history_text, matches
 from agentnb.display.markup import Html, tag
-from agentnb.errors import AgentnbError
-from agentnb.models import Reply, ScriptedModel
+from agentnb.models import Reply
 from agentnb.store.summaries import RunSummary
 
 HOSTILE = [
@@ -86,23 +85,13 @@ def harmless(html: str) -> Reader:
     return found
 
 
-def add(a: int) -> int:
-    """Adds."""
-    return a + 1
-
-
 def boom(text: str) -> str:
     """Fails."""
     raise ValueError(text)
 
 
-def do(*replies: Any, prompt: str = "Go", store: Store | None = None, **how: Any) -> Run:
-    agent = Agent(ScriptedModel(replies or ["Done."]), tools=[add, boom], **how)
-    try:
-        return asyncio.run(agent.run(prompt, store=store))
-    except AgentnbError as error:
-        assert error.run is not None
-        return error.run
+def do(*replies: Any, **how: Any) -> Run:
+    return even_failed(lambda: play(*(replies or ["Done."]), **{"tools": [add, boom], "prompt": "Go", **how}))
 
 
 def line(**changes: Any) -> RunSummary:

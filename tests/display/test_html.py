@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from functools import partial
 from html.parser import HTMLParser
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from property_settings import examples
 from run_builder import begun, run_of
+from scripted_runs import add, play
 
 from agentnb.agent.agent import Agent
 from agentnb.core.log import events as e
@@ -37,13 +39,7 @@ from agentnb.tools.todos.board import TodoBoard
 HOSTILE = ["<script>x</script>", "<img src=x onerror=x>", '"><svg onload=x>', "</div></details><b>", "<style>*{}</style>"]
 
 
-def add(a: int, b: int = 2) -> int:
-    """Add."""
-    return a + b
-
-
-def made(*replies: Any, **settings: Any) -> Run:
-    return asyncio.run(Agent(ScriptedModel(replies), tools=[add], **settings).run("Go."))
+made = partial(play, tools=[add], prompt="Go.")
 
 
 class Words(HTMLParser):

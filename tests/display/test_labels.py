@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from asserted_sentences import Snapshot
+from scripted_runs import add, look
 
 from agentnb.agent.agent import Agent
 from agentnb.core.guidance import Followed, Guidance
@@ -16,16 +17,6 @@ from agentnb.display.texts import labels, states
 from agentnb.display.texts.call_labels import arguments
 from agentnb.display.texts.round_notes import guidance_line
 from agentnb.models import ScriptedModel
-
-
-def add(a: int = 1) -> int:
-    """Add."""
-    return a + 1
-
-
-def look() -> str:
-    """Look."""
-    return "seen"
 
 
 def test_control_characters_are_made_visible() -> None:
@@ -50,7 +41,7 @@ def test_what_was_said_of_failing_tools_is_told_by_the_name_of_its_cell(snapshot
 
 
 def test_the_chip_names_each_tool_that_is_running_once() -> None:
-    calls = [ToolCall("add"), ToolCall("look"), ToolCall("add", {"a": 2})]
+    calls = [ToolCall("add", {"a": 1}), ToolCall("look"), ToolCall("add", {"a": 2})]
     run = Agent(ScriptedModel([calls, "Done."]), tools=[add, look], todos=False).run_sync("Go.")
     last = min(event.seq for event in run.events if isinstance(event, ToolStarted))
     assert states.chip(Run.from_events(run.events[: last + 1])) == "Running add, look"

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import timedelta
+from functools import partial
 from html import unescape
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
+from scripted_runs import add, play
+from summarising import priced
 
 from agentnb import Agent, Run, ToolCall
 from agentnb.core.log import events as e
@@ -47,21 +51,14 @@ def words(html: str) -> str:
     return " ".join(unescape(re.sub("<[^>]+>", "", html)).split())
 
 
-def add(a: int) -> int:
-    """Add."""
-    return a + 1
-
-
-def said(*parts: Any, cost: float | None = 0.0123) -> Reply:
-    return Reply(Message("assistant", parts), Usage(input=2_100, output=120, cost=cost), "end_turn")
+said = partial(priced, cost=0.0123, tokens=(2_100, 120))
 
 
 def calls(count: int, **how: Any) -> list[Reply]:
     return [said(Text(f"Part {n}."), ToolCall("add", {"a": n}), **how) for n in range(count)]
 
 
-def made(*replies: Any, **settings: Any) -> Run:
-    return Agent(ScriptedModel(replies), tools=[add], todos=False, guidance="off", **settings).run_sync("Go.")
+made = partial(play, tools=[add], todos=False, guidance="off", prompt="Go.")
 
 
 def at_limit(name: str, value: float) -> Run:
@@ -128,15 +125,44 @@ def test_calls_that_a_limit_did_not_let_run_are_told_as_such_and_not_as_failed()
     assert run_text(a_turn).count("⊘ skipped: limit of tool calls in this turn reached") == 2
 
 
-def test_the_last_reply_of_a_run_without_an_answer_is_markdown_and_bounded() -> None:
+def test_the_last_reply_of_a_run_without_an_answer_is_folded_markdown_cut_between_paragraphs() -> None:
     code = "Now the **fit**:\n\n```python\nfit(1)\n```\n\n<b>x</b>"
     html = run_html(made(said(Text(code), ToolCall("add", {"a": 1})), "x", max_rounds=1))
-    box = html[html.index("Last reply:") :]
-    box = box[: box.index("agentnb-foot")]
+    box = last_reply(html)
+    assert "Last reply, 7 lines" in box and "Last reply" not in html.replace(box, "")
     assert "```" not in box and "<strong" in box and "<pre" in box and "&lt;b&gt;x" in box
-    html = run_html(made(said(Text("word " * 10_000), ToolCall("add", {"a": 1})), "x", max_rounds=1))
-    box = html[html.index("Last reply:") : html.index("agentnb-foot")]
-    assert len(words(box)) < 1_000 and "more characters)" in box
+    assert re.search(r'<details[^>]*data-fold="reply"', html) and not re.search(r'data-fold="reply"[^>]* open', html)
+    paragraphs = "\n\n".join([f"Paragraph {n} {'word ' * 1_000}ends." for n in range(10)])
+    box = last_reply(run_html(made(said(Text(paragraphs), ToolCall("add", {"a": 1})), "x", max_rounds=1)))
+    assert re.search(r"ends\.</p>\s*<p[^>]*>… \([\d,]+ more characters\)</p>", box) and len(words(box)) < 21_000
+
+
+def last_reply(html: str) -> str:
+    return html[html.index('data-fold="reply"') : html.index('data-fold="rounds"')]
+
+
+def test_a_blocked_run_names_todo_error_and_what_is_done_first(snapshot: Snapshot) -> None:
+    def lift(floor: int) -> str:
+        """Lift."""
+        raise RuntimeError("the lift is locked by operator 17")
+
+    def listed(*todos: tuple[str, str, str]) -> ToolCall:
+        items = [
+            {"id": number, "title": title, "description": title, "status": status, "blockedReason": reason or None}
+            for number, (title, status, reason) in enumerate(todos, 1)
+        ]
+        return ToolCall("todo_operations", {"operation": "write", "todoList": items})
+
+    script = [
+        listed(("Open the door", "in-progress", ""), ("Lift the box", "not-started", "")),
+        ToolCall("lift", {"floor": 2}),
+        listed(("Open the door", "completed", ""), ("Lift the box", "blocked", "Operator 17 has the lift")),
+        "I could not lift it.",
+    ]
+    run = Agent(ScriptedModel([*script, *["No."] * 6]), tools=[lift]).run_sync("Lift it", show=False)
+    assert (run.stop_reason, states.why(run)) == ("blocked", snapshot)
+    html = words(run_html(run))
+    assert html.index("Todo 2,") < html.index("Last reply") < html.index("Transcript")
 
 
 def test_what_a_limit_cut_off_is_not_said_to_be_stopped_by_the_person(subtests: pytest.Subtests) -> None:

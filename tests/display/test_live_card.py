@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
+from scripted_runs import add
 
 from agentnb.agent.agent import Agent
 from agentnb.core.log.events import AnyEvent, CommandReceived, Delta, Event, ToolStarted
@@ -58,11 +59,6 @@ class Browser:
 
     def picture(self) -> tuple[Any, ...]:
         return self.slots, self.rounds, self.settled, self.tail, self.thought
-
-
-def add(a: int, b: int = 2) -> int:
-    """Add."""
-    return a + b
 
 
 def items_of(*replies: Any) -> list[AnyEvent | Delta]:

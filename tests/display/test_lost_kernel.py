@@ -9,9 +9,9 @@ from agentnb.display.style import inlined, rules
 
 
 def test_it_says_what_to_type_and_that_the_run_was_interrupted() -> None:
-    stored, in_memory = remains_html(stored=True), remains_html(stored=False)
-    assert "The kernel died. Restart it, define your tools, then run " in stored
-    assert re.search(r"<code [^>]*>%agent recover</code>", stored)
+    stored, in_memory = remains_html("20260504-120000-1507efae801"), remains_html()
+    assert "The kernel died. Restart it, define your tools, and run: " in stored
+    assert re.findall(r"<code [^>]*>(.*?)</code>", stored) == ["%load_ext agentnb", "%agent recover 7efae801"]
     assert "%agent" not in in_memory and "it was in memory only" in in_memory
     for html in (stored, in_memory):
         assert " Interrupted</span>" in html

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from asserted_sentences import Snapshot
 from run_builder import START, RunBuilder
+from scripted_runs import agent_of, even_failed
 
 from agentnb import Agent, Run, ToolCall, Workflow, save_trace
 from agentnb.core.log.events import Event, RunFinished
@@ -17,7 +19,6 @@ from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.many_runs import MAX_LISTED, ManyRuns
 from agentnb.display.card.nested import NestedRuns
 from agentnb.display.card.text import run_text
-from agentnb.models import ScriptedModel
 from agentnb.runtime.host.host import Beginning, Host, hosted
 from agentnb.tools.tool import ToolContext
 
@@ -40,8 +41,7 @@ class Watching:
         self.card.nested_changed()
 
 
-def agent(*replies: Any, tools: Any = (), name: str = "") -> Agent:
-    return Agent(ScriptedModel(list(replies)), tools, guidance="off", todos=False, name=name)
+agent = partial(agent_of, guidance="off", todos=False)
 
 
 def run_with(count: int, depth: int = 1) -> tuple[Run, Watching, list[str]]:
@@ -177,15 +177,7 @@ def test_a_call_that_begins_no_runs_shows_none() -> None:
 
 
 def failed_run() -> Run:
-    async def main() -> Run:
-        found: list[Run] = []
-        try:
-            await agent(ValueError("broken")).run("fails\nhere", watch=lambda item: found.append(item))
-        except Exception as error:
-            return error.run  # type: ignore[attr-defined, no-any-return]  # every AgentnbError of a run has it
-        raise AssertionError(found)
-
-    return asyncio.run(main())
+    return even_failed(lambda: agent(ValueError("broken")).run_sync("fails\nhere", show=False))
 
 
 def test_many_runs_are_counted_by_state_with_time_and_cost(snapshot: Snapshot) -> None:

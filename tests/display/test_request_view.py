@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 from typing import Any
 
 import msgspec
 import pytest
 from asserted_sentences import Snapshot
+from scripted_runs import play
 
 from agentnb import Agent, History, Matrix, Run
 from agentnb.context.request_history import LeftOut, SentRequest, sent_request, sent_requests
@@ -67,8 +69,7 @@ def look(x: int = 0) -> str:
     return f"seen {x}"
 
 
-def run_of_script(*replies: Any, prompt: Any = "go", **fields: Any) -> Run:
-    return Agent(ScriptedModel(replies), **{"tools": [look], **fields}).run_sync(prompt)
+run_of_script = partial(play, tools=[look])
 
 
 def sights(run: Run) -> list[SentRequest]:

@@ -132,7 +132,7 @@ def test_what_to_type_names_the_tools_again_and_opens_a_todo_that_would_stay_blo
     assert typed_next(one) == snapshot
     two = ended(with_todos("blocked", "blocked"), "stopped", "blocked")
     assert typed_next(two) == snapshot
-    long = tuple(ToolSpec(f"long_name_of_a_tool_{n}", "") for n in range(9))
+    long = tuple(ToolSpec(f"long_name_of_a_tool_{n}", "") for n in range(19))
     many = ended(RunBuilder(tools=long).round("So far."), "cancelled", "cancelled")
     assert typed_next(many) == "Continue: %%agent --continue -t TOOLS"
     for run in (one, two, many):

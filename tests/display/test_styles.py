@@ -11,6 +11,7 @@ import PIL.Image
 from drawn_workflows import BRANCH, LOOP, NESTED, ONCE_AROUND, spec_of, workflow_run
 from hostile_runs import Pause, hostile_run, items, texts_of
 from run_builder import START, RunBuilder, begun, called, todos_of
+from scripted_runs import look
 
 import agentnb.notebook
 from agentnb import Agent, Matrix, Run, diff, examples, load_trace, replay
@@ -60,11 +61,6 @@ TABLE = "| a | b | c |\n|:--|:-:|--:|\n| 1 | 2 | 3 |"
 FORMULA = "$$\\boxed{\\begin{aligned} a &= b \\end{aligned}}$$"
 NO_STYLE = {"saw", "wrong", "todo-mark", "todo-not-started", "todo-blocked", "replay-head", "replay-told"}
 """Names of parts that look as what is around them. They are there for whoever looks for such a part in a page."""
-
-
-def look() -> str:
-    """Look."""
-    return "seen"
 
 
 def picture() -> bytes:

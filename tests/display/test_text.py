@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from functools import partial
+
+from scripted_runs import play
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
@@ -17,8 +19,7 @@ def add(a: int, b: int = 2) -> int:
     return a + b
 
 
-def made(*replies: Any, **settings: Any) -> Run:
-    return asyncio.run(Agent(ScriptedModel(replies), tools=[add], **settings).run("Go."))
+made = partial(play, tools=[add], prompt="Go.")
 
 
 def test_a_finished_run_says_how_it_ended_and_what_it_took() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 
 from agentnb import Agent, Store, import_traces, load_trace, save_trace
 from agentnb.errors import SettingsError, StoreError
@@ -50,9 +51,9 @@ def test_import_into_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, mon
 
 
 @pytest.mark.req("R0.83")
-def test_without_a_choice_it_asks_for_one_and_stores_nothing(store: Store) -> None:
+def test_without_a_choice_it_asks_for_one_and_stores_nothing(store: Store, snapshot: Snapshot) -> None:
     before = store.path(ID).read_bytes()
-    with pytest.raises(SettingsError, match=r"is in .*runs already\. Say what to do: existing= new, skip, replace, merge"):
+    with pytest.raises(SettingsError, check=snapshot.worded):
         import_traces(FILE, store)
     with pytest.raises(SettingsError, match="existing='twice' is unknown"):
         import_traces(FILE, store, "twice")  # type: ignore[arg-type]

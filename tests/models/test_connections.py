@@ -18,6 +18,7 @@ import anthropic
 import openai
 import pytest
 from quick_models import FORMATS, PATIENCE, items_of, quick, reply_of
+from scripted_runs import add
 from waiting import wait_until
 
 from agentnb import Agent, ToolCall
@@ -279,11 +280,6 @@ def answered_by(threads: list[int]) -> Callable[[Any], str]:
 async def five_in_turn(model: RemoteModel) -> None:
     for _ in range(5):
         await reply_of(model)
-
-
-def add(a: int, b: int) -> int:
-    """Adds."""
-    return a + b
 
 
 async def streamed(agent: Agent, until: str = "") -> None:

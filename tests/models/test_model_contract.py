@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from every_model import KINDS, PROMPT, End, Kind, Overheard, Whole, kind_of
 from msgspec.structs import replace
+from scripted_runs import add
 
 from agentnb import Agent, Run, Store, ToolCall
 from agentnb.core.log import events as e
@@ -36,11 +37,6 @@ PNG = bytes.fromhex(
 )
 CALL_REASONS = {"tool_use", "tool_calls", "completed"}
 END_REASONS = {"end_turn", "stop", "completed"}
-
-
-def add(a: int, b: int) -> int:
-    """Adds."""
-    return a + b
 
 
 def fail(why: str) -> str:

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
+from scripted_runs import add, play
 
-from agentnb import Agent, Run, ToolCall
+from agentnb import Agent, ToolCall
 from agentnb.core.messages import Message, Text, Thinking, user
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
 from agentnb.errors import ModelError, ScriptEnded
 from agentnb.models import Reply, ScriptedModel
 
-
-def add(a: int, b: int) -> int:
-    """Adds."""
-    return a + b
-
-
 CALL = ToolCall("add", {"a": 1, "b": 2})
 
 
-def do(*replies: Any, **settings: Any) -> Run:
-    return asyncio.run(Agent(ScriptedModel(replies), tools=[add], **settings).run("Go"))
+do = partial(play, tools=[add], prompt="Go")
 
 
 def reply_to(line: Any) -> Reply:
@@ -112,8 +108,8 @@ def test_the_model_of_an_agent_is_the_object_that_was_given() -> None:
     assert agent.model is model and len(model.requests) == 1
 
 
-def test_a_script_that_has_run_out_says_so() -> None:
-    with pytest.raises(ScriptEnded, match=r"has 0 replies and was asked for number 1\. Give it one more reply") as caught:
+def test_a_script_that_has_run_out_says_so(snapshot: Snapshot) -> None:
+    with pytest.raises(ScriptEnded, check=snapshot.worded) as caught:
         do()
     assert isinstance(caught.value, ModelError)
 
@@ -131,8 +127,8 @@ def test_an_exception_in_a_script_is_raised_where_it_stands() -> None:
     assert (run.status, len(run.rounds)) == ("failed", 2)
 
 
-def test_what_a_script_cannot_hold_is_named() -> None:
-    with pytest.raises(ModelError, match="A script holds texts, ToolCalls, lists of them, exceptions and functions, not 5"):
+def test_what_a_script_cannot_hold_is_named(snapshot: Snapshot) -> None:
+    with pytest.raises(ModelError, check=snapshot.worded):
         do(5)
 
 

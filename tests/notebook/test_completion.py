@@ -13,7 +13,7 @@ def complete(kernel: Any, code: str, at: int | None = None) -> list[str]:
 
 
 def test_options_models_tools_and_commands_are_completed(kernel: Any, subtests: pytest.Subtests) -> None:
-    kernel.run("stations = {'north': 'oban'}")
+    kernel.run("stations = {'north': 'oban'}\nknown_run = __import__('agentnb').Run()")
     for code, offered in [
         ("%%agent --ma", "--max-rounds"),
         ("%%agent -m sim", "simulated:disciplined"),
@@ -31,6 +31,7 @@ def test_options_models_tools_and_commands_are_completed(kernel: Any, subtests: 
         ("%%workflow --approve n", "never"),
         ("%agent defaults on-stop=c", "on-stop=continue"),
         ("%%agent --history doc", "documented"),
+        ("%%agent --continue know", "known_run"),
         ("%%agent --bud", "--budget"),
         ("%agent rec", "recover"),
         ("%%workflow --pro", "--prompt"),

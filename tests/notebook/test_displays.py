@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
+from scripted_runs import add, play
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
-from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html
 from agentnb.display.card.text import run_text
 from agentnb.errors import ModelError, StoreError
@@ -18,14 +19,7 @@ from agentnb.notebook.cells.cell_runs import Answer
 from agentnb.notebook.views import DisplayView, TerminalView
 from agentnb.workflow.workflow import Workflow
 
-
-def add(a: int, b: int = 2) -> int:
-    """Add."""
-    return a + b
-
-
-def made(*replies: Any, **settings: Any) -> Run:
-    return asyncio.run(Agent(ScriptedModel(replies), tools=[add], **settings).run("Go."))
+made = partial(play, tools=[add], prompt="Go.")
 
 
 def test_an_answer_is_its_text_and_shows_itself_as_words() -> None:

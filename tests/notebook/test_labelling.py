@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from asserted_sentences import Snapshot
 from run_builder import RunBuilder, called, guidance_of, todo
 
 from agentnb import Run, label, labels, load_trace
@@ -23,7 +24,7 @@ def runs(count: int) -> list[Run]:
     return [RunBuilder(f"Task {number}", run_id=f"r-{number}").round(f"Done {number}.").run for number in range(count)]
 
 
-def test_keys_judge_and_lead_on_and_each_judgement_is_saved_at_once() -> None:
+def test_keys_judge_and_lead_on_and_each_judgement_is_saved_at_once(snapshot: Snapshot) -> None:
     path = Path("labels.csv")
     bench = label(runs(4), path)
     assert not path.exists() and bench.told == "Run 1 of 4, 0 judged"
@@ -35,7 +36,7 @@ def test_keys_judge_and_lead_on_and_each_judgement_is_saved_at_once() -> None:
     bench.judge(1)
     assert bench.place == 1  # the one that was passed over
     bench.judge(1)
-    assert bench.place == 1 and bench.told == "Run 2 of 4. All 4 runs are judged: labels.csv"
+    assert bench.place == 1 and bench.told == snapshot
     bench.go(99)
     assert bench.place == 3
     bench.go(-5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from real_kernel import Cell, Kernel
 
 RUN = (
@@ -41,9 +42,6 @@ def test_a_plot_is_shown_once_before_and_after_pyplot_is_loaded(kernel: Kernel, 
 
 
 @pytest.mark.slow("runs cells in a kernel")
-def test_a_plot_has_an_alternative_text_and_its_width_on_the_page(kernel: Kernel) -> None:
+def test_a_plot_has_an_alternative_text_and_its_width_on_the_page(kernel: Kernel, snapshot: Snapshot) -> None:
     code = "from agentnb import plots\nprint(plots.todos([])._repr_png_()[1])"
-    assert (
-        kernel.run(code).printed
-        == "{'width': 700, 'height': 141, 'alt': 'Open todos, by round. n = 0 runs. There are no runs.'}\n"
-    )
+    assert kernel.run(code).printed == snapshot

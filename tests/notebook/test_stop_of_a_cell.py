@@ -25,7 +25,7 @@ def stop_soon():
     threading.Thread(target=work, daemon=True).start()
 """
 
-STOPPED = "KeyboardInterrupt: the run was stopped and its log closed. Continue with %%agent --continue"
+STOPPED = "KeyboardInterrupt: the run was stopped and its log closed. Continue with %%agent --continue -t {}"
 NAP = "-t nap\n- sleep `nap(600)`"
 
 
@@ -58,7 +58,7 @@ def test_a_stopped_run_ends_its_cell_normally_if_you_say_so(subtests: pytest.Sub
 def test_an_interrupt_ends_its_cell_whatever_is_to_happen_after_a_stop(kernel: Any) -> None:
     kernel.run("import signal\ndef interrupt() -> None:\n    'Interrupts.'\n    signal.raise_signal(signal.SIGINT)")
     cell = kernel.run("%%agent -t interrupt --on-stop continue\n- go `interrupt()`")
-    assert (cell.status, cell.error, kernel.value("run.status")) == ("error", STOPPED, "cancelled")
+    assert (cell.status, cell.error, kernel.value("run.status")) == ("error", STOPPED.format("interrupt"), "cancelled")
     assert "Kernel > Interrupt always stops Run All" in kernel.value(
         "get_ipython().magics_manager.magics['cell']['agent'].__doc__"
     )
@@ -70,7 +70,7 @@ def test_a_stopped_run_of_a_cell_can_be_continued_at_once(kernel: Any) -> None:
     kernel.run("model = ScriptedModel([ToolCall('rest', {}), 'On I go.'])")
     begun = kernel.run("%%agent -m model -t rest --background\nRest.")
     assert begun.status == "ok", begun.error
-    assert "is stopped. Continue with %%agent --continue -t rest\n" in kernel.run("%agent stop").printed
+    assert "is stopped. Continue with %%agent --continue -t rest -m model\n" in kernel.run("%agent stop").printed
     cell = kernel.run("%%agent -m model --continue\nGo on.")
     assert cell.status == "ok", cell.error
     assert kernel.value("run.text") == "On I go."
@@ -107,7 +107,7 @@ def test_a_stop_during_a_plain_tool_ends_the_cell_like_an_interrupt_and_the_next
     for _ in range(5):
         kernel.run("stop_soon()")
         cell = kernel.run("%%agent -t nap add\n- sleep `nap(600)`\n- add `add(1)`")
-        assert (cell.status, cell.error, cell.result) == ("error", STOPPED, {})
+        assert (cell.status, cell.error, cell.result) == ("error", STOPPED.format("nap add"), {})
         told = kernel.value("run.status, run.stop_reason, [r.error_code for r in run.rounds[-1].results if r.name == 'nap']")
         assert told == "('cancelled', 'cancelled', ['cancelled'])"
     assert kernel.value("__import__('agentnb').load_trace(f'.agentnb/runs/{run.id}.jsonl') == run") == "True"

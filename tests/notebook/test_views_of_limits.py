@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from marked_logs import own_run
+from scripted_runs import look
 
 from agentnb import Agent, History, Run, Store, ToolCall, Workflow, recover
 from agentnb.core.log.events import RunFinished, RunRecovered
@@ -19,11 +20,6 @@ from agentnb.notebook.views import DisplayView, TerminalView
 from agentnb.policies.gates import Ask
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
-
-
-def look(n: int = 0) -> str:
-    """Look."""
-    return f"seen {n}"
 
 
 def made(count: int, **how: Any) -> Run:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import pytest
+from asserted_sentences import Snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
+from scripted_runs import look, play
 
-from agentnb import Agent, Run
 from agentnb.core.messages import ToolCall
-from agentnb.models.scripted import ScriptedModel
 from agentnb.policies.announced_calls import announced_call
 
 TOOLS = ("look", "load_table", "run")
@@ -90,13 +90,7 @@ def test_long_texts_take_no_longer_than_their_length() -> None:
         assert announced_call(piece * (300_000 // len(piece)), TOOLS) is None
 
 
-def look() -> str:
-    """Look."""
-    return "three gulls"
-
-
-def run_of(*replies: Any, **how: Any) -> Run:
-    return Agent(ScriptedModel([*replies]), **{"tools": [look], "todos": False, **how}).run_sync("Go")
+run_of = partial(play, tools=[look], todos=False, prompt="Go")
 
 
 SAID = "I will now call look."
@@ -112,10 +106,10 @@ def test_a_model_that_announces_a_call_is_told_that_it_made_none(policy: str) ->
 
 
 @pytest.mark.req("R0.81")
-def test_a_second_announcement_in_a_row_is_the_answer_with_a_warning() -> None:
+def test_a_second_announcement_in_a_row_is_the_answer_with_a_warning(snapshot: Snapshot) -> None:
     run = run_of(SAID, SAID)
     assert (len(run.rounds), run.stop_reason) == (2, "natural")
-    assert run.warnings == ("The answer announces a call of look, which was not made",)
+    assert [str(warning) for warning in run.warnings] == snapshot
 
 
 @pytest.mark.req("R0.81")

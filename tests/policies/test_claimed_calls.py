@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from scripted_runs import add
 
 from agentnb.agent.agent import Agent
 from agentnb.models.scripted import ScriptedModel
@@ -58,11 +59,6 @@ def test_a_call_of_a_tool_there_is_not_is_none(subtests: pytest.Subtests) -> Non
         with subtests.test(text=text):
             assert claimed_call(text, ("other", "ad", "addition")) is None
             assert claimed_call(text, ()) is None
-
-
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 def test_in_a_run_each_is_found_also_if_json_writes_the_name_with_escapes(subtests: pytest.Subtests) -> None:

@@ -13,7 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from property_settings import examples
-from scripted_runs import Breaking, Counting, reply
+from scripted_runs import Counting
+from streamed_replies import Streamed, Streaming
 
 from agentnb.agent.agent import Agent
 from agentnb.core.log.events import TextDelta
@@ -335,7 +336,7 @@ def test_a_reply_that_comes_whole_is_kept_without_markers_too() -> None:
 
 @pytest.mark.req("R0.40")
 def test_a_stream_that_breaks_off_is_kept_without_its_markers_too() -> None:
-    broken = Breaking(["I looked.\n", "[WORKFLOW_COMPLETE]\n", "And n"], RuntimeError("cut"), before=[reply(ToolCall("look"))])
+    broken = Streaming([ToolCall("look"), Streamed("I looked.\n", "[WORKFLOW_COMPLETE]\n", "And n", RuntimeError("cut"))])
     run = Agent(broken, tools=[Counting().tool("look")], todos=False).run_sync("go")
     assert (run.status, run.rounds[-1].stop_reason) == ("failed", "broken_off")
     assert run.text == "I looked.\nAnd n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from asserted_sentences import Snapshot
 from ephemeral_text import MATRIX, OFF, TAG, reminder, stored_text
 from run_builder import a_round, said, todos_of
 from run_checks import assert_closed, assert_every_call_has_one_result, cells, ended, reasons, todo_statuses
@@ -102,10 +103,10 @@ def test_a_marker_inside_a_line_is_words(text: str) -> None:
 
 
 @pytest.mark.req("K0.2", "R0.80")
-def test_complete_with_open_todos_ends_with_its_own_reason_and_a_warning_that_lists_them() -> None:
+def test_complete_with_open_todos_ends_with_its_own_reason_and_a_warning_that_lists_them(snapshot: Snapshot) -> None:
     run, _ = scripted(write("One", "Two"), "All done.\n[WORKFLOW_COMPLETE]")
     assert ended(run) == ("completed", "complete_with_open_todos")
-    assert list(run.warnings) == ["2 todos are still open:\n1. [not-started] One\n2. [not-started] Two"]
+    assert list(run.warnings) == snapshot
     assert run.rounds[-1].status == "workflow_complete"
 
 

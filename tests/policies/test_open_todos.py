@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from asserted_sentences import Snapshot
 from ephemeral_text import OFF, reminder, stored_text
 from run_builder import a_round, said, todo, todos_of
 from run_checks import cells, ended, reasons, todo_statuses
@@ -153,14 +154,14 @@ def test_without_words_the_count_goes_on_in_silence() -> None:
 
 
 @pytest.mark.req("R0.36", "R0.47", "R0.48", "R0.50", "R0.53", "K0.10")
-def test_a_model_that_only_talks_hears_five_interventions_and_the_run_stops_with_the_open_todos() -> None:
+def test_a_model_that_only_talks_hears_five_interventions_and_the_run_stops_with_the_open_todos(snapshot: Snapshot) -> None:
     run, model = scripted(write("One", "Two"), *WORDS)
     said = [reminder(request) for request in model.requests]
     assert [text.split()[0] + (" WARNING:" if text.startswith("FINAL") else "") for text in said[2:]] == LEVELS
     assert not any(text.startswith(tuple(LEVELS)) for text in said[:2])
     assert reasons(run) == ["prompt", "tool_results", *["open_todos"] * 5]
     assert ended(run) == ("stopped", "todo_intervention_exhausted")
-    assert list(run.warnings) == ["2 todos are still open:\n1. [not-started] One\n2. [not-started] Two"]
+    assert list(run.warnings) == snapshot
     assert [one.status for one in run.rounds][1:-1] == ["auto_continue_todos"] * 5
 
 
@@ -190,10 +191,10 @@ def test_what_the_conversation_keeps_of_an_intervention_is_a_plain_please_contin
 
 
 @pytest.mark.req("K0.9")
-def test_a_run_with_nothing_but_blocked_todos_ends_as_blocked_with_the_reasons() -> None:
+def test_a_run_with_nothing_but_blocked_todos_ends_as_blocked_with_the_reasons(snapshot: Snapshot) -> None:
     run, _ = scripted(write("One", "Two"), mark(1, "blocked", blockedReason="no key"), start(2), complete(2), LONG_ANSWER)
     assert ended(run) == ("stopped", "blocked")
-    assert list(run.warnings) == ["1 todo is still open:\n1. [blocked] One (blocked: no key)"]
+    assert list(run.warnings) == snapshot
     assert all(cell != "intervention" for said in cells(run) for cell, _ in said)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from recorded_runs import LOOK, foreign
 from scripted_runs import do, scripted, think, work
 from todo_calls import complete, start
@@ -55,10 +56,10 @@ def test_a_watcher_sees_a_fork_from_its_first_event_awaited_or_not() -> None:
         assert [item for item in seen if isinstance(item, Event)] == [*forked.events]
 
 
-def test_the_diff_says_where_a_fork_parts() -> None:
+def test_the_diff_says_where_a_fork_parts(snapshot: Snapshot) -> None:
     run = recorded()
     forked = asyncio.run(fork(run, 3, model=ScriptedModel([do(9), "Done."]), tools=[work]))
-    assert diff(run, forked).sentence == "they part at round 3 of a and round 3 of b (they make other calls)"
+    assert diff(run, forked).sentence == snapshot
 
 
 def test_recorded_results_are_served_while_calls_match_then_a_fallback_else_refused() -> None:

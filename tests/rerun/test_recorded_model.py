@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_runs import Breaking, do, reply, scripted, think, work
+from scripted_runs import do, reply, scripted, think, work
+from streamed_replies import Streamed, Streaming
 
 from agentnb import Agent, Matrix, Run, Store, ToolCall, load_trace
 from agentnb.core.messages import Text
@@ -102,7 +103,7 @@ def test_retries_usage_and_what_a_reply_carries_come_again() -> None:
 
 def test_a_failure_comes_again() -> None:
     run = asyncio.run(
-        Agent(Breaking(["half "], ValueError("boom"), [reply(do(1))]), tools=[work, think]).run("Write three stories.")
+        Agent(Streaming([do(1), Streamed("half ", ValueError("boom"))]), tools=[work, think]).run("Write three stories.")
     )
     assert run.status == "failed"
     replayed = again(run, RecordedModel(run))

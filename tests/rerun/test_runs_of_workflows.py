@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripted_runs import work
 
 from agentnb import (
     Agent,
@@ -39,11 +40,6 @@ TEXT = "workflow: [{id: a, type: agent, name: writer}, {id: b, type: tool, name:
 
 
 AGENTS = {"writer": Agent(ScriptedModel(["One.", "Two."] * 9), name="writer")}
-
-
-def work() -> str:
-    """Work."""
-    return "worked"
 
 
 @pytest.fixture

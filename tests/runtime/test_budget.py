@@ -5,24 +5,22 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from marked_logs import marked
 from run_checks import assert_closed, assert_every_call_has_one_result
-from scripted_runs import bare
+from scripted_runs import bare, work
+from streamed_replies import FOREVER, Streamed, Streaming
 from summarising import Summarising, priced
 from virtual_time import SkippedClock
 from waiting import PATIENCE
 
 from agentnb import Agent, Store, ToolCall, recover
 from agentnb.core.log.events import ExtraUsage, RoundFinished
-from agentnb.core.request import Request
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
-from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.budget import Budget, current_budget
 from agentnb.runtime.host.run_options import RunOptions
@@ -97,11 +95,6 @@ def test_runs_side_by_side_lose_no_cent() -> None:
 
 
 # Runs
-
-
-def work(n: int = 0) -> str:
-    """Does the work of one item."""
-    return f"made {n}"
 
 
 def calls(count: int, cost: float | None) -> list[Any]:
@@ -255,24 +248,11 @@ def test_a_run_that_follows_another_in_the_same_task_is_not_paid_from_it() -> No
 # A run inside a run that ends without it
 
 
-class Endless:
-    """A model that never answers, and tells when it was asked."""
-
-    name = "scripted:endless"
-
-    def __init__(self) -> None:
-        self.asked = threading.Event()
-
-    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        self.asked.set()
-        await asyncio.Event().wait()
-        yield "never"  # type: ignore[misc]  # so that it is a stream
-
-
 @pytest.mark.req("KX.2", "KX.11")
 def test_a_run_in_a_tools_thread_ends_when_the_run_of_the_tool_has(subtests: pytest.Subtests, skipped: SkippedClock) -> None:
     def check(parallel_safe: bool, deep: bool, how: str) -> None:
-        model, seen, left = Endless(), list[Any](), threading.Event()
+        asked, seen, left = threading.Event(), list[Any](), threading.Event()
+        model = Streaming([Streamed(asked, FOREVER)])
 
         def asks() -> str:
             """Asks another."""
@@ -289,7 +269,7 @@ def test_a_run_in_a_tools_thread_ends_when_the_run_of_the_tool_has(subtests: pyt
         made = tool(parallel_safe=parallel_safe)(middle if deep else asks)
         limits = {} if how == "stopped" else {"max_seconds": 60}
         outer = bare(ScriptedModel([ToolCall("middle" if deep else "asks"), "Done."]), [made], **limits).start("outer")
-        assert model.asked.wait(PATIENCE)
+        assert asked.wait(PATIENCE)
         if how == "stopped":
             outer.stop()
         else:
@@ -308,7 +288,7 @@ def test_a_run_that_was_begun_in_the_background_outlives_the_run_of_its_tool() -
 
     def begins(n: int = 0) -> str:
         """Sets another to work."""
-        lives.append(bare(Endless()).start("inner"))
+        lives.append(bare(Streaming([Streamed(FOREVER)])).start("inner"))
         return "begun"
 
     outer = bare(ScriptedModel([ToolCall("begins"), "Done."]), [begins]).run_sync("outer")

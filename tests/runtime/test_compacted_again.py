@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,18 +12,18 @@ import pytest
 from run_checks import assert_closed, assert_every_call_has_one_result
 from scripted_runs import bare, do, work
 from sent_requests import assert_made_again, made_again
-from summarising import SUMMARY, Summarising, compactions
+from streamed_replies import Streamed
+from summarising import Summarising, compactions
 from todo_calls import complete, start, write
 
 from agentnb import Agent, History, Store, ToolCall
 from agentnb.context.request_history import sent_requests
 from agentnb.context.tool_pairing import are_whole
-from agentnb.core.log.events import ContextCompacted, TextDelta
+from agentnb.core.log.events import ContextCompacted
 from agentnb.core.request import Request
 from agentnb.core.todos import has_open, headed
 from agentnb.detect.run import Run
 from agentnb.errors import ModelError
-from agentnb.models.model import StreamItem
 from agentnb.runtime.replies.compactor import ROUNDS_BETWEEN
 
 SMALL = History(compact_above=6, keep_recent=2)
@@ -181,17 +180,8 @@ def test_whatever_a_model_raises_when_it_is_asked_for_a_summary_the_run_goes_on_
     subtests: pytest.Subtests, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     def check(begun: bool, raised: Any, way: str, tmp_path: Path) -> None:
-        class Breaking(Summarising):
-            async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-                if request.system == SUMMARY:
-                    self.asked.append(request)
-                    if begun:
-                        yield TextDelta("It was ")
-                    raise raised()
-                async for item in super().stream(request):
-                    yield item
-
-        store, model = Store(tmp_path / "runs"), Breaking([do(1), do(2), do(3), "Done."])
+        broken = Streamed(*["It was "] * begun, raised())
+        store, model = Store(tmp_path / "runs"), Summarising([do(1), do(2), do(3), "Done."], [broken])
         agent = bare(model, [work], history=SMALL)
         run = agent.run_sync("go", store=store) if way == "run_sync" else agent.start("go", store=store).result(20)
         assert_closed(run)

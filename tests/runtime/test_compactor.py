@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import AsyncIterator
 from itertools import pairwise
@@ -11,10 +10,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from asserted_sentences import Snapshot
 from made_histories import orphans
 from run_checks import assert_closed, assert_every_call_has_one_result
 from scripted_runs import bare, do, work
 from sent_requests import as_bytes, assert_made_again, made_again
+from streamed_replies import FOREVER, Streamed
 from summarising import SUMMARY, Summarising, compactions, last_compaction, priced
 from todo_calls import complete, start, write
 
@@ -60,11 +61,11 @@ def assert_valid(request: Request) -> None:
 
 
 @pytest.mark.req("R2.32", "R2.34", "R2.35")
-def test_the_first_message_then_the_summary_then_the_last_ones() -> None:
+def test_the_first_message_then_the_summary_then_the_last_ones(snapshot: Snapshot) -> None:
     run, model = running(3, history=History(compact_above=6, keep_recent=2))
     assert [len(request.messages) for request in model.requests] == [1, 3, 5, 3]
     first, *recent = model.requests[-1].messages
-    assert first.text == "Make all.\n\n[Conversation Summary - 4 messages compacted]\n\nWhat was done."
+    assert first.text == snapshot
     assert recent == list(run.messages)[5:7]
     (event,) = compactions(run)
     assert (event.why, event.compacted.first, event.compacted.kept, event.compacted.count) == ("messages", 1, 5, 4)
@@ -290,15 +291,7 @@ def test_a_summary_without_words_was_paid_for_all_the_same_and_one_of_unknown_pr
 
 @pytest.mark.req("KX.9")
 def test_of_a_summary_that_broke_off_nobody_knows_the_cost_but_a_refusal_cost_nothing() -> None:
-    class BreaksOff(Summarising):
-        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-            if request.system == SUMMARY:
-                yield TextDelta("It was ")
-                raise ModelError("gone")
-            async for item in super().stream(request):
-                yield item
-
-    model = BreaksOff([do(1), do(2), do(3), "Done."])
+    model = Summarising([do(1), do(2), do(3), "Done."], [Streamed("It was ", ModelError("gone"))])
     run = bare(model, [work], history=SMALL).run_sync("go")
     assert run.cost is None and run.status == "completed"
     run, _ = running(3, summaries=[ModelError("no")])
@@ -308,19 +301,12 @@ def test_of_a_summary_that_broke_off_nobody_knows_the_cost_but_a_refusal_cost_no
 @pytest.mark.req("KX.9", "KX.2")
 def test_of_a_summary_that_broke_off_what_the_model_reckons_counts() -> None:
     class Reckons(Summarising):
-        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-            if request.system == SUMMARY:
-                yield TextDelta("It was ")
-                yield TextDelta("good")
-                raise ModelError("gone")
-            async for item in super().stream(request):
-                yield item
-
         def used_until_cut(self, request: Request, heard: Message) -> Usage:
             assert request.system == SUMMARY
             return Usage(10, len(heard.text), cost=0.25, estimated=True)
 
-    run = bare(Reckons([do(1), do(2), do(3), "Done."]), [work], history=SMALL).run_sync("go")
+    model = Reckons([do(1), do(2), do(3), "Done."], [Streamed("It was ", "good", ModelError("gone"))])
+    run = bare(model, [work], history=SMALL).run_sync("go")
     (done,) = {event.usage for event in run.events if isinstance(event, ContextCompacted)}
     assert (done.output, done.cost, run.cost, run.usage.estimated) == (11, 0.25, 0.25, True)
 
@@ -512,21 +498,6 @@ def test_what_is_said_in_passing_is_never_counted() -> None:
 # Ways out of the middle of it
 
 
-class Waiting(Summarising):
-    """Its summary never comes to an end."""
-
-    def __init__(self, replies: Any) -> None:
-        super().__init__(replies)
-        self.entered = threading.Event()
-
-    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        if request.system == SUMMARY:
-            self.entered.set()
-            await asyncio.Event().wait()
-        async for item in super().stream(request):
-            yield item
-
-
 def assert_left_in_the_middle(run: Run) -> None:
     assert_closed(run)
     assert_every_call_has_one_result(run)
@@ -541,9 +512,10 @@ def assert_left_in_the_middle(run: Run) -> None:
 
 def test_a_stop_in_the_middle_of_a_summary_ends_the_run_and_the_next_goes_on(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
-    model = Waiting([do(1), do(2), do(3), "Done."])
+    entered = threading.Event()
+    model = Summarising([do(1), do(2), do(3), "Done."], [Streamed(entered, FOREVER)])
     live = bare(model, [work], history=SMALL).start("go", store=store)
-    assert model.entered.wait(PATIENCE)
+    assert entered.wait(PATIENCE)
     live.stop()
     run = live.result(PATIENCE)
     assert run.status == "cancelled"
@@ -553,7 +525,8 @@ def test_a_stop_in_the_middle_of_a_summary_ends_the_run_and_the_next_goes_on(tmp
 
 @pytest.mark.req("KX.2")
 def test_the_end_of_the_time_in_the_middle_of_a_summary_ends_the_run_and_the_next_goes_on() -> None:
-    run = bare(Waiting([do(1), do(2), do(3), "Done."]), [work], history=SMALL, max_seconds=0.2).run_sync("go")
+    model = Summarising([do(1), do(2), do(3), "Done."], [Streamed(FOREVER)])
+    run = bare(model, [work], history=SMALL, max_seconds=0.2).run_sync("go")
     assert (run.status, run.stop_reason) == ("limited", "max_seconds")
     assert [event.limit for event in run.events if isinstance(event, LimitReached)] == ["max_seconds"]
     assert_left_in_the_middle(run)
@@ -561,14 +534,8 @@ def test_the_end_of_the_time_in_the_middle_of_a_summary_ends_the_run_and_the_nex
 
 @pytest.mark.req("KX.9")
 def test_attempts_at_a_summary_that_failed_are_told_and_logged() -> None:
-    class Retrying(Summarising):
-        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-            if request.system == SUMMARY:
-                yield Retry(1, 0.5, "too many requests", 429)
-            async for item in super().stream(request):
-                yield item
-
-    run = bare(Retrying([do(1), do(2), do(3), "Done."]), [work], history=SMALL).run_sync("go")
+    summary = Streamed(Retry(1, 0.5, "too many requests", 429), priced("What was done."))
+    run = bare(Summarising([do(1), do(2), do(3), "Done."], [summary]), [work], history=SMALL).run_sync("go")
     (retry,) = [event for event in run.events if isinstance(event, RetryScheduled)]
     assert (retry.attempt, retry.status, retry.reason) == (1, 429, "too many requests")
     order = [type(event) for event in run.events if isinstance(event, CompactionStarted | RetryScheduled | ContextCompacted)]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from own_orchestrator import side_by_side
-from scripted_runs import bare
+from scripted_runs import agent_of, bare
 
 from agentnb import (
     Agent,
@@ -47,8 +48,7 @@ async def asks(context: ToolContext) -> str:
     return str(await context.ask("Which?"))
 
 
-def agent(*lines: Any, **settings: Any) -> Agent:
-    return bare(ScriptedModel([*lines]), [noted, asks], **settings)
+agent = partial(agent_of, tools=[noted, asks], guidance="off", todos=False)
 
 
 def careful(call: ToolCall, run: RunSoFar) -> Verdict:

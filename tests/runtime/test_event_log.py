@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from scripted_runs import add
 
 from agentnb import Agent, Run, ToolCall
 from agentnb.advice import Plain, SetKey
@@ -37,11 +38,6 @@ class Memory:
 
     def close(self) -> None:
         self.closed += 1
-
-
-def add(a: int, b: int) -> int:
-    """Adds."""
-    return a + b
 
 
 def an_agent() -> Agent:

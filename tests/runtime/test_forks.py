@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import pytest
+from scripted_runs import look
 
 from agentnb import Agent, Store, Workflow
 from agentnb.core.log.events import RunFinished
@@ -25,11 +26,6 @@ TEXT = """
 workflow:
   - {id: look, type: tool, name: look}
 """
-
-
-def look() -> str:
-    """Look."""
-    return "seen"
 
 
 def agent() -> Agent:

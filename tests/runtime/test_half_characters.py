@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from scripted_runs import bare, do, work
+from streamed_replies import Streamed
 from summarising import Summarising
 
 from agentnb import History
@@ -77,18 +78,10 @@ def test_a_stop_in_such_a_stream_leaves_an_estimate(wire: str, halves: tuple[byt
 
 def test_halves_of_a_summary_that_is_broken_off_are_estimated() -> None:
     class Breaks(Summarising):
-        async def stream(self, request: Request) -> Any:
-            if request.system == "":
-                async for item in super().stream(request):
-                    yield item
-                return
-            yield TextDelta("\ud83d")
-            raise OSError("gone")
-
         def used_until_cut(self, request: Request, heard: Message) -> Any:
             return about(request, heard)
 
-    model = Breaks([do(1), do(2), do(3), "Done."])
+    model = Breaks([do(1), do(2), do(3), "Done."], [Streamed("\ud83d", OSError("gone"))])
     run = bare(model, [work], system="", instructions=False, history=History(compact_above=5, keep_recent=2)).run_sync("go")
     (usage,) = [one.usage for each in run.rounds for one in each.compactions]
     assert usage.estimated and usage.output

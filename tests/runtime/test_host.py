@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scripted_runs import agent_of
 
 from agentnb import Agent, Run, Store, ToolCall, tool
 from agentnb.core.log.events import Event
-from agentnb.models import ScriptedModel
 from agentnb.runtime.host.host import Beginning, Host, current_host, hosted
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
@@ -36,8 +37,7 @@ class Seen:
         return self
 
 
-def agent(*replies: Any, tools: Any = ()) -> Agent:
-    return Agent(ScriptedModel(list(replies)), tools, guidance="off", todos=False)
+agent = partial(agent_of, guidance="off", todos=False)
 
 
 def outer(tool_: Callable[..., Any], **arguments: Any) -> Agent:

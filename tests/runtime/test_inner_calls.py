@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from marked_logs import own_run
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
+from scripted_runs import add
 from virtual_time import SkippedClock
 from waiting import PATIENCE, wait_until
 
@@ -24,10 +25,6 @@ from agentnb.errors import SettingsError, ToolFailed
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask, Deny, Verdict
 from agentnb.tools.tool import ToolContext
-
-
-def add(a: int, b: int) -> int:
-    return a + b
 
 
 async def fails(a: int = 0) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scripted_runs import agent_of
 
 from agentnb import Agent, Store, ToolCall, Workflow
 from agentnb.models import ScriptedModel
@@ -26,8 +28,7 @@ async def total(context: ToolContext) -> Any:
     return (await context.call("add", {"a": 1, "b": 2})).value
 
 
-def agent(*replies: Any, **settings: Any) -> Agent:
-    return Agent(ScriptedModel(list(replies)), tools=[add, total], **settings)
+agent = partial(agent_of, tools=[add, total])
 
 
 def steps() -> Workflow:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 
 from agentnb import Agent, Run, Store, ToolCall, tool
 from agentnb.core.messages import Message, Text
@@ -106,12 +107,12 @@ def test_a_tool_on_the_main_thread_leaves_what_it_sets_and_the_purse_is_taken_ba
     assert current_budget.get() is before
 
 
-def test_a_session_with_nothing_left_begins_no_run_and_says_what_to_type(tmp_path: Path) -> None:
+def test_a_session_with_nothing_left_begins_no_run_and_says_what_to_type(tmp_path: Path, snapshot: Snapshot) -> None:
     session = Session(Store(tmp_path))
     session.set_default("session-budget", "$0.25")
     run = session.start(Agent(ScriptedModel([paid("one")]), guidance="off"), "go").result(30)
     assert run.status == "completed"
-    with pytest.raises(SettingsError, match=r"Nothing is left of the session budget of \$0.25.*session_budget="):
+    with pytest.raises(SettingsError, check=snapshot.worded):
         session.start(Agent(ScriptedModel([paid("two")])), "go")
     session.set_default("session-budget", "")
     assert session.start(Agent(ScriptedModel(["three"])), "go").result(30).text == "three"

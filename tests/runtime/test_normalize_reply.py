@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from run_builder import a_round, called, run_of
 from run_checks import assert_every_call_has_one_result
-from scripted_runs import reply
+from scripted_runs import look, reply
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Message, Text, Thinking, ToolCall
@@ -16,10 +16,6 @@ from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.replies import normalize_reply as module
 from agentnb.store.store import Store
-
-
-def look() -> str:
-    return "seen"
 
 
 def normalize_reply(message: Message, run: Run) -> Message:

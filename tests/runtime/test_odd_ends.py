@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,8 @@ from run_checks import assert_every_call_has_one_result
 from scripted_runs import bare, work
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall
-from agentnb.core.request import Request
 from agentnb.errors import StoreError
 from agentnb.models import ScriptedModel
-from agentnb.models.model import StreamItem
 
 WAYS: dict[str, Callable[[Agent, Store], Run]] = {
     "run_sync": lambda agent, store: agent.run_sync("go", store=store),
@@ -51,19 +50,6 @@ def test_a_tool_that_raises_generator_exit_has_failed_as_any_other(subtests: pyt
                     assert store.load(run.id) == run
 
 
-class Leaving:
-    """A model that leaves."""
-
-    name = "own:leaving"
-
-    def __init__(self, error: BaseException) -> None:
-        self._error = error
-
-    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        raise self._error
-        yield
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_code_of_others_that_leaves_the_run_ends_its_log(subtests: pytest.Subtests, tmp_path: Path) -> None:
     def gate(call: Any, run: Any) -> None:
@@ -73,30 +59,41 @@ def test_code_of_others_that_leaves_the_run_ends_its_log(subtests: pytest.Subtes
         for name in ("gate", "model"):
             with subtests.test(name, error=error):
                 store = Store(tmp_path / f"{name} {type(error).__name__}")
-                model = Leaving(error) if name == "model" else ScriptedModel([ToolCall("work", {"n": 1})])
+                model = ScriptedModel([error if name == "model" else ToolCall("work", {"n": 1})])
                 agent = bare(model, [work], gates=[gate] if name == "gate" else [])
                 with pytest.raises(BaseException):  # noqa: B017  # SystemExit of a model is its failure
                     asyncio.run(agent.run("go", store=store))
                 assert [one.status for one in store.summaries()] == ["failed"]
 
 
-def test_a_run_that_is_closed_from_outside_is_not_ended_for_it(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-
+def test_a_run_that_is_closed_from_outside_is_cancelled_if_its_loop_goes_on(subtests: pytest.Subtests, tmp_path: Path) -> None:
     async def wait() -> str:
         """Waits."""
         await asyncio.Event().wait()
         return "never"
 
-    async def begin() -> None:
+    async def begun(store: Store) -> Any:
         life = bare(ScriptedModel([ToolCall("wait")]), [wait]).run("go", store=store)
         life.send(None)
         while not any(b"tool_started" in path.read_bytes() for path in store.folder.glob("*.jsonl")):
             await asyncio.sleep(0)
-        await asyncio.to_thread(life.close)
+        return life
 
-    asyncio.run(begin())
-    assert [one.status for one in store.summaries()] == ["interrupted"]
+    async def closed(life: Any) -> None:
+        await asyncio.to_thread(life.close)
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0)
+
+    for goes_on, status in {True: "cancelled", False: "interrupted"}.items():
+        with subtests.test(goes_on=goes_on):
+            store, loop = Store(tmp_path / status), asyncio.new_event_loop()
+            life = loop.run_until_complete(begun(store))
+            if goes_on:
+                loop.run_until_complete(closed(life))
+            loop.close()
+            life.close()
+            gc.collect()  # the task of a loop that is closed
+            assert [one.status for one in store.summaries()] == [status]
 
 
 def test_a_run_whose_log_cannot_be_begun_has_failed(subtests: pytest.Subtests, tmp_path: Path) -> None:

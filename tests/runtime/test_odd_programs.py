@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
+from scripted_runs import agent_of
 from waiting import PATIENCE
 
-from agentnb import Agent, RunOptions, Store, ToolCall
+from agentnb import RunOptions, Store, ToolCall
 from agentnb.agent.extension import Extension
 from agentnb.core.guidance import Guidance
 from agentnb.detect import detector
 from agentnb.errors import SettingsError
-from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask
 
 RAISED: tuple[type[BaseException], ...] = (GeneratorExit, SystemExit, asyncio.CancelledError, StopIteration)
@@ -24,8 +26,7 @@ def write() -> str:
     return "wrote"
 
 
-def agent(**settings: Any) -> Agent:
-    return Agent(ScriptedModel([ToolCall("write"), "Done."]), tools=[write], todos=False, **settings)
+agent = partial(agent_of, ToolCall("write"), "Done.", tools=[write], todos=False)
 
 
 def test_program_that_raises_anything_is_no_answer(subtests: pytest.Subtests) -> None:
@@ -62,13 +63,13 @@ def test_watcher_that_raises_anything_is_dropped(tmp_path: Any, subtests: pytest
             assert run.status == store.load(run.id).status == "completed"
 
 
-def test_failed_detector_is_named() -> None:
+def test_failed_detector_is_named(snapshot: Snapshot) -> None:
     @detector
     def mine(run: Any) -> str:
         raise ValueError("bad")
 
     (warning,) = agent(detect=mine).run_sync("go").warned
-    assert warning.message == "The detector mine failed and was dropped (ValueError: bad)"
+    assert warning.message == snapshot
     assert str(warning).endswith(". Try it on the run: detect.findings(run, [...])")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import own_orchestrator
 import pytest
+from asserted_sentences import Snapshot
 from own_orchestrator import progress_line, side_by_side
 from scripted_runs import bare
 from snapshots import Snapshots
@@ -85,7 +86,7 @@ def test_it_has_at_most_forty_lines() -> None:
     assert len([line for line in inspect.getsource(own_orchestrator).splitlines() if line.strip()]) <= 40
 
 
-def test_two_agents_side_by_side_make_one_tree_of_logs(tmp_path: Path) -> None:
+def test_two_agents_side_by_side_make_one_tree_of_logs(tmp_path: Path, snapshot: Snapshot) -> None:
     store, lines = Store(tmp_path), list[str]()
     met = asyncio.Barrier(2)
 
@@ -113,7 +114,7 @@ def test_two_agents_side_by_side_make_one_tree_of_logs(tmp_path: Path) -> None:
     assert {name: one.prompt for name, one in below.items()} == {"left": "Go. Left.", "right": "Go. Right."}
     assert {one.status for one in below.values()} == {"completed"}
     seen = list(dict.fromkeys(lines))
-    assert seen[:3] == ["", "0 of 1 steps, now: The left half", "0 of 2 steps, now: The left half, The right half"]
+    assert seen[:3] == snapshot
     assert seen[3] in ("1 of 2 steps, now: The left half", "1 of 2 steps, now: The right half")
     assert seen[4:] == ["2 of 2 steps", "2 of 3 steps, now: join", "3 of 3 steps"]
 

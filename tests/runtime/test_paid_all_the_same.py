@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from marked_logs import marked
-from scripted_runs import bare, do, work
-from summarising import SUMMARY, Summarising, priced
+from scripted_runs import bare, do, even_failed, work
+from streamed_replies import FOREVER, Streamed
+from summarising import Summarising, priced
 
 from agentnb import History, Run, Store, ToolCall, load_trace, tables
 from agentnb.core.compaction import Compaction
@@ -21,7 +21,7 @@ from agentnb.core.messages import Message, Text, Thinking
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
 from agentnb.errors import ModelError
-from agentnb.models.model import Reply, Retry, StreamItem
+from agentnb.models.model import Reply, Retry
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.host.run_options import RunOptions
 
@@ -39,24 +39,12 @@ class Reckons(Summarising):
 
 def ended(model: Any, **settings: Any) -> Run:
     """The run, also one that failed in its first round."""
-    try:
-        return bare(model, [work], **settings).run_sync("go")
-    except ModelError as error:
-        assert error.run is not None
-        return error.run
+    return even_failed(lambda: bare(model, [work], **settings).run_sync("go"))
 
 
 def streaming(*items: Any) -> Reckons:
     """A model that streams these, of which an exception is raised."""
-
-    class Streams(Reckons):
-        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-            for item in items:
-                if isinstance(item, Exception):
-                    raise item
-                yield item
-
-    return Streams([])
+    return Reckons([Streamed(*items)])
 
 
 @pytest.mark.req("KX.2", "KX.9")
@@ -83,27 +71,13 @@ def test_of_a_reply_that_was_whole_before_the_failure_its_own_word_counts() -> N
 
 @pytest.mark.req("KX.9")
 def test_a_summary_is_paid_for_as_it_says_also_if_the_connection_fails_after_it() -> None:
-    class Late(Reckons):
-        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-            async for item in super().stream(request):
-                yield item
-            if request.system == SUMMARY:
-                raise ModelError("gone")
-
-    run = ended(Late([do(1), do(2), do(3), "Done."], [priced("What was done.", cost=0.5)]), history=SMALL)
+    run = ended(summing_up(priced("What was done.", cost=0.5), ModelError("gone")), history=SMALL)
     assert (run.status, run.cost) == ("completed", 0.5)
 
 
 def summing_up(*items: Any) -> Reckons:
     """A model that does three calls and answers; asked for a summary, it streams these."""
-
-    class SumsUp(Reckons):
-        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-            source = streaming(*items) if request.system == SUMMARY else super()
-            async for item in source.stream(request):
-                yield item
-
-    return SumsUp([do(1), do(2), do(3), "Done."])
+    return Reckons([do(1), do(2), do(3), "Done."], [Streamed(*items)])
 
 
 def compaction_of(run: Run) -> Compaction:
@@ -123,16 +97,7 @@ def test_of_a_summary_what_came_of_an_attempt_before_counts_as_nothing_as_in_a_r
 def test_a_summary_that_is_stopped_is_paid_for_in_the_run_its_table_its_log_and_the_sessions_purse(tmp_path: Path) -> None:
     begun, store, budget = threading.Event(), Store(tmp_path), Budget(9.0, name="session_budget")
 
-    class Endless(Reckons):
-        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-            if request.system == SUMMARY:
-                yield TextDelta("It was ")
-                begun.set()
-                await asyncio.Event().wait()
-            async for item in super().stream(request):
-                yield item
-
-    live = bare(Endless([do(1), do(2), do(3), "Done."]), [work], history=SMALL).start(
+    live = bare(summing_up("It was ", begun, FOREVER), [work], history=SMALL).start(
         "go", RunOptions(store=store, budget=budget, can_ask=True)
     )
     assert begun.wait(LONG)

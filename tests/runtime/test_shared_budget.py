@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from asserted_sentences import Snapshot
 from run_checks import assert_closed
 from scripted_runs import bare, reply, work
 
@@ -78,10 +79,10 @@ def test_two_runs_side_by_side_spend_from_it_and_end_with_it(tmp_path: Path) -> 
     assert 6 * COST <= purse.spent <= 7 * COST  # a reply that was under way is paid for
 
 
-def test_a_run_for_which_nothing_is_left_is_refused() -> None:
+def test_a_run_for_which_nothing_is_left_is_refused(snapshot: Snapshot) -> None:
     purse = Purse(COST)
     purse.pay(COST)
-    with pytest.raises(SettingsError, match=r"Nothing is left of the experiment of \$0.25"):
+    with pytest.raises(SettingsError, check=snapshot.worded):
         spending(1).start("go", RunOptions(budget=purse))
 
 

@@ -11,6 +11,7 @@ from contextlib import redirect_stderr
 from typing import Any
 
 import pytest
+from scripted_runs import add
 
 from agentnb import Agent, Run, RunOptions, ToolCall, Workflow
 from agentnb.models import ScriptedModel
@@ -20,11 +21,6 @@ from agentnb.runtime.runs.terminal_line import progress_text
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-def add(a: int) -> int:
-    """Add one."""
-    return a + 1
 
 
 def made(*replies: Any) -> Agent:

@@ -12,6 +12,7 @@ from typing import Any
 
 from property_settings import size
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
+from streamed_replies import FOREVER, Streamed, Streaming
 
 from agentnb.agent.agent import Agent
 from agentnb.core.log.events import RunFinished
@@ -128,22 +129,14 @@ def test_a_run_that_the_function_waits_for_is_stopped_with_it() -> None:
 
 
 def test_a_function_that_waits_for_a_run_whose_model_replies_is_stopped_at_once() -> None:
-    class Endless:
-        name = "own:endless"
-        asked = threading.Event()
-
-        async def stream(self, request: Any) -> Any:
-            self.asked.set()
-            await asyncio.Event().wait()
-            yield request
-
-    model = Endless()
+    asked = threading.Event()
+    model = Streaming([Streamed(asked, FOREVER)])
 
     def save() -> str:
         return Agent(model).run_sync("inner").text
 
     live = in_background(save)
-    assert model.asked.wait(LONG)
+    assert asked.wait(LONG)
     live.stop()
     run = live.result(LONG)
     assert (run.status, list(run.warnings)) == ("cancelled", [])

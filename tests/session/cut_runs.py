@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 from marked_logs import marked
+from scripted_runs import even_failed
 from totals_of_logs import check_totals
 
 from agentnb import Agent, GuidanceSet, History, Matrix, Minimal, Run, Store, ToolCall, load_trace, recover, tool
@@ -24,7 +25,6 @@ from agentnb.core.log.wire import decode, encode
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
-from agentnb.errors import AgentnbError
 from agentnb.guidance.prompts import prompt
 from agentnb.models import Reply, ScriptedModel, TextDelta
 from agentnb.models.capabilities import Capabilities
@@ -136,15 +136,7 @@ def play(scene: Scene, folder: Path) -> tuple[Run, list[Request]]:
 
     here.append(agent.start("Go.", store=Store(folder), watch=watch))
     is_here.set()
-    return _ended(lambda: here[0].result(PATIENCE)), agent.model.requests
-
-
-def _ended(end: Callable[[], Run]) -> Run:
-    try:
-        return end()
-    except AgentnbError as error:
-        assert isinstance(error.run, Run)
-        return error.run
+    return even_failed(lambda: here[0].result(PATIENCE)), agent.model.requests
 
 
 def cut(events: Iterable[e.AnyEvent], folder: Path, torn: bytes = b"") -> Path:
@@ -161,7 +153,7 @@ def gone_on_with(scene: Scene, path: Path, **changed: Any) -> tuple[Run, list[Re
     died = load_trace(path)
     agent = agent_of_scene(scene, sum(isinstance(event, e.ModelReplied) for event in died.events))
     assert isinstance(agent.model, Told)
-    run = _ended(lambda: asyncio.run(recover(path, agent=agent, **changed)))
+    run = even_failed(lambda: asyncio.run(recover(path, agent=agent, **changed)))
     return run, agent.model.requests
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cut_runs import cut, work
 from ephemeral_text import MATRIX, OFF, own_set, reminders
-from scripted_runs import do
+from scripted_runs import agent_of, do
 
-from agentnb import Agent, GuidanceSet, Matrix, Run, Store, fork_sync, recover, replay, tables
+from agentnb import GuidanceSet, Matrix, Run, Store, fork_sync, recover, replay, tables
 from agentnb.core.log.events import ModelReplied, RoundStarted
 from agentnb.core.log.work_events import GuidanceDrawn
 from agentnb.core.request import Request
@@ -49,8 +49,7 @@ class Drawing:
         return self.usual.rules(words, *limits, repeatable=repeatable)._replace(draw=self.draw)
 
 
-def agent(*replies: Any, **settings: Any) -> Agent:
-    return Agent(ScriptedModel([*replies]), tools=[work], **{"policy": Drawing(), "todos": False, **settings})
+agent = partial(agent_of, tools=[work], policy=Drawing(), todos=False)
 
 
 def sets_of(run: Run) -> list[str]:

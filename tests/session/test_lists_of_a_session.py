@@ -5,17 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from scripted_runs import work
 
 from agentnb import Agent, Run, Store, TodoBoard, ToolCall
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.session import Session
-
-
-def work() -> str:
-    """Works."""
-    return "done"
 
 
 def write(*titles: str) -> ToolCall:

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from asserted_sentences import Snapshot
 from waiting import wait_until
 
 from agentnb.agent.agent import Agent
@@ -63,10 +64,10 @@ def test_what_runs_is_known_and_the_newest_is_current(session: Session) -> None:
         session.current()
 
 
-def test_going_on_needs_a_run_that_has_ended(session: Session) -> None:
-    with pytest.raises(SettingsError, match=r"no run to continue\. Start one without --continue$"):
+def test_going_on_needs_a_run_that_has_ended(session: Session, snapshot: Snapshot) -> None:
+    with pytest.raises(SettingsError, check=snapshot.worded):
         session.last_run()
-    with pytest.raises(SettingsError, match=r"There is no run in .* is this the right one"):
+    with pytest.raises(SettingsError, check=snapshot.worded):
         session.newest_interrupted()
     model, let_go = held_model()
     live = session.start(Agent(model), "go")
@@ -221,7 +222,8 @@ def test_a_stopped_run_is_waited_for_as_long_as_said(subtests: pytest.Subtests, 
             release.clear()
             live = session.start(Agent(ScriptedModel([ToolCall(tool.__name__), "x"]), [tool], todos=False), "Go.")
             assert begun.wait(LONG)
-            assert session.stop(live, seconds) is ended
+            session.stop([live], seconds)
+            assert live.done is ended
             release.set()
             assert live.result(LONG).status == "cancelled"
             assert session.last_run() is live.run

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from cut_runs import assert_whole, cut, do, work
 from killed_runs import Following, run_in, tools_in
+from streamed_replies import FOREVER, Streamed, Streaming
 
 from agentnb import Agent, History, Run, Store, ToolCall, load_trace, recover, tool
 from agentnb.core.log import events as e
@@ -207,12 +208,7 @@ def test_last_words_after_the_time_was_up_may_take_their_time(tmp_path: Path) ->
 
 
 def test_a_run_that_the_end_of_its_time_cut_off_is_not_taken_for_one_that_came_to_its_end(tmp_path: Path) -> None:
-    class Mute(ScriptedModel):
-        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-            await asyncio.Event().wait()
-            yield  # type: ignore[misc]
-
-    agent = Agent(Mute([]), max_seconds=0.05)
+    agent = Agent(Streaming([Streamed(FOREVER)]), max_seconds=0.05)
     whole = agent.run_sync("Go.", store=Store(tmp_path))
     path = cut(until(whole, e.RoundFinished), tmp_path / "died")
     run, _ = again(path, ["Done."], (), agent=Agent(ScriptedModel(["Done."]), max_seconds=60))

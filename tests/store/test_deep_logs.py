@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from scripted_runs import work
 
 from agentnb import Store, ToolCall, load_trace, load_traces, tables
 from agentnb.agent.agent import Agent
@@ -17,11 +18,6 @@ from agentnb.notebook.commands.history import show_history
 from agentnb.session.session import Session
 
 DEEP = 2_000
-
-
-def work(n: int = 0) -> str:
-    """Works."""
-    return "done"
 
 
 def good_run(store: Store) -> str:

@@ -9,12 +9,14 @@ import sys
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 from marked_logs import marked
 from msgspec.structs import replace
 from own_folder import use_own_folder
+from scripted_runs import agent_of
 
 from agentnb import Agent, Run, Store, ToolCall, load_trace, recover
 from agentnb.core.log.events import ModelReplied, Warned
@@ -41,8 +43,7 @@ async def look(path: str) -> str:
     return f"saw {path}"
 
 
-def agent(*replies: object) -> Agent:
-    return Agent(ScriptedModel(replies), tools=[look], todos=False)
+agent = partial(agent_of, tools=[look], todos=False)
 
 
 def run_in(folder: Path) -> tuple[Path, Run]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from marked_logs import marked
 from msgspec.structs import replace
+from scripted_runs import add
 
 from agentnb import Agent, Run, Store, ToolCall, load_trace
 from agentnb.core.log.events import SCHEMA, AnyEvent, RoundFinished, RunFinished, RunRecovered, RunStarted, Warned
@@ -29,11 +30,6 @@ FULL = Path("/dev/full")
 
 def event(seq: int, text: str = "mind") -> Warned:
     return Warned(seq=seq, at=datetime.now(UTC), run_id="r", message=text)
-
-
-def add(a: int, b: int) -> int:
-    """Adds."""
-    return a + b
 
 
 def test_each_event_lies_in_the_file_when_append_returns(tmp_path: Path) -> None:

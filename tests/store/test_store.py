@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripted_runs import play
 
 from agentnb import Agent, Run, Store, ToolCall
 from agentnb.core.log.events import RoundFinished, Warned
@@ -29,7 +30,7 @@ from agentnb.tools.tool import ToolContext
 
 
 def do(store: Any, *replies: Any, prompt: str = "Go", **how: Any) -> Run:
-    return asyncio.run(Agent(ScriptedModel(replies or ["Done."]), **how).run(prompt, store=store))
+    return play(*(replies or ["Done."]), prompt=prompt, store=store, **how)
 
 
 def cut_after(store: Store, run: Run, events: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from run_builder import Fact, opening, run_of
@@ -12,13 +12,14 @@ from agentnb.agent.agent import Agent
 from agentnb.agent.loop import Loop
 from agentnb.context.request_builder import RequestBuilder
 from agentnb.core.inbox import Inbox
-from agentnb.core.log.events import AnyEvent, TextDelta
+from agentnb.core.log.events import AnyEvent
 from agentnb.core.log.stores import Watcher
 from agentnb.core.messages import AnyPart, Message, ToolCall, ToolResult
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
+from agentnb.errors import AgentnbError
 from agentnb.guidance import GuidanceSet, Guide, built_in
-from agentnb.models.model import Model, Reply, StreamItem
+from agentnb.models.model import Model, Reply
 from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.policies import Policy, PolicyBundle
 from agentnb.policies.gates import Gate
@@ -28,7 +29,7 @@ from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.tool_calls import CallServices, ToolCalls
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.host.run_options import folder_of
+from agentnb.runtime.host.run_options import AgentRunKeywords, folder_of
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.runs.lifecycle import Lifecycle, RunServices
 from agentnb.runtime.workers.worker_calls import call_in_thread
@@ -41,9 +42,14 @@ LONG_ANSWER = "The table has three columns and twelve rows, and none of its valu
 # Tools
 
 
-def add(a: int, b: int) -> int:
+def add(a: int, b: int = 1) -> int:
     """Add two numbers."""
     return a + b
+
+
+def look(n: int = 0) -> str:
+    """Looks, and sees the same each time."""
+    return "seen"
 
 
 def work(n: int = 0) -> str:
@@ -57,6 +63,7 @@ def think(thought: str = "") -> str:
 
 
 SPECS = Toolbox([work, think]).specs
+RUN_OPTIONS = AgentRunKeywords.__annotations__.keys() - {"work_dir"}  # its agent has one too
 
 
 class Counting:
@@ -98,24 +105,6 @@ def do(n: int) -> ToolCall:
     return ToolCall("work", {"n": n})
 
 
-class Breaking:
-    """Says these words one by one and then raises, instead of giving a reply; ``before`` are its whole replies until then."""
-
-    name = "scripted:breaking"
-
-    def __init__(self, words: Sequence[str], error: BaseException | None, before: Sequence[Reply] = ()) -> None:
-        self._words, self._error, self._before = words, error, list(before)
-
-    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        if self._before:
-            yield self._before.pop(0)
-            return
-        for word in self._words:
-            yield TextDelta(word)
-        if self._error is not None:
-            raise self._error
-
-
 class FullDisk:
     """A store that has no room for the first event of a kind."""
 
@@ -146,6 +135,26 @@ def tool_run(*facts: Fact, words: GuidanceSet | None = None, **fields: Any) -> R
 def bare(model: Model, tools: Sequence[Any] = (), **settings: Any) -> Agent:
     """An agent whose model is sent nothing but the conversation, and has no tools but these."""
     return Agent(model, tools=tools, **{"guidance": "off", "todos": False, **settings})
+
+
+def agent_of(*replies: Line, tools: Sequence[Any] = (), **settings: Any) -> Agent:
+    """An agent with this script."""
+    return Agent(ScriptedModel(replies), tools, **settings)
+
+
+def play(*replies: Line, prompt: str | Message = "go", **how: Any) -> Run:
+    """The run of an agent with this script; ``how``: settings of the agent, and options of the run, each by its name."""
+    options = {name: how.pop(name) for name in RUN_OPTIONS & how.keys()}
+    return agent_of(*replies, **how).run_sync(prompt, **options)
+
+
+def even_failed(run: Callable[[], Run]) -> Run:
+    """What this returns, or the run of the error that it raises."""
+    try:
+        return run()
+    except AgentnbError as error:
+        assert isinstance(error.run, Run)
+        return error.run
 
 
 def scripted(*replies: Line, tools: Sequence[Any] = (work, think), **settings: Any) -> tuple[Run, ScriptedModel]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
+from streamed_replies import Streaming
+
 from agentnb.core.compaction import Compacted
 from agentnb.core.log.events import ContextCompacted
 from agentnb.core.messages import Message, Text
@@ -14,7 +16,6 @@ from agentnb.detect.run import Run
 from agentnb.guidance.prompts import prompt
 from agentnb.models.capabilities import Capabilities
 from agentnb.models.model import Reply, StreamItem
-from agentnb.models.scripted import ScriptedModel
 
 SUMMARY = prompt("compaction")
 """The system prompt of whoever is asked for a summary."""
@@ -35,7 +36,7 @@ class Summarising:
     ) -> None:
         self.name = "scripted:summarising"
         self.asked: list[Request] = []
-        self._script = ScriptedModel(replies)
+        self._script = Streaming(replies)
         self._summaries = list(summaries)
         self._capabilities = Capabilities(language_model=True, context_window=window, has_price=priced)
 
@@ -53,8 +54,15 @@ class Summarising:
             return
         self.asked.append(request)
         summary = self._summaries[0] if len(self._summaries) == 1 else self._summaries.pop(0)
-        async for item in ScriptedModel([summary]).stream(request):
+        async for item in Streaming([summary]).stream(request):
             yield item
+
+
+class Summing(Streaming):
+    """A scripted model that is asked for summaries too: they stand in its script."""
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(language_model=True, context_window=None, has_price=True)
 
 
 def priced(*parts: Any, cost: float | None = 0.0, tokens: tuple[int, int] | None = None) -> Reply:

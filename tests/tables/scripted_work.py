@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
-from agentnb import Agent, Run, ToolCall
-from agentnb.models import ScriptedModel
-from agentnb.models.scripted import Line
+from scripted_runs import play
+
+from agentnb import ToolCall
 
 
 def work(item: int = 0) -> str:
@@ -14,8 +14,7 @@ def work(item: int = 0) -> str:
     return f"made {item}"
 
 
-def run_of(*replies: Line, **settings: Any) -> Run:
-    return Agent(ScriptedModel(replies), tools=[work], **settings).run_sync("go")
+run_of = partial(play, tools=[work])
 
 
 def do(item: int) -> ToolCall:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from asserted_sentences import Snapshot
 from detected_runs import Calls
 
 from agentnb import Run, Store, detect, examples, load_trace, load_traces, save_trace, tables
@@ -178,12 +179,12 @@ def test_a_detector_of_a_module_travels_by_its_name_without_any_package(own: Any
 
 
 def test_a_detector_whose_module_no_worker_has_is_refused_with_what_to_do(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
 ) -> None:
     home = ModuleType("only_in_this_process")
     monkeypatch.setitem(sys.modules, home.__name__, home)
     exec("def mine():\n    return None", vars(home))
-    with pytest.raises(SettingsError, match=r"No module named 'only_in_this_process'.*Write it into a module"):
+    with pytest.raises(SettingsError, check=snapshot.worded):
         tables.detections(folder, home.mine, processes=2)
 
 

@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
-from agentnb import Agent, Run, tables
+from asserted_sentences import Snapshot
+from scripted_runs import look, play, think
+
+from agentnb import Run, tables
 from agentnb.core.log.events import RoundFinished
 from agentnb.core.messages import ToolCall
 from agentnb.detect import Finding
-from agentnb.models.scripted import ScriptedModel
 from agentnb.policies import Matrix
-from agentnb.tools.function import tool
 
 ANSWER = "There are three hundred and forty-four penguins in the table, of three species."
 FOUND = ["rule", "first", "last", "severity"]
 
 
-@tool(role="planning")
-def think(thought: str) -> str:
-    """Think."""
-    return "ok"
-
-
-def look(at: int) -> str:
-    """Look."""
-    return "seen"
-
-
-def run_of(*replies: Any, **how: Any) -> Run:
-    return Agent(ScriptedModel([*replies]), **{"tools": [look, think], "todos": False, **how}).run_sync("Go")
+run_of = partial(play, tools=[look, think], todos=False, prompt="Go")
 
 
 def rows(run: Run) -> list[tuple[Any, ...]]:
     return list(tables.loops(run)[FOUND].itertuples(index=False, name=None))
 
 
-def test_a_repeated_answer_is_a_row_before_it_ends_the_run() -> None:
+def test_a_repeated_answer_is_a_row_before_it_ends_the_run(snapshot: Snapshot) -> None:
     kept = run_of(f"{ANSWER}\n[CONTINUE]", f"{ANSWER}\n[CONTINUE]", "Enough.")
     assert (kept.stop_reason, rows(kept)) == ("natural", [("already_said", 1, 2, "notice")])
     ended = run_of(*[f"{ANSWER}\n[CONTINUE]"] * 9)
@@ -44,22 +34,22 @@ def test_a_repeated_answer_is_a_row_before_it_ends_the_run() -> None:
         "loop_detected",
         [("already_said", 1, 2, "notice"), ("already_said", 2, 3, "notice"), ("already_said", 3, 4, "stop")],
     )
-    assert tables.loops(ended).sentence[0] == "The answer of round 2 is nearly that of round 1"
+    assert tables.loops(ended).sentence[0] == snapshot
 
 
-def test_each_blocked_call_is_a_row() -> None:
-    run = run_of(*[ToolCall("look", {"at": 1})] * 4, "So.")
+def test_each_blocked_call_is_a_row(snapshot: Snapshot) -> None:
+    run = run_of(*[ToolCall("look", {"n": 1})] * 4, "So.")
     assert rows(run) == [
         (record.rule, one.index + 1, one.index + 1, "block") for one in run.rounds[2:4] for record in one.records
     ]
-    assert tables.loops(run).sentence[0] == "A call of look was not run: it repeats an earlier one"
+    assert tables.loops(run).sentence[0] == snapshot
 
 
-def test_planning_that_was_answered_with_an_intervention_is_a_row() -> None:
+def test_planning_that_was_answered_with_an_intervention_is_a_row(snapshot: Snapshot) -> None:
     thoughts = [ToolCall("think", {"thought": f"{number}"}) for number in range(5)]
-    run = run_of(ToolCall("look", {"at": 1}), *thoughts, ToolCall("look", {"at": 2}), "So.")
+    run = run_of(ToolCall("look", {"n": 1}), *thoughts, ToolCall("look", {"n": 2}), "So.")
     assert rows(run) == [("planning_only", 2, 5, "nudge"), ("planning_only", 2, 6, "nudge")]
-    assert tables.loops(run).sentence[0] == "4 rounds of planning, and no work between them"
+    assert tables.loops(run).sentence[0] == snapshot
 
 
 class EachRound:
@@ -79,17 +69,17 @@ class Watched(Matrix):
 
 
 def test_what_a_detector_of_ones_own_found_is_a_row() -> None:
-    run = run_of(ToolCall("look", {"at": 1}), "So.", policy=Watched())
+    run = run_of(ToolCall("look", {"n": 1}), "So.", policy=Watched())
     assert rows(run) == [("mine", 1, 1, "notice"), ("mine", 2, 2, "notice")]
 
 
 def test_each_finding_has_its_family() -> None:
     thoughts = [ToolCall("think", {"thought": f"{number}"}) for number in range(5)]
-    planned = run_of(ToolCall("look", {"at": 1}), *thoughts, ToolCall("look", {"at": 2}), "So.")
+    planned = run_of(ToolCall("look", {"n": 1}), *thoughts, ToolCall("look", {"n": 2}), "So.")
     assert set(tables.loops(planned).family) == {"stall"}
-    assert set(tables.loops(run_of(*[ToolCall("look", {"at": 1})] * 4, "So.")).family) == {"loop"}
+    assert set(tables.loops(run_of(*[ToolCall("look", {"n": 1})] * 4, "So.")).family) == {"loop"}
     assert list(tables.loops(run_of("So.", policy=Watched())).family) == ["loops"], "a detector says it itself"
 
 
 def test_a_run_that_repeats_nothing_has_no_row() -> None:
-    assert rows(run_of(ToolCall("look", {"at": 1}), ToolCall("look", {"at": 2}), "So.")) == []
+    assert rows(run_of(ToolCall("look", {"n": 1}), ToolCall("look", {"n": 2}), "So.")) == []

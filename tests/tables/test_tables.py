@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from run_builder import RunBuilder, begun, called, guidance_of, run_of, todos_of
+from scripted_runs import add, play
 
 from agentnb import Agent, Run, Store, ToolCall, save_trace, tables
 from agentnb.core.log import events as e
@@ -241,14 +243,7 @@ COLUMNS = {
 }
 
 
-def add(a: int, b: int) -> int:
-    """Adds."""
-    return a + b
-
-
-def do(*replies: Any, store: Store | None = None, before: Run | None = None, **how: Any) -> Run:
-    agent = Agent(ScriptedModel(replies), tools=[add], **how)
-    return asyncio.run(agent.run("Go", store=store, continue_from=before))
+do = partial(play, tools=[add], prompt="Go")
 
 
 def said(text: str, *parts: Any, **usage: Any) -> Reply:
@@ -394,7 +389,7 @@ def test_each_message_is_a_row(failed: Run) -> None:
 
 
 def test_messages_of_the_conversation_before_are_told_apart(failed: Run) -> None:
-    again = do("Done.", before=failed)
+    again = do("Done.", continue_from=failed)
     frame = tables.messages(again)
     assert list(frame.inherited) == [True] * 3 + [False] * (len(frame) - 3)
     assert len(frame) == len(again.messages)

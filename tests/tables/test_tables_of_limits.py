@@ -4,53 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import queue
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from scripted_runs import add
+from streamed_replies import FOREVER, Streamed
+from summarising import Summing, priced
 from waiting import PATIENCE
 
 from agentnb import Agent, History, Run, Store, ToolCall, recover, tables
 from agentnb.core.log.events import RetryScheduled
-from agentnb.core.messages import Message, Text
+from agentnb.core.messages import Text
 from agentnb.core.run.timeline import TOO_LONG
-from agentnb.core.usage import Usage
 from agentnb.display.lists.history import history_html, history_text, matches, run_list_html
 from agentnb.errors import ContextOverflow
 from agentnb.models import Reply, ScriptedModel
-from agentnb.models.capabilities import Capabilities
 from agentnb.models.model import Retry
 
 SHORT = History(compact_above=8, keep_recent=3)
 
 
-def add(a: int) -> int:
-    """Add."""
-    return a + 1
-
-
-class Summing:
-    """A model of a known price; a retry or an exception in a reply comes to pass."""
-
-    name = "own:summing"
-
-    def __init__(self, *replies: Any) -> None:
-        self._replies = list(replies)
-
-    def capabilities(self) -> Capabilities:
-        return Capabilities(True, None, True)
-
-    async def stream(self, request: Any) -> Any:
-        reply = self._replies.pop(0)
-        for item in reply if isinstance(reply, list) else [reply]:
-            if isinstance(item, Exception):
-                raise item
-            yield item
-
-
-def said(*parts: Any, cost: float | None = 0.25) -> Reply:
-    return Reply(Message("assistant", parts), Usage(input=10, output=5, cost=cost), "end_turn")
+said = partial(priced, cost=0.25, tokens=(10, 5))
 
 
 def calls(count: int) -> list[Reply]:
@@ -59,12 +36,12 @@ def calls(count: int) -> list[Reply]:
 
 def made(*replies: Any, store: Store | None = None, **how: Any) -> Run:
     given: dict[str, Any] = {"tools": [add], "todos": False, "guidance": "off", **how}
-    return Agent(Summing(*replies), **given).run_sync("Go", store=store)
+    return Agent(Summing(replies), **given).run_sync("Go", store=store)
 
 
 def summed_up(store: Store | None = None) -> Run:
     """Five calls; before the fifth its conversation was summed up, at the second attempt."""
-    summary = [Retry(1, 2.0, "busy", 529), said(Text("Sum."), cost=0.125)]
+    summary = Streamed(Retry(1, 2.0, "busy", 529), said(Text("Sum."), cost=0.125))
     return made(*calls(4), summary, *calls(1), said(Text("Done.")), history=SHORT, store=store)
 
 
@@ -120,7 +97,7 @@ def test_the_last_call_at_a_limit_is_told_from_the_others() -> None:
     [(RuntimeError("away"), "RuntimeError: away", 0.0), (said(Text(" ")), "the model gave no summary", 0.25)],
 )
 def test_a_call_for_a_summary_that_came_to_none_says_why(reply: Any, why: str, cost: float) -> None:
-    run = made(*calls(4), [reply], said(Text("Done.")), history=SHORT)
+    run = made(*calls(4), reply, said(Text("Done.")), history=SHORT)
     row = tables.usage(run).iloc[4]
     assert (row.operation, row.error, row.cost) == ("compaction", why, cost) and pd.isna(row.seconds)
     assert run.cost == tables.usage(run).cost.sum()
@@ -146,7 +123,7 @@ def test_a_run_that_was_gone_on_with_says_so_in_every_table(tmp_path: Path) -> N
     died(store, run, "compaction_started")
     left = tables.usage(store)
     assert list(left.operation)[-2:] == ["compaction", "chat"] and list(left.error)[-2:] == ["interrupted"] * 2
-    model = Summing(said(Text("Sum."), cost=0.5), said(Text("Done.")))
+    model = Summing([said(Text("Sum."), cost=0.5), said(Text("Done."))])
     done = asyncio.run(recover(run.id, tools=[add], model=model, store=store))
     assert done.status == "completed"
     assert list(tables.rounds(done).recovered) == [False] * 4 + [True] and tables.runs(store).recovered[0] == 1
@@ -157,14 +134,7 @@ def test_a_run_that_was_gone_on_with_says_so_in_every_table(tmp_path: Path) -> N
 
 
 def test_attempts_for_a_summary_that_the_person_stopped_are_not_those_of_the_round() -> None:
-    class Waiting(Summing):
-        async def stream(self, request: Any) -> Any:
-            async for item in super().stream(request):
-                yield item
-                if isinstance(item, Retry):
-                    await asyncio.Event().wait()
-
-    model = Waiting(*calls(4), [Retry(1, 3.0, "busy", 529)])
+    model = Summing([*calls(4), Streamed(Retry(1, 3.0, "busy", 529), FOREVER)])
     waits: queue.SimpleQueue[RetryScheduled] = queue.SimpleQueue()
     agent = Agent(model, tools=[add], todos=False, guidance="off", history=SHORT)
     live = agent.start("Go", watch=lambda item: waits.put(item) if isinstance(item, RetryScheduled) else None)
@@ -192,7 +162,7 @@ def test_the_list_says_at_which_limit_a_run_stopped_and_which_was_recovered(tmp_
     died(store, run, "tool_finished")
     (cut,) = store.summaries()
     assert "Interrupted" in history_text([cut], "") and "Interrupted" in run_list_html([cut])
-    asyncio.run(recover(run.id, tools=[add], model=Summing(*calls(9)), store=store))
+    asyncio.run(recover(run.id, tools=[add], model=Summing(calls(9)), store=store))
     (one,) = store.summaries()
     text = history_text([one], "")
     assert "Limit reached: budget" in text and text.endswith("(recovered)")
@@ -204,8 +174,8 @@ def test_the_list_says_at_which_limit_a_run_stopped_and_which_was_recovered(tmp_
 
 
 def test_a_call_that_was_refused_as_too_long_is_a_row_with_its_attempts() -> None:
-    refused = [Retry(1, 2.0, "busy", 529), ContextOverflow("Too long")]
-    again = [Retry(1, 3.0, "busy", 529), Retry(2, 4.0, "busy", 529), *calls(1)]
+    refused = Streamed(Retry(1, 2.0, "busy", 529), ContextOverflow("Too long"))
+    again = Streamed(Retry(1, 3.0, "busy", 529), Retry(2, 4.0, "busy", 529), *calls(1))
     run = made(*calls(3), refused, said(Text("Sum."), cost=0.125), again, said(Text("Done.")), history="auto")
     found = tables.usage(run)[lambda frame: frame["round"] == 4]
     assert list(found.operation) == ["chat", "compaction", "chat"]

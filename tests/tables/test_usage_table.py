@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import queue
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from asserted_sentences import Snapshot
 from run_builder import RunBuilder, begun
+from scripted_runs import even_failed
+from streamed_replies import FOREVER, Streamed, Streaming
 from test_tables import COLUMNS, add
 from usage_sums import check_sums
 from waiting import PATIENCE
@@ -19,28 +20,12 @@ from waiting import PATIENCE
 from agentnb import Agent, Run, Store, ToolCall, save_trace, tables
 from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text
-from agentnb.core.request import Request
 from agentnb.core.usage import Usage
-from agentnb.errors import AgentnbError, ProviderTrouble
+from agentnb.errors import ProviderTrouble
 from agentnb.models import Reply, TextDelta
 from agentnb.models.model import Retry, StreamItem
 
 BUSY = "anthropic: overloaded"
-
-
-class Unreliable:
-    """Answers each request with the next of these: what it streams, and an error if it comes to that."""
-
-    name = "anthropic:claude"
-
-    def __init__(self, *answers: list[StreamItem | Exception]) -> None:
-        self._answers = list(answers)
-
-    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        for item in self._answers.pop(0):
-            if isinstance(item, Exception):
-                raise item
-            yield item
 
 
 def retry(attempt: int, seconds: float, status: int | None = 529) -> Retry:
@@ -52,12 +37,8 @@ def reply(*parts: Any, stop_reason: str = "end_turn", model: Any = "claude-1", *
 
 
 def run_of(*answers: list[StreamItem | Exception], store: Store | None = None) -> Run:
-    agent = Agent(Unreliable(*answers), tools=[add], policy="minimal")
-    try:
-        return asyncio.run(agent.run("Go", store=store))
-    except AgentnbError as error:
-        assert error.run is not None
-        return error.run
+    agent = Agent(Streaming([Streamed(*one) for one in answers], name="anthropic:claude"), tools=[add], policy="minimal")
+    return even_failed(lambda: agent.run_sync("Go", store=store))
 
 
 CALL = ToolCall("add", {"a": 1, "b": 2})
@@ -125,11 +106,11 @@ def test_a_call_that_went_well_at_once_was_one_attempt_and_waited_for_nothing() 
 
 
 @pytest.mark.req("KX.9")
-def test_a_call_that_failed_in_the_end_is_a_row_with_why_and_without_what_nobody_knows() -> None:
+def test_a_call_that_failed_in_the_end_is_a_row_with_why_and_without_what_nobody_knows(snapshot: Snapshot) -> None:
     run = failed_in_the_end()
     last = row(run, 1)
     assert (last["round"], last["operation"], last["attempts"], last["waited"]) == (2, "chat", 2, 2.0)
-    assert last["error"] == "anthropic: overloaded for long. Try again later"
+    assert last["error"] == snapshot
     unknown = ("answered_by", "seconds", "input_tokens", "output_tokens", "cost", "stop_reason")
     assert [last[name] for name in unknown] == [None] * len(unknown)
     assert row(run, 0)["error"] is None and row(run, 0)["seconds"] is not None
@@ -149,13 +130,9 @@ def test_a_failure_after_the_reply_is_not_one_of_the_call() -> None:
 
 
 def test_a_call_that_the_person_stopped_while_it_waited_counts_what_was_made() -> None:
-    class Slow(Unreliable):
-        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-            yield retry(1, 3_000.0)
-            await asyncio.Event().wait()
-
     waits: queue.SimpleQueue[e.RetryScheduled] = queue.SimpleQueue()
-    live = Agent(Slow()).start("Go", watch=lambda item: waits.put(item) if isinstance(item, e.RetryScheduled) else None)
+    model = Streaming([Streamed(retry(1, 3_000.0), FOREVER)])
+    live = Agent(model).start("Go", watch=lambda item: waits.put(item) if isinstance(item, e.RetryScheduled) else None)
     waits.get(timeout=PATIENCE)
     live.stop()
     only = row(live.result(PATIENCE))

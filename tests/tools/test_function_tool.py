@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from asserted_sentences import Snapshot
 
 from agentnb.core.messages import Text
 from agentnb.errors import InvalidTool
@@ -221,14 +222,8 @@ def sent(arguments: Any) -> str:
 
 
 @pytest.mark.req("R2.10")
-def test_arguments_that_are_no_json_are_told_with_the_place_what_came_and_what_to_send() -> None:
-    assert sent('{"a": 1, "b": 2 and so on}').splitlines() == [
-        "The arguments do not fit add, which was not run:",
-        "- they are not JSON: Expecting ',' delimiter at character 16",
-        '- what came: {"a": 1, "b": 2 and so on}',
-        "- send one JSON object with a, b",
-        "Correct these and call it again.",
-    ]
+def test_arguments_that_are_no_json_are_told_with_the_place_what_came_and_what_to_send(snapshot: Snapshot) -> None:
+    assert sent('{"a": 1, "b": 2 and so on}').splitlines() == snapshot
     assert "there is no NaN in it" in sent('{"a": NaN, "b": 2}')
     assert "Expecting value at character 0" in sent("")
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Optional
 
 import msgspec
 import pytest
+from asserted_sentences import Snapshot
 
 from agentnb.core.schema.json_schema import checked_schema
 from agentnb.errors import InvalidTool
@@ -56,7 +57,7 @@ def takes(hint: Any, *default: Any) -> Callable[..., Any]:
 
 
 @pytest.mark.req("R2.3")
-def test_name_description_and_schema_come_from_the_function() -> None:
+def test_name_description_and_schema_come_from_the_function(snapshot: Snapshot) -> None:
     def count_rows(table: str, limit: int = 10) -> int:
         """Count the rows of a table.
 
@@ -66,7 +67,7 @@ def test_name_description_and_schema_come_from_the_function() -> None:
 
     spec = FunctionTool(count_rows).spec
     assert spec.name == "count_rows"
-    assert spec.description == "Count the rows of a table.\n\nStops at the limit."
+    assert spec.description == snapshot
     assert spec.input_schema == {
         "type": "object",
         "properties": {"table": {"type": "string"}, "limit": {"type": "integer", "default": 10}},
@@ -369,10 +370,10 @@ def test_a_name_no_provider_takes_is_refused(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_a_hint_that_cannot_be_read_is_refused_clearly() -> None:
+def test_a_hint_that_cannot_be_read_is_refused_clearly(snapshot: Snapshot) -> None:
     def f(x: OnlyForTypes) -> None: ...
 
-    with pytest.raises(InvalidTool, match=r"hint of f cannot be read.*Import or define"):
+    with pytest.raises(InvalidTool, check=snapshot.worded):
         FunctionTool(f)
 
 

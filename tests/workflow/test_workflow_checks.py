@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 
 from agentnb import Agent, Workflow
 from agentnb.errors import MAX_PROBLEMS, WorkflowProblems
@@ -63,13 +64,10 @@ def test_a_warning_is_a_problem_if_strict() -> None:
             read_workflow(text, strict=True)
 
 
-def test_the_error_lists_each_problem_with_file_and_line() -> None:
+def test_the_error_lists_each_problem_with_file_and_line(snapshot: Snapshot) -> None:
     with pytest.raises(WorkflowProblems) as caught:
         read_workflow("workflow:\n  - {type: agent}\n  - {type: condition}\n", "my flow.yaml")
-    assert str(caught.value).splitlines() == [
-        "my flow.yaml:2: workflow step[0]: agent step requires name",
-        "my flow.yaml:3: workflow step[1]: condition step requires condition",
-    ]
+    assert str(caught.value).splitlines() == snapshot
     assert [(one.line, one.message) for one in caught.value.problems] == [
         (2, "workflow step[0]: agent step requires name"),
         (3, "workflow step[1]: condition step requires condition"),
@@ -530,7 +528,7 @@ def test_an_id_that_nearly_leads_back_is_a_warning() -> None:
     assert [(one.line, "back_to_draf" in one.message, one.hint) for one in found] == [(FIRST + 1, True, "Did you mean draft?")]
 
 
-def test_what_is_wrong_with_steps_made_in_python_is_told_without_a_line_and_before_anything_runs() -> None:
+def test_what_is_wrong_with_steps_made_in_python_is_told_without_a_line_and_before_anything_runs(snapshot: Snapshot) -> None:
     made = WorkflowSpec(
         steps=(
             AgentStep(id="first", path="first", agent="jugde"),
@@ -540,10 +538,7 @@ def test_what_is_wrong_with_steps_made_in_python_is_told_without_a_line_and_befo
     workflow = Workflow(made, {"judge": Agent(ScriptedModel(["fine"]))})
     with pytest.raises(WorkflowProblems) as caught:
         workflow.orchestration()
-    assert str(caught.value).splitlines() == [
-        'step first: agent "jugde" not found in agents. Did you mean judge?',
-        'step back: goto "frist": there is no such step. Did you mean first?',
-    ]
+    assert str(caught.value).splitlines() == snapshot
     good = WorkflowSpec(steps=(AgentStep(id="first", path="first", agent="judge"),))
     assert Workflow(good, workflow.agents).run_sync(show=False).text == "fine"
 

@@ -9,11 +9,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
+from scripted_runs import agent_of
 from virtual_time import VirtualTimeLoop
 from workflow_examples import played, ran, waits
 
@@ -310,12 +313,12 @@ def test_the_person_is_asked_in_the_form_that_the_step_says(subtests: pytest.Sub
 
 
 @pytest.mark.req("R4.18", "R4.30", "K4.3", "K4.4")
-def test_inner_loops_begin_anew_when_the_outer_goes_round_and_retries_do_not_count() -> None:
+def test_inner_loops_begin_anew_when_the_outer_goes_round_and_retries_do_not_count(snapshot: Snapshot) -> None:
     counters = LoopCounters(3)
     for _ in range(2):
         assert [counters.go_back(2, 1, "inner", "b") for _ in range(2)] == [1, 2]
         counters.go_back(3, 0, "outer", "a")
-    with pytest.raises(LoopLimitReached, match=r"workflow: max loop iterations exceeded \(step: a, limit: 3\)"):
+    with pytest.raises(LoopLimitReached, check=snapshot.worded):
         counters.go_back(3, 0, "outer", "a")
     text = """
   max_loop_iterations: 3
@@ -538,8 +541,7 @@ def test_a_part_of_the_steps_runs_again_with_what_was_there_before() -> None:
         played(workflow, "Go", {}, rerun_from="y", of=first)
 
 
-def bare_agent(*replies: Any) -> Agent:
-    return Agent(ScriptedModel(replies), name="a")
+bare_agent = partial(agent_of, name="a")
 
 
 def nested_of(run: Run) -> set[str]:
@@ -571,14 +573,14 @@ def test_replies_are_for_a_step_else_for_its_agent_and_an_agent_goes_on_with_its
 
 
 @pytest.mark.req("R4.32")
-def test_a_failure_raises_with_the_run_also_in_scripts() -> None:
+def test_a_failure_raises_with_the_run_also_in_scripts(snapshot: Snapshot) -> None:
     workflow = steps("  - {id: x, type: agent, name: a}")
     with pytest.raises(WorkflowError, match="step x: A scripted failure: provider") as caught:
         workflow.run_sync("Go", replies={"x": [{"error": "provider"}]}, show=False)
     assert isinstance(caught.value.run, Run) and caught.value.run.step_context == {"steps": {}, "order": []}
     with pytest.raises(SettingsError, match="The agent a has no model"):
         workflow.run_sync("Go")
-    with pytest.raises(SettingsError, match=r"replies: there is no agent and no step xx. Did you mean x\?"):
+    with pytest.raises(SettingsError, check=snapshot.worded):
         workflow.run_sync("Go", model="simulated:disciplined", replies={"xx": ["X"]})
     live = workflow.start("Go", RunOptions(show=False), replies={"x": ["X"]})
     assert live.result(30).text == "X"

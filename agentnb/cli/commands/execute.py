@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from agentnb.advice import Invocation
 from agentnb.cli.command import Command, Outcome, argument, text_of
 from agentnb.cli.inputs import STDIN, find_gates, find_tools, read_prompt
 from agentnb.cli.kinds import refuse_plan
@@ -22,6 +23,7 @@ from agentnb.cli.workflow_options import (
     GATES,
     INPUTS,
     MODEL,
+    NO_INPUT,
     STRICT,
     TOOLS,
     UNPRICED,
@@ -67,7 +69,9 @@ def execute(given: Namespace) -> Outcome:
 
     asks = is_at_terminal() and not given.no_input and given.prompt != STDIN
     progress = Progress(top_steps(workflow))
-    return awaited(start, progress, asks=asks, again=options_again(given), store=store, approval_mode=given.approve)
+    by = Invocation(surface="shell", model=given.model or "", tools=tuple(given.tools), gates=tuple(given.gate))
+    options: dict[str, Any] = {"store": store, "approval_mode": given.approve, "invocation": by}
+    return awaited(start, progress, asks=asks, again=options_again(given), **options)
 
 
 def read_file(
@@ -96,11 +100,7 @@ EXEC = Command(
         BUDGET,
         UNPRICED,
         APPROVE,
-        argument(
-            "--no-input",
-            action="store_true",
-            help="ask nothing at the terminal: where an answer is needed, end with exit code 4",
-        ),
+        NO_INPUT,
         STRICT,
         ALLOW_URL,
     ),

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from agentnb.advice import PYTHON, AnyAdvice, Commands, in_python, pieces
+from agentnb.advice import PYTHON, AnyAdvice, Commands, Invocation, in_python, pieces
 from agentnb.core.compaction import Compacted, WhyCompacted
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance, GuidanceTexts
@@ -120,6 +120,8 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     """Id of the thing that the task is about, such as a project."""
     notebook: str = ""
     """The notebook it was started from, if that is known: relative to its kernel's folder, or a whole path."""
+    invocation: Invocation | None = None
+    """The options of the cell or command that started it; None if Python code did."""
     continued_from: str | None = None
     history: tuple[Message, ...] = ()
     """The conversation that the run continues."""

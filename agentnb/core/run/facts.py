@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from agentnb.advice import Invocation
 from agentnb.core.compaction import Compacted
 from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.log import events as e
@@ -167,6 +168,9 @@ class RunFacts:
     )
     given_guidance: GuidanceTexts = _read(
         lambda run: run._given_guidance, "The guidance set that the run was started or last resumed with, before any draw."
+    )
+    invocation: Invocation | None = _read(
+        lambda run: run._opening.invocation, "The options of the cell or command that started it; None if Python code did."
     )
     context_type: str = _read(lambda run: run._context_type, "The kind of task that it works on, if that was named.")
     entity: str = _read(lambda run: run._entity, "Id of the thing that it works on, such as a project.")

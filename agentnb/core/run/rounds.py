@@ -12,7 +12,7 @@ from agentnb.core.compaction import Compaction
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.log.events import NestedStart, Progress, RoundStatus
-from agentnb.core.messages import Message, ToolCall, ToolResult
+from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import ToolRole
 from agentnb.core.usage import Usage
 
@@ -53,6 +53,8 @@ SERVER_SIDE = "server_side"
 """Metadata key of a call that the provider ran itself, with its type, as in ``{"server_side": {"type": "mcp_call"}}``."""
 
 
+ASKED_FOR_TOOLS = frozenset({"tool_use", "tool_calls", "function_call"})
+"""Providers' stop reasons that announce tool calls; if there is text and no call, the text is the answer."""
 FINAL_ANSWER = "final_answer"
 """The reason of the round at a limit that asks for an answer without tools."""
 BY_SCHEMA = "by_schema"
@@ -115,6 +117,13 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
 def is_blocked(record: CallRecord) -> bool:
     """Return whether a gate blocked the call because it repeats an earlier one."""
     return record.result is not None and record.result.error_code == DUPLICATE
+
+
+def is_empty_answer(one: WorkflowRound) -> bool:
+    """Return whether the reply holds only thinking or blank text: no call, no marker, no picture."""
+    if one.reply is None or one.records or one.signals:
+        return False
+    return all(isinstance(part, Thinking) or (isinstance(part, Text) and not part.text.strip()) for part in one.reply.parts)
 
 
 class TodoViolation(msgspec.Struct, frozen=True, gc=False):

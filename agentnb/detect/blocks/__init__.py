@@ -2,8 +2,10 @@
 
 from agentnb.detect.blocks.calls import AlternatingCalls, CycledCalls, RepeatedCall
 from agentnb.detect.blocks.chunks import RepeatedChunks
+from agentnb.detect.blocks.ends import ClaimAgainstRecord, EmptyAnswer, EndDetector
 from agentnb.detect.blocks.errors import Condensations, FailingTool, RoundsWithErrors
 from agentnb.detect.blocks.limits import RoundLimit
+from agentnb.detect.blocks.near_repeat import NearRepeat
 from agentnb.detect.blocks.nothing_new import NothingNew
 from agentnb.detect.blocks.rounds import RoundDetector
 from agentnb.detect.blocks.score import CombinedScore
@@ -13,14 +15,18 @@ from agentnb.detect.blocks.windows import FrequentCall, FrequentStep, MostlyRead
 
 __all__ = [
     "AlternatingCalls",
+    "ClaimAgainstRecord",
     "CombinedScore",
     "Condensations",
     "CycledCalls",
+    "EmptyAnswer",
+    "EndDetector",
     "FailingTool",
     "FrequentCall",
     "FrequentStep",
     "Monologue",
     "MostlyReading",
+    "NearRepeat",
     "NothingNew",
     "PlanningOnly",
     "ReopenedTodo",

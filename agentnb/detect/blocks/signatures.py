@@ -29,6 +29,12 @@ _TRANSIENT = re.compile(
     r"connection (reset|refused|aborted|error)|bad gateway",
     re.IGNORECASE,
 )
+_NOTHING = re.compile(
+    r"\b(no|0|not produce any|without) (output|results?|match(es)?|data|content|rows?|files?|entries|items)\b"
+    r"|\bnothing (was )?(found|returned)\b",
+    re.IGNORECASE,
+)
+_EMPTY_VALUES = frozenset({"", "null", "none", "undefined", "[]", "{}", "()", '""', "''"})
 _unsorted = msgspec.json.Encoder().encode
 
 
@@ -72,6 +78,14 @@ def is_transient_failure(record: CallRecord) -> bool:
     """Return whether the call failed for a reason that may pass: an overloaded server, a lost connection, a time limit."""
     result = record.result
     return result is not None and result.is_error and bool(_TRANSIENT.search(_note(result)))
+
+
+def returned_nothing(result: ToolResult) -> bool:
+    """Return whether a result is empty, or says in a few words that there is none."""
+    if any(type(part) is not Text for part in result.parts):
+        return False
+    text = result.text
+    return text.strip().lower() in _EMPTY_VALUES or (len(text) <= LONGEST_NOTE and bool(_NOTHING.search(text)))
 
 
 def _note(result: ToolResult | None) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from agentnb.core.log.events import AnyEvent, TodosChanged
 from agentnb.core.log.work_events import Severity
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.rounds import WorkflowRound
+from agentnb.core.run.rounds import ASKED_FOR_TOOLS, WorkflowRound
 from agentnb.core.todos import has_open
 from agentnb.detect.blocks.rounds import Ladder, RoundDetector, RowDetector, ladder_of, severity_at
 from agentnb.detect.detector import Finding
@@ -17,7 +17,10 @@ MAX_TODOS = 256
 
 
 class TalkWithOpenTodos(RowDetector):
-    """``times`` replies in a row that call no tool although todos are open, with nothing from the person between them."""
+    """``times`` replies in a row that call no tool although todos are open, with nothing from the person between them.
+
+    A reply that announced calls is no talk: the trace has its calls elsewhere, or has lost them.
+    """
 
     rule = "talk_with_open_todos"
     family = "stall"
@@ -30,6 +33,8 @@ class TalkWithOpenTodos(RowDetector):
         """Count a reply."""
         if one.records or not run.todos or not has_open(run.todos):
             self._count = 0
+            return ()
+        if one.stop_reason in ASKED_FOR_TOOLS:
             return ()
         count = self._counted(one)
         if (severity := severity_at(self.times, count)) is None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentnb.core.log.events import AnyEvent, CommandReceived, RoundFinished, TodosChanged
+from agentnb.core.log.events import AnyEvent, CommandReceived, RoundFinished, RunFinished, TodosChanged
 from agentnb.core.run.facts import RunFacts
+from agentnb.detect.blocks.ends import ClaimAgainstRecord, EmptyAnswer, EndDetector
 from agentnb.detect.blocks.errors import FailingTool
+from agentnb.detect.blocks.near_repeat import NearRepeat
 from agentnb.detect.blocks.nothing_new import NothingNew
 from agentnb.detect.blocks.rounds import NOTHING, RoundDetector
 from agentnb.detect.blocks.texts import ALIKE, Embed, RepeatedText, UnheededMessage
@@ -18,43 +20,48 @@ from agentnb.detect.presets.preset import Preset, Source, rule
 class Default:
     """The rules of `default` as one detector: one look at each event, however many rules there are.
 
-    Loops: `NothingNew`, of calls, and `RepeatedText`, of replies. Stalls: `PlanningOnly`, `TalkWithOpenTodos` and
-    `UnheededMessage`. Failures: `FailingTool`. Discipline: `ReopenedTodo`. ``texts=False`` leaves out all comparisons of texts;
-    ``alike`` and ``embed`` are those of `RepeatedText`.
+    Loops: `NothingNew` and `NearRepeat`, of calls, and `RepeatedText`, of replies. Stalls: `PlanningOnly`, `TalkWithOpenTodos`
+    and `UnheededMessage`. Failures: `FailingTool`. Discipline: `ReopenedTodo`. Ends: `EmptyAnswer` and `ClaimAgainstRecord`.
+    ``texts=False`` leaves out all comparisons of texts; ``alike`` and ``embed`` are those of `RepeatedText`.
     """
 
     def __init__(self, *, texts: bool = True, embed: Embed | None = None, alike: float = ALIKE) -> None:
-        self._reopened = ReopenedTodo()
+        self._reopened, self._near = ReopenedTodo(), NearRepeat({3: "nudge", 5: "block", 7: "stop"})
+        self._ends: tuple[EndDetector, ...] = (EmptyAnswer(), ClaimAgainstRecord())
         self._rules: tuple[RoundDetector, ...] = (
             NothingNew(),
             FailingTool({4: "nudge", 6: "block", 8: "stop"}),
             PlanningOnly(),
             TalkWithOpenTodos({3: "nudge", 5: "stop"}),
             *([RepeatedText(embed=embed, alike=alike), UnheededMessage()] if texts else []),
+            *self._ends,
         )
         self._looks = tuple([one.finished for one in self._rules])  # bound once: this runs in every round
 
     @property
     def rule_names(self) -> tuple[str, ...]:
         """The names of its rules."""
-        return tuple([one.rule for one in (*self._rules, self._reopened)])
+        return tuple([one.rule for one in (*self._rules, self._near, self._reopened)])
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
         """Take in an event."""
         kind = type(event)
+        found: tuple[Finding, ...] = NOTHING
         if kind is RoundFinished:
             one = run.last_round
-            found: tuple[Finding, ...] = ()
             for look in self._looks:
                 if more := look(one, run):
                     found = (*found, *more)
-            return found
-        if kind is TodosChanged:
-            return self._reopened.take(event, run)
-        if kind is CommandReceived and event.command == "say":  # type: ignore[union-attr]  # the type says it, not mypy
-            for one_rule in self._rules:
-                one_rule.spoke(event)  # type: ignore[arg-type]
-        return NOTHING
+            near = self._near.finished(one, run)
+            if near and not any(each.family == self._near.family for each in found):  # the same calls are told once
+                found = (*found, *near)
+        elif kind is TodosChanged or kind is RunFinished:
+            for each_rule in (self._reopened, *self._ends):
+                found = (*found, *each_rule.take(event, run))
+        elif kind is CommandReceived and event.command == "say":  # type: ignore[union-attr]  # the type says it, not mypy
+            for each_rule in (*self._rules, self._near):
+                each_rule.spoke(event)  # type: ignore[arg-type]
+        return found
 
 
 PRESETS = (

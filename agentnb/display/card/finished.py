@@ -23,7 +23,7 @@ from agentnb.display.parts.step_list import has_steps
 from agentnb.display.parts.todos import todo_list_html
 from agentnb.display.parts.totals import Totals
 from agentnb.display.texts.call_labels import state
-from agentnb.display.texts.labels import counted, cut
+from agentnb.display.texts.labels import counted, cut, cut_after_paragraph
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.display.texts.states import next_step, notes_in_pieces, shown_answer, why_in_pieces
 from agentnb.display.texts.todo_labels import todos_done
@@ -32,7 +32,7 @@ MAX_FIGURES = 6
 """Pictures shown above the transcript: the last ones."""
 MAX_OF_AN_ANSWER = 100_000
 MAX_OF_A_REASON = 2_000
-MAX_OF_A_LAST_REPLY = 600
+MAX_OF_A_LAST_REPLY = 20_000
 _SENTENCE = re.compile(r"(?s)(.{8,200}?[.:!?])(\s.*)")
 
 
@@ -47,13 +47,15 @@ def result_html(run: Run) -> Html:
     reason = pieces_html(why_in_pieces(run), lead="bad" if run.status == "failed" else "warn")
     kind = "why why-bad" if run.status == "failed" else "why"
     boxes = [tag("div", kind, reason, _traceback(run))] if reason else []
-    if not answer and run.status in ("limited", "stopped", "cancelled") and run.text.strip():
-        last = markdown_html(run.text.strip(), MAX_OF_A_LAST_REPLY)
-        boxes.append(tag("div", "why", tag("b", "warn", "Last reply:"), last))
     boxes += [tag("div", "why", pieces_html(note)) for note in notes_in_pieces(run)]
     asked = [question_html(one, live=False, over=not run.should_continue) for one in run.questions if one.outcome == "open"]
     open_questions = tag("div", "list", *asked) if asked else NOTHING
     return joined(answer_html(answer) if answer else NOTHING, *boxes, open_questions)
+
+
+def has_last_reply(run: Run) -> bool:
+    """Return whether the run was ended before its model could answer, and has a reply with text."""
+    return not shown_answer(run) and run.status in ("limited", "stopped", "cancelled") and bool(run.text.strip())
 
 
 def _traceback(run: Run) -> Html:
@@ -110,6 +112,10 @@ def foot_html(run: Run, totals: Totals, form: Form, shown: Transcript) -> Html:
 
 
 def _folds(run: Run, totals: Totals, form: Form, shown: Transcript) -> Iterator[Html]:
+    if has_last_reply(run):
+        text = run.text.strip()
+        reply = tag("div", "list", markdown_html(cut_after_paragraph(text, MAX_OF_A_LAST_REPLY)))
+        yield _part("reply", f"Last reply, {counted(len(text.splitlines()), 'line')}", reply, form.is_open("reply"))
     if shown.rounds:  # what the person opened in the live card stays in sight
         opened = any(is_open for key, is_open in form.folds.items() if form.details or not key.startswith("saw:"))
         title = f"Transcript, {counted(totals.rounds, 'round')}"

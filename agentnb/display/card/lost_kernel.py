@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from functools import cache
 
-from agentnb.advice import Command, RecoverRun
+from agentnb.advice import RecoverRun, pieces
 from agentnb.display.card.finished import pieces_html
 from agentnb.display.markup import Html, tag
 from agentnb.display.parts.head import MARKS, TONES
 from agentnb.display.style import inline_style, inlined, rules
-from agentnb.display.texts.notebook_commands import in_notebook
+from agentnb.display.texts.labels import short_id
+from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.display.texts.states import STATES
 
-RECOVER = ("The kernel died. Restart it, define your tools, then run ", Command(in_notebook((RecoverRun(""),))))
+DIED = "The kernel died. Restart it, define your tools, and run"
 NOT_STORED = ("The kernel died, and the run with it: it was in memory only. What this page knew of it is below",)
 
 
-@cache
-def remains_html(*, stored: bool) -> Html:
-    """Return the frame, which says what to type next. ``stored``: the log of the run is kept, so that it can be recovered.
+def remains_html(run_id: str = "") -> Html:
+    """Return the frame, which says what to type next. ``run_id``: of a run whose log is kept, so that it can be recovered.
 
     The page fills elements with ``data-slot`` from the slots of the card, and the one with ``data-rounds`` with its rounds.
     """
@@ -26,7 +26,8 @@ def remains_html(*, stored: bool) -> Html:
     mark = tag("span", "mark", MARKS[kind], aria_hidden="true")
     chip = tag("span", f"chip {kind}", mark, f" {STATES['interrupted']}")
     head = tag("div", "head", chip, " ", tag("span", "", data_slot="meta"))
-    note = tag("div", f"note {kind}", pieces_html(RECOVER if stored else NOT_STORED))
+    told = pieces("", [RecoverRun(short_id(run_id), lead=DIED, in_new_kernel=True)], NOTEBOOK) if run_id else NOT_STORED
+    note = tag("div", f"note {kind}", pieces_html(told))
     rounds = tag("div", "rounds", tag("div", "", data_rounds=True), tag("div", "list", data_slot="totals"))
     did = tag("details", "", tag("summary", "summary", "Transcript"), rounds, open=True)
     graph = tag("div", "", data_slot="graph")

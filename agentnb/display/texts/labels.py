@@ -24,6 +24,14 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most].rstrip()} … ({len(text) - most:,} more characters)"
 
 
+def cut_after_paragraph(text: str, most: int) -> str:
+    """Return the paragraphs that fit into ``most`` characters, or one paragraph cut, with the number of characters left out."""
+    if len(text) <= most:
+        return text
+    end = text.rfind("\n\n", 0, most + 2)
+    return cut(text, most) if end <= 0 else f"{text[:end].rstrip()}\n\n… ({len(text) - end:,} more characters)"
+
+
 def first_line(text: str, most: int) -> str:
     """Return the first words of the text, on one line."""
     line = " ".join(text.split())

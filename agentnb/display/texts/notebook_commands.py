@@ -5,15 +5,21 @@ It lies in display, not above it, because cards and saved pages are made there: 
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Iterable
+
+from msgspec.structs import replace
 
 from agentnb import advice as a
 from agentnb.errors import AgentnbError
 from agentnb.policies.limits import LIMITS, SESSION_BUDGET
 from agentnb.settings import KEY_VARIABLES
 
-MAX_OF_TOOLS = 40
-"""Characters of the names of tools in a command."""
+MAX_OF_NAMES = 400
+"""Characters of the names after an option of a command; of more, the command says what belongs there."""
+LOAD_EXTENSION = "%load_ext agentnb"
+USUAL_OUT = "run"
+"""The variable that gets the run of a cell that names none."""
 
 
 def in_notebook(advice: Iterable[a.AnyAdvice]) -> str:
@@ -26,21 +32,49 @@ def error_in_notebook(error: AgentnbError) -> str:
     return error.worded(NOTEBOOK)
 
 
+def is_variable(name: str) -> bool:
+    """Return whether a run can be assigned to a variable of this name."""
+    return name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("__")
+
+
 def _raised(advice: a.ContinueRun | a.RerunSteps) -> str:
     """Return the option that raises a limit; empty if none is raised."""
     return f" {LIMITS[advice.limit].option} {advice.value:g}" if advice.limit in LIMITS else ""
 
 
+def _typed(by: a.Invocation | None) -> a.Invocation:
+    """Return what the options of the cell were; without a cell, none were given."""
+    return by if by is not None and by.surface == "notebook" else a.Invocation()
+
+
+def _again(advice: a.ContinueRun | a.TryAgain) -> str:
+    """Return the options of the cell that continues a conversation: it keeps its model, unless that was an object."""
+    typed = _typed(advice.by)
+    model = typed.model if typed.model.isidentifier() else ""
+    return _options(replace(typed, model=model, inputs="", tools=typed.tools or advice.tools))
+
+
+def _options(typed: a.Invocation) -> str:
+    """Return these options as a cell takes them, with a space before them."""
+    values = {
+        "-t": " ".join(typed.tools) if len(" ".join(typed.tools)) <= MAX_OF_NAMES else "TOOLS",
+        "-m": typed.model,
+        "-g": typed.guidance,
+        "--gate": ",".join(typed.gates),
+        "-i": typed.inputs,
+        "-o": typed.out if typed.out != USUAL_OUT and is_variable(typed.out) else "",
+    }
+    return "".join(f" {option} {value}" for option, value in values.items() if value)
+
+
 def _continue(advice: a.ContinueRun) -> tuple[str, ...]:
-    names = " ".join(advice.tools)
-    tools = f" -t {names if len(names) <= MAX_OF_TOOLS else 'TOOLS'}" if names else ""
-    first = [f"%agent load {advice.run}"] if advice.run else []
-    first += [f"%agent todos open {advice.todo}"] if advice.todo else []
-    return (*first, *_session_budget(advice), f"%%agent --continue{tools}{_raised(advice)}")
+    opens = [f"%agent todos open {advice.todo}"] if advice.todo else []
+    named = f" {advice.run}" if advice.run else ""
+    return (*opens, *_session_budget(advice), f"%%agent --continue{named}{_again(advice)}{_raised(advice)}")
 
 
 def _rerun(advice: a.RerunSteps) -> tuple[str, ...]:
-    return (*_session_budget(advice), f"%%workflow --rerun-from {advice.step}{_raised(advice)}")
+    return (*_session_budget(advice), f"%%workflow --rerun-from {advice.step}{_options(_typed(advice.by))}{_raised(advice)}")
 
 
 def _session_budget(advice: a.ContinueRun | a.RerunSteps) -> list[str]:
@@ -48,8 +82,19 @@ def _session_budget(advice: a.ContinueRun | a.RerunSteps) -> list[str]:
     return [f"%agent defaults session-budget={advice.value:g}"] if is_spent else []
 
 
+def _model(by: a.Invocation | None) -> str:
+    """Return the option that names the variable with the model of a run, if its cell named one."""
+    model = _typed(by).model
+    return f"-m {model}" if model.isidentifier() else ""
+
+
+def _recover(advice: a.RecoverRun) -> tuple[str, ...]:
+    loads = [LOAD_EXTENSION] if advice.in_new_kernel else []
+    return (*loads, " ".join(filter(None, ["%agent recover", advice.run, _model(advice.by)])))
+
+
 def _answer(advice: a.AnswerRun) -> str:
-    return " ".join(filter(None, ["%agent answer", advice.run, advice.question, "TEXT"]))
+    return " ".join(filter(None, ["%agent answer", advice.run, _model(advice.by), advice.question, "TEXT"]))
 
 
 def _key(advice: a.SetKey) -> str:
@@ -71,11 +116,11 @@ OPTIONS: a.Commands = {
 NOTEBOOK: a.Commands = {
     **a.PYTHON,
     **OPTIONS,
-    a.TryAgain: lambda _: "%%agent --continue",
+    a.TryAgain: lambda one: f"%%agent --continue{_again(one)}",
     a.ContinueRun: _continue,
     a.StartAgain: lambda _: "a cell without --continue",
     a.RerunSteps: _rerun,
-    a.RecoverRun: lambda one: f"%agent recover {one.run}".rstrip(),
+    a.RecoverRun: _recover,
     a.AnswerRun: _answer,
     a.StopRun: lambda one: f"%agent stop {one.run}",
     a.LoadRun: lambda one: f"%agent load {one.run}",

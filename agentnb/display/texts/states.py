@@ -10,6 +10,7 @@ from agentnb.advice import (
     AskInstead,
     Commands,
     ContinueRun,
+    Invocation,
     RecoverRun,
     RerunSteps,
     StartAgain,
@@ -22,9 +23,10 @@ from agentnb.core.log.events import CompactionStarted, LimitReached, RetrySchedu
 from agentnb.core.messages import ToolResult
 from agentnb.core.redaction import change_texts
 from agentnb.core.run.rounds import INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound
-from agentnb.core.todos import has_open
+from agentnb.core.todos import Todo, has_open, open_todos
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
+from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.labels import clean, counted, dollars, first_line, short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK, in_notebook
 from agentnb.policies.limits import LIMITS, SESSION_BUDGET
@@ -66,7 +68,6 @@ ENDED = {
 WHY_ENDED = {
     "todo_intervention_exhausted": "The agent was reminded of its open todos several times and did not continue with them.",
     "workflow_mode_exhausted": "The agent was reminded to continue several times and replied only with text.",
-    "blocked": "All open todos are blocked.",
     "refusal": "The model declined to answer.",
 }
 """The same in a sentence."""
@@ -82,9 +83,9 @@ FINAL_ERRORS = frozenset({"ScriptEnded"})
 SAYS_HOW_TO_CONTINUE = (TryAgain, StartAgain, AskInstead)
 """Advice of an error that needs no other beside it."""
 MAX_NAMED = 3
-"""Open steps whose names are shown; of more, the number is."""
+"""Open steps and blocked todos that are named; of more, the number is shown."""
 MAX_EXPLAINED = 300
-"""Characters of a provider's explanation of a refusal."""
+"""Characters of a provider's explanation of a refusal, of the reason of a blocked todo, and of a tool's error."""
 
 
 def state_words(status: str, stop_reason: str | None = None) -> str:
@@ -227,7 +228,7 @@ def why(run: Run, commands: Commands = NOTEBOOK) -> str:
 def why_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
     """Return why the run ended, as `why`; each command is a piece of its own."""
     if run.status == "failed" and run.error is not None:
-        return pieces(clean(run.error.message), change_texts(run.error.advice, clean), commands)
+        return pieces(clean(run.error.message), _for_run(run, run.error.advice), commands)
     reason = _why(run)
     return [reason] if reason else []
 
@@ -250,11 +251,34 @@ def _why_stopped(run: Run) -> str:
     if (run.stop_reason or "").endswith("_detected") and (run.loops or run.findings):
         sentence = run.loops[-1].sentence if run.loops else run.findings[-1].sentence
         return f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}."
+    if run.stop_reason == "blocked":
+        return _why_blocked(run)
     sentence = WHY_ENDED.get(run.stop_reason or "", "")
     details = run.last_round.metadata.get("stop_details") if run.stop_reason == "refusal" and run.rounds else None
     found = [details.get(key) for key in ("category", "explanation")] if isinstance(details, dict) else []
     explained = ": ".join(first_line(one, MAX_EXPLAINED).rstrip(".") for one in found if isinstance(one, str) and one.strip())
     return f"{sentence.rstrip('.')} ({explained})." if explained else sentence
+
+
+def _why_blocked(run: Run) -> str:
+    """Return the blocked todos with their reasons, the last failed call, and how much else is done."""
+    blocked = [todo for todo in run.todos if todo.status == "blocked"]
+    sentences = [_blocked_todo(todo) for todo in blocked[:MAX_NAMED]]
+    if len(blocked) > MAX_NAMED:
+        sentences.append(f"{counted(len(blocked) - MAX_NAMED, 'more todo')} blocked.")
+    failed = [(one.index, record) for one in run.rounds for record in one.records if state(record) == "failed"]
+    if failed:
+        index, record = failed[-1]
+        error = first_line(record.result.text.lstrip().partition("\n")[0], MAX_EXPLAINED) if record.result is not None else ""
+        sentences.append(f"{first_line(record.call.name, 60)} failed in round {index + 1}: {error.rstrip('.')}.")
+    if done := len(run.todos) - len(open_todos(run.todos)):
+        sentences.append(f"Nothing else is left to do: {done} of {counted(len(run.todos), 'todo')} completed.")
+    return " ".join(sentences)
+
+
+def _blocked_todo(todo: Todo) -> str:
+    name = f'Todo {todo.id}, "{first_line(todo.title, 100)}", is blocked'
+    return f"{name}: {first_line(todo.blocked_reason, MAX_EXPLAINED).rstrip('.')}." if todo.blocked_reason else f"{name}."
 
 
 def _who_else(run: Run) -> str:
@@ -280,11 +304,16 @@ def _next_step(run: Run) -> AnyAdvice | None:
         return _after_failure(run)
     tools, gates = tuple(map(clean, names_of_tools(run))), tuple(map(clean, names_of_gates(run)))
     if run.status == "interrupted":
-        return RecoverRun(clean(short_id(run.id)), tools, gates, lead="Recover")
+        return RecoverRun(clean(short_id(run.id)), tools, gates, _invocation(run), lead="Recover")
     if run.is_suspended:
         which = clean(run.waiting[0].id) if len(run.waiting) > 1 else ""
-        return AnswerRun(clean(short_id(run.id)), which, tools, gates, lead="Answer")
+        return AnswerRun(clean(short_id(run.id)), which, tools, gates, _invocation(run), lead="Answer")
     return None
+
+
+def _invocation(run: Run) -> Invocation | None:
+    """Return the options that the run was started with, as they can be shown."""
+    return change_texts(run.invocation, clean)
 
 
 def continuation(run: Run) -> ContinueRun | RerunSteps | None:
@@ -294,8 +323,8 @@ def continuation(run: Run) -> ContinueRun | RerunSteps | None:
     """
     if works_in_steps(run):
         step = step_to_rerun(run)
-        return RerunSteps(clean(step), lead="Continue") if step else None
-    return ContinueRun(tools=tuple(map(clean, run.own_tools)), lead="Continue")
+        return RerunSteps(clean(step), by=_invocation(run), lead="Continue") if step else None
+    return ContinueRun(tools=tuple(map(clean, run.own_tools)), by=_invocation(run), lead="Continue")
 
 
 def continue_command(run: Run) -> str:
@@ -355,7 +384,15 @@ def notes(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
 def notes_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[list[str]]:
     """Return what `notes` does; each command is a piece of its own."""
     shown = [warned for warned in run.warned if not (run.todos and warned.topic == "todos")]
-    return [pieces(clean(warned.message), change_texts(warned.advice, clean), commands) for warned in shown]
+    return [pieces(clean(warned.message), _for_run(run, warned.advice), commands) for warned in shown]
+
+
+def _for_run(run: Run, advice: tuple[AnyAdvice, ...]) -> tuple[AnyAdvice, ...]:
+    """Return the advice of an error or a warning with the options of its run, which what raised it did not know."""
+    tools, by = tuple(map(clean, run.own_tools)), _invocation(run)
+    return tuple(
+        [replace(one, tools=tools, by=by) if isinstance(one, TryAgain) else one for one in change_texts(advice, clean)]
+    )
 
 
 def told_in_pieces(run: Run) -> list[list[str]]:

@@ -135,12 +135,19 @@ def _take(writer: RunWriter, step: dict[str, Any]) -> None:
     else:
         _reply(writer, step, parts)
     calls = step.get("tool_calls") or []
+    failed = len(results) == 1 and _says_failed(step)
     for one in results:
         call_id, content = str(one.get("source_call_id") or ""), _observed(one)
         if call_id or calls:
-            writer.result(call_id, content, at=at)
+            writer.result(call_id, content, is_error=failed, at=at)
         elif content:
             writer.say(content, author="system" if source == "system" else ENVIRONMENT, at=at)
+
+
+def _says_failed(step: dict[str, Any]) -> bool:
+    """Return whether the step says that its call failed. The form has no field for it; Harbor writes it for Claude Code."""
+    more = step.get("extra")
+    return isinstance(more, dict) and more.get("tool_result_is_error") is True
 
 
 def _reply(writer: RunWriter, step: dict[str, Any], parts: list[AnyPart]) -> None:

@@ -145,7 +145,7 @@ class CardView:
             if not self._run.should_continue or self._is_suspended():
                 self._place.keep(self._kept())
                 return
-            self._widget = make_widget(stored=self._stored)
+            self._widget = make_widget(live.run_id if self._stored else "")
             self._widget.on_msg(self._hear)
             hint = HINT.format(live.run_id) if self._stored else ""
             text = "\n".join(filter(None, [run_text(self._run), hint]))

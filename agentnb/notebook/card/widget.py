@@ -34,13 +34,13 @@ def _widget_class() -> Any:
     return CardWidget
 
 
-def make_widget(*, stored: bool) -> Any:
+def make_widget(run_id: str = "") -> Any:
     """Return a widget for one card. Its messages are received while a cell runs, if the kernel supports that.
 
-    ``stored``: the log of the run is kept.
+    ``run_id``: of a run whose log is kept.
     """
     key = uuid4().hex
-    return heard_while_busy(_widget_class()(model_id=key, key=key, remains=remains_html(stored=stored)))
+    return heard_while_busy(_widget_class()(model_id=key, key=key, remains=remains_html(run_id)))
 
 
 class OpenWidgets:

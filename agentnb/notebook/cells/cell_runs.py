@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,13 +10,13 @@ from typing import Any
 
 from agentnb.core.log.events import RunSuspended
 from agentnb.core.redaction import redact
-from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.display.card.finished import answer_html
 from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, first_line
+from agentnb.display.texts.notebook_commands import is_variable
 from agentnb.display.texts.states import continue_command, continue_hint
-from agentnb.errors import AgentnbError, RunFailed, RunLimited
+from agentnb.errors import AgentnbError, RunFailed, RunLimited, SettingsError
 from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.cells import call_streams
 from agentnb.notebook.cells.cell_host import CellHost
@@ -77,9 +78,14 @@ class CellRuns:
         """The host of the cell that runs."""
         self._run_of: dict[str, str] = {}
         """The ids of runs by the variables that cells put them into."""
+        self._source = ""
+        """The id of the cell that runs, or its text in a frontend that sends no ids."""
+        self._in_background: dict[tuple[str, str], tuple[LiveRun, CellHost]] = {}
+        """The last background run of each cell and variable, and the execution of the cell that began it."""
 
-    def begin_cell(self) -> None:
-        """Let the runs that Python code of the next cell begins be shown below that cell."""
+    def begin_cell(self, source: str = "") -> None:
+        """Let the runs that Python code of the next cell begins be shown below that cell; ``source``: its id or its text."""
+        self._source = source
         self.cell = CellHost(self._shell, self.session, self.open_widgets)
         current_host.set(self.cell.host())
         if getattr(self._shell, "kernel", None) is not None:
@@ -97,15 +103,18 @@ class CellRuns:
         the run. Raises, with what to type next, if the run failed or reached a limit with ``on_limit="raise"``; and like an
         interrupt if the person stopped it or put its question off, so that no later cell uses partial results, unless
         ``on_stop`` (by default that of `%agent defaults`) is ``continue``. Raises `ExpectationFailed` if the run is not
-        as ``--expect`` says.
+        as ``--expect`` says; `SettingsError` if the run that this cell began in the background is still live.
         """
         blocks = options.foreground is not None
+        if not blocks:
+            self._check_not_live(out)
         view = view_for(self._shell, self.open_widgets, blocks=blocks, variable=out)
         live = start(replace(options, watch=view, can_ask=can_ask(self._shell, blocks=blocks), suspend=True))
         self._shell.user_ns[out] = live.run
         self._run_of[out] = live.run_id
         view.show(live)
         if not blocks:
+            self._in_background[self._source, out] = (live, self.cell)
             if isinstance(view, TerminalView):  # a card shows that it runs, and then that it is done
                 print(f"Run {live.run_id} started in the background. See %agent status")
             return None
@@ -119,13 +128,25 @@ class CellRuns:
         cell = self.cell
         return Answer.shown_by(run.text, lambda: self.cell is cell) if run.is_answered else None
 
-    def variable_of(self, run_id: str) -> str:
-        """Return the variable that a cell put this run into, if that still holds it; else ``run``."""
+    def variable_of(self, run: Run) -> str:
+        """Return the variable that a cell put this run into: it holds this run, or in a new kernel is free; else ``run``."""
+        variables = self._shell.user_ns
         for name, known in self._run_of.items():
-            held = self._shell.user_ns.get(name)
-            if known == run_id and isinstance(held, Run) and held.id == run_id:
+            held = variables.get(name)
+            if known == run.id and isinstance(held, Run) and held.id == run.id:
                 return name
-        return "run"
+        by = run.invocation
+        if by is None or by.surface != "notebook" or not is_variable(by.out):
+            return "run"
+        is_free = by.out not in variables or isinstance(variables[by.out], Run)
+        return by.out if is_free and not hasattr(builtins, by.out) else "run"
+
+    def _check_not_live(self, out: str) -> None:
+        """Raise `SettingsError` if an earlier execution of this cell began a run in the background that is still live."""
+        live, cell = self._in_background.get((self._source, out), (None, None))
+        if live is not None and not live.done and cell is not self.cell:
+            what = f"Run {live.run_id}, which this cell started, is still running, so nothing was started"
+            raise SettingsError(what, f"To stop it: %agent stop {live.run_id}")
 
     def _waited_for(self, live: LiveRun, out: str) -> Run:
         try:
@@ -179,8 +200,8 @@ def _raise_if_put_off(run: Run) -> None:
 
 
 def _told_of(interrupt: RunInterrupted, run: Run) -> RunInterrupted:
-    """Return the interrupt, which says how a workflow is continued; what it says of an agent's run it says by itself."""
-    if not (interrupt.closed and works_in_steps(run)):
+    """Return the interrupt, which says how the run is continued."""
+    if not interrupt.closed:
         return interrupt
     return in_one_line(interrupt, f"KeyboardInterrupt: the run was stopped and its log closed. {continue_hint(run)}")
 

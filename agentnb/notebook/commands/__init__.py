@@ -12,9 +12,6 @@ from agentnb import settings
 from agentnb.advice import Plain
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
-from agentnb.display.texts.labels import clean
-from agentnb.display.texts.notebook_commands import NOTEBOOK
-from agentnb.display.texts.states import continue_hint
 from agentnb.errors import SettingsError, near
 from agentnb.notebook.commands.answer import answer_command
 from agentnb.notebook.commands.guidance import find_guidance, set_lines, set_text
@@ -23,16 +20,12 @@ from agentnb.notebook.commands.keys import key_lines, key_verdict
 from agentnb.notebook.commands.models import model_lines, provider_models
 from agentnb.notebook.commands.recover import recover_run
 from agentnb.notebook.commands.status import default_lines, status_lines
+from agentnb.notebook.commands.stop import live_run, stop_command
 from agentnb.notebook.commands.todos import change_todos, todo_text
 from agentnb.notebook.dry import tool_text
 from agentnb.notebook.names import find_model, find_tools, tool_names
-from agentnb.runtime.host.live import LiveRun
 from agentnb.session.session import Session
-from agentnb.store.store import bare_id
 from agentnb.tools.function import FunctionTool, as_tool
-
-PATIENCE = 5.0
-"""Seconds that ``%agent stop`` waits for the end of the run, so that the next cell can continue it."""
 
 
 def command(session: Session, shell: InteractiveShell, line: str) -> Any:
@@ -60,22 +53,13 @@ def status(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[ID]: stop the newest run, or that one, and keep its results"""
-    live = _running(session, rest)
-    told = len(live.run.warned)
-    ended = session.stop(live, PATIENCE)
-    print(
-        f"Run {live.run_id} is stopped. {continue_hint(live.run)}"
-        if ended
-        else f"Stopping run {live.run_id}. See %agent status"
-    )
-    for note in live.run.warned[told:]:  # a tool that could not be stopped at once
-        print(clean(note.worded(NOTEBOOK)))
+    """[ID | --all]: stop the newest run, or that one, or all, and keep their results"""
+    print(stop_command(session, rest))
 
 
 def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[ID]: hold the newest run, or that one, before its next round"""
-    live = _running(session, rest)
+    live = live_run(session, rest)
     live.pause()
     unit = "round" if live.run.kind == "agent" else "step"
     print(f"Run {live.run_id} pauses before its next {unit}. %agent resume continues it")
@@ -83,7 +67,7 @@ def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 def resume(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[ID]: continue a paused run"""
-    live = _running(session, rest)
+    live = live_run(session, rest)
     live.resume()
     print(f"Run {live.run_id} continues")
 
@@ -181,20 +165,6 @@ def _words(rest: str) -> list[str]:
         return shlex.split(rest)
     except ValueError as error:
         raise SettingsError(f"{error} in: {rest}", "Close it, or leave it out") from error
-
-
-def _running(session: Session, part_of_id: str) -> LiveRun:
-    """Return the newest live run, or the live run whose id contains this part."""
-    if not part_of_id:
-        return session.current()
-    found = [live for live in session.running() if bare_id(part_of_id) in live.run_id]
-    if len(found) != 1:
-        ids = ", ".join(live.run_id for live in session.running())
-        raise SettingsError(
-            f"{'Several' if found else 'No'} live runs match {part_of_id!r}",
-            f"Live: {ids}" if ids else "Nothing is running; %agent history lists past runs",
-        )
-    return found[0]
 
 
 COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {

@@ -62,7 +62,7 @@ USAGE = (
 @argument("-t", "--tools", metavar="TOOL", action="append", nargs="+")
 @argument("--gate", metavar="NAME", action="append", default=[])
 @argument("-g", "--guidance", metavar="NAME", default="")
-@argument("-o", "--out", metavar="NAME", default="run")
+@argument("-o", "--out", metavar="NAME", default="")
 @argument(HERE, action="store_true")
 @argument(TRUST_LOG, action=BooleanOptionalAction, default=None)
 @allow_url_option
@@ -91,19 +91,20 @@ def resume_with(
     """
     options = parsed(_options, run_id, {}, see=USAGE)
     options.model, options.trust_log, options.allow_urls = model, trust_log, allow_urls
-    options.out = cell_runs(shell, session).variable_of(run_id)
     return _resumed(session, shell, options, answers)
 
 
 def _resumed(
     session: Session, shell: InteractiveShell, options: Namespace, answers: Mapping[str, Any] | None = None
 ) -> Answer | None:
-    out = check_variable(options.out)
+    out = check_variable(options.out) if options.out else ""
     run_id = options.run_id or session.newest_interrupted()
     if answers is None and not options.here and not _is_wanted_here(session, shell, run_id):
         print("Nothing was recovered")
         return None
-    trust = trust_of(session.store.load(run_id), options.trust_log, shell)
+    stored = session.store.load(run_id)
+    out = out or cell_runs(shell, session).variable_of(stored)
+    trust = trust_of(stored, options.trust_log, shell)
     if trust is False and answers:
         print(ANSWER_UNUSED)
         answers = None

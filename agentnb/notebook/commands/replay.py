@@ -14,7 +14,7 @@ from agentnb.examples import FILES, find
 from agentnb.guidance import BUILT_IN
 from agentnb.interchange.files import load_trace
 from agentnb.notebook.commands.guidance import find_guidance
-from agentnb.notebook.names import check_variable, unquoted
+from agentnb.notebook.names import check_variable, run_names, unquoted
 from agentnb.policies.named import NAMED
 from agentnb.rerun.replay import replay
 from agentnb.rerun.replay_result import Replay
@@ -49,7 +49,7 @@ def _run(name: str, session: Session, variables: Mapping[str, Any]) -> Run:
     try:
         return session.store.load(name)
     except StoreError as error:
-        hint = near(name, [*FILES, *[known for known, value in variables.items() if isinstance(value, Run)]])
+        hint = near(name, [*FILES, *run_names(variables)])
         raise SettingsError(f"There is no run, file or example {name!r}", hint) from error
 
 
@@ -71,4 +71,4 @@ def replay_words_after(before: list[str], fragment: str, session: Session, varia
             return found
     if fragment.startswith("-"):
         return [*chain.from_iterable(choices), "--workflow-mode"]
-    return [*[name for name, value in variables.items() if isinstance(value, Run) and not name.startswith("_")], *FILES]
+    return [*run_names(variables), *FILES]

@@ -22,7 +22,7 @@ ONLY_PYTHON = (
 def status_lines(session: Session) -> list[str]:
     """Return what is running, or how the last run ended; suspended runs; what is left of the session's budget."""
     runs = [live.run for live in session.running()] or ([session.last_run()] if session.has_run else [])
-    lines = [f"{run.id}  {run_text(run)}" for run in runs] or [_none_yet(session), *_left_behind(session)]
+    lines = [f"{run.id}  {run_text(run)}" for run in runs] or _left_behind(session) or [_none_yet(session)]
     lines += _suspended(session, {run.id for run in runs})
     if session.budget.limit is not None:
         lines.append(f"Budget of the session: {_spent(session)}")

@@ -13,6 +13,7 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 
+from agentnb.advice import Invocation
 from agentnb.agent.agent import Agent
 from agentnb.core.log.events import AnyEvent, Delta, RunStarted
 from agentnb.core.redaction import redact
@@ -172,7 +173,11 @@ class Panel:
         agent, note = self._agent(message)
         place = RunPlace(self._area)
         view = CardView(self._open_widgets, blocks=False, place=place)
-        options = RunOptions(watch=_Watcher(view, self._listed), can_ask=can_ask(self._shell, blocks=False))
+        options = RunOptions(
+            watch=_Watcher(view, self._listed),
+            can_ask=can_ask(self._shell, blocks=False),
+            invocation=Invocation(out="run", model=str(message.get("model") or ""), tools=tuple(_tools(message))),
+        )
         live = self._session.start(agent, prompt, options)
         self._places[live.run_id] = place
         view.show(live)
@@ -182,8 +187,7 @@ class Panel:
 
     def _agent(self, message: Message) -> tuple[Agent, str]:
         """Return the agent with the chosen options, and a note; the rest is as in a cell without options."""
-        tools = [str(one) for one in message.get("tools") or ()]
-        chosen = AgentOptions(str(message.get("model") or ""), tools, str(message.get("guidance") or ""))
+        chosen = AgentOptions(str(message.get("model") or ""), _tools(message), str(message.get("guidance") or ""))
         return make_agent(chosen, self._session, self._shell.user_ns)
 
     def _listed(self) -> None:
@@ -250,3 +254,7 @@ class Panel:
         self._area.show(place)
         self._widgets.list.selected = run_id
         self._watched = ""
+
+
+def _tools(message: Message) -> list[str]:
+    return [str(one) for one in message.get("tools") or ()]

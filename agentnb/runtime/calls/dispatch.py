@@ -19,7 +19,9 @@ from agentnb.tools import tool_errors
 from agentnb.tools.tool import ToolOutcome
 
 PATIENCE = 0.15
-"""Seconds that a cancelled tool gets to clean up before the run continues without it."""
+"""Seconds that a cancelled run gets to clean up before it ends without what ignores its cancellation."""
+PATIENCE_WITH_PART = 2 * PATIENCE
+"""Seconds that a cancelled call or step gets before its run goes on without it: a run nested in it ends before."""
 
 
 class Dispatch:
@@ -181,4 +183,4 @@ async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
     for task in unfinished:
         task.cancel()
     if unfinished:
-        await asyncio.wait(unfinished, timeout=PATIENCE)
+        await asyncio.wait(unfinished, timeout=PATIENCE_WITH_PART)

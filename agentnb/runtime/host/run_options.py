@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypedDict
 
+from agentnb.advice import Invocation
 from agentnb.core.log.stores import RunStore, Watcher
 from agentnb.core.run.approvals import ApprovalWord
 from agentnb.detect.run import Run
@@ -49,6 +50,8 @@ class RunOptions:
     """Id of the thing that the task is about."""
     notebook: str = ""
     """The notebook that the run is started from; by default that of the host."""
+    invocation: Invocation | None = None
+    """The options of the cell or command that starts the run, for commands that continue it."""
     parent_id: str | None = None
     """Id of the parent run; by default the run whose tool starts this one."""
     run_id: str | None = None

@@ -166,7 +166,7 @@ class PendingRun(Generic[PartsT]):
         self.budget.detached = self.options.foreground is None
         self.parts.prepare()
         lifecycle, orchestrator, first = self._assembled()
-        return self._in_background(partial(lifecycle.run_abandonable, orchestrator, first, self.open_log))
+        return self._in_background(partial(lifecycle.run, orchestrator, first, self.open_log))
 
     def _assembled(self) -> tuple[Lifecycle, Orchestrator, AnyEvent]:
         """Assemble lifecycle, orchestrator and first event. Raises `SettingsError` if the budget is spent or cannot work."""

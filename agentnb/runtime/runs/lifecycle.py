@@ -85,15 +85,21 @@ class Lifecycle:
         self.inbox = services.inbox
         self._on_limit = on_limit
         self._orchestrator: Orchestrator | None = None
-        self._task: asyncio.Task[Any] | None = None
+        self._task: asyncio.Task[None] | None = None
+        """Works on the run; a task of its own, so that its caller can leave behind what ignores a cancellation."""
+        self._caller: asyncio.Task[Any] | None = None
         self._cancelled_before = 0
-        """Cancellations of the task before the run began."""
+        """Cancellations of the caller's task before the run began."""
         self._time_up: Stop | None = None
         """Verdict when the time is up, until it is handled."""
         self._woken = asyncio.Event()
         self._abandoning: asyncio.TimerHandle | None = None
-        self._abandoned = asyncio.Event()
-        """Set when the run has ended although a tool ignores its cancellation."""
+        self._waits_for_nested = True
+        """Whether an abandonment waits once more, for the nested runs that are being abandoned too."""
+        self._error: BaseException | None = None
+        """What the run raises to its caller."""
+        self._ended = asyncio.Event()
+        """Set when the caller gets the run or its error, also if something ignores its cancellation."""
         self._own_cancellations = 0
         self._log_failure: StoreError | None = None  # kept where it could not be raised
         self._over = False
@@ -102,34 +108,63 @@ class Lifecycle:
         self._seconds_before = sum(one.seconds or 0.0 for one in rounds) if rounds else self.clock.seconds
         """Seconds that the run took in earlier processes, which died."""
 
-    async def run_abandonable(
-        self,
-        orchestrator: Orchestrator,
-        first: e.AnyEvent,
-        open_log: Callable[[], Awaitable[Writer]] | None = None,
-    ) -> Run:
-        """Like `run`, but leave behind a tool that ignores its cancellation once the run is stopped or out of time."""
-        run = asyncio.ensure_future(self.run(orchestrator, first, open_log))
-        abandoned = asyncio.ensure_future(self._abandoned.wait())
-        await asyncio.wait((run, abandoned), return_when=asyncio.FIRST_COMPLETED)
-        abandoned.cancel()
-        if not self._abandoned.is_set():
-            return await run
-        self._raise_limit()
-        return self.log.run
-
     async def run(
         self,
         orchestrator: Orchestrator,
         first: e.AnyEvent,
         open_log: Callable[[], Awaitable[Writer]] | None = None,
     ) -> Run:
-        """Run to completion, or resume a recovered run.
+        """Run to completion, or resume a recovered run. What ignores its cancellation is left behind.
 
         Returns the run, however it ended. Four things are raised instead, after the log is closed: a failure that the
         orchestrator raises, a log that cannot be written, a limit with ``on_limit="raise"``, and a cancellation other than
         the person's stop.
         """
+        self._caller = asyncio.current_task()
+        self._cancelled_before = 0 if self._caller is None else self._caller.cancelling()
+        self._task = asyncio.ensure_future(self._run_to_end(orchestrator, first, open_log))
+        cancelled: asyncio.CancelledError | None = None
+        while not self._ended.is_set():
+            try:
+                await self._ended.wait()
+            except asyncio.CancelledError as error:
+                cancelled = error
+                self._cancel(own=False)
+            except BaseException:  # nobody waits any more, perhaps in another thread
+                with suppress(RuntimeError):  # the loop is closed
+                    self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+                raise
+        try:
+            if self._error is not None:
+                raise self._error
+            if cancelled is not None:
+                raise cancelled
+        finally:
+            self._error = cancelled = None
+        self._raise_limit()
+        return self.log.run
+
+    async def _run_to_end(
+        self,
+        orchestrator: Orchestrator,
+        first: e.AnyEvent,
+        open_log: Callable[[], Awaitable[Writer]] | None,
+    ) -> None:
+        """Do the work of the run and keep its error: raised in a task, an interrupt would end the event loop."""
+        try:
+            await self._run_in_context(orchestrator, first, open_log)
+        except BaseException as error:
+            if not self._ended.is_set():
+                self._error = error
+        self._ended.set()
+
+    async def _run_in_context(
+        self,
+        orchestrator: Orchestrator,
+        first: e.AnyEvent,
+        open_log: Callable[[], Awaitable[Writer]] | None,
+    ) -> None:
+        """Run to completion; code that the run calls sees its budget and inbox."""
         self._orchestrator, self._started = orchestrator, perf_counter()
         self._listen()
         for event in self.log.run.events:
@@ -156,8 +191,6 @@ class Lifecycle:
                 current_inbox.reset(outer_inbox)
             self._leave()
             self._let_go()
-        self._raise_limit()
-        return self.log.run
 
     async def _run_closed(
         self,
@@ -222,8 +255,7 @@ class Lifecycle:
         """Raise if the run is to stop: no other tool may follow one that swallowed its cancellation."""
         if self._log_failure is not None:
             raise self._log_failure
-        was_cancelled = self._task is not None and self._task.cancelling() > self._cancelled_before
-        if self.inbox.stop_requested or self._time_up is not None or was_cancelled:
+        if self.inbox.stop_requested or self._time_up is not None or self._others_cancel:
             raise asyncio.CancelledError
 
     @property
@@ -254,14 +286,12 @@ class Lifecycle:
 
     def _listen(self) -> None:
         loop = asyncio.get_running_loop()
-        task = self._task = asyncio.current_task()
-        self._cancelled_before = task.cancelling() if task is not None else 0
 
         def heed(command: Command) -> None:
             if command.answer is not None:
                 self.services.elicitation.take(command.answer)
-            elif command.name == "stop" and task is not None and not self._over:
-                self._cancel(task)
+            elif command.name == "stop" and not self._over:
+                self._cancel()
             elif command.name == "suspend" and self._orchestrator is not None:
                 self._orchestrator.suspend(command.text)
             self._woken.set()
@@ -279,15 +309,17 @@ class Lifecycle:
         self.inbox.on_put(wake)
         self.budget.on_paid_inside = paid_inside
 
-    def _cancel(self, task: asyncio.Task[Any]) -> None:
-        self._own_cancellations += 1
-        task.cancel()
+    def _cancel(self, *, own: bool = True) -> None:
+        """Cancel the run, and abandon it if that does not end it. ``own``: by the person or the clock, not by others."""
+        assert self._task is not None, "it has begun"
+        self._own_cancellations += own
+        self._task.cancel()
         self._abandoning = asyncio.get_running_loop().call_later(PATIENCE, self._abandon)
 
     def _note_time_up(self) -> None:
         if not self._over and self._task is not None and not self.inbox.stop_requested:
             self._time_up = Stop("max_seconds", "limited", limit=self.clock.limit)
-            self._cancel(self._task)
+            self._cancel()
             if self.services.foreground is not None:
                 self.services.foreground.end_tool()
 
@@ -298,16 +330,23 @@ class Lifecycle:
         return command
 
     def _cancelled_by_others(self, stopped: bool = False) -> bool:
-        """Return whether others cancelled the task too; the person's stop and the time limit are handled here."""
+        """Return whether others cancelled the run too; the person's stop and the time limit are handled here."""
         if self._abandoning is not None:
             self._abandoning.cancel()
-        task = asyncio.current_task()
-        while task is not None and self._own_cancellations:
+        while self._task is not None and self._own_cancellations:
             self._own_cancellations -= 1
-            task.uncancel()
+            self._task.uncancel()
         if self._time_up is not None:
-            return stopped or bool(task and task.cancelling())
-        return not self.inbox.stop_requested or bool(task and task.cancelling())
+            return stopped or self._others_cancel
+        return not self.inbox.stop_requested or self._others_cancel
+
+    @property
+    def _others_cancel(self) -> bool:
+        """Whether the task or its caller was cancelled, besides by the person's stop and the time limit."""
+        caller, task = self._caller, self._task
+        return (task is not None and task.cancelling() > self._own_cancellations) or (
+            caller is not None and caller.cancelling() > self._cancelled_before
+        )
 
     def _log_nested_usage_now(self) -> None:
         """Log the usage of nested runs before the round is over: the process may die in the middle of it."""
@@ -350,8 +389,12 @@ class Lifecycle:
         self._finish(status, stop_reason)
 
     def _abandon(self) -> None:
-        """End a stopped run whose tool ignores its cancellation, without awaiting that tool."""
+        """End a cancelled run although something in it ignores its cancellation; nested runs first."""
         if self._over:
+            return
+        if self._waits_for_nested and self.inbox.has_nested:
+            self._waits_for_nested = False
+            self._abandoning = asyncio.get_running_loop().call_later(PATIENCE, self._abandon)
             return
         try:
             if self._time_up is not None and self._orchestrator is not None:
@@ -364,7 +407,7 @@ class Lifecycle:
         except StoreError as error:
             self._fail(error, "store")
         self._leave()
-        self._abandoned.set()
+        self._ended.set()
 
     def _leave(self) -> None:
         self._over = self.budget.closed = True

@@ -162,5 +162,6 @@ class _Parts:
             context_type=options.context_type,
             entity=options.entity,
             notebook=options.notebook,
+            invocation=options.invocation,
         )
         return redact(started, known_secrets())

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from agentnb.runtime.calls.dispatch import PATIENCE
+from agentnb.runtime.calls.dispatch import PATIENCE_WITH_PART
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps.step_failures import FailedStep
 from agentnb.runtime.threads import running_loop, time_limit
@@ -60,7 +60,7 @@ class SideBySide:
                 self._reasons[task] = self.reason
                 task.cancel()
                 task.add_done_callback(_retrieve)
-                await asyncio.wait((task,), timeout=PATIENCE)
+                await asyncio.wait((task,), timeout=PATIENCE_WITH_PART)
         return task.result()
 
     async def all_or_none(self, work: Sequence[Coroutine[Any, Any, Any]], most: int | None = None) -> None:

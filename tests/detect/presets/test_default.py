@@ -201,6 +201,17 @@ def test_rounds_of_planning_alone_and_talk_while_todos_are_open_are_stalls() -> 
     assert loops(Calls().reply("Hm.").reply("Well.").reply("So.")) == []
 
 
+def test_replies_whose_announced_calls_the_trace_lost_are_no_talk() -> None:
+    story = Calls(todos=(todo(1),))
+    for number in range(6):
+        story.round(f"Step {chr(0x4E00 + number) * 50}", stop_reason="tool_use" if number % 2 else "end_turn")
+    assert [one[1:3] for one in loops(story)] == [(1, 5)]  # the talk between them still counts
+    lost = Calls(todos=(todo(1),))
+    for number in range(6):
+        lost.round(f"Step {chr(0x4E00 + number) * 50}", stop_reason="tool_calls")
+    assert loops(lost) == []
+
+
 def test_failing_tools_and_reopened_todos_are_found_and_are_no_loops() -> None:
     failing = Calls()
     for number in range(4):

@@ -82,3 +82,16 @@ def test_late_unanswered_calls_are_moved_to_their_time(tmp_path: Path) -> None:
     assert [one.id for one in calls(run)] == ["a", "b", "c"]
     assert [code for _, code in results(run)] == ["lost", None, "lost"]
     assert (run.status, run.stop_reason, len(run.rounds)) == ("completed", "natural", 5)
+
+
+def test_a_call_failed_if_its_step_says_so_and_has_one_result(tmp_path: Path) -> None:
+    def step(number: int, says: Any, *ids: str) -> dict[str, Any]:
+        made = [{"tool_call_id": one, "function_name": "Bash", "arguments": {}} for one in ids]
+        answers = [{"source_call_id": one, "content": "Exit code 2"} for one in ids]
+        more = {"extra": {"tool_result_is_error": says}, "observation": {"results": answers}}
+        return {"step_id": number, "source": "agent", "message": "", "tool_calls": made, **more}
+
+    steps = [step(1, True, "a"), step(2, False, "b"), step(3, "no", "c"), step(4, True, "d", "e")]
+    one = {"schema_version": "ATIF-v1.2", "agent": {"name": "x", "version": "1"}, "steps": steps}
+    (run,) = runs_of(tmp_path / "t.jsonl", (one,))
+    assert [one.is_error for each in run.rounds for one in each.results] == [True, False, False, False, False]

@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 from rapidfuzz import fuzz
 from replies_by_hand import add, do, reply, right, updates, work
+from scripted_runs import think
 
 from agentnb import Agent
 from agentnb.core.messages import ToolCall
@@ -16,11 +17,6 @@ from agentnb.detect.similarity import ALIKE, REMEMBERED, SHORTEST
 from agentnb.models import SimulatedModel
 from agentnb.models.simulated.faults import COMMIT, PLANS, TALK
 from agentnb.models.simulated.personas import FAULTS, PERSONAS
-
-
-def think(thought: str) -> str:
-    """Thinks."""
-    return thought
 
 
 def test_the_list_is_always_taken_down() -> None:

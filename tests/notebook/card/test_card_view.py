@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from pretend_browser import LEFT, Browser
 
 from agentnb.notebook.widgets import HEARS_WHILE_BUSY
@@ -77,7 +78,7 @@ def test_a_page_that_greets_gets_all_and_then_what_changes(browser: Browser) -> 
     stopped(browser, request)
 
 
-def test_each_click_is_done_and_heard(browser: Browser, told: Any) -> None:
+def test_each_click_is_done_and_heard(browser: Browser, told: Any, snapshot: Snapshot) -> None:
     request = dozing(browser)
     assert browser.ask(do="pause") == ""
     assert browser.ask(do="resume") == ""
@@ -92,10 +93,7 @@ def test_each_click_is_done_and_heard(browser: Browser, told: Any) -> None:
     fill = next(one for one in browser.said if one["kind"] == "fill")
     assert fill["key"] == "saw:1" and "Go." in fill["html"]
     stopped(browser, request)
-    assert (
-        told.value("[(t.id, t.title, t.status) for t in run.todos]")
-        == "[(3, 'Yawn', 'not-started'), (1, 'Sleep', 'not-started')]"
-    )
+    assert told.value("[(t.id, t.title, t.status) for t in run.todos]") == snapshot
 
 
 NONSENSE = [
@@ -131,17 +129,14 @@ NONSENSE = [
 ]
 
 
-def test_nonsense_is_answered_with_what_is_wrong_and_changes_nothing(browser: Browser, told: Any) -> None:
+def test_nonsense_is_answered_with_what_is_wrong_and_changes_nothing(browser: Browser, told: Any, snapshot: Snapshot) -> None:
     request = dozing(browser)
     for message in NONSENSE:
         assert browser.ask(**message), message
     assert browser.ask(do="all", call="no such call", key="all:x") == ""
     stopped(browser, request)
     assert "Traceback" not in browser.printed and "Exception" not in browser.printed, browser.printed
-    assert (
-        told.value("[(t.id, t.title, t.status) for t in run.todos]")
-        == "[(1, 'Sleep', 'not-started'), (2, 'Wake', 'not-started')]"
-    )
+    assert told.value("[(t.id, t.title, t.status) for t in run.todos]") == snapshot
 
 
 NO_MESSAGES = [
@@ -153,14 +148,14 @@ NO_MESSAGES = [
 ]
 
 
-def test_what_is_no_message_at_all_is_passed_over(browser: Browser) -> None:
+def test_what_is_no_message_at_all_is_passed_over(browser: Browser, snapshot: Snapshot) -> None:
     request = dozing(browser)
     for content in NO_MESSAGES:
         browser.send(content)
     assert browser.ask(do="add", text="Still here") == ""
     browser.send({"do": "gone", "page": {"a": 1}})
     stopped(browser, request)
-    assert browser.printed == "KeyboardInterrupt: the run was stopped and its log closed. Continue with %%agent --continue"
+    assert browser.printed == snapshot
 
 
 def test_huge_and_hostile_text_is_taken_as_text(browser: Browser, told: Any) -> None:
@@ -262,7 +257,8 @@ def test_a_notebook_that_was_closed_and_is_opened_after_the_end_gets_it(browser:
     browser.listen(0.4)
     browser.run("card_view.UNSEEN = 10.0")
     assert "Stopped by you" in browser.greet("opened again")["html"]
-    browser.send({"do": "gone", "page": "opened again"})
+    for page in ("opened again", "page"):  # a repeated greeting of the first page may have been heard only after the cell
+        browser.send({"do": "gone", "page": page})
     browser.until(lambda: browser.cards[-1] in browser.closed)
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from pretend_browser import Browser
 
 from agentnb import Agent, RunOptions, Store, ToolCall
@@ -41,13 +42,13 @@ def asked(browser: Browser, code: str) -> str:
 
 @pytest.mark.req("KX.5")
 @pytest.mark.slow("two cells, each with a card that a page greets")
-def test_later_suspends_the_run_and_an_answer_goes_on_in_another_card(browser: Browser, told: Any) -> None:
+def test_later_suspends_the_run_and_an_answer_goes_on_in_another_card(browser: Browser, told: Any, snapshot: Snapshot) -> None:
     request = asked(browser, CELL)
     browser.client.execute("after = 'run'")
     assert browser.ask(do="suspend", key="q1") == ""
     browser.until(lambda: request in browser.ended)
     run_id = told.value("run.id")
-    assert browser.printed == "KeyboardInterrupt: the run waits for your answer. Its card says what to type"
+    assert browser.printed == snapshot
     assert told.value("'after' in globals()") == "False", "Run All stops"
     saved = browser.shown[-1]
     line = f"Answer: %agent answer {run_id[-8:]} TEXT"

@@ -7,6 +7,7 @@ from html import unescape
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 
 PLAN = "- first `add(1)`\n- second `add(a=3, b=4)`\n"
 SCRIPT = "from agentnb import ToolCall\nfrom agentnb.models import ScriptedModel\n"
@@ -136,7 +137,7 @@ def test_the_person_moves_a_todo_before_another_and_to_the_end(kernel: Any) -> N
 
 
 @pytest.mark.req("R0.62")
-def test_a_list_survives_the_kernel(kernel: Any) -> None:
+def test_a_list_survives_the_kernel(kernel: Any, snapshot: Snapshot) -> None:
     kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed(), marked(1, 'in-progress'), marked(1)])")
     kernel.run("%%agent -m model -t add --max-rounds 3\nDo it.")
     run_id = kernel.value("run.id").strip("'")
@@ -147,7 +148,7 @@ def test_a_list_survives_the_kernel(kernel: Any) -> None:
     kernel.run("%agent todos add Look at the result")
     kernel.run("model = ScriptedModel(['Not yet.'])")
     kernel.run("%%agent -m model -t add --continue --max-rounds 1\nGo on.")
-    assert kernel.value("[t.title for t in run.todos]") == "['Step 1', 'Step 2', 'Look at the result']"
+    assert kernel.value("[t.title for t in run.todos]") == snapshot
 
 
 def test_what_cannot_be_done_to_a_list_is_said_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
@@ -238,4 +239,4 @@ def test_going_on_without_the_tools_of_before_is_noticed(kernel: Any) -> None:
     kernel.run("%%agent -t add nap\n- `add(1)`")
     assert "To use them again: -t add nap" in kernel.run("%%agent --continue\nGo on.").printed
     kernel.run("%%agent -t add\n- `add(1)`")
-    assert kernel.run("%%agent --continue -t add\nGo on.").printed == ""
+    assert "To use them again" not in kernel.run("%%agent --continue -t add\nGo on.").printed

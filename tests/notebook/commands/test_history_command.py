@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,12 +42,9 @@ def test_the_newest_stand_first_and_as_many_as_are_asked_for(kernel: Any) -> Non
     assert "Write a number from 1 to 200" in kernel.run("%agent history 0").error
 
 
-def test_words_choose_among_them(kernel: Any) -> None:
-    assert names(kernel, "%agent history failed") == ["3 runs in .agentnb/runs, 1 matches “failed”", "May"]
-    assert names(kernel, "%agent history 1 six COMPLETED") == [
-        "3 runs in .agentnb/runs, the newest 1 matching “six” and “COMPLETED”",
-        "June",
-    ]
+def test_words_choose_among_them(kernel: Any, snapshot: Snapshot) -> None:
+    assert names(kernel, "%agent history failed") == snapshot
+    assert names(kernel, "%agent history 1 six COMPLETED") == snapshot
     assert names(kernel, "%agent history 'six times' completed")[1:] == ["June", "seven?"]
     assert "0 match “nowhere”" in names(kernel, "%agent history nowhere")[0]
 

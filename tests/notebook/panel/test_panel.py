@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from jupyter_client.blocking.client import BlockingKernelClient
 from real_kernel import PATIENCE, TOOLS, Kernel
 
@@ -142,8 +143,8 @@ def page(kernel: Kernel) -> Iterator[Page]:
     page.close()
 
 
-def test_without_a_notebook_it_says_what_to_type() -> None:
-    with pytest.raises(SettingsError, match=r"The panel needs a notebook. In Python: Agent"):
+def test_without_a_notebook_it_says_what_to_type(snapshot: Snapshot) -> None:
+    with pytest.raises(SettingsError, check=snapshot.worded):
         agentnb.panel()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from task_examples import on_virtual_time, played, tasks_of
 
 from agentnb import Agent, Run, Store, Workflow
@@ -370,13 +371,13 @@ stage:
 
 
 @pytest.mark.req("R1.8", "K4.3")
-def test_a_loop_ends_at_its_limit_with_the_words_of_workflows() -> None:
+def test_a_loop_ends_at_its_limit_with_the_words_of_workflows(snapshot: Snapshot) -> None:
     text = "max_loop_iterations: 3\nstage:\n  main:\n    one: {action: do:give, input: {value: 1}, goto: {task: main}}\n"
     bench = Bench()
     run = bench.played(text)
     assert (run.status, run.stop_reason, len(bench.told)) == ("failed", "max_loop_iterations", 3)
     assert run.error is not None
-    assert run.error.message == "workflow: max loop iterations exceeded (step: main, limit: 3)"
+    assert run.error.message == snapshot
 
 
 @pytest.mark.req("R1.2")

@@ -1,0 +1,173 @@
+"""How a run ended: with an empty reply in the middle of work, or with a claim that its own record contradicts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from agentnb.core.log.events import AnyEvent, CommandReceived, RoundFinished, RunFinished, TodosChanged
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.rounds import ASKED_FOR_TOOLS, CallRecord, WorkflowRound, is_empty_answer
+from agentnb.core.todos import has_open, open_todos
+from agentnb.detect.blocks.rounds import NOTHING, RoundDetector
+from agentnb.detect.detector import Finding
+from agentnb.detect.tool_failures import is_failure
+
+OVER = frozenset({"completed", "unknown"})
+"""Status of runs that ended on their own account; traces of many products do not say how a run ended."""
+MAX_READ = 4_000
+"""Maximum characters of a last reply that are read, half of them at the end."""
+_CLAIM = re.compile(
+    r"\bsuccessful(ly)?\b|\ball (done|set|tests pass(ed)?)\b|\btask complete(d)?\b"
+    r"|(\b(is|are|was|were|been|have|now|and)|'ve) ((now|all|fully|already|been) ){0,2}"
+    r"(complete(d)?|done|finished|fixed|resolved|solved|implemented|created|added|updated|installed|working|passing)\b"
+    r"|^\W*(done|completed|finished|fixed|implemented|created|added|updated)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Words of a reply that says that the work is done."""
+_ADMISSION = re.compile(
+    r"\b(not|cannot|\w+n['\u2019]t|unable|unfortunately|fail\w*|error\w*|still|remain\w*|incomplete|partial\w*|blocked"
+    r"|un(tested|verified))\b|\?\s*$",
+    re.IGNORECASE,
+)
+"""Words of a reply that admits that something is missing, or asks: it is no claim, whatever else it says."""
+_EXIT_CODE = re.compile(r"exit (code|status) \d+|^\[.*$", re.IGNORECASE | re.MULTILINE)
+"""An exit code, and a line about the result in brackets."""
+
+
+class EndDetector(RoundDetector):
+    """Looks at a run when it is over. What the person says begins the work anew."""
+
+    family = "end"
+
+    def __init__(self) -> None:
+        self._has_listed = False
+        """Whether the model changed the todo list since the person last spoke."""
+
+    def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
+        """Take in an event."""
+        kind = type(event)
+        if kind is RoundFinished:
+            return self.finished(run.last_round, run)
+        if kind is TodosChanged:
+            self._has_listed = self._has_listed or event.by == "model"  # type: ignore[union-attr]  # the type says it, not mypy
+        elif kind is CommandReceived and event.command == "say":  # type: ignore[union-attr]  # likewise
+            self.spoke(event)  # type: ignore[arg-type]
+        elif kind is RunFinished and run.rounds and run.status in OVER:
+            return self.ended(run.last_round, run)
+        return NOTHING
+
+    def spoke(self, event: CommandReceived) -> None:
+        """Forget the work before."""
+        self._has_listed = False
+
+    def ended(self, last: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+        """Return what is found now that the run is over. ``last``: its last round."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what it finds: write its ended")
+
+    def has_open_todos(self, run: RunFacts) -> bool:
+        """Return whether the model left todos open that it listed since the person last spoke."""
+        return self._has_listed and has_open(run.todos)
+
+
+class EmptyAnswer(EndDetector):
+    """The last reply of a run is empty, although a call or an open todo was the last thing before it.
+
+    A reply without text and calls that has thoughts alone is empty. After an answer in words it is no finding, unless todos are
+    open; nor is a reply that announced calls, which the trace has lost.
+    """
+
+    rule = "empty_answer"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_working = False
+
+    def spoke(self, event: CommandReceived) -> None:
+        """Forget the work before."""
+        super().spoke(event)
+        self._is_working = False
+
+    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+        """Note whether a round called a tool or answered in words; an empty one did neither."""
+        if one.records:
+            self._is_working = True
+        elif one.text.strip():
+            self._is_working = False
+        return NOTHING
+
+    def ended(self, last: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+        """Look at the last reply."""
+        has_open_todos = self.has_open_todos(run)
+        if not is_empty_answer(last) or last.stop_reason in ASKED_FOR_TOOLS or not (self._is_working or has_open_todos):
+            return NOTHING
+        left = f", and {len(open_todos(run.todos))} of {len(run.todos)} todos were open" if has_open_todos else ""
+        return self.found(last.index, last.index, "notice", f"The run ended with an empty reply in the middle of work{left}")
+
+
+class ClaimAgainstRecord(EndDetector):
+    """The last reply says in words that the work is done, and the record of the run says otherwise.
+
+    The record does so by a recorded outcome that is a failure, by todos that the model listed and left open, or by last calls
+    that all failed and were not followed by another. A reply that admits anything, or asks, is no claim.
+    """
+
+    rule = "claim_against_record"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._failed: CallRecord | None = None
+        """A call of the last round that called work tools, if all of these failed."""
+
+    def spoke(self, event: CommandReceived) -> None:
+        """Forget the work before."""
+        super().spoke(event)
+        self._failed = None
+
+    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+        """Note whether the work calls of a round failed; a round without any changes nothing."""
+        work = [record for record in one.records if record.is_work]
+        if work:
+            self._failed = work[-1] if all(_says_failed(record) for record in work) else None
+        return NOTHING
+
+    def ended(self, last: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+        """Hold the last reply against the record."""
+        if last.records or not claims_success(last):
+            return NOTHING
+        against = [*self._record(run)]
+        if not against:
+            return NOTHING
+        sentence = f"The last reply says that the work is done, but {' and '.join(against)}"
+        return self.found(last.index, last.index, "notice", sentence, last.text[:500])
+
+    def _record(self, run: RunFacts) -> Iterator[str]:
+        if recorded_outcome(run) == "failed":
+            yield "the trace records a failure"
+        if self.has_open_todos(run):
+            yield f"{len(open_todos(run.todos))} of {len(run.todos)} todos are open"
+        if self._failed is not None:
+            yield f"the last call ({self._failed.call.name}) failed"
+
+
+def claims_success(one: WorkflowRound) -> bool:
+    """Return whether a reply says that the work is done, by its marker or in English words, and admits nothing."""
+    text = one.text if len(one.text) <= MAX_READ else one.text[: MAX_READ // 2] + "\n" + one.text[-MAX_READ // 2 :]
+    return ("complete" in one.signals or bool(_CLAIM.search(text))) and not _ADMISSION.search(text.rstrip())
+
+
+def recorded_outcome(run: RunFacts) -> str:
+    """Return what the trace records of the outcome: passed, failed or unknown."""
+    recorded: Any = run.settings.get("recorded") or {}
+    info = recorded.get("reward_info")
+    values = [recorded.get(name) for name in ("reward", "success", "resolved", "is_correct")]
+    value = next((one for one in [*values, info.get("reward") if isinstance(info, dict) else None] if one is not None), None)
+    if not isinstance(value, bool | int | float) or value not in (0, 1):
+        return "unknown"
+    return "passed" if value else "failed"
+
+
+def _says_failed(record: CallRecord) -> bool:
+    """Return whether a call failed and says why: a bare exit code may mean that nothing was found, such as by grep."""
+    return is_failure(record) and record.result is not None and bool(_EXIT_CODE.sub("", record.result.text).strip())

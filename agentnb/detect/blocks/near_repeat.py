@@ -1,0 +1,139 @@
+"""Calls that are nearly the same and of which nothing comes: each fails in the same way, or returns nothing."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agentnb.core.log.events import CommandReceived
+from agentnb.core.messages import ToolCall
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.rounds import CallRecord, WorkflowRound
+from agentnb.detect.blocks.rounds import Ladder, RoundDetector, ladder_of, severity_at
+from agentnb.detect.blocks.signatures import is_transient_failure, is_waiting, returned_nothing, shown
+from agentnb.detect.detector import Finding
+from agentnb.detect.tool_failures import is_failure
+
+COMMANDS = frozenset({"command", "cmd", "code", "script"})
+"""Arguments that hold what a tool of this kind runs, such as a shell command."""
+ASIDES = frozenset({"description", "explanation", "thought", "timeout", "security_risk"})
+"""Arguments beside a command that do not change what it does; they are not compared."""
+MAX_COMPARED = 1_000
+"""Maximum characters of a call's arguments that are compared, half of them at the end."""
+MAX_ERROR = 500
+"""Maximum characters of an error that are compared."""
+MEMORY = 16
+"""Calls without a result that are remembered."""
+_WORDS = re.compile(r"\w+")
+_LETTERS = re.compile(r"[^\W\d_]+")
+
+
+class _Words(NamedTuple):
+    """What two calls and their results are compared by."""
+
+    call: frozenset[str]
+    letters: frozenset[str]
+    """The same without digits and underscores: what an error may quote of the call."""
+    error: frozenset[str] | None
+    """Of the error without numbers; None for a call that returned nothing."""
+
+
+class _Row:
+    """Calls of a tool that are nearly the same as the first and as the last of them, and the rounds of these two."""
+
+    __slots__ = ("count", "first", "first_words", "last", "last_words", "tool")
+
+    def __init__(self, tool: str, words: _Words, index: int) -> None:
+        self.tool, self.count, self.first, self.last = tool, 1, index, index
+        self.first_words = self.last_words = words
+
+
+class NearRepeat(RoundDetector):
+    """Nearly the same call ``times`` times, each of which failed in the same way or returned nothing.
+
+    Two calls of a tool are nearly the same if the words of one are all in the other, and are at least ``alike`` per cent of
+    them; signs between the words do not count, nor what only describes a command. Each call is held against the first and
+    the last of its row. Two failures are the same if their words are, without numbers and what they quote of the calls. Any
+    other result ends all rows. A new call that returned nothing ends those of failures only: it may have mended what failed.
+    Calls that wait and failures that may pass are left out.
+    """
+
+    rule = "near_repeat"
+
+    def __init__(self, times: int | Ladder = 3, *, alike: float = 50.0) -> None:
+        self.times, self.alike = ladder_of(times, "nudge"), alike
+        self._rows: deque[_Row] = deque(maxlen=MEMORY)
+
+    def spoke(self, event: CommandReceived) -> None:
+        """End all rows."""
+        self._rows.clear()
+
+    def finished(self, one: WorkflowRound, run: RunFacts) -> tuple[Finding, ...]:
+        """Take in the calls of a round; nearly the same call twice in one reply counts once."""
+        found: tuple[Finding, ...] = ()
+        for record in one.records:
+            if record.is_work and record.result is not None:
+                found = self._take(record, one.index) or found
+        return found
+
+    def _take(self, record: CallRecord, index: int) -> tuple[Finding, ...]:
+        result, failed = record.result, is_failure(record)
+        if result is None or (result.is_error and not failed):
+            return ()  # blocked, cut off or not recorded: nothing is known of it
+        if not failed and not returned_nothing(result):
+            self._rows.clear()
+            return ()
+        if is_waiting(record) or is_transient_failure(record):
+            return ()
+        words = _words_of(record.call, result.text[:MAX_ERROR] if failed else None)
+        row = self._row_of(record.call.name, words)
+        if row is None:
+            if not failed:
+                self._rows = deque([row for row in self._rows if row.first_words.error is None], MEMORY)
+            self._rows.append(_Row(record.call.name, words, index))
+            return ()
+        row.count, row.last, row.last_words = row.count + (row.last != index), index, words
+        if (severity := severity_at(self.times, row.count)) is None:
+            return ()
+        how = "failed in the same way" if failed else "returned nothing"
+        sentence = f"Nearly the same call of {row.tool} was made {row.count} times, and {how} each time"
+        return self.found(row.first, index, severity, sentence, shown(record.call))
+
+    def _row_of(self, tool: str, words: _Words) -> _Row | None:
+        """Return the newest row that a call belongs to."""
+        for row in reversed(self._rows):
+            if row.tool == tool and self._is_near(row.last_words, words) and self._is_near(row.first_words, words):
+                return row
+        return None
+
+    def _is_near(self, one: _Words, other: _Words) -> bool:
+        fewer, more = sorted((one.call, other.call), key=len)
+        if 100 * len(fewer) < self.alike * len(more) or not fewer <= more:
+            return False
+        if one.error is None or other.error is None:
+            return one.error is other.error
+        quoted = one.letters | other.letters
+        return one.error - quoted == other.error - quoted
+
+
+def _words_of(call: ToolCall, error: str | None) -> _Words:
+    text = _compared(call.arguments).lower()
+    errors = None if error is None else frozenset(_LETTERS.findall(error.lower()))
+    return _Words(frozenset(_WORDS.findall(text)), frozenset(_LETTERS.findall(text)), errors)
+
+
+def _compared(arguments: Any) -> str:
+    """Return the values of the arguments that make the call what it is, as a text."""
+    if isinstance(arguments, dict):
+        left_out = ASIDES if not COMMANDS.isdisjoint(arguments) else frozenset()
+        text = "\n".join([_text(value) for name, value in arguments.items() if name not in left_out])
+    else:
+        text = _text(arguments)
+    return text if len(text) <= MAX_COMPARED else text[: MAX_COMPARED // 2] + "\n" + text[-MAX_COMPARED // 2 :]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,21 @@
+"""The options of a cell that its run keeps, for commands that continue it."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from agentnb.advice import Invocation
+from agentnb.core.messages import encodable
+from agentnb.notebook.names import unquoted, words_of
+
+
+def invocation_of(options: Namespace, *, inputs: str = "") -> Invocation:
+    """Return what the options of a cell name; ``inputs``: those of a workflow, as typed."""
+    return Invocation(
+        out=options.out,
+        model=encodable(unquoted(options.model)),
+        tools=tuple(map(encodable, words_of(options.tools))),
+        gates=tuple(map(encodable, words_of([options.gate]))),
+        guidance=encodable(getattr(options, "guidance", None) or ""),
+        inputs=encodable(inputs),
+    )

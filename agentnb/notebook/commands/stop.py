@@ -1,0 +1,69 @@
+"""``%agent stop``: ends live runs, and names those that stay live."""
+
+from __future__ import annotations
+
+from agentnb.display.texts.labels import clean, first_line
+from agentnb.display.texts.notebook_commands import NOTEBOOK
+from agentnb.display.texts.states import continue_hint
+from agentnb.errors import SettingsError
+from agentnb.runtime.host.live import LiveRun
+from agentnb.session.session import Session
+from agentnb.store.store import bare_id
+
+PATIENCE = 5.0
+"""Seconds that ``%agent stop`` waits for the end of runs, so that the next cell can continue them."""
+ALL = "--all"
+MAX_PROMPT = 40
+"""Characters of a prompt beside the id of a live run."""
+MAX_LIVE = 10
+"""Live runs that are named; further ones are counted."""
+
+
+def stop_command(session: Session, rest: str) -> str:
+    """Stop the newest run, the one whose id the line holds, or all, and return what has ended and what is still live."""
+    if rest == ALL:
+        chosen = session.running()
+        if not chosen:
+            raise SettingsError("Nothing is running", "%agent history lists past runs")
+    else:
+        chosen = [live_run(session, rest)]
+    told = [len(live.run.warned) for live in chosen]
+    session.stop(chosen, PATIENCE)
+    lines = [line for live, count in zip(chosen, told, strict=True) for line in _stopped(live, count)]
+    return "\n".join([*lines, *_still_live(session, chosen)])
+
+
+def live_run(session: Session, part_of_id: str) -> LiveRun:
+    """Return the newest live run, or the live run whose id contains this part."""
+    if not part_of_id:
+        return session.current()
+    found = [live for live in session.running() if bare_id(part_of_id) in live.run_id]
+    if len(found) != 1:
+        ids = ", ".join(live.run_id for live in session.running())
+        raise SettingsError(
+            f"{'Several' if found else 'No'} live runs match {part_of_id!r}",
+            f"Live: {ids}" if ids else "Nothing is running; %agent history lists past runs",
+        )
+    return found[0]
+
+
+def _stopped(live: LiveRun, told: int) -> list[str]:
+    """Return how the run ended, and the warnings since the first ``told``: of a tool that could not be stopped at once."""
+    ended = f"Run {live.run_id} is stopped. {continue_hint(live.run)}"
+    line = ended if live.done else f"Stopping run {live.run_id}. See %agent status"
+    return [line, *(clean(note.worded(NOTEBOOK)) for note in live.run.warned[told:])]
+
+
+def _still_live(session: Session, stopped: list[LiveRun]) -> list[str]:
+    """Return a line that names the runs that go on."""
+    others = [live for live in session.running() if live not in stopped]
+    if not others:
+        return []
+    named = [_named(live) for live in others[: -MAX_LIVE - 1 : -1]]
+    more = [f"{len(others) - MAX_LIVE:,} more"] if len(others) > MAX_LIVE else []
+    return [f"Still live: {', '.join(named + more)}. To stop all: %agent stop {ALL}"]
+
+
+def _named(live: LiveRun) -> str:
+    prompt = first_line(clean(" ".join(live.run.prompt.split())), MAX_PROMPT)
+    return f"{live.run_id} ({prompt})" if prompt else live.run_id

@@ -1,0 +1,154 @@
+"""Nearly the same call again, of which nothing comes: what is one, and above all what is none."""
+
+from __future__ import annotations
+
+import pytest
+from detected_runs import Calls
+
+from agentnb.core.messages import ToolCall
+from agentnb.detect import sweep
+from agentnb.detect.blocks import NearRepeat
+
+NOTHING = "(Bash completed with no output)"
+NOT_FOUND = "Exit code 127\n/bin/bash: line 1: {}: command not found"
+
+
+def bash(*commands: str, text: str = NOTHING, error: str = "") -> Calls:
+    """A round for each command, with its number in the error."""
+    story = Calls()
+    for number, command in enumerate(commands):
+        story.call("Bash", text.format(f"-{number}"), error=error, command=command)
+    return story
+
+
+def near(story: Calls) -> list[tuple[int, int, str]]:
+    return [(one.first + 1, one.last + 1, one.severity) for one in story.found(NearRepeat)]
+
+
+def test_nearly_the_same_call_without_a_result_is_found_the_third_time(subtests: pytest.Subtests) -> None:
+    for name, commands in {
+        "signs": [":", ": ", ": }"],
+        "one word more": [": python3 run.py", ": python3 run.py 2>&1", ":python3 run.py"],
+        "a path": [">python3 --version", ">/usr/bin/python3 --version", "> python3 --version"],
+    }.items():
+        with subtests.test(name):
+            assert near(bash(*commands[:2])) == []
+            assert near(bash(*commands)) == [(1, 3, "nudge")]
+            assert near(bash(*commands, text=NOT_FOUND, error="tool_error")) == [(1, 3, "nudge")]
+
+
+def test_what_goes_on_becomes_worse_more_slowly_than_equal_calls() -> None:
+    found = bash(*[": look" + " " * number for number in range(8)]).found()
+    assert [(one.rule, one.severity) for one in found] == [
+        ("near_repeat", severity) for severity in ("nudge", "nudge", "block", "block", "stop", "stop")
+    ]
+
+
+def test_equal_calls_are_found_by_one_rule_only() -> None:
+    assert bash(*["ls /empty"] * 4).rules() == ["nothing_new"]
+
+
+def test_calls_with_other_words_are_other_calls(subtests: pytest.Subtests) -> None:
+    for name, commands in {
+        "items of a list": [f"cat notes/{day}.txt" for day in ("monday", "tuesday", "sunday", "friday")],
+        "pages": [f"head -n {number} log" for number in (10, 20, 30, 40)],
+        "one call in several ways": ["make", "make docs", "make tests", "make lint"],
+        "words added to a short call": ["ls", "ls docs/images plots", "ls docs/images plots/old -la"],
+    }.items():
+        with subtests.test(name):
+            assert near(bash(*commands)) == []
+            assert near(bash(*commands, text=NOT_FOUND, error="tool_error")) == []
+
+
+def test_a_description_does_not_make_another_command_but_it_makes_another_todo() -> None:
+    aims = ("List the files", "Check the folder", "Find out where this is")
+    shell, notes = Calls(), Calls()
+    for aim in aims:
+        shell.call("Bash", NOTHING, command=":", description=aim)
+        notes.call("add_note", "null", list="home", description=aim)
+    assert near(shell) == [(1, 3, "nudge")] and near(notes) == []
+
+
+def test_a_result_ends_the_row(subtests: pytest.Subtests) -> None:
+    for name, text in {"output": "a.py\nb.py", "a confirmation": "File updated", "a number": "0"}.items():
+        with subtests.test(name):
+            story = Calls()
+            for _ in range(4):
+                story.call("Bash", NOTHING, command=": a").call("look", text)
+            assert near(story) == []
+
+
+def test_a_call_that_returns_something_each_time_is_left_to_the_other_rule() -> None:
+    assert near(bash("git status", "git status ", "git  status", text="clean")) == []
+
+
+def test_a_new_silent_call_may_have_mended_what_failed_but_brings_no_result(subtests: pytest.Subtests) -> None:
+    for name, error, found in (("failures", "tool_error", []), ("nothing returned", "", [(1, 5, "nudge")])):
+        with subtests.test(name):
+            story = Calls()
+            for number in range(3):
+                story.call("Bash", "1 failed: test_a" if error else NOTHING, error=error, command="pytest -q")
+                if number < 2:
+                    story.call("Bash", NOTHING, command=f"sed -i s/x/y{number}/ a{number}.py")
+            assert near(story) == found
+
+
+def test_other_errors_are_something_new() -> None:
+    story = Calls()
+    for error in ("KeyError: 'name'", "TypeError: 3 is no text", "ValueError: too long"):
+        story.call("Bash", error, error="tool_error", command="python run.py")
+    assert near(story) == []
+
+
+def test_numbers_and_quoted_words_of_an_error_are_not_compared() -> None:
+    story = Calls()
+    for number, word in enumerate(("run", "run twice", "run")):
+        story.call("Bash", f"line {number}: cannot {word}", error="tool_error", command=word)
+    assert near(story) == [(1, 3, "nudge")]
+
+
+def test_waiting_and_failures_that_may_pass_are_left_out(subtests: pytest.Subtests) -> None:
+    for name, tool, text, error in (
+        ("a tool that waits", "wait_for_job", NOTHING, ""),
+        ("pending", "look", "no results, still running", ""),
+        ("an overloaded server", "fetch", "503 unavailable", "tool_error"),
+    ):
+        with subtests.test(name):
+            story = Calls()
+            for number in range(6):
+                story.call(tool, text, error=error, job="a" + " " * number)
+            assert near(story) == []
+
+
+def test_calls_that_were_blocked_lost_or_plan_neither_count_nor_end_the_row() -> None:
+    story = bash(": a", ":a")
+    for code in ("lost", "denied", "duplicate_call_blocked"):
+        story.call("Bash", "No result", error=code, command=": a")
+    assert near(story) == []
+    assert near(story.call("Bash", NOTHING, command=":: a")) == [(1, 6, "nudge")]
+
+
+def test_the_same_call_twice_in_one_reply_counts_once() -> None:
+    story = Calls()
+    for _ in range(2):
+        story.round(ToolCall("Bash", {"command": ":"}), ToolCall("Bash", {"command": ": }"}), text=NOTHING)
+    assert near(story) == []
+    assert near(story.call("Bash", NOTHING, command=";")) == [(1, 3, "nudge")]
+
+
+def test_what_the_person_says_ends_the_row() -> None:
+    assert near(bash(":", ": ").say("Try it once more").call("Bash", NOTHING, command=";")) == []
+
+
+def test_what_it_remembers_does_not_grow_with_the_run() -> None:
+    detector = NearRepeat()
+    story = bash(*[f"touch {'x' * number}" for number in range(100)])
+    for one in story.run.rounds:
+        assert detector.finished(one, story.run) == ()
+    assert len(detector._rows) == 16
+
+
+def test_the_share_of_common_words_is_a_threshold() -> None:
+    run = bash("ls docs", "ls docs old", "ls docs").run
+    table = sweep([run], [1], NearRepeat, alike=[60, 67])
+    assert [*table["hits"]] == [1, 0]

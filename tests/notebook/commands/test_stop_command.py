@@ -1,0 +1,80 @@
+"""``%agent stop``, and a background cell that is run again while its run is live."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+SETUP = '''
+import asyncio
+
+async def rest() -> str:
+    """Wait."""
+    await asyncio.Event().wait()
+
+def live():
+    return len(get_ipython().magics_manager.registry["AgentMagics"].session.running())
+
+def begun(run):
+    while not run.id:
+        pass
+    return run.id
+'''
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ready(kernel: Any) -> None:
+    assert kernel.run(SETUP).status == "ok"
+
+
+def begin(kernel: Any, name: str) -> str:
+    """Begin a run in the background, and return its id."""
+    cell = kernel.run(f"%%agent -t rest -o {name} --background\nTask of {name}.\n- rest `rest()`")
+    assert cell.status == "ok", cell.error
+    return str(kernel.value(f"begun({name})"))
+
+
+def test_stop_names_what_is_still_live(kernel: Any) -> None:
+    first, second, third = (begin(kernel, name) for name in ("a", "b", "c"))
+    told = kernel.run("%agent stop").printed.splitlines()
+    assert told[0].startswith(f"Run {third} is stopped. ")
+    assert told[1:] == [
+        f"Still live: {second} (Task of b. - rest `rest()`), {first} (Task of a. - rest `rest()`). "
+        "To stop all: %agent stop --all"
+    ]
+    assert len(kernel.run(f"%agent stop {first[-6:]}").printed.splitlines()) == 2
+    assert len(kernel.run("%agent stop").printed.splitlines()) == 1
+
+
+def test_stop_all_ends_every_live_run(kernel: Any) -> None:
+    ids = [begin(kernel, name) for name in ("a", "b", "c")]
+    told = kernel.run("%agent stop --all").printed.splitlines()
+    assert [line.split()[1] for line in told] == ids and all(" is stopped. " in line for line in told)
+    assert kernel.value("live(), a.status, b.status, c.status") == "(0, 'cancelled', 'cancelled', 'cancelled')"
+    assert "Nothing is running" in kernel.run("%agent stop --all").error
+
+
+def test_a_background_cell_run_again_starts_nothing_while_its_run_is_live(kernel: Any, subtests: pytest.Subtests) -> None:
+    steps = "workflow: [{id: wait, type: tool, name: rest}]"
+    for text in ("%%agent -t rest --background -o once\n- rest `rest()`", f"%%workflow -t rest --background -o once\n{steps}"):
+        with subtests.test(text.split()[0]):
+            assert kernel.run(text).status == "ok"
+            run_id = kernel.value("begun(once)")
+            again = kernel.run(text)
+            assert again.error == (
+                f"SettingsError: Run {run_id}, which this cell started, is still running, so nothing was started. "
+                f"To stop it: %agent stop {run_id}"
+            )
+            assert kernel.value("live(), once.id") == f"(1, '{run_id}')"
+            kernel.run(again.error.rpartition(": ")[2])
+            assert kernel.run(text).status == "ok" and kernel.value("live()") == "1"
+            kernel.run("%agent stop --all")
+
+
+def test_a_cell_may_start_several_runs_in_the_background(kernel: Any) -> None:
+    loop = "for _ in range(2): get_ipython().run_cell_magic('agent', '-t rest --background', '- rest `rest()`')"
+    assert kernel.run(loop).status == "ok"
+    assert kernel.run("%%agent -t rest --background -o other\n- rest `rest()`").status == "ok"
+    assert kernel.value("live()") == "3"
+    kernel.run("%agent stop --all")
