@@ -14,7 +14,7 @@ from agentnb.models import ScriptedModel
 TEXT = (Path(__file__).resolve().parents[1] / "docs" / "detect.md").read_text(encoding="utf-8")
 
 
-def test_the_presets_that_the_page_names_are_those_that_there_are() -> None:
+def test_presets_that_the_page_names_exist() -> None:
     named = set(re.findall(r"`(\w+)`", TEXT.partition("## Presets")[2].partition("Two things")[0]))
     assert named <= {*presets.names()} and "default_without_texts" in named
 

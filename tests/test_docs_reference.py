@@ -20,11 +20,11 @@ import reference_page
 TEXT = reference_page.PAGE.read_text(encoding="utf-8")
 
 
-def test_the_reference_page_is_made_of_the_code() -> None:
+def test_reference_page_is_made_of_the_code() -> None:
     assert reference_page.text() == TEXT, "Run python tests/reference_page.py"
 
 
-def test_no_row_of_the_reference_lacks_its_meaning() -> None:
+def test_no_row_of_the_reference_lacks_a_meaning() -> None:
     rows: list[tuple[str, str]] = []
     at = 0
     for line in TEXT.splitlines():
@@ -36,7 +36,7 @@ def test_no_row_of_the_reference_lacks_its_meaning() -> None:
     assert len(rows) > 150 and [name for name, meaning in rows if len(meaning) < 5] == []
 
 
-def test_the_reference_names_each_setting_option_command_and_preset() -> None:
+def test_reference_names_each_setting_option_command_and_preset() -> None:
     settings = {one.name for one in fields(Agent) if one.init} - {"limits_of_file"}
     of_models = {one.name for one in fields(Options)} - {"output_schema"}
     named = {*re.findall(r"^\| `(\w+)` ", TEXT, re.MULTILINE)}
@@ -45,6 +45,6 @@ def test_the_reference_names_each_setting_option_command_and_preset() -> None:
     assert [name for name in SHELL_COMMANDS if f"### agentnb {name}\n" not in TEXT] == []
 
 
-def test_the_efforts_of_the_reference_are_those_that_there_are() -> None:
+def test_reference_has_every_effort() -> None:
     (row,) = [line for line in TEXT.splitlines() if line.startswith("| `effort`")]
     assert re.findall(r"`(\w+)`", row)[1:] == list(EFFORTS)
