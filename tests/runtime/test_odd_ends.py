@@ -81,9 +81,7 @@ def test_code_of_others_that_leaves_the_run_ends_its_log(subtests: pytest.Subtes
                 assert [one.status for one in store.summaries()] == ["failed"]
 
 
-def test_a_run_that_is_closed_from_outside_is_cancelled_if_its_loop_goes_on(
-    subtests: pytest.Subtests, tmp_path: Path
-) -> None:
+def test_a_run_that_is_closed_from_outside_is_cancelled_if_its_loop_goes_on(subtests: pytest.Subtests, tmp_path: Path) -> None:
     async def wait() -> str:
         """Waits."""
         await asyncio.Event().wait()
