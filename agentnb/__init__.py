@@ -148,7 +148,7 @@ def _import_name(name: str) -> Any:
         if value is None:
             value = import_module(f"{home}.{name}")
         globals()[name] = value
-        _let_recorded_models_read_runs()
+        _register_rerun()
         return value
     if name in _LATER:
         from agentnb.errors import NotAvailable
@@ -161,19 +161,27 @@ if not TYPE_CHECKING:  # a type checker would take every name for Any, misspelle
     __getattr__ = _import_name
 
 
-def _let_recorded_models_read_runs() -> None:
-    """Register what reads recorded runs, so that ``Agent("recorded:PATH")`` works; it is loaded when the first run is read.
+def _register_rerun() -> None:
+    """Register what reads recorded runs, so that ``Agent("recorded:PATH")`` works, and what assesses runs by expectations.
 
-    Models may not import the room that reads runs, nor this package what a name does not need, and Python has no hook for "once
-    that module is loaded": so the loaded modules are looked at after each name.
+    It is loaded when the first run is read, or one with expectations ends. Rooms below may not import the room that reads runs,
+    nor this package what a name does not need, and Python has no hook for "once that module is loaded": so the loaded modules
+    are looked at after each name.
     """
     recorded = sys.modules.get("agentnb.models.recorded")
     if recorded is not None:
         recorded.read_with(_recordings_of)
+    assessing = sys.modules.get("agentnb.runtime.runs.assessing")
+    if assessing is not None:
+        assessing.assess_with(_expected_outcome)
 
 
 def _recordings_of(source: Any) -> Any:
     return import_module("agentnb.rerun.recordings").recordings_of(source)
+
+
+def _expected_outcome(run: Any) -> Any:
+    return import_module("agentnb.rerun.expect").expected_outcome(run)
 
 
 def __dir__() -> list[str]:

@@ -52,6 +52,8 @@ OF_POLICIES = frozenset(
         "result_of",
         "role_of",
         "set_consent",
+        "set_labels",
+        "set_threshold",
         "round_number",
         "carried_todos",
         "own_tools",
@@ -63,7 +65,7 @@ OF_POLICIES = frozenset(
 )
 """What policies and the loop read of a run, and a person hardly ever does: left out of `dir`. See `RunSoFar`."""
 
-NOT_COMPARED = frozenset({"_views", "_output_type"})
+NOT_COMPARED = frozenset({"_views", "_output_type", "_labels", "_threshold"})
 """Parts of its state by which two runs do not differ."""
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from posixpath import normpath
 from typing import Any, BinaryIO, cast
 
 from agentnb.errors import TraceError
@@ -71,7 +72,7 @@ def _file_in(archive: TraceFile, names: Archive, member: zipfile.ZipInfo, by_nam
     folder = member.filename[: member.filename.rfind("/") + 1]
 
     def beside(other: str) -> TraceFile | None:
-        there = by_name.get(folder + other)
+        there = by_name.get(normpath(folder + other))
         return None if there is None else _file_in(archive, names, there, by_name)
 
     opener, depth = _member(names, member, name), archive.depth + 1
@@ -79,7 +80,7 @@ def _file_in(archive: TraceFile, names: Archive, member: zipfile.ZipInfo, by_nam
 
 
 def _beside(path: Path, name: str) -> TraceFile | None:
-    """Return the file of this name in the folder of another, or below it; None if there is none."""
+    """Return the file of this name, which may be a relative path, beside another; None if there is none."""
     other = path.parent / name
     return trace_file(other) if other.is_file() else None
 

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, cast, overload
 
 from agentnb.advice import AdvisedWarning, ListProblems, LoadTraces
+from agentnb.core.run.facts import RunFacts
 from agentnb.detect.run import Run
 from agentnb.errors import StoreError, TraceError
 from agentnb.examples import find
 from agentnb.interchange.archives import members, trace_file
 from agentnb.interchange.formats import UnknownFormat, format_of, is_superseded
+from agentnb.interchange.labelled import Assessments, Labels, LabelsBeside, given_labels
 from agentnb.interchange.trace_file import Problem, TraceFile
 from agentnb.store.follow import FollowedRun
 from agentnb.store.store import AnyRun, Fold, Store, load_file, load_if_log, unreadable
@@ -64,31 +66,65 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -
     return outer[0]
 
 
-def load_traces(source: RunSource, *, strict: bool = True) -> Runs:
+def load_traces(
+    source: RunSource, *, strict: bool = True, labels: Labels | None = None, threshold: float | None = None
+) -> Runs:
     """Return all runs of a path, a folder, a glob, an archive, a store, or several of these, in order of their names.
 
     The runs are a list, whose ``problems`` say what could not be read. A file that is named must be a trace, and with
     ``strict`` a sound one; in a folder, a glob, an archive or a store, files that are not are left out with a warning.
     ``strict=False`` reads of each file what can be read, and warns of nothing.
+
+    ``labels``: healthy or failed by ``run.id``, or a file that `agentnb.label` wrote; they decide the outcome of their runs, as
+    those in a ``labels.csv`` beside the files do, and replace these. ``threshold``: the least recorded score that passes;
+    without it, only full marks do.
     """
     problems: list[Problem] = []
-    runs = Runs(_whole(source, strict, problems))
+    runs = Runs(_judged(_whole(source, strict, problems), labels, threshold))
     runs.problems += problems
     if strict:
         warn_of(problems)
     return runs
 
 
-def iter_traces(source: RunSource, *, strict: bool = True, problems: list[Problem] | None = None) -> Iterator[Run]:
+def iter_traces(
+    source: RunSource,
+    *,
+    strict: bool = True,
+    problems: list[Problem] | None = None,
+    labels: Labels | None = None,
+    threshold: float | None = None,
+) -> Iterator[Run]:
     """Yield what `load_traces` returns, one run after the other, so that a source of any size fits into memory.
 
     What could not be read is appended to ``problems``.
     """
-    yield from _whole(source, strict, [] if problems is None else problems)
+    yield from _judged(_whole(source, strict, [] if problems is None else problems), labels, threshold)
+
+
+def labels_beside(source: RunSource) -> Assessments:
+    """Return what the labels beside the files of a store or path say of runs, by their ids; runs in memory have theirs."""
+    if not isinstance(source, Store | str | Path):
+        return {}
+    beside, found = LabelsBeside(), Assessments()
+    for file in files_of(source):
+        found |= beside.of(file.path, file.root)
+    return found
 
 
 def _whole(source: RunSource, strict: bool, problems: list[Problem]) -> Iterator[Run]:
     return cast("Iterator[Run]", each_run(source, problems, Run.from_events, strict=strict))
+
+
+def _judged(runs: Iterator[Run], labels: Labels | None, threshold: float | None) -> Iterator[Run]:
+    """Yield the runs with the labels and the threshold that the person gives."""
+    given = given_labels(labels)
+    for run in runs:
+        if run.id in given:
+            run.set_labels(given[run.id])
+        if threshold is not None:
+            run.set_threshold(threshold)
+        yield run
 
 
 def each_run(source: RunSource, problems: list[Problem], fold: Fold[AnyRun], *, strict: bool = True) -> Iterator[AnyRun | Run]:
@@ -96,11 +132,16 @@ def each_run(source: RunSource, problems: list[Problem], fold: Fold[AnyRun], *, 
 
     ``fold``: makes the run of a log of agentnb from its events, as `Run.from_events` does; other runs are always whole.
     """
+    beside = LabelsBeside()
     for part in parts_of(source):
         if isinstance(part, Run):
             yield part
-        else:
-            yield from part.runs(problems, fold, strict=strict)
+            continue
+        labels = beside.of(part.path, part.root)
+        for run in part.runs(problems, fold, strict=strict):
+            if labels and isinstance(run, RunFacts):
+                run.set_labels(labels.get(run.id, ()))
+            yield run
 
 
 def parts_of(source: RunSource) -> Iterator[Run | SourceFile]:
@@ -124,6 +165,8 @@ class SourceFile(NamedTuple):
     """Whether it was named itself, and so must be a trace."""
     is_log: bool = False
     """Whether it must be a log of agentnb."""
+    root: Path | None = None
+    """The folder that was named, if it was found in one: labels in it count too."""
 
     def runs(self, problems: list[Problem], fold: Fold[AnyRun], *, strict: bool = True) -> Iterator[AnyRun | Run]:
         """Yield its runs, as `each_run` does; if it was not named itself, that it cannot be read is one of the problems."""
@@ -137,11 +180,11 @@ def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
     Of a folder that a glob matches they are those in it, as of one that is named, unless its name ends like that of a file.
     """
     if isinstance(source, Store):
-        yield from (SourceFile(path, is_log=True) for path in sorted(source.folder.glob("*.jsonl")))
+        yield from (SourceFile(path, is_log=True, root=source.folder) for path in sorted(source.folder.glob("*.jsonl")))
         return
     path = _expanded(source)
     if path.is_dir():
-        yield from map(SourceFile, _files_in(path))
+        yield from (SourceFile(file, root=path) for file in _files_in(path))
     elif path.exists() or not glob.has_magic(str(path)):
         yield SourceFile(path, is_named=True)
     else:

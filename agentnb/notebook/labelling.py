@@ -21,11 +21,12 @@ from agentnb.display.style import style_sheet
 from agentnb.display.texts.labels import counted
 from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import AgentnbError, SettingsError
-from agentnb.interchange.files import RunSource, load_traces
+from agentnb.interchange.files import RunSource, folder_of, load_traces
 from agentnb.notebook.frontend import is_attended
 from agentnb.notebook.widgets import STATIC, close, heard_while_busy, script, view_bundle
 from agentnb.notebook.worker import Worker
-from agentnb.store.labels import Label, append_label, read_labels
+from agentnb.store.labels import FILE, Label, append_label, assessments_by_run, read_labels
+from agentnb.store.store import Store
 
 HEALTHY_OR_FAILED: Mapping[str, int] = {"healthy": 0, "failed": 1}
 MAX_LABELS = 9
@@ -36,7 +37,7 @@ Value = int | str
 
 def label(
     source: RunSource,
-    path: str | Path = "labels.csv",
+    path: str | Path | None = None,
     *,
     labels: Mapping[str, Value] | Iterable[str] = HEALTHY_OR_FAILED,
     who: str = "",
@@ -45,11 +46,19 @@ def label(
 
     Keys: 1 to 9 judge the run and go to the next one without a label, n and p go to the next and the previous run, u takes the
     last judgement back. Each judgement is appended to ``path`` at once (JSON Lines if it ends with ``.jsonl``, else CSV), and
-    the next call continues there; `agentnb.labels` reads it. ``source``: runs, or what `load_traces` takes. ``labels``: words
-    with the values that are stored, at most nine; or a list of names. ``who``: whose judgements these are. Raises
-    `SettingsError` for other labels, and if there is no run.
+    the next call continues there; `agentnb.labels` reads it. By default it is ``labels.csv`` in the folder or store that
+    ``source`` names, whose labels count for the outcomes of its runs, else in the working folder. ``source``: runs, or what
+    `load_traces` takes. ``labels``: words with the values that are stored, at most nine; or a list of names. The words healthy
+    and failed say the outcome of a run. ``who``: whose judgements these are. Raises `SettingsError` for other labels, and if
+    there is no run.
     """
-    return Labeller(load_traces(source), Path(path), _checked(labels), who)
+    return Labeller(load_traces(source), _beside(source) if path is None else Path(path), _checked(labels), who)
+
+
+def _beside(source: RunSource) -> Path:
+    """Return the file of labels beside the runs of a source."""
+    folder = folder_of(source) if isinstance(source, Store | str | Path) else None
+    return Path(FILE) if folder is None else folder / FILE
 
 
 def _checked(labels: Mapping[str, Value] | Iterable[str]) -> dict[str, Value]:
@@ -70,8 +79,10 @@ class Labeller:
             raise SettingsError("There is no run to judge", "Give runs, or a path that holds some")
         self.runs, self.path, self.labels, self.who = runs, path, labels, who
         found = read_labels(path) if path.exists() else []
-        self.given: dict[str, Value] = {one.run_id: one.label for one in found if one.who == who and one.label is not None}
-        self._undone: list[tuple[int, Value | None]] = []
+        own = [one for one in found if one.who == who]
+        self.given: dict[str, Value] = {one.run_id: one.label for one in own if one.label is not None}
+        self._words = {one.run_id: one.word for one in own}
+        self._undone: list[tuple[int, Value | None, str]] = []
         """What stood at a place before each judgement of this widget."""
         self._widget: Any = None
         self.place = 0
@@ -92,17 +103,19 @@ class Labeller:
         """Give the run that is shown its label, counted from 1, save it, and go to the next run without one."""
         if not 1 <= number <= len(self.labels):
             raise SettingsError(f"There is no label {number}", f"Choose 1 to {len(self.labels)}")
-        before = self.given.get(self.runs[self.place].id)
-        self._save(self.place, [*self.labels.values()][number - 1], perf_counter() - self._since)
-        self._undone.append((self.place, before))
+        run_id = self.runs[self.place].id
+        before = self.given.get(run_id), self._words.get(run_id, "")
+        word, value = [*self.labels.items()][number - 1]
+        self._save(self.place, value, word, perf_counter() - self._since)
+        self._undone.append((self.place, *before))
         self.go(self._next_open(self.place))
 
     def undo(self) -> None:
         """Take the last judgement of this widget back, and show its run again."""
         if not self._undone:
             raise SettingsError("There is no judgement to take back", "n and p lead to other runs: judge them again")
-        place, before = self._undone[-1]
-        self._save(place, before, None)
+        place, value, word = self._undone[-1]
+        self._save(place, value, word, None)
         self._undone.pop()
         self.go(place)
 
@@ -112,14 +125,17 @@ class Labeller:
         self._since = perf_counter()
         self._show()
 
-    def _save(self, place: int, value: Value | None, seconds: float | None) -> None:
-        run_id = self.runs[place].id
+    def _save(self, place: int, value: Value | None, word: str, seconds: float | None) -> None:
+        """Append the label to the file; ``value`` None takes back what the run has. The outcome of the run follows."""
+        run = self.runs[place]
         took = None if seconds is None else round(seconds, 1)
-        append_label(self.path, Label(run_id, value, took, datetime.now(UTC), self.who))
+        append_label(self.path, Label(run.id, value, took, datetime.now(UTC), self.who, word))
+        self._words[run.id] = word
         if value is None:
-            self.given.pop(run_id, None)
+            self.given.pop(run.id, None)
         else:
-            self.given[run_id] = value
+            self.given[run.id] = value
+        run.set_labels(assessments_by_run(read_labels(self.path)).get(run.id, ()))
 
     def _next_open(self, place: int) -> int:
         """Return the next run without a label, from the beginning again after the last; without any, the same place."""

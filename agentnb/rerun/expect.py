@@ -16,6 +16,7 @@ import msgspec
 from agentnb.advice import sentences
 from agentnb.agent.extension import Extension, logged_extensions
 from agentnb.core.expressions import evaluate, names_in, paths_in
+from agentnb.core.log.outcome import Assessment
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.errors import ExpectationFailed, ExpressionError, SettingsError, near
@@ -270,6 +271,16 @@ def logged_outcomes(run: Run) -> tuple[Outcome, ...]:
     kept = logged_extensions(run).get(EXTENSION, {}).get("settings")
     texts = kept.get("texts") if isinstance(kept, dict) and not run.should_continue else None
     return outcomes_of(run, [one for one in texts if isinstance(one, str)]) if isinstance(texts, list) else ()
+
+
+def expected_outcome(run: Run) -> tuple[Assessment, ...]:
+    """Return what the expectations in the log of a run that has ended say of its outcome: all of them must hold."""
+    outcomes = logged_outcomes(run)
+    wrong = [one.expectation for one in outcomes if not one.holds]
+    if not outcomes:
+        return ()
+    names = wrong or [one.expectation for one in outcomes]
+    return (Assessment("failed" if wrong else "passed", "expectation", ", ".join(names)),)
 
 
 def check_logged(run: Run, variable: str = "run") -> None:

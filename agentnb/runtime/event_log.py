@@ -96,7 +96,7 @@ class EventLog:
             return None
         run = self.run
         usage, inside, nested = run.own_usage, run.counters.spent_inside, run.usage_inside
-        return Totals(size, len(run.rounds), usage, run.times_recovered, run.step_count, inside, nested)
+        return Totals(size, len(run.rounds), usage, run.times_recovered, run.step_count, inside, nested, run.assessment)
 
     def emit(self, kind: type[AnEvent], **fields: Any) -> AnEvent:
         """Make an event of this kind and append it. Return it as logged, redacted.

@@ -8,15 +8,19 @@ import os
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from agentnb.core.log.outcome import BY_LABEL, Assessment
 from agentnb.errors import StoreError, TraceError
+from agentnb.store.bounds import MAX_HELD_BYTES
+from agentnb.store.regular_files import opened
 
 if TYPE_CHECKING:
     import pandas as pd
 
+T = TypeVar("T")
 LINES = frozenset({".jsonl", ".ndjson"})
 """Endings of a file of JSON Lines; any other is CSV."""
 
@@ -32,13 +36,25 @@ class Label(msgspec.Struct, frozen=True):
     at: datetime | None = None
     """When it was judged, UTC."""
     who: str = ""
+    word: str = ""
+    """What was chosen, in words: `label` may be a number for it. Empty in files of earlier versions."""
+
+    @property
+    def assessment(self) -> Assessment | None:
+        """What it says of the run's outcome; None unless the word is healthy or failed."""
+        outcome = BY_LABEL.get((self.word or str(self.label)).strip().casefold())
+        return None if outcome is None else Assessment(outcome, "label", self.who)
 
 
 _COLUMNS = Label.__struct_fields__
+_NEEDED = {"run_id", "label"}
+FILE = "labels.csv"
+"""The file beside runs whose labels count for them."""
 
 
 def labels(path: str | Path, *, who: str | None = None) -> pd.DataFrame:
-    """Return the labels of a file as one row per run and person: ``run_id``, ``label``, ``seconds``, ``at`` (UTC), ``who``.
+    """Return the labels of a file as one row per run and person: ``run_id``, ``label``, ``seconds``, ``at`` (UTC), ``who``,
+    ``word``.
 
     ``who``: only those of this person. ``label`` holds whole numbers if all labels are such, else texts. Raises `StoreError` if
     the file cannot be read, `TraceError` if it holds no labels.
@@ -54,6 +70,7 @@ def labels(path: str | Path, *, who: str | None = None) -> pd.DataFrame:
         "seconds": pd.Series([one.seconds for one in found], dtype="float64"),
         "at": pd.Series(pd.to_datetime([one.at for one in found], utc=True), dtype="datetime64[us, UTC]"),
         "who": pd.Series([one.who for one in found], dtype="str"),
+        "word": pd.Series([one.word or None for one in found], dtype="str"),
     }
     return pd.DataFrame(columns)
 
@@ -65,13 +82,32 @@ def read_labels(path: str | Path) -> list[Label]:
     """
     path = Path(path)
     try:
-        text = path.read_text("utf-8", "replace")
+        with opened(path, MAX_HELD_BYTES) as file:
+            text = file.read().decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}", "label(runs, path) writes it") from error
     last: dict[tuple[str, str], Label] = {}
     for one in _lines(path, text) if path.suffix.lower() in LINES else _rows(path, text):
         last[one.run_id, one.who] = one
     return [one for one in last.values() if one.label is not None]
+
+
+def assessments_in(folder: Path) -> dict[str, tuple[Assessment, ...]]:
+    """Return what the labels in the file of a folder say of runs, by their ids; nothing if it has none, or it holds others."""
+    try:
+        found = read_labels(folder / FILE)
+    except (StoreError, TraceError):
+        return {}
+    return assessments_by_run(found)
+
+
+def assessments_by_run(labels: Iterable[Label]) -> dict[str, tuple[Assessment, ...]]:
+    """Return what these labels say of runs, by their ids."""
+    by_run: dict[str, tuple[Assessment, ...]] = {}
+    for one in labels:
+        if (assessment := one.assessment) is not None:
+            by_run[one.run_id] = (*by_run.get(one.run_id, ()), assessment)
+    return by_run
 
 
 def append_label(path: str | Path, label: Label) -> None:
@@ -81,25 +117,28 @@ def append_label(path: str | Path, label: Label) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab+", buffering=0) as file:
             size = file.seek(0, os.SEEK_END)
-            cut_off = False
+            cut_off, header = False, _COLUMNS
             if size:
+                file.seek(0)
+                header = tuple(next(csv.reader([file.readline().decode("utf-8", "replace")]), _COLUMNS))
                 file.seek(-1, os.SEEK_END)
                 cut_off = file.read(1) != b"\n"
-            file.write((b"\n" if cut_off else b"") + _written(path, label, first=not size))
+            file.write((b"\n" if cut_off else b"") + _written(path, label, header, first=not size))
             os.fsync(file.fileno())
     except OSError as error:
         raise StoreError(f"The label cannot be saved in {path}: {error.strerror or error}", "Choose another file") from error
 
 
-def _written(path: Path, label: Label, *, first: bool) -> bytes:
+def _written(path: Path, label: Label, header: tuple[str, ...], *, first: bool) -> bytes:
+    """Return the line of a label, of CSV in these columns: a file of an earlier version has fewer."""
     if path.suffix.lower() in LINES:
         return msgspec.json.encode(label) + b"\n"
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     if first:
-        writer.writerow(_COLUMNS)
+        writer.writerow(header)
     plain = msgspec.to_builtins(label)
-    writer.writerow(["" if plain[name] is None else plain[name] for name in _COLUMNS])
+    writer.writerow(["" if plain.get(name) is None else plain[name] for name in header])
     return written.getvalue().encode("utf-8", "replace")
 
 
@@ -118,20 +157,33 @@ def _may_be_cut_off(line: str) -> bool:
 
 
 def _rows(path: Path, text: str) -> Iterable[Label]:
-    rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
-    if rows and tuple(rows[0]) != _COLUMNS:
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+    except csv.Error as error:
+        raise TraceError(f"{path} cannot be read as CSV ({error})", "Choose a file that label wrote") from None
+    header = rows[0] if rows else [*_COLUMNS]
+    if not _NEEDED <= {*header} <= {*_COLUMNS}:
         raise TraceError(f"{path} has other columns than {', '.join(_COLUMNS)}", "Choose a file that label wrote")
     for row in rows[1:]:
-        if len(row) != len(_COLUMNS):
+        if len(row) != len(header):
             continue  # cut off
-        given = dict(zip(_COLUMNS, row, strict=True))
+        given = dict.fromkeys(_COLUMNS, "") | dict(zip(header, row, strict=True))
         yield Label(
             given["run_id"],
             _value(given["label"]),
-            msgspec.convert(given["seconds"], float, strict=False) if given["seconds"] else None,
-            msgspec.convert(given["at"], datetime) if given["at"] else None,
+            _converted(given["seconds"], float),
+            _converted(given["at"], datetime),
             given["who"],
+            given["word"],
         )
+
+
+def _converted(text: str, kind: type[T]) -> T | None:
+    """Return the value of a cell; None if it is empty, or a person wrote something else into it."""
+    try:
+        return msgspec.convert(text, kind, strict=False) if text else None
+    except msgspec.ValidationError:
+        return None
 
 
 def _value(text: str) -> int | str | None:

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from agentnb.advice import Advised, ListRuns, Plain
 from agentnb.core.log.events import AnyEvent
+from agentnb.core.log.outcome import deciding
 from agentnb.core.log.well_formed import check_events
 from agentnb.core.log.wire import TooDeep, decode_log
 from agentnb.detect.agent_runs import how_to_continue
@@ -24,6 +25,7 @@ from agentnb.errors import SettingsError, StoreError, TraceError, near
 from agentnb.store.bounds import MAX_HELD_BYTES, MAX_STREAMED_BYTES, check_log
 from agentnb.store.folder_cache import stamp_of
 from agentnb.store.known_summaries import KnownSummaries
+from agentnb.store.labels import assessments_in
 from agentnb.store.nested_file import Holders, NestedFile
 from agentnb.store.own_logs import is_own
 from agentnb.store.regular_files import check_file, opened
@@ -186,7 +188,9 @@ class Store:
 
     def load(self, run_id: str) -> Run:
         """Return the run with this id, or an unambiguous part of it. If its process died, its status is ``interrupted``."""
-        return load_file(self.path(self.find(run_id)))
+        run = load_file(self.path(self.find(run_id)))
+        run.set_labels(assessments_in(self.folder).get(run.id, ()))
+        return run
 
     def summaries(self, most: int | None = None) -> list[RunSummary]:
         """Return summaries of the newest runs, newest first, without folding their logs. Skips files that are not run logs.
@@ -203,6 +207,7 @@ class Store:
         kept beside them, so that the next time only new and changed logs are.
         """
         holders, known, ids = Holders(), KnownSummaries(self.folder), self.ids()
+        labels = assessments_in(self.folder)
         try:
             for run_id in reversed(ids):
                 path = f"{self._prefix}{run_id}.jsonl"
@@ -216,7 +221,8 @@ class Store:
                             left_out.append(f"{run_id}.jsonl")
                         continue
                     known.add(run_id, stamp, found)
-                yield found
+                given = labels.get(found.id)
+                yield found if given is None else found._replace(assessment=deciding(given))
         finally:
             known.save({*ids})
 

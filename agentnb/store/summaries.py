@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import msgspec
 
 from agentnb.core.log.events import Origin, RunFinished, Totals
+from agentnb.core.log.outcome import Assessment, Outcome, deciding
 from agentnb.core.log.wire import TooDeep, decode
 from agentnb.core.messages import Message
 from agentnb.core.redaction import FileRedactor
@@ -57,6 +58,13 @@ class RunSummary(NamedTuple):
     """Steps that began or were skipped; jumps are none."""
     own_cost: float | None = None
     """US dollars of its own model calls, without nested runs: add these up over runs."""
+    assessment: Assessment | None = None
+    """What decides its outcome; None if nothing was said of it."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """Whether it did what it should: passed, failed or unknown."""
+        return "unknown" if self.assessment is None else self.assessment.outcome
 
     @property
     def can_be_recovered(self) -> bool:
@@ -114,6 +122,12 @@ class _Besides(msgspec.Struct, gc=False):
     nested: Usage = NOTHING_USED
 
 
+class _Outcome(msgspec.Struct, gc=False):
+    """The part of an `OutcomeGiven` event needed here."""
+
+    assessment: Assessment
+
+
 class _Finished(msgspec.Struct, gc=False):
     """The part of a `RoundFinished` event of earlier versions needed here."""
 
@@ -144,8 +158,10 @@ _SPENT_INSIDE = re.compile(rb'"spent_inside":(?!0\.0[,}])')
 _NESTED = (_BESIDES, _FINISHED)
 _STEPS = (b'{"kind":"step_started"', b'{"kind":"step_skipped"', b'{"kind":"step_finished"')
 _step = msgspec.json.Decoder(_Step)
+_OUTCOME = b'{"kind":"outcome_given"'
+_outcome = msgspec.json.Decoder(_Outcome)
 _WIDTH = len(b'{"kind":"model_rep')
-_COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _RECOVERED, _FINISHED, *_STEPS)}
+_COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _RECOVERED, _FINISHED, _OUTCOME, *_STEPS)}
 """The beginnings of the lines that are counted, by their first bytes: one look-up tells that most lines are not."""
 _TAIL = 4_096
 """Bytes in which the last line of a log is, if it is the end of its run."""
@@ -199,6 +215,7 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
     nested: Usage | None = None
     last, rounds, recovered = b"", 0, 0
     steps: set[str] = set()
+    assessments: dict[tuple[str, str], Assessment] = {}
     counted = _COUNTED.get
     for line in rest:
         beginning = counted(line[:_WIDTH])
@@ -212,13 +229,17 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
             recovered += 1
         elif beginning in _STEPS:
             steps |= _steps(line)
+        elif beginning is _OUTCOME:
+            assessments |= _assessments(line)
         elif beginning in _DECODERS and (found := _usage(beginning, line)) is not None:
             used = found if used is None else used + found
         if beginning in _NESTED and (within := _inside(beginning, line)) is not None:
             nested = within if nested is None else nested + within
     if last.startswith(_SUSPENDED) and last.endswith(b"\n"):
         without_end = "waiting_on_user"
-    totals = Totals(0, rounds, NOTHING_USED if used is None else used, recovered, len(steps), nested=nested)
+    own = NOTHING_USED if used is None else used
+    decided = deciding(assessments.values())
+    totals = Totals(0, rounds, own, recovered, len(steps), nested=nested, assessment=decided)
     return _summary(first, started, _end(last), totals, without_end)
 
 
@@ -226,7 +247,10 @@ def _summary(
     first: bytes, started: _Started, finished: RunFinished | None, totals: Totals, without_end: str = ""
 ) -> RunSummary:
     """Return the summary of a log with this ``first`` line, redacted as the events of the log are."""
-    started = FileRedactor(first).redact(started, first, is_log=True)
+    redactor, decided = FileRedactor(first), totals.assessment
+    started = redactor.redact(started, first, is_log=True)
+    if decided is not None:
+        decided = redactor.redact(decided, msgspec.json.encode(decided), is_log=True)
     if started.origin is not None and started.origin.usage is not None:  # reported of the whole run
         totals = msgspec.structs.replace(totals, usage=started.origin.usage)
     used = _with_nested(totals)
@@ -249,6 +273,7 @@ def _summary(
         kind=started.run_kind,
         steps=totals.steps,
         own_cost=totals.usage.cost,
+        assessment=decided,
     )
 
 
@@ -335,3 +360,12 @@ def _steps(line: bytes) -> set[str]:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return set()
     return set() if found.step_kind == "goto" else {found.step}
+
+
+def _assessments(line: bytes) -> dict[tuple[str, str], Assessment]:
+    """Return what this event says of the outcome, by source and name; nothing if it cannot be read."""
+    try:
+        found = _outcome.decode(line).assessment
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    return {(found.source, found.name): found}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from agentnb.core.log.outcome import Assessment, deciding
 from agentnb.core.run.inner_calls import outer_calls
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.todos import has_open, open_todos
 from agentnb.detect.run import Run
-from agentnb.interchange.files import RunSource
+from agentnb.interchange.files import RunSource, labels_beside
 from agentnb.tables.columns import (
     COUNTED,
     DOLLARS,
@@ -87,6 +89,28 @@ COLUMNS: list[Column[Run]] = [
     ),
     Column("status", "str", lambda run: run.status, "How it stands: completed, failed and so on", "run_finished.status"),
     Column("stop_reason", "str", lambda run: run.stop_reason, "Why it ended", "run_finished.stop_reason"),
+    Column(
+        "outcome",
+        "str",
+        lambda run: run.outcome,
+        "Whether it did what it should: passed, failed or unknown; never guessed from the status",
+        "outcome_given.assessment, store.labels",
+    ),
+    Column(
+        "score",
+        "float64",
+        lambda run: run.score,
+        "The score that decides the outcome, such as a reward; missing without one",
+        "outcome_given.assessment.score",
+        "that of the score",
+    ),
+    Column(
+        "outcome_from",
+        "str",
+        lambda run: run.outcome_from,
+        "What the outcome comes from: trace, expectation or label, of which a later one wins; missing if nothing says it",
+        "outcome_given.assessment.source, store.labels",
+    ),
     Column(
         "limit", "str", lambda run: run.limit.limit if run.limit else None, "The limit that ended it", "limit_reached.limit"
     ),
@@ -346,4 +370,17 @@ TABLE = Table("runs", COLUMNS, lambda run: [run])
 
 def runs(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     """Return one row per run: what it was, how it ended, what it took."""
-    return frame_of(source, TABLE, cache)
+    frame = frame_of(source, TABLE, cache)
+    return _with_labels(frame, labels_beside(source))
+
+
+def _with_labels(frame: pd.DataFrame, labels: Mapping[str, Sequence[Assessment]]) -> pd.DataFrame:
+    """Return the table with these labels, by run: those of now also where its rows were kept before."""
+    for run_id, given in labels.items() if len(frame) else ():
+        if (label := deciding(given)) is not None:
+            frame.loc[frame["run_id"] == run_id, ["outcome", "score", "outcome_from"]] = [
+                label.outcome,
+                label.score,
+                label.source,
+            ]
+    return frame

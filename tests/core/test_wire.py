@@ -104,6 +104,7 @@ def test_kinds_are_named_in_the_past_tense_in_snake_case() -> None:
         "grant_given",
         "grant_withdrawn",
         "context_shifted",
+        "outcome_given",
         "other",
     ]
 

@@ -9,7 +9,7 @@ import pytest
 
 from agentnb import labels
 from agentnb.errors import StoreError, TraceError
-from agentnb.store.labels import Label, append_label, read_labels
+from agentnb.store.labels import Label, append_label, assessments_in, read_labels
 
 AT = datetime(2026, 1, 1, 12, 0, 0, 5, tzinfo=UTC)
 
@@ -22,8 +22,8 @@ def test_the_last_judgement_of_each_person_counts_and_none_that_was_taken_back(n
         append_label(path, Label(run_id, value, 2.5, AT, who))
     assert read_labels(path) == [Label("a", 0, 2.5, AT), Label(odd, 0, 2.5, AT, "ada"), Label(odd, 1, 2.5, AT, "bob")]
     frame = labels(path)
-    assert [*frame.columns] == ["run_id", "label", "seconds", "at", "who"]
-    assert [str(kind) for kind in frame.dtypes] == ["str", "int64", "float64", "datetime64[us, UTC]", "str"]
+    assert [*frame.columns] == ["run_id", "label", "seconds", "at", "who", "word"]
+    assert [str(kind) for kind in frame.dtypes] == ["str", "int64", "float64", "datetime64[us, UTC]", "str", "str"]
     assert [*frame.label] == [0, 0, 1] and frame["at"][0].to_pydatetime() == AT
     assert [*labels(path, who="bob").run_id] == [odd] and len(labels(path, who="eve")) == 0
 
@@ -53,3 +53,47 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
         labels(tmp_path / "none.csv")
     with pytest.raises(StoreError, match="cannot be saved"):
         append_label(tmp_path, Label("a", 1))
+
+
+def test_a_file_of_an_earlier_version_is_continued_in_its_columns(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("run_id,label,seconds,at,who\na,1,2.5,,ada\n")
+    append_label(path, Label("b", 0, 1.0, AT, "ada", "healthy"))
+    assert [(one.run_id, one.label, one.who, one.word) for one in read_labels(path)] == [
+        ("a", 1, "ada", ""),
+        ("b", 0, "ada", ""),
+    ]
+
+
+def test_of_labels_only_healthy_and_failed_say_an_outcome(subtests: pytest.Subtests) -> None:
+    cases = {
+        "the word of a key": (Label("a", 1, word="failed"), "failed"),
+        "the other": (Label("a", 0, word="healthy"), "passed"),
+        "a text alone": (Label("a", "Failed "), "failed"),
+        "a number alone": (Label("a", 1), None),
+        "another word": (Label("a", 1, word="loop"), None),
+        "another word for it": (Label("a", "failed", word="gave up"), None),
+    }
+    for name, (given, outcome) in cases.items():
+        with subtests.test(name):
+            said = given.assessment
+            assert (said and said.outcome) == outcome and (said is None or said.source == "label")
+
+
+def test_what_a_person_typed_into_a_file_of_labels_is_read(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_bytes(b"\xef\xbb\xbfrun_id,label,at\r\na,healthy,yesterday\r\nb,failed,\r\n")
+    assert {run_id: said[0].outcome for run_id, said in assessments_in(tmp_path).items()} == {"a": "passed", "b": "failed"}
+
+
+def test_a_file_beside_runs_that_holds_other_things_says_nothing(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, data in {
+        "other columns": b"name,age\nada,36\n",
+        "bytes": b"\x00\xff" * 9,
+        "a huge cell": b"run_id,label\n" + b"x" * 200_000,
+    }.items():
+        with subtests.test(name):
+            (tmp_path / "labels.csv").write_bytes(data)
+            assert assessments_in(tmp_path) == {}
+    (tmp_path / "labels.csv").unlink()
+    (tmp_path / "labels.csv").mkdir()
+    assert assessments_in(tmp_path) == {}

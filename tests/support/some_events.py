@@ -13,6 +13,7 @@ from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
+from agentnb.core.log.outcome import SOURCES, Assessment
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.questions import KINDS as QUESTION_KINDS
 from agentnb.core.questions import WaitingOnUser
@@ -243,6 +244,16 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
     w.GrantGiven: _of_kind(w.GrantGiven, grant_id=words, tool=words, by=words, question_id=words),
     w.GrantWithdrawn: _of_kind(w.GrantWithdrawn, grant_id=words, by=words),
     w.ContextShifted: _of_kind(w.ContextShifted, context_type=words, entity=words, call_id=words, reason=words),
+    w.OutcomeGiven: _of_kind(
+        w.OutcomeGiven,
+        assessment=st.builds(
+            Assessment,
+            st.sampled_from(["passed", "failed", "unknown"]),
+            st.sampled_from(SOURCES),
+            words,
+            st.none() | st.floats(-2, 2),
+        ),
+    ),
     w.OtherEvent: _of_kind(
         w.OtherEvent, name=names.map("later_{}".format), data=st.dictionaries(later, json_values, max_size=3)
     ),

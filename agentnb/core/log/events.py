@@ -18,6 +18,7 @@ from agentnb.core.log import work_events as w
 from agentnb.core.log.event import Event as Event  # noqa: PLC0414  # handed on: readers of events need only this module
 from agentnb.core.log.event import RoundStatus as RoundStatus  # noqa: PLC0414  # likewise
 from agentnb.core.log.event import Status as Status  # noqa: PLC0414  # likewise
+from agentnb.core.log.outcome import Assessment
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.questions import Answerer, WaitingOnUser
 from agentnb.core.request import ToolSpec
@@ -29,11 +30,12 @@ Consent: TypeAlias = Literal["", "taken", "refused"]
 void, and the person is asked again. Empty for a log that the person's agentnb wrote."""
 Topic: TypeAlias = Literal["", "todos", "filled"]
 """The subject of a warning that views treat in their own way: ``filled``, how gaps of a foreign trace were filled."""
-SCHEMA = 7
+SCHEMA = 8
 """Version of the log's schema; a reader refuses newer logs and reads older ones.
 
 Each new kind of event makes a new version: 2 added questions, 3 compaction and recovery, 4 extra usage, 5 steps, plans,
-findings, other model calls, suspension, and what a run says of itself; 6 the tool calls of steps, grants; 7 advice as values.
+findings, other model calls, suspension, and what a run says of itself; 6 the tool calls of steps, grants; 7 advice as values;
+8 outcomes.
 """
 
 
@@ -424,6 +426,8 @@ class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """US dollars that nested runs have spent; in logs of earlier versions, those of a workflow."""
     nested: Usage | None = None
     """Usage of all nested runs; None if no model was called in one, and in logs of earlier versions."""
+    assessment: Assessment | None = None
+    """What decides the outcome; None if nothing was said of it."""
 
 
 class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False):
@@ -480,6 +484,7 @@ AnyEvent: TypeAlias = (
     | w.GrantGiven
     | w.GrantWithdrawn
     | w.ContextShifted
+    | w.OutcomeGiven
     | w.OtherEvent
 )
 ReplyDelta: TypeAlias = TextDelta | ThinkingDelta

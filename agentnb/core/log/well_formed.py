@@ -20,6 +20,7 @@ from agentnb.core.log.well_formed_values import (
     check_extensions,
     check_message,
     check_number,
+    check_score,
     check_todos,
     check_tools,
     check_usage,
@@ -397,6 +398,7 @@ class _Reading:
         if event.last_round == "running":
             raise Wrong("the last round cannot be running at the end of the run")
         if event.totals is not None:
+            check_score(event.totals.assessment)
             check_usage(event.totals.usage)
             check_usage(event.totals.nested or UNKNOWN)
             for name in ("size", "rounds", "recovered", "steps", "inside"):
@@ -431,6 +433,10 @@ class _Reading:
             check_depth(name, value)
             if isinstance(value, int):
                 check_number(name, value)
+
+    def outcome_given(self, event: w.OutcomeGiven) -> None:
+        """Check the score."""
+        check_score(event.assessment)
 
     def tools_changed(self, event: w.ToolsChanged) -> None:
         """Check the schemas of the tools."""
@@ -474,6 +480,7 @@ _CHECKS: dict[type[e.Event], Callable[[_Reading, Any], None]] = {
     w.PlanEdited: _Reading.plain_data,
     w.ModelCalled: _Reading.used,
     w.ToolsChanged: _Reading.tools_changed,
+    w.OutcomeGiven: _Reading.outcome_given,
     w.FindingMade: _Reading.rounds_named,
     w.OtherEvent: _Reading.plain_data,
 }

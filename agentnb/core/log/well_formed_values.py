@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite
 from typing import Any
 
+from agentnb.core.log.outcome import Assessment
 from agentnb.core.messages import Message, Text, Thinking, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.schema.nesting import is_too_deep
@@ -31,6 +33,12 @@ def check_number(name: str, value: int) -> None:
     """Raise `Wrong` unless this is a count that a table can hold."""
     if not 0 <= value <= LARGEST:
         raise Wrong(f"{name} cannot be {value if abs(value) <= LARGEST else 'so large'}")
+
+
+def check_score(assessment: Assessment | None) -> None:
+    """Raise `Wrong` if the score is too large to be written again."""
+    if assessment is not None and assessment.score is not None and not isfinite(assessment.score):
+        raise Wrong("a score cannot be so large")
 
 
 def check_depth(name: str, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""Events of what an agent's loop does not do itself: steps, branches, plans, other model calls, findings, draws.
+"""Events of what an agent's loop does not do itself: steps, branches, plans, other model calls, findings, draws, outcomes.
 
 An orchestrator, a planner, a detector or an experiment writes them; `agentnb.core.log.events` has them all in one union.
 """
@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from agentnb.core.log.event import Event
+from agentnb.core.log.outcome import Assessment
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import UNKNOWN, Usage
 
@@ -204,6 +205,12 @@ class ContextShifted(Event, frozen=True, kw_only=True, tag="context_shifted", gc
     entity: str = ""
     call_id: str = ""
     reason: str = ""
+
+
+class OutcomeGiven(Event, frozen=True, kw_only=True, tag="outcome_given", gc=False):
+    """A source says whether the run did what it should, or gives it a score. Labels by hand are kept beside the log."""
+
+    assessment: Assessment
 
 
 class OtherEvent(Event, frozen=True, kw_only=True, tag="other", gc=False):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
@@ -19,6 +19,7 @@ from agentnb.core.compaction import Compacted
 from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
+from agentnb.core.log.outcome import Assessment, Outcome, Source, deciding, with_threshold
 from agentnb.core.messages import Message, ToolResult
 from agentnb.core.questions import AskedQuestion, WaitingOnUser
 from agentnb.core.request import ToolRole, ToolSpec, role_of
@@ -61,7 +62,8 @@ class RunFacts:
         *("_status", "_paused", "_suspended", "_waiting", "_questions", "_grants"),
         *("_stop_reason", "_error", "_limit", "_started_at", "_ended_at", "_seconds"),
         *("_steps", "_outputs", "_result", "_step_calls", "_open_step_calls", "_back_edges", "_variables"),
-        *("_plans", "_model_calls", "_findings", "_drawn", "_context_type", "_entity"),
+        *("_plans", "_model_calls", "_findings", "_drawn", "_context_type", "_entity", "_assessments", "_labels"),
+        *("_threshold",),
     )
 
     def __init__(self) -> None:
@@ -135,6 +137,11 @@ class RunFacts:
         self._model_calls: list[w.ModelCalled] = []
         self._findings: list[w.FindingMade] = []
         self._drawn: w.GuidanceDrawn | None = None
+        self._assessments: list[Assessment] = []
+        self._labels: tuple[Assessment, ...] = ()
+        """Those by hand, which are kept beside the log; two runs are equal whatever they are."""
+        self._threshold: float | None = None
+        """The least recorded score that passes, if the reader of the run chose one."""
 
     # What it began with
 
@@ -230,6 +237,48 @@ class RunFacts:
     seconds: float | None = _read(
         lambda run: run._seconds, "Seconds the run took; 0 until it has ended, None where that is unknown."
     )
+
+    # Its outcome
+
+    assessments: View[Assessment] = _read(
+        lambda run: View(run._given_assessments),
+        "What was said of its outcome: by its trace, by expectations, by labels. All are kept, `assessment` counts.",
+    )
+    assessment: Assessment | None = _read(
+        lambda run: deciding(run._given_assessments), "The assessment that decides the outcome; None without any."
+    )
+
+    @property
+    def _given_assessments(self) -> list[Assessment]:
+        threshold = self._threshold
+        own = self._assessments if threshold is None else [with_threshold(one, threshold) for one in self._assessments]
+        return [*own, *self._labels]
+
+    @property
+    def outcome(self) -> Outcome:
+        """Whether it did what it should: passed, failed or unknown. It is never guessed from the status."""
+        found = self.assessment
+        return "unknown" if found is None else found.outcome
+
+    @property
+    def score(self) -> float | None:
+        """The score that decides the outcome, such as a reward; None without one."""
+        found = self.assessment
+        return None if found is None else found.score
+
+    @property
+    def outcome_from(self) -> Source | None:
+        """What the outcome comes from: trace, expectation or label, of which a later one wins; None if nothing says it."""
+        found = self.assessment
+        return None if found is None else found.source
+
+    def set_labels(self, labels: Iterable[Assessment]) -> None:
+        """Set what was said of the outcome by hand, in place of what was set before. Only readers of labels call this."""
+        self._labels = tuple(labels)
+
+    def set_threshold(self, threshold: float) -> None:
+        """Set the least recorded score that passes. Only readers of traces call this."""
+        self._threshold = threshold
 
     @property
     def waiting(self) -> tuple[WaitingOnUser, ...]:

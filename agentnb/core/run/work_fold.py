@@ -141,6 +141,12 @@ def _context_shifted(run: RunFacts, event: w.ContextShifted) -> None:
     run._context_type, run._entity = event.context_type, event.entity
 
 
+def _outcome_given(run: RunFacts, event: w.OutcomeGiven) -> None:
+    given = event.assessment
+    before = [one for one in run._assessments if (one.source, one.name) != (given.source, given.name)]  # said again
+    run._assessments = [*before, given]
+
+
 def _nothing_known(run: RunFacts, event: w.OtherEvent) -> None:
     """Keep the event in the list of all events only."""
 
@@ -164,6 +170,7 @@ HANDLERS: dict[type[Event], Callable[[RunFacts, Any], None]] = {
     w.GrantWithdrawn: _grant_withdrawn,
     w.GuidanceDrawn: _guidance_drawn,
     w.ContextShifted: _context_shifted,
+    w.OutcomeGiven: _outcome_given,
     w.OtherEvent: _nothing_known,
 }
 KINDS: tuple[type[Event], ...] = tuple(HANDLERS)

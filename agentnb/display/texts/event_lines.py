@@ -18,8 +18,8 @@ LONGEST = 200
 """Characters of a line."""
 MAX_LINES = 40
 """Lines shown of one round."""
-SHOWN = frozenset({*KINDS, RunSuspended, RunRecovered} - {w.ResultGiven})
-"""The kinds of events that are shown by their lines. The result of a workflow is shown as its answer."""
+SHOWN = frozenset({*KINDS, RunSuspended, RunRecovered} - {w.ResultGiven, w.OutcomeGiven})
+"""The kinds of events that are shown by their lines; the result of a workflow is its answer, an outcome is beside the state."""
 
 
 def event_line(event: AnyEvent) -> str:

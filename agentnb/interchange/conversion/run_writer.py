@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from math import isfinite
 from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
 from agentnb.core.log.older_logs import STATUS_AT_END
+from agentnb.core.log.outcome import FULL_MARKS, Assessment, outcome_of
 from agentnb.core.log.well_formed import YEARS, check_events
 from agentnb.core.log.wire import decode_new, encode
 from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall, ToolResult, encodable, encodable_data
@@ -90,6 +93,7 @@ class RunWriter:
         self._gaps: Counter[Gap] = Counter()
         self._todos = FollowedTodos(about.get("todos", ()))
         self._total, self._has_nested_cost = UNKNOWN, False
+        self._assessments: list[Assessment] = []
 
     @property
     def filled(self) -> list[str]:
@@ -192,6 +196,18 @@ class RunWriter:
         """
         self._total, self._has_nested_cost = usage, has_nested_cost and usage.cost is not None
 
+    def assess(self, name: str, value: Any, *, full_marks: float = FULL_MARKS, threshold: float | None = None) -> None:
+        """Take what the trace records of the outcome: a score, or whether the run did what it should.
+
+        ``name``: the field that says so, such as ``reward``. ``threshold``: the least score that passes, if the format has one;
+        else ``full_marks`` pass, 0 fails, and a score between them says neither. Any other value says nothing.
+        """
+        if isinstance(value, bool):
+            self._assessments.append(Assessment("passed" if value else "failed", "trace", self._text("name", name)))
+        elif isinstance(value, int | float) and isfinite(value):
+            outcome = outcome_of(value, full_marks=full_marks, threshold=threshold)
+            self._assessments.append(Assessment(outcome, "trace", self._text("name", name), float(value)))
+
     def compact(self, summary: str, *, first: int = 0, rounds: int = 0, at: datetime | None = None) -> None:
         """Take a summary that the model is sent from its next reply on, in the place of all that was taken before.
 
@@ -217,6 +233,8 @@ class RunWriter:
         """
         prompt = self._take_prompt()
         facts = list(self._facts())
+        self._size.add_events(len(self._assessments))
+        facts += [Fact(w.OutcomeGiven, {"assessment": one}, self._time(at)) for one in self._assessments]
         started = self._started(prompt)
         if status is not None:
             last = STATUS_AT_END.get(stop_reason, "")  # the status that its policy would have given the last round

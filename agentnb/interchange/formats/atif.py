@@ -75,10 +75,29 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any], run_id: str, p
         cached, cost = sums.get("total_cached_tokens"), sums.get("total_cost_usd")
         total = total_of(sent=sent, received=received, cache_read=cached, cost=cost)
         writer.total(total, has_nested_cost=bool(record.get("subagent_trajectories")))
+    if parent_id is None:
+        for name, reward in _rewards_beside(file).items():
+            writer.assess(name, reward)
     yield writer.finish_without_end()
     for number, inner in enumerate(record.get("subagent_trajectories") or (), 1):
         inner_id = nested_id(run_id, inner.get("trajectory_id") or inner.get("session_id"), number)
         yield from _runs(file, position, inner, inner_id, run_id)
+
+
+def _rewards_beside(file: TraceFile) -> dict[str, Any]:
+    """Return the rewards that Harbor's verifier gave the trial: its folder holds that of the agent, with the trajectory."""
+    if (result := file.beside("../result.json")) is not None and isinstance(result.first, dict):
+        verified = result.first.get("verifier_result")
+        rewards = verified.get("rewards") if isinstance(verified, dict) else None
+        if isinstance(rewards, dict):
+            return rewards
+    if (given := file.beside("../verifier/reward.json")) is not None and isinstance(given.first, dict):
+        return given.first
+    text = file.beside("../verifier/reward.txt")
+    try:
+        return {} if text is None else {"reward": float(text.start)}
+    except ValueError:
+        return {}
 
 
 def _in_time(steps: list[Any]) -> list[Any]:

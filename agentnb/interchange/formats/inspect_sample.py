@@ -22,6 +22,8 @@ from agentnb.interchange.trace_file import TraceFile
 
 _LIMITS = {"token": "max_tokens", "time": "max_seconds", "working": "max_seconds", "cost": "budget", "message": "max_messages"}
 """Our words for the limits of a sample; others keep theirs."""
+_GRADES = {"C": 1, "P": 0.5, "I": 0, "N": 0}
+"""Inspect's letters as numbers: correct, partially correct, incorrect, no answer."""
 _OF_SAMPLE = ("scores", "target", "choices", "metadata", "limit", "error_retries", "model_usage", "total_time", "working_time")
 _OF_EVAL = ("task", "task_id", "task_version", "eval_id", "run_id", "created", "solver", "task_args", "packages", "model_args")
 _NESTED_IN = ("tool", "subtask")
@@ -179,6 +181,7 @@ def _scopes(events: list[Any]) -> list[_Scope]:
 
 
 def _finish(writer: RunWriter, log: Log, sample: dict[str, Any], messages: list[Any]) -> Run:
+    _assess(writer, sample.get("scores"))
     at, seconds = time_of(sample.get("completed_at")) or _time_of_event(sample, -1), sample.get("total_time")
     error, limit = sample.get("error"), sample.get("limit")
     if error:
@@ -195,6 +198,13 @@ def _finish(writer: RunWriter, log: Log, sample: dict[str, Any], messages: list[
     if log.status == "cancelled" and not is_answer(messages[-1] if messages else {}):
         return writer.finish("cancelled", "cancelled", at=at)
     return writer.finish_without_end(at=at, seconds=seconds)
+
+
+def _assess(writer: RunWriter, scores: Any) -> None:
+    """Take the scores of a sample, by scorer; one of several values has no outcome of its own."""
+    for name, score in scores.items() if isinstance(scores, dict) else ():
+        value = score.get("value") if isinstance(score, dict) else score
+        writer.assess(str(name), _GRADES.get(value, value) if isinstance(value, str) else value)
 
 
 def _events_of(sample: dict[str, Any]) -> list[Any]:

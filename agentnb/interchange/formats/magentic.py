@@ -62,6 +62,7 @@ def _run(file: TraceFile, position: str, found: Any) -> Run:
     )
     if prompts:
         writer.system("\n\n".join(f"# {name}\n\n{text}" for name, text in prompts.items()))
+    writer.assess("is_correct", about.get("is_correct"))
     end: tuple[Status, str] | None = None
     for index, message in enumerate(found["history"] if isinstance(found, dict) else found):
         end = _take(writer, message, index) or end

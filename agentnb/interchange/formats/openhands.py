@@ -24,6 +24,8 @@ _RECORDED = (
     "base_commit",
     "issue_type",
 )
+_ASSESSED = ("success", "resolved")
+"""Fields that say whether the task was done: of the resolver of issues, and of evaluations."""
 LOOKED_AT = 20
 """Events at the beginning of a history by which it is recognized."""
 _KINDS = {"action", "observation"}
@@ -93,8 +95,18 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any]) -> Iterator[Ru
         agent=str(about.get("agent_class") or "agent"),
         metrics=metrics,
         error=record.get("error"),
+        assessed={name: value for name in _ASSESSED if isinstance(value := record.get(name), bool)} | _resolved(record),
     )
     yield from with_nested_usage(runs)
+
+
+def _resolved(record: dict[str, Any]) -> dict[str, bool]:
+    """Return whether the tests of a benchmark found the task resolved, if they were run."""
+    tested = record.get("test_result")
+    for report in (record.get("report"), tested.get("report") if isinstance(tested, dict) else None):
+        if isinstance(report, dict) and isinstance(report.get("resolved"), bool):
+            return {"resolved": report["resolved"]}
+    return {}
 
 
 def _task(record: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ response make one reply. A finish is no call: it is what the agent said last.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from msgspec.structs import replace
@@ -46,17 +47,20 @@ def read_events(
     agent: str = "agent",
     metrics: Mapping[str, Any] | None = None,
     error: Any = None,
+    assessed: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[Run]:
     """Yield the run of these events, and those of the agents that it delegated to.
 
     ``about``: arguments of `TraceFile.writer`; ``prompt``: what was asked, if no event says so; ``metrics``: with the ``costs``
-    of the replies; ``error``: why the run failed.
+    of the replies; ``error``: why the run failed; ``assessed``: the fields that say whether it did its task.
     """
     has_nested = any(isinstance(one, dict) and one.get("action") == DELEGATE for one in events)
     run_id = about.get("run_id") or (stable_id(file, about["position"], about["task"], len(events)) if has_nested else "")
     writer = file.writer(**about | {"run_id": run_id, "model": model or _model(events), "agent": agent})
     own, delegated = _own_and_delegated(events)
     reader = _Reader(writer, own, metrics or {})
+    for name, value in assessed.items():
+        writer.assess(name, value)
     writer.total(total_of(cost=(metrics or {}).get("accumulated_cost")), has_nested_cost=bool(delegated))
     if prompt and not any(_is_prompt(one) for one in own):
         writer.say(str(prompt))

@@ -78,6 +78,8 @@ class _Reader:
         return self._finish(writer, one)
 
     def _finish(self, writer: RunWriter, one: dict[str, Any]) -> Run:
+        rewarded = one.get("reward_info")
+        writer.assess("reward", rewarded.get("reward") if isinstance(rewarded, dict) else None)
         reason, at, seconds = str(one.get("termination_reason") or ""), time_of(one.get("end_time")), one.get("duration")
         if reason in _ENDED:
             return writer.finish(at=at, seconds=seconds)

@@ -73,6 +73,7 @@ def _finish(writer: RunWriter, record: dict[str, Any], messages: list[dict[str, 
 
     Any other end is recorded only by the reward, which is given when the episode is over.
     """
+    writer.assess("reward", record.get("reward"))
     info = record.get("info")
     if isinstance(info, dict) and info.get("error"):
         return fail(writer, "tau-bench", info["error"])

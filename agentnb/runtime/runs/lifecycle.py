@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from agentnb.core.inbox import Command, Inbox, current_inbox
 from agentnb.core.log import events as e
 from agentnb.core.log.stores import Writer
+from agentnb.core.log.work_events import OutcomeGiven
 from agentnb.core.messages import encodable
 from agentnb.core.redaction import redact_error
 from agentnb.core.run.rounds import FINAL_ANSWER
@@ -27,6 +28,7 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.host import plain_tools
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.run_end import Suspended, check_within_limits, log_stop, run_error
+from agentnb.runtime.runs.assessing import assessments_at
 from agentnb.runtime.threads import is_running, running_loop
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.tools.tool import CallSync
@@ -430,8 +432,10 @@ class Lifecycle:
         self.settle()
         self.log_nested_usage()
         seconds = perf_counter() - self._started + self._seconds_before
-        how = {"status": status, "stop_reason": stop_reason, "last_round": last_round}
-        self.log.emit(e.RunFinished, **how, seconds=seconds, totals=self.log.totals())
+        how: Any = {"status": status, "stop_reason": stop_reason, "last_round": last_round, "seconds": seconds}
+        for assessment in assessments_at(self.log.run, e.RunFinished(*self.log.head(), **how)):
+            self.log.emit(OutcomeGiven, assessment=assessment)
+        self.log.emit(e.RunFinished, **how, totals=self.log.totals())
 
 
 def _ignore_paid() -> None:

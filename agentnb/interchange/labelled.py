@@ -1,0 +1,55 @@
+"""Labels by hand for runs that are read from files: those in ``labels.csv`` beside them, and those that the person gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from agentnb.core.log.outcome import BY_LABEL, Assessment
+from agentnb.errors import SettingsError
+from agentnb.store.labels import Label, assessments_by_run, assessments_in, read_labels
+
+Labels: TypeAlias = "Mapping[str, str | None] | str | Path"
+"""Labels by ``run.id``, of which ``healthy`` and ``failed`` say an outcome; or a file that `agentnb.label` wrote."""
+Assessments: TypeAlias = dict[str, tuple[Assessment, ...]]
+"""What labels say of runs, by their ids."""
+
+
+class LabelsBeside:
+    """The labels in the folders of files, each read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, Assessments] = {}
+
+    def of(self, file: Path, root: Path | None) -> Assessments:
+        """Return the labels for the runs of a file: in its folder, and in those around it up to ``root``, which was named.
+
+        The labels nearest to the file count.
+        """
+        folders = [file.parent]
+        while root is not None and folders[-1] != root and root in folders[-1].parents:
+            folders.append(folders[-1].parent)
+        found: Assessments = {}
+        for folder in reversed(folders):
+            found |= self._in(folder)
+        return found
+
+    def _in(self, folder: Path) -> Assessments:
+        if folder not in self._known:
+            self._known[folder] = assessments_in(folder)
+        return self._known[folder]
+
+
+def given_labels(labels: Labels | None) -> Assessments:
+    """Return what the given labels say. Raises `SettingsError` for what holds no labels, and the errors of `read_labels`."""
+    if labels is None:
+        return {}
+    if isinstance(labels, str | Path):
+        return assessments_by_run(read_labels(labels))
+    if not isinstance(labels, Mapping):
+        raise SettingsError(
+            f"labels={labels!r} is neither a dict of labels nor a file of them",
+            f"Write labels={{run.id: {next(iter(BY_LABEL))!r}}}, or the file that agentnb.label wrote",
+        )
+    return assessments_by_run(Label(str(run_id), word) for run_id, word in labels.items() if word is not None)

@@ -1,0 +1,97 @@
+"""The outcome of a run: what decides it, and what it is never guessed from."""
+
+from __future__ import annotations
+
+import json
+from typing import get_args
+
+import pytest
+from run_builder import RunBuilder
+
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
+from agentnb.core.log.event import Status
+from agentnb.core.log.outcome import Assessment, deciding, outcome_of
+from agentnb.core.log.well_formed import check_events
+from agentnb.core.log.wire import encode
+from agentnb.errors import TraceError
+
+FAILED = Assessment("failed", "trace", "reward", 0.0)
+EXPECTED = Assessment("passed", "expectation", "rounds == 1")
+LABEL = Assessment("failed", "label", "ada")
+
+
+def test_full_marks_pass_none_fail_and_between_them_only_a_threshold_says(subtests: pytest.Subtests) -> None:
+    cases = {0.0: "failed", -1.0: "failed", 1.0: "passed", 0.9999999999: "passed", 0.5: "unknown", 7.0: "unknown"}
+    for score, outcome in cases.items():
+        with subtests.test(str(score)):
+            assert outcome_of(score) == outcome
+    assert [outcome_of(score, threshold=0.5) for score in (0.49, 0.5, 0.51)] == ["failed", "passed", "passed"]
+    assert outcome_of(7.0, full_marks=10) == "unknown" and outcome_of(10.0, full_marks=10) == "passed"
+
+
+def test_the_later_kind_of_source_wins_whenever_it_was_said_and_all_are_kept(subtests: pytest.Subtests) -> None:
+    cases = {
+        "trace alone": ((FAILED,), FAILED),
+        "an expectation over a trace": ((FAILED, EXPECTED), EXPECTED),
+        "said before the trace": ((EXPECTED, FAILED), EXPECTED),
+        "a label over all": ((LABEL, EXPECTED, FAILED), LABEL),
+        "nothing": ((), None),
+    }
+    for name, (given, decided) in cases.items():
+        with subtests.test(name):
+            assert deciding(given) == decided
+            builder = RunBuilder().round("Done.")
+            for one in given:
+                if one.source != "label":
+                    builder.add(w.OutcomeGiven, assessment=one)
+            builder.run.set_labels([one for one in given if one.source == "label"])
+            run = builder.run
+            assert {*run.assessments} == {*given}
+            assert (run.outcome, run.outcome_from) == ((decided.outcome, decided.source) if decided else ("unknown", None))
+
+
+def test_several_of_one_kind_count_only_together() -> None:
+    passed, styled = Assessment("passed", "trace", "accuracy", 1.0), Assessment("passed", "trace", "style", 1.0)
+    assert deciding([FAILED, passed]) == Assessment("unknown", "trace", "reward, accuracy")
+    assert deciding([passed, styled]) == Assessment("passed", "trace", "accuracy, style", 1.0)
+
+
+def test_the_same_source_said_again_replaces_what_it_said() -> None:
+    builder = RunBuilder().round("Done.")
+    for outcome in ("failed", "passed"):
+        builder.add(w.OutcomeGiven, assessment=Assessment(outcome, "expectation", "rounds == 1"))
+    assert [one.outcome for one in builder.run.assessments] == ["passed"]
+
+
+def test_no_status_says_an_outcome(subtests: pytest.Subtests) -> None:
+    for status in get_args(Status):
+        with subtests.test(status):
+            builder = RunBuilder().round("Done.")
+            if status not in ("running", "waiting_on_user", "interrupted"):
+                builder.add(e.RunFinished, status=status, stop_reason="any")
+            assert (builder.run.outcome, builder.run.score, builder.run.outcome_from) == ("unknown", None, None)
+
+
+def test_a_threshold_decides_scores_and_nothing_else() -> None:
+    builder = RunBuilder().round("Done.").add(w.OutcomeGiven, assessment=Assessment("unknown", "trace", "reward", 0.5))
+    builder.run.set_threshold(0.5)
+    assert (builder.run.outcome, builder.run.score) == ("passed", 0.5)
+    builder.add(w.OutcomeGiven, assessment=EXPECTED)
+    builder.run.set_threshold(2.0)
+    assert builder.run.outcome == "passed"
+
+
+def test_a_score_that_no_file_can_hold_is_refused() -> None:
+    builder = RunBuilder().round("Done.").add(w.OutcomeGiven, assessment=Assessment("passed", "trace", "reward", float("inf")))
+    with pytest.raises(TraceError, match="a score cannot be so large"):
+        check_events(builder.events, "log")
+
+
+def test_an_assessment_says_in_the_log_only_what_is_known() -> None:
+    builder = RunBuilder().round("Done.").add(w.OutcomeGiven, assessment=Assessment("passed", "trace", "is_correct"))
+    assert json.loads(encode(builder.events[-1]))["assessment"] == {
+        "outcome": "passed",
+        "source": "trace",
+        "name": "is_correct",
+    }
