@@ -85,9 +85,9 @@ def test_a_very_long_run_keeps_its_first_and_last_rounds_and_says_where_all_are(
     assert len(run.rounds) == count and run.is_answered
     html = run_html(run)
     kept = re.findall(r'data-round="(\d+)"', html)
-    assert kept == [str(index) for index in (*range(FIRST), *range(FIRST + 3, count - 1))]
+    assert kept == [str(index) for index in (*range(FIRST), *range(FIRST + 3, count))]
     assert Words(html).text.count("3 rounds left out") == 1 and 'save_trace(run, "run.html")' in Words(html).text
-    assert "3 rounds left out" not in page_html(run) and page_html(run).count("data-round=") == count - 1
+    assert "3 rounds left out" not in page_html(run) and page_html(run).count("data-round=") == count
 
 
 def test_what_the_model_thought_is_folded_before_its_words(snapshot: Snapshot) -> None:
@@ -167,7 +167,7 @@ def test_a_long_run_that_goes_on_shows_its_last_rounds_only() -> None:
     first = len(growing.rounds) - ROUNDS_WHILE_RUNNING
     assert f"{first} earlier rounds" in shown
     assert re.findall(r'data-round="(\d+)"', shown) == [str(index) for index in range(first, first + ROUNDS_WHILE_RUNNING)]
-    assert run_html(run).count("data-round=") == 40
+    assert run_html(run).count("data-round=") == 41
 
 
 def test_rounds_that_cannot_change_are_drawn_once_and_look_the_same() -> None:

@@ -64,9 +64,9 @@ def test_the_totals_count_calls_and_failures_while_they_happen() -> None:
         (ModelReplied, {"message": Message("assistant", (replace(good, id="c-3"),))}),
         (CallBlocked, {"call": replace(good, id="c-3"), "result": DUPLICATED, "rule": "consecutive"}),
     )
-    counts = [one.partition("tool calls: ")[2] for one in told]
-    failed = "2, 1 failed"
-    assert counts == ["", "", "2", "2", "2", "2", failed, failed, failed, "3, 1 failed", "3, 1 skipped, 1 failed"]
+    counts = [one.partition("calls: ")[2] for one in told]
+    two, failed = "2 calls", "2 calls, 1 failed"
+    assert counts == ["", "", *[two] * 4, *[failed] * 3, "3 calls, 1 failed", "3 calls, 1 skipped, 1 failed"]
 
 
 def test_the_totals_count_the_guidance_that_was_followed_once_a_round_is_over() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hostile import visible_text
 from msgspec.structs import replace
 from run_builder import RunBuilder, called, guidance_of
@@ -14,8 +15,20 @@ from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html
 from agentnb.display.card.page import page_html
+from agentnb.display.card.text import head_line
 from agentnb.display.form import Form
+from agentnb.display.lists.browser import browser_text, rows_html
+from agentnb.display.lists.run_rows import row_of
 from agentnb.display.parts.rounds import round_pieces
+
+
+def with_todos(*, work: int, updates: int) -> Run:
+    """A finished run of three rounds with so many calls of a tool and of the todo tool, of which the last failed."""
+    calls = [called("look", f"c-{number}") for number in range(work)]
+    listed = [called("todo_operations", f"t-{number}", operation="read") for number in range(updates)]
+    built = RunBuilder().round(*calls, *listed[1:]) if calls or listed[1:] else RunBuilder()
+    built = built.round(*listed[:1], error_code="tool_error") if listed else built
+    return built.round("Done.").add(e.RunFinished, status="completed", stop_reason="natural", seconds=1.0).run
 
 
 def one(*followed: bool | None) -> WorkflowRound:
@@ -58,3 +71,28 @@ def test_a_call_of_the_todo_tool_that_went_well_is_one_quiet_line() -> None:
     assert 'class="agentnb-tool agentnb-routine"' in pieces["call:0"] and "ok" not in visible_text(pieces["call:0"])
     failed = RunBuilder().round(called("todo_operations", operation="read"), error_code="tool_error").run.rounds[0]
     assert 'class="agentnb-tool agentnb-bad-call"' in round_pieces(failed, Form())["call:0"]
+
+
+def test_calls_and_todo_updates_are_counted_apart_and_alike_everywhere(subtests: pytest.Subtests) -> None:
+    for (work, updates), told in {
+        (4, 6): "4 calls and 6 todo updates",
+        (1, 1): "1 call and 1 todo update",
+        (2, 0): "2 calls",
+        (0, 3): "3 todo updates",
+    }.items():
+        with subtests.test(told):
+            run = with_todos(work=work, updates=updates)
+            card, row = visible_text(run_html(run)), row_of(0, run)
+            head, _, rest = card.partition("Transcript")
+            assert f"· {told} ·" in head and f"calls: {told}" in rest.partition("Details")[2]
+            assert f" · {told}" in visible_text(rows_html([row])) and f", {told}" in browser_text([row], 1, "One")
+            assert f", {told.replace('call', 'tool call')}" in head_line(run)
+            assert len(re.findall(r"\d+ (?:tool )?call", card.replace("failed call", ""))) == (2 if work else 0)
+
+
+def test_a_transcript_opens_to_the_rounds_that_it_counts() -> None:
+    html = run_html(with_todos(work=1, updates=1))
+    assert "Transcript, 3 rounds" in html and re.findall(r'data-round="(\d+)"', html) == ["0", "1", "2"]
+    assert "Answer: shown above." in html and html.count("Done.") == 1
+    alone = run_html(with_todos(work=0, updates=0))
+    assert "Transcript" not in alone and "Done." in alone

@@ -56,10 +56,8 @@ def transcript(run: Run, form: Form) -> Transcript:
 
 
 def _drawn(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[int, Html]) -> list[tuple[Html, bool]]:
-    """Return each round that has something to show, and whether it is whole: the last ones are, while there is room."""
-    answer = (
-        run.rounds[-1].index if run.rounds and shown_answer(run) else -1
-    )  # the last round is the answer, which is shown as such
+    """Return each round, and whether it is whole: the last ones are, while there is room."""
+    answer = run.rounds[-1].index if run.rounds and shown_answer(run) else -1  # its text is shown above
     pictured = pictured_rounds(rounds, None if form.whole else MAX_OF_PICTURES, form.shown_above)
     user_messages, also, room = UserMessages(run.events, USER if is_foreign(run) else ""), AlsoHappened(run.events), ROOM
     drawn: list[tuple[Html, bool]] = []
@@ -81,8 +79,6 @@ def _drawn(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[int, Htm
                 questions=questions,
                 with_text=one.index != answer,
             )
-            if one.index == answer and not pieces:
-                continue
             html = round_html(one.index, pieces, anchor)
             html = html if form.whole else inlined(html)
             room -= 0 if form.whole else size(html)

@@ -15,6 +15,7 @@ from agentnb.display.lists.run_rows import RunRow
 from agentnb.display.markup import NOTHING, Html, tag
 from agentnb.display.parts.head import MARKS
 from agentnb.display.style import NO_FORMULAS, inlined, kept
+from agentnb.display.texts.figures import calls_told
 from agentnb.display.texts.labels import clean, counted, dollars, first_line, thousands
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.interchange.trace_file import Problem
@@ -75,13 +76,13 @@ def _asked(run: Run) -> str:
 
 
 def figures(row: RunRow) -> list[str]:
-    """Return rounds or steps, calls, failed calls, findings, tokens, cost and model of a run, as far as they are known."""
+    """Return rounds or steps, calls, todo updates, failed calls, findings, tokens, cost and model of a run, as far as they are known."""
     usage: Usage = row.run.usage
     tokens = (usage.input or 0) + (usage.output or 0)
     steps = row.run.step_count
     parts = [
         counted(steps, "step") if steps and not row.rounds else counted(row.rounds, "round"),
-        counted(row.calls, "call") if row.calls else "",
+        calls_told(row.calls, row.updates),
         f"{row.failed:,} failed" if row.failed else "",
         counted(len(row.findings), "finding") if row.findings else "",
         f"{thousands(tokens)} tokens" if tokens else "",

@@ -14,7 +14,7 @@ from agentnb.core.run.inner_calls import outer_calls
 from agentnb.detect.run import Run
 from agentnb.display.parts.finding_links import MAX_LISTED, findings_of
 from agentnb.display.parts.head import tone
-from agentnb.display.texts.figures import failed_calls
+from agentnb.display.texts.figures import call_counts, failed_calls
 from agentnb.display.texts.labels import clean, first_line
 from agentnb.display.texts.states import STATES, chip
 
@@ -39,6 +39,8 @@ class RunRow(NamedTuple):
     format: str
     rounds: int
     calls: int
+    updates: int
+    """Calls of todo tools, which ``calls`` does not count."""
     failed: int
     findings: tuple[str, ...]
     """The rules of its findings, one for each finding."""
@@ -76,7 +78,7 @@ def row_of(place: int, run: Run) -> RunRow:
         run.status,
         _name(run.origin.format) if run.origin is not None else OWN,
         len(run.rounds),
-        len(records),
+        *call_counts(records),
         failed_calls(run),
         tuple([_name(one.rule) for one in findings_of(run, MAX_LISTED)]),
         frozenset([_name(record.call.name) for record in records]),

@@ -10,8 +10,8 @@ from agentnb.detect.run import Run
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.totals import Totals
 from agentnb.display.texts.elapsed import Elapsed
-from agentnb.display.texts.figures import used
-from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, counted, duration, first_line, thousands, times
+from agentnb.display.texts.figures import calls_told, used
+from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, duration, first_line, thousands, times
 from agentnb.display.texts.states import chip, has_ended, is_going_on, leaves_todos, rounds_told, steps_told
 
 TONES = {
@@ -96,7 +96,7 @@ def _rounds(run: Run) -> Html:
 def _calls_so_far(run: Run, totals: Totals) -> Html:
     """Return the number of calls of an ended run; of a live one beside its limit, in constant width."""
     if not run.should_continue:
-        return words(counted(totals.calls, "call")) if totals.calls else NOTHING
+        return words(calls_told(totals.calls, totals.updates))
     most = amount(run.settings.get("max_tool_calls"))
     limit = f"{most:g}" if most is not None else ""
     return words(f"{str(run.calls_made).rjust(len(limit), FIGURE_SPACE)} of {limit} calls") if limit else NOTHING
@@ -168,7 +168,7 @@ def _counts(run: Run, totals: Totals) -> list[tuple[str, str]]:
     return [
         ("input", _input(run.usage)),
         ("output", thousands(run.usage.output) if run.usage.output else ""),
-        ("tool calls", _calls(run, totals)),
+        _calls(run, totals),
         ("in this turn", _calls_this_turn(run)),
         ("guidance followed", f"{totals.followed} of {totals.judged}" if totals.judged else ""),
         ("failed attempts", str(totals.retried) if totals.retried else ""),
@@ -182,12 +182,12 @@ def _rows(rows: list[tuple[str, str]]) -> list[Html]:
     ]
 
 
-def _calls(run: Run, totals: Totals) -> str:
-    """Return the number of calls; beside a limit, the number that counts towards it."""
+def _calls(run: Run, totals: Totals) -> tuple[str, str]:
+    """Return the number of calls, behind its name; beside a limit, the number that counts towards it."""
     most = amount(run.settings.get("max_tool_calls"))
     if most is not None and run.should_continue:
-        return f"{run.calls_made} of {most:g}"
-    return totals.with_ends(str(totals.calls)) if totals.calls else ""
+        return ("tool calls", f"{run.calls_made} of {most:g}")
+    return ("calls", totals.calls_told())
 
 
 def _calls_this_turn(run: Run) -> str:

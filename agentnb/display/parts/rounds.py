@@ -31,6 +31,8 @@ from agentnb.display.texts.round_notes import round_warnings
 MAX_OF_A_TEXT = 100_000
 MAX_OF_THINKING = 40_000
 
+ANSWER_ABOVE = "Answer: shown above."
+"""Stands in place of the answer in its round."""
 Pieces = dict[str, Html]
 """The pieces of a round by their keys, in order. Keys stay the same as long as the round lives."""
 LAST = ("found", "marks", "also", "said", "saw")
@@ -50,12 +52,12 @@ def round_pieces(
     """Return all pieces of a round.
 
     ``saw``: what the model saw; ``user_messages``: what the person said during it; ``also``: lines of what else happened;
-    ``questions``: what they were asked in it.
+    ``questions``: what they were asked in it; ``with_text``: False for the answer, if the card shows it above.
     """
     pieces: Pieces = {"recovered": recovered_html() if one.recovered else NOTHING}
     pieces |= {"compactions": compactions_html(one, form), "retries": retries_html(one), "thinking": thinking_html(one, form)}
-    if with_text and one.text.strip():
-        pieces["text"] = text_html(one)
+    if one.text.strip():
+        pieces["text"] = text_html(one) if with_text else tag("div", "quiet", ANSWER_ABOVE)
     asked = by_call(questions)
     for place, record in enumerate(one.records):
         pieces[f"call:{place}"] = call_html(one, place, record, form, asked.pop(record.call.id, ()))

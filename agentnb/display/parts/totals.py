@@ -8,6 +8,7 @@ from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.rules import TODO_LIST
 from agentnb.display.parts.run_problems import Trouble, trouble_of
 from agentnb.display.texts.call_labels import state
+from agentnb.display.texts.figures import call_counts, calls_told
 
 
 class Totals:
@@ -24,12 +25,13 @@ class Totals:
         "retried",
         "rounds",
         "summed",
+        "updates",
         "wrong",
     )
 
     def __init__(self, rounds: Iterable[WorkflowRound] = ()) -> None:
         self.rounds = self.calls = self.blocked = self.failed = self.guided = self.judged = self.followed = self.retried = 0
-        self.cut = self.summed = 0
+        self.cut = self.summed = self.updates = 0
         self.wrong: dict[str, Trouble] = {}
         """What went wrong, by kind. Replaced when it grows, never changed."""
         for one in rounds:
@@ -39,7 +41,9 @@ class Totals:
         """Add a round to the counts."""
         states = [state(record) for record in one.records]
         self.rounds += 1
-        self.calls += len(states)
+        calls, updates = call_counts(one.records)
+        self.calls += calls
+        self.updates += updates
         self.blocked += states.count("blocked")
         self.failed += states.count("failed")
         self.cut += states.count("interrupted")
@@ -62,8 +66,8 @@ class Totals:
             both.add(one)
         return both
 
-    def with_ends(self, calls: str) -> str:
-        """Append to the number of calls how many were skipped, were interrupted, and failed."""
+    def calls_told(self) -> str:
+        """Return the number of calls, and how many were skipped, were interrupted, and failed; empty without any."""
         counts = ((self.blocked, "skipped"), (self.cut, "interrupted"), (self.failed, "failed"))
         extra = [f"{count:,} {what}" for count, what in counts if count]
-        return ", ".join([calls, *extra])
+        return ", ".join(filter(None, [calls_told(self.calls, self.updates), *extra]))

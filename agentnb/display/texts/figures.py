@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from agentnb.core.run.inner_calls import outer_calls
+from agentnb.core.run.rounds import CallRecord
 from agentnb.core.todos import open_todos
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
@@ -13,8 +16,8 @@ from agentnb.display.texts.states import has_ended, rounds_told, steps_told
 
 def meta(run: Run) -> list[str]:
     """Return rounds, calls, todos, time, usage and model, a few words each."""
-    calls = sum(1 for _ in outer_calls(run))
-    parts = [part for part in (rounds_told(run), steps_told(run), counted(calls, "tool call") if calls else "") if part]
+    calls = calls_told(*call_counts(outer_calls(run)), "tool call")
+    parts = [part for part in (rounds_told(run), steps_told(run), calls) if part]
     if failed := failed_calls(run):
         parts.append(f"{failed:,} failed")
     if run.todos:
@@ -23,6 +26,18 @@ def meta(run: Run) -> list[str]:
     if has_ended(run) and run.seconds is not None:
         parts.append(duration(run.seconds))
     return [*parts, *used(run), *filter(None, [clean(run.model)])]
+
+
+def call_counts(records: Iterable[CallRecord]) -> tuple[int, int]:
+    """Return how many of these calls are of tools other than todo lists, and how many are todo updates."""
+    roles = [record.role for record in records]
+    updates = roles.count("list")
+    return len(roles) - updates, updates
+
+
+def calls_told(calls: int, updates: int, noun: str = "call") -> str:
+    """Return ``4 calls and 6 todo updates``; empty if there were none."""
+    return " and ".join([counted(count, what) for count, what in ((calls, noun), (updates, "todo update")) if count])
 
 
 def asked(run: Run) -> str:
