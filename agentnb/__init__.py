@@ -154,7 +154,7 @@ def _import_name(name: str) -> Any:
         from agentnb.errors import NotAvailable
 
         raise NotAvailable(f"agentnb.{name} is not in agentnb {__version__} yet", "The CHANGELOG says what is")
-    raise AttributeError(f"module 'agentnb' has no attribute {name!r}")
+    return import_module("agentnb.errors").module_getattr("agentnb", _NAMES)(name)
 
 
 if not TYPE_CHECKING:  # a type checker would take every name for Any, misspelled ones too
@@ -185,7 +185,7 @@ def _expected_outcome(run: Any) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

@@ -41,7 +41,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 
 from agentnb.advice import PYTHON, Advised, AnyAdvice, Commands, NameOne, advised, in_python, in_words, sentences
 
@@ -303,6 +303,16 @@ def near(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ...]:
     close = get_close_matches(name.lstrip("-"), bare, n=most, cutoff=LIKE)
     advice = NameOne(tuple([bare[one] for one in close]), tuple(names[:MAX_KNOWN]), max(len(names) - MAX_KNOWN, 0))
     return (advice,) if names else ()
+
+
+def module_getattr(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:
+    """Return the ``__getattr__`` of a module, which names the public names most like one that the module does not have."""
+
+    def refuse(name: str) -> NoReturn:
+        hint = "" if name.startswith("_") else in_python(nearest(name, known))
+        raise AttributeError(sentences(f"module {module!r} has no attribute {name!r}", hint))
+
+    return refuse
 
 
 def with_names(what: str, name: str, known: Iterable[str]) -> str:

@@ -280,3 +280,23 @@ def test_loading_the_extension_loads_no_heavy_library_and_prints_nothing() -> No
         "assert not heavy, heavy\n"
     )
     assert python(code) == ""
+
+
+def test_a_misspelled_name_of_a_module_says_which_are_like_it(subtests: pytest.Subtests) -> None:
+    for module, name, told in (
+        ("agentnb", "Agnet", "Did you mean Agent?"),
+        ("agentnb.tables", "rouns", "Did you mean rounds or runs or columns?"),
+        ("agentnb.plots", "timelin", "Did you mean timeline?"),
+        ("agentnb.models", "SimulatdModel", "Did you mean SimulatedModel or"),
+        ("agentnb.detect", "findins", "Did you mean findings"),
+        ("agentnb.policies", "Matrx", "Did you mean Matrix?"),
+    ):
+        with subtests.test(module), pytest.raises(AttributeError) as raised:
+            getattr(importlib.import_module(module), name)
+        assert f"module '{module}' has no attribute '{name}'. {told}" in str(raised.value)
+    with pytest.raises(AttributeError, match=r"attribute '__wrapped__'$"):
+        getattr(agentnb, "__wrapped__")  # noqa: B009  # as doctest looks for it
+
+
+def test_dir_lists_public_names_only() -> None:
+    assert {name for name in dir(agentnb) if not name.startswith("__")} == {*agentnb.__all__} - {"__version__"}

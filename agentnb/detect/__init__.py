@@ -5,6 +5,8 @@ with labels. `presets` names the rules of other projects, `blocks` has what dete
 a function.
 """
 
+from typing import TYPE_CHECKING
+
 from agentnb.detect import blocks, presets
 from agentnb.detect.detector import Detector, DetectorMaker, Finding
 from agentnb.detect.finding import findings
@@ -13,6 +15,7 @@ from agentnb.detect.scores import score, sweep
 from agentnb.detect.so_far import RunSoFar
 from agentnb.detect.timelines import timeline
 from agentnb.detect.walk import RoundEvents, ShadowRun, walk_rounds
+from agentnb.errors import module_getattr
 
 from agentnb.detect.custom import detector  # isort: skip  # after the module of this name, which it stands in front of
 
@@ -33,3 +36,6 @@ __all__ = [
     "timeline",
     "walk_rounds",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name for Any, misspelled ones too
+    __getattr__ = module_getattr(__name__, __all__)

@@ -7,38 +7,42 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agentnb.advice import NameOne
-from agentnb.detect.run import Run
 from agentnb.display.card.page import page_html
-from agentnb.errors import SettingsError, StoreError
+from agentnb.errors import SettingsError, StoreError, nearest
 from agentnb.interchange.exports import EXPORTS, export_named
+from agentnb.interchange.files import RunSource, iter_traces
 from agentnb.store.redacting import redacted
 from agentnb.store.writing import save_log, write_whole
 
 PAGE, LOG = "html", "agentnb"
-ENDINGS = {".html": PAGE, ".htm": PAGE, ".parquet": "parquet"}
-"""The form that a name's ending stands for; any other is a log."""
+ENDINGS = {
+    **{".html": PAGE, ".htm": PAGE, ".parquet": "parquet"},
+    **dict.fromkeys(("", ".jsonl", ".ndjson", ".json", ".log", ".txt"), LOG),
+}
+"""The form that a name's ending stands for."""
 
 
 def save_trace(
-    run: Run | Iterable[Run],
+    run: RunSource,
     path: str | Path,
     format: str | None = None,  # noqa: A002  # the word that people look for
     *,
     redact: str | re.Pattern[str] | Iterable[str | re.Pattern[str]] = (),
 ) -> Path:
-    """Write the run to ``path``, whole or not at all; return the path.
+    """Write the run, or that of a file, to ``path``, whole or not at all; return the path.
 
     Without a ``format``, a name that ends with ``.html`` gives one self-contained page with the log inside, ``.parquet`` a
-    Parquet file, any other the run's log (JSON Lines). `load_trace` reads all of these. Other formats: ``sam``,
-    ``openai_chat``, ``anthropic_messages``, ``otel`` and ``openinference``; they, and ``parquet``, take several runs.
+    Parquet file, ``.jsonl`` or no ending the run's log (JSON Lines), as the format ``agentnb`` does. `load_trace` reads all
+    of these. Other formats: ``sam``, ``openai_chat``, ``anthropic_messages``, ``otel`` and ``openinference``; they, and
+    ``parquet``, take several runs.
     ``redact``: regular expressions; what they match in any text is written as ``[redacted]``. Keys known by now are written as
     ``[key]``, texts that look like keys as ``[looks like a key: masked]``.
 
     Raises `SettingsError` for an unknown format or pattern, `StoreError` if the file cannot be written.
     """
     path = _expanded(path)
-    name = format or ENDINGS.get(path.suffix.lower(), LOG)
-    each = (redacted(one, redact) for one in ([run] if isinstance(run, Run) else run))
+    name = format or _format_of(path)
+    each = (redacted(one, redact) for one in iter_traces(run))
     if name in (PAGE, LOG):
         runs = [*each]
         if len(runs) != 1:
@@ -49,6 +53,17 @@ def save_trace(
             return save_log(runs[0], path)
         return write_whole(path, [page_html(runs[0]).encode("utf-8", "replace")])
     return write_whole(path, export_named(name).pieces(each))
+
+
+def _format_of(path: Path) -> str:
+    """Return the format that the name's ending stands for; raise `SettingsError` for an ending that stands for none."""
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        hint = (
+            nearest(ending, [one for one in ENDINGS if one]) or "End the name with .jsonl, .html or .parquet, or give format="
+        )
+        raise SettingsError(f"No format is named by the ending of {path.name}", hint)
+    return ENDINGS[ending]
 
 
 def _expanded(path: str | Path) -> Path:

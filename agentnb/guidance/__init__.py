@@ -1,5 +1,8 @@
 """Guidance: sets of texts, and the guides that decide when the model gets them."""
 
+from typing import TYPE_CHECKING
+
+from agentnb.errors import module_getattr
 from agentnb.guidance.guides import AlreadySaid, FailedTools, FourCells, Guide, TodoNews, intervention, workflow_reminder
 from agentnb.guidance.reminder import system_reminder
 from agentnb.guidance.sets import BUILT_IN, GuidanceSet, built_in, find_set
@@ -18,3 +21,6 @@ __all__ = [
     "system_reminder",
     "workflow_reminder",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name for Any, misspelled ones too
+    __getattr__ = module_getattr(__name__, __all__)

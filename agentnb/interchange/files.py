@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple, TypeAlias, cast, overload
 from agentnb.advice import AdvisedWarning, ListProblems, LoadTraces
 from agentnb.core.run.facts import RunFacts
 from agentnb.detect.run import Run
-from agentnb.errors import StoreError, TraceError
-from agentnb.examples import find
+from agentnb.errors import StoreError, TraceError, nearest
+from agentnb.examples import FILES, find
 from agentnb.interchange.archives import members, trace_file
 from agentnb.interchange.formats import UnknownFormat, format_of, is_superseded
 from agentnb.interchange.labelled import Assessments, Labels, LabelsBeside, given_labels
@@ -64,6 +64,11 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -
         what = f"{path} holds {len(outer):,} runs" if outer else f"{path} holds no run"
         raise TraceError(what, LoadTraces(str(path), lead="Load all of them") if outer else "")
     return outer[0]
+
+
+def one_run(source: Run | str | Path) -> Run:
+    """Return the run, or that of a file or example."""
+    return source if isinstance(source, Run) else load_trace(source)
 
 
 def load_traces(
@@ -257,6 +262,10 @@ def _of_path(
             yield from _of_file(file, problems)
     except StoreError:
         raise
+    except FileNotFoundError as error:
+        missing = unreadable(path, error)
+        missing.replace(missing.what, nearest(path.name, FILES) or missing.advice)
+        raise missing from None
     except OSError as error:
         raise unreadable(path, error) from None
 

@@ -17,9 +17,12 @@ Your own model is any object with a name and a stream::
 A model that calls tools puts a ``ToolCall`` beside the text: docs/models.md, "A model of your own".
 """
 
+from typing import TYPE_CHECKING
+
 from agentnb.core.log.events import TextDelta
 from agentnb.core.messages import Image, Message, Text
 from agentnb.core.request import Request
+from agentnb.errors import module_getattr
 from agentnb.models.model import Model, Reply, Retry
 from agentnb.models.recorded import RecordedModel
 from agentnb.models.registry import make_model
@@ -42,3 +45,6 @@ __all__ = [
     "SimulatedModel",
     "make_model",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name for Any, misspelled ones too
+    __getattr__ = module_getattr(__name__, __all__)

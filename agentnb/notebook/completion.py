@@ -17,6 +17,7 @@ from agentnb.models.registry import is_model
 from agentnb.models.registry import names as model_names
 from agentnb.notebook.commands import COMMANDS
 from agentnb.notebook.commands.answer import DECLINE, MODEL_OPTIONS, offered
+from agentnb.notebook.commands.delete import OPTIONS as DELETE_OPTIONS
 from agentnb.notebook.commands.history import KINDS
 from agentnb.notebook.commands.keys import OPTIONS, names_to_offer
 from agentnb.notebook.commands.recover import RECOVER_OPTIONS
@@ -113,6 +114,7 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any]) 
             else [DECLINE, *offered(session), *islice(session.suspended(), MAX_IDS)]
         ),
         "stop": lambda: [ALL, *(live.run_id for live in session.running()[::-1])],
+        "delete": lambda: [*DELETE_OPTIONS, *session.store.ids()[::-1]],
         "load": lambda: session.store.ids()[::-1],
         "recover": lambda: _recover_words(before[1:], session, variables),
         "defaults": lambda: _defaults(session),

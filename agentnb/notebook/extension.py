@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,15 @@ from agentnb.display.graph.workflow_graph import graph_html
 from agentnb.display.graph.workflow_text import graph_text
 from agentnb.display.lists.diff_view import diff_html, diff_text
 from agentnb.display.lists.replay_view import replay_html, replay_text
+from agentnb.display.texts.notebook_commands import USUAL_OUT
 from agentnb.display.texts.states import is_going_on
-from agentnb.errors import NotAvailable
+from agentnb.errors import AgentnbError, NotAvailable
 from agentnb.interchange.files import Runs
 from agentnb.notebook.browser import Browser
 from agentnb.notebook.cells import call_streams
 from agentnb.notebook.cells.cell_runs import CellRuns, cell_runs
 from agentnb.notebook.completion import matcher
-from agentnb.notebook.magic_errors import one_line_errors
+from agentnb.notebook.magic_errors import RENDERER, lines_without_our_frames, one_line_errors
 from agentnb.notebook.magics import AgentMagics
 from agentnb.notebook.workflow_magic import WorkflowMagics
 from agentnb.rerun.diff import RunDiff
@@ -35,6 +37,7 @@ from agentnb.workflow.workflow import Workflow
 
 _SESSION = "_agentnb_session"
 _HOOKS = "_agentnb_hooks"
+_TRANSFORMERS = "_agentnb_transformers"
 
 MOMENT = "As it was when this cell ran. Its live card is below the cell that started it"
 LATER_MAGICS = (("cell", "plan"), ("cell", "context"), ("cell", "experiment"))
@@ -75,6 +78,11 @@ def blank_body(lines: list[str]) -> list[str]:
     return lines
 
 
+def bare_run(variables: Mapping[str, Any], lines: list[str]) -> list[str]:
+    """Let a cell that holds only ``run`` say what there is, as long as there is no such variable: IPython takes it for %run."""
+    return ["%agent status\n"] if "".join(lines).strip() == USUAL_OUT and USUAL_OUT not in variables else lines
+
+
 def load(shell: InteractiveShell) -> None:
     """Register magics, completion and the display of a `Run`."""
     unload(shell)
@@ -85,7 +93,9 @@ def load(shell: InteractiveShell) -> None:
     shell.register_magics(magics, WorkflowMagics(shell, session))
     for kind, name in LATER_MAGICS:
         shell.magics_manager.register_function(_later(kind, name), magic_kind=kind, magic_name=name)
-    shell.input_transformers_cleanup.insert(0, blank_body)
+    transformers = [blank_body, partial(bare_run, shell.user_ns)]
+    shell.input_transformers_cleanup[:0] = transformers
+    setattr(shell, _TRANSFORMERS, transformers)
     if shell.Completer is not None:
         cells = {"%%agent": AgentMagics.agent_cell, "%%workflow": WorkflowMagics.workflow_cell}
         options = {magic: _long_options(cell) for magic, cell in cells.items()}
@@ -100,6 +110,7 @@ def load(shell: InteractiveShell) -> None:
     setattr(shell, _HOOKS, hooks)
     if getattr(shell, "kernel", None) is not None:
         runs.begin_cell()  # the cell that loads the extension
+    setattr(AgentnbError, RENDERER, lambda error: lines_without_our_frames(shell, error))
     formatters = shell.display_formatter.formatters  # type: ignore[union-attr]  # a running shell has one
     formatters["text/html"].for_type(Run, lambda run: _html(run, runs))
     formatters["text/html"].for_type(LiveRun, lambda live: _live_html(live, runs))
@@ -147,8 +158,11 @@ def unload(shell: InteractiveShell) -> None:
     setattr(shell, _HOOKS, {})
     current_host.set(Host())
     call_streams.uninstall()
-    if blank_body in shell.input_transformers_cleanup:
-        shell.input_transformers_cleanup.remove(blank_body)
+    if RENDERER in vars(AgentnbError):
+        delattr(AgentnbError, RENDERER)
+    for transformer in getattr(shell, _TRANSFORMERS, []):
+        if transformer in shell.input_transformers_cleanup:
+            shell.input_transformers_cleanup.remove(transformer)
     magics = (
         ("cell", "agent"),
         ("line", "agent"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any, TypeVar
 
 from IPython.core.error import UsageError
@@ -12,14 +13,15 @@ from IPython.core.magic_arguments import parse_argstring
 
 from agentnb.core.redaction import redact_error
 from agentnb.display.texts.notebook_commands import error_in_notebook
-from agentnb.errors import AgentnbError, SettingsError, nearest
+from agentnb.errors import AgentnbError, ExpectationFailed, SettingsError, nearest
 from agentnb.models.options import shown
 from agentnb.runtime.workers.foreground import RunInterrupted
+from agentnb.tools.tool_errors import CARRIERS, LIBRARIES, PACKAGE
 
 CLOSED = "the run was stopped and its log closed. Continue with %%agent --continue"
 _UNDERSCORED = re.compile(r"(?<!\S)--\w+(?:[-_]\w+)+")
 NOT_CLOSED = "the run is stopping and ends when its tool returns control to the event loop. See %agent status"
-_RENDERER = "_render_traceback_"
+RENDERER = "_render_traceback_"
 """With this method an exception renders its own traceback in IPython."""
 E = TypeVar("E", bound=BaseException)
 
@@ -41,12 +43,55 @@ def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
 
 def in_one_line(error: E, line: str) -> E:
     """Return the error, for which IPython will show this line in place of a traceback."""
-    setattr(error, _RENDERER, lambda: [line])
+    setattr(error, RENDERER, lambda: [line])
     return error
 
 
+def lines_without_our_frames(shell: Any, error: BaseException) -> list[str]:
+    """Return the traceback that IPython shows of an error for the person, without the frames of agentnb.
+
+    ``%xmode Verbose`` has them all.
+    """
+    shown = shell.InteractiveTB
+    if shown.mode == "Verbose":
+        lines: list[str] = shown.structured_traceback(type(error), error, error.__traceback__)
+        return lines
+    chain: list[BaseException] = []
+    one: BaseException | None = error
+    while one is not None and one not in chain:
+        chain.append(one)
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+    kept = [(each, each.__traceback__, each.__cause__, each.__suppress_context__) for each in chain]
+    try:
+        for each in chain:
+            each.__traceback__ = _users_frames(each.__traceback__)
+        for each in chain[:-1]:
+            following = next((other for other in chain[chain.index(each) + 1 :] if other.__traceback__ is not None), None)
+            each.__cause__ = following  # one that was raised and caught within agentnb says nothing
+        lines = shown.structured_traceback(type(error), error, error.__traceback__)
+    finally:
+        for each, frames, cause, suppresses in kept:
+            each.__traceback__, each.__cause__, each.__suppress_context__ = frames, cause, suppresses
+    return lines
+
+
+def _users_frames(frames: TracebackType | None) -> TracebackType | None:
+    """Return the traceback without frames of agentnb, and without those of libraries that agentnb called."""
+    kept, is_ours = [], False
+    while frames is not None:
+        file = frames.tb_frame.f_code.co_filename
+        is_ours = is_ours or file.startswith(PACKAGE)
+        if not (is_ours and file.startswith((PACKAGE, *CARRIERS, *LIBRARIES))):
+            kept.append(frames)
+        frames = frames.tb_next
+    found: TracebackType | None = None
+    for one in reversed(kept):
+        found = TracebackType(found, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return found
+
+
 def _quiet(error: E, line: str) -> E:
-    return error if hasattr(error, _RENDERER) else in_one_line(error, line)
+    return error if RENDERER in vars(error) or isinstance(error, ExpectationFailed) else in_one_line(error, line)
 
 
 def _hyphenated(option: str, known: list[str]) -> str:

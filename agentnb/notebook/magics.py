@@ -179,7 +179,7 @@ class AgentMagics(Magics):
     def agent_line(self, line: str) -> Any:
         """Steer and look: %agent status | stop [--all] | pause | resume | say TEXT | todos | models [PROVIDER] | key [NAME] |
         tools [NAME] | guidance [NAME] | defaults [KEY=VALUE] | history | load ID | recover [ID] |
-        answer [ID] TEXT.
+        answer [ID] TEXT | delete ID.
 
         ``%agent`` alone lists the commands. Write a task for an agent in a cell that begins with %%agent.
         """

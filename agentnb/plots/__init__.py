@@ -6,6 +6,9 @@ are made without pyplot: a notebook shows them once, and ``figure.savefig("plot.
 unknown value is never drawn as 0, and a plot without data says so.
 """
 
+from typing import TYPE_CHECKING
+
+from agentnb.errors import module_getattr
 from agentnb.plots.cost import cost
 from agentnb.plots.detections import detections
 from agentnb.plots.guidance import guidance
@@ -37,3 +40,6 @@ __all__ = [
     "tokens",
     "tools",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name for Any, misspelled ones too
+    __getattr__ = module_getattr(__name__, __all__)

@@ -1,5 +1,8 @@
 """Policies, which decide after each round what happens: pure functions of the run, asked in order; the first verdict wins."""
 
+from typing import TYPE_CHECKING
+
+from agentnb.errors import module_getattr
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.continuation import Complete, GoOn, WorkflowMode, stuck
 from agentnb.policies.ending import (
@@ -58,3 +61,6 @@ __all__ = [
     "stuck",
     "two_empty_answers",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name for Any, misspelled ones too
+    __getattr__ = module_getattr(__name__, __all__)

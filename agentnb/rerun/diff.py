@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -16,6 +17,7 @@ from agentnb.core.todos import open_todos
 from agentnb.core.usage import Usage
 from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
+from agentnb.interchange.files import one_run
 from agentnb.tables.columns import success_of
 
 if TYPE_CHECKING:
@@ -104,8 +106,12 @@ class RunDiff:
         return f"they part at {' and '.join(places)} ({_WORDS[pair.difference]})"
 
 
-def diff(a: Run, b: Run) -> RunDiff:
-    """Return what two runs did alike and where they part. Rounds with the same tool calls are paired; texts may differ."""
+def diff(a: Run | str | Path, b: Run | str | Path) -> RunDiff:
+    """Return what two runs, or those of two files, did alike and where they part.
+
+    Rounds with the same tool calls are paired; texts may differ.
+    """
+    a, b = one_run(a), one_run(b)
     for one in (a, b):
         check_of_agent(one, "rounds are what is compared")
     return RunDiff(a, b)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from msgspec import structs
@@ -36,6 +37,7 @@ from agentnb.detect.run import Run
 from agentnb.detect.walk import walk_rounds
 from agentnb.errors import SettingsError
 from agentnb.guidance.sets import GuidanceSet
+from agentnb.interchange.files import one_run
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
@@ -54,7 +56,7 @@ RECORDED: Literal["recorded"] = "recorded"
 
 
 async def fork(
-    run: Run,
+    run: Run | str | Path,
     at_round: int,
     *,
     model: str | Model | None = None,
@@ -83,7 +85,7 @@ async def fork(
     Raises `SettingsError` if there is no such round, or if a model or policy cannot be made from the log.
     """
     pending = pending_of(
-        run,
+        one_run(run),
         at_round,
         model=model,
         tools=tools,
@@ -100,7 +102,7 @@ async def fork(
 
 
 def fork_sync(
-    run: Run,
+    run: Run | str | Path,
     at_round: int,
     *,
     model: str | Model | None = None,
@@ -119,7 +121,7 @@ def fork_sync(
 
     def start(options: RunOptions) -> LiveRun:
         return pending_of(
-            run,
+            one_run(run),
             at_round,
             model=model,
             tools=tools,

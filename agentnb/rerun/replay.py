@@ -21,7 +21,7 @@ from agentnb.detect.run import Run
 from agentnb.detect.walk import RoundEvents, ShadowRun, walk_rounds
 from agentnb.guidance.prompts import prompt
 from agentnb.guidance.sets import GuidanceSet
-from agentnb.interchange.files import load_trace
+from agentnb.interchange.files import one_run
 from agentnb.policies.gates import Block, judge
 from agentnb.policies.marker_text import without_markers
 from agentnb.policies.named import PolicySet
@@ -58,7 +58,7 @@ def replay(
         r = replay(load_trace("complex-fails"), workflow_mode=True)
         r.table(); r.first_divergence; r.caught_at
     """
-    recorded = run if isinstance(run, Run) else load_trace(run)
+    recorded = one_run(run)
     check_of_agent(recorded, "there is nothing to replay")
     changes: dict[str, Any] = {"guidance": guidance, "policy": policy, "limits": limits, "workflow_mode": workflow_mode}
     variant = variant_of(recorded, **changes, detect=detect, repeatable=repeatable)

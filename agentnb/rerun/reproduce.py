@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal, Unpack
 
 import msgspec
@@ -21,6 +22,7 @@ from agentnb.core.todos import Todo
 from agentnb.detect.finding import Detectors
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, ReplayDiverged, SettingsError
+from agentnb.interchange.files import one_run
 from agentnb.models.recorded import RecordedModel
 from agentnb.policies.gates import Gate
 from agentnb.rerun.fork import RECORDED, pending_of
@@ -40,7 +42,7 @@ _encode = msgspec.json.Encoder(order="sorted", enc_hook=list).encode
 
 
 async def reproduce(
-    run: Run,
+    run: Run | str | Path,
     *,
     tools: Literal["recorded"] | Iterable[Any] = RECORDED,
     gates: Iterable[Gate] = (),
@@ -58,6 +60,7 @@ async def reproduce(
     message of a request that differs and a diff, or with what else differs; `SettingsError` for a run that another product
     made, or that was ended from outside.
     """
+    run = one_run(run)
     options = options_of(options, keywords, RunKeywords, "reproduce(run")
     pending, model = _pending(run, tools, gates, detect, options)
     try:
@@ -68,7 +71,7 @@ async def reproduce(
 
 
 def reproduce_sync(
-    run: Run,
+    run: Run | str | Path,
     *,
     tools: Literal["recorded"] | Iterable[Any] = RECORDED,
     gates: Iterable[Gate] = (),
@@ -77,7 +80,7 @@ def reproduce_sync(
     **keywords: Unpack[RunKeywords],
 ) -> Run:
     """Like `reproduce`, for scripts and for code that cannot await."""
-    foreground = Foreground()
+    run, foreground = one_run(run), Foreground()
     options = options_of(options, keywords, RunKeywords, "reproduce_sync(run")
     with foreground.own_interrupts():
         pending, model = _pending(run, tools, gates, detect, replace(options, foreground=foreground))

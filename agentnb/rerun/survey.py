@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from agentnb.detect.agent_runs import works_in_steps
@@ -14,7 +13,7 @@ from agentnb.detect.intervals import Share, mean_interval, wilson
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.guidance.sets import GuidanceSet
-from agentnb.interchange.files import iter_traces, warn_of
+from agentnb.interchange.files import RunSource, iter_traces, warn_of
 from agentnb.interchange.trace_file import Problem
 from agentnb.policies.named import PolicySet
 from agentnb.rerun.expect import Expectation, check_expectations, outcomes_of
@@ -44,7 +43,7 @@ class Tried(NamedTuple):
 
 
 def survey(
-    runs: Iterable[Run] | str | Path,
+    runs: RunSource,
     *,
     guidance: Iterable[str | GuidanceSet | None] = (None,),
     policy: Iterable[str | PolicySet | None] = (None,),
@@ -70,7 +69,7 @@ def survey(
     variants = [*product(_listed(guidance), _listed(policy), _listed(detect), limits)]
     tried: list[list[Tried]] = [[] for _ in variants]
     problems: list[Problem] = []
-    for run in iter_traces(runs, problems=problems) if isinstance(runs, str | Path) else runs:
+    for run in iter_traces(runs, problems=problems):
         has_failed = None if works_in_steps(run) else has_failed_by(run)
         if has_failed is None:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from time import sleep
 from typing import BinaryIO
@@ -74,6 +74,24 @@ def _lock_of_a_dead_process(descriptor: int) -> bool:
         else:
             return True
     raise BlockingIOError(errno.EWOULDBLOCK, "It is being read all the time")
+
+
+def delete_log(path: str | Path, nested: Iterable[str | Path] = ()) -> int:
+    """Delete a log that no process writes, and before it the ``nested`` ones that its lock stands for; return their bytes.
+
+    Raises OSError, such as BlockingIOError if a process is writing it.
+    """
+    descriptor = os.open(path, os.O_RDWR | BINARY)
+    try:
+        is_locked = _lock_of_a_dead_process(descriptor)
+        freed = os.fstat(descriptor).st_size + sum(map(delete_log, nested))
+        if is_locked:
+            Path(path).unlink()
+    finally:
+        os.close(descriptor)
+    if not is_locked:  # Windows deletes no open file
+        Path(path).unlink()
+    return freed
 
 
 _open_files: WeakSet[RunFile] = WeakSet()

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -29,7 +29,7 @@ from agentnb.store.labels import assessments_in
 from agentnb.store.nested_file import Holders, NestedFile
 from agentnb.store.own_logs import is_own
 from agentnb.store.regular_files import check_file, opened
-from agentnb.store.run_file import RunFile, is_being_written
+from agentnb.store.run_file import RunFile, delete_log, is_being_written
 from agentnb.store.summaries import RunSummary, log_summary
 
 FOLDER = Path(".agentnb") / "runs"
@@ -191,6 +191,26 @@ class Store:
         run = load_file(self.path(self.find(run_id)))
         run.set_labels(assessments_in(self.folder).get(run.id, ()))
         return run
+
+    def size(self, run_id: str) -> int:
+        """Return the bytes of this run's log; 0 if it is gone."""
+        try:
+            return self.path(run_id).stat().st_size
+        except OSError:
+            return 0
+
+    def delete(self, run_id: str, nested: Iterable[str] = ()) -> int:
+        """Delete the log of a run that no process writes, and those ``nested`` in it; return how many bytes that frees.
+
+        Raises `StoreError` if it is live, or cannot be deleted.
+        """
+        path = self.path(run_id)
+        try:
+            return delete_log(path, [self.path(one) for one in nested])
+        except BlockingIOError as error:
+            raise StoreError(f"Run {run_id} is running", "Stop it first") from error
+        except OSError as error:
+            raise StoreError(f"{path} cannot be deleted: {error.strerror or error}", LIST_RUNS) from error
 
     def summaries(self, most: int | None = None) -> list[RunSummary]:
         """Return summaries of the newest runs, newest first, without folding their logs. Skips files that are not run logs.

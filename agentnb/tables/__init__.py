@@ -5,6 +5,9 @@ DataFrame. Strings are ``str``, counts that may be unknown ``Int64``, times UTC 
 count from 1, as in the cards; what is unknown is missing, never 0.
 """
 
+from typing import TYPE_CHECKING
+
+from agentnb.errors import module_getattr
 from agentnb.tables.catalogue import NAMES, columns
 from agentnb.tables.detections import detections
 from agentnb.tables.events import events
@@ -39,3 +42,6 @@ __all__ = [
     "tool_calls",
     "usage",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name for Any, misspelled ones too
+    __getattr__ = module_getattr(__name__, __all__)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from agentnb.errors import module_getattr
 from agentnb.testing.received import Received
 from agentnb.testing.replies.lines import Answer, Opaque
 from agentnb.testing.replies.misbehaviour import (
@@ -46,3 +49,6 @@ __all__ = [
     "NotJson",
     "EmptyReply",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name for Any, misspelled ones too
+    __getattr__ = module_getattr(__name__, __all__)

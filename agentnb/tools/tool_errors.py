@@ -21,10 +21,10 @@ from agentnb.core.schema.nesting import MAX_DEPTH
 from agentnb.errors import Declined, NotAnswered, ToolFailed
 from agentnb.tools.tool import ToolOutcome, failure
 
-_PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
-_CARRIERS = tuple(str(Path(inspect.getfile(module)).parent) + os.sep for module in (asyncio, concurrent.futures))
+PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
+CARRIERS = tuple(str(Path(inspect.getfile(module)).parent) + os.sep for module in (asyncio, concurrent.futures))
 """Libraries between agentnb and the person's code in a traceback."""
-_LIBRARIES = tuple({path + os.sep for path in sysconfig.get_paths().values() if "lib" in path})
+LIBRARIES = tuple({path + os.sep for path in sysconfig.get_paths().values() if "lib" in path})
 
 
 def raised(tool: str, error: BaseException) -> ToolOutcome:
@@ -132,7 +132,7 @@ def users_traceback(error: BaseException) -> str:
 def traceback_of_own_code(error: BaseException) -> str:
     """Return the traceback of an error, as `users_traceback`; empty if no code of the person's own is in it."""
     frames = traceback.extract_tb(error.__traceback__)
-    is_own = any(not frame.filename.startswith((_PACKAGE, *_CARRIERS, *_LIBRARIES)) for frame in frames)
+    is_own = any(not frame.filename.startswith((PACKAGE, *CARRIERS, *LIBRARIES)) for frame in frames)
     return users_traceback(error) if is_own else ""
 
 
@@ -140,11 +140,11 @@ def _leave_out_ours(told: traceback.TracebackException, seen: set[int]) -> None:
     if id(told) in seen:
         return
     seen.add(id(told))
-    frames = [frame for frame in told.stack if not frame.filename.startswith(_PACKAGE)]
-    while frames and frames[0].filename.startswith(_CARRIERS):
+    frames = [frame for frame in told.stack if not frame.filename.startswith(PACKAGE)]
+    while frames and frames[0].filename.startswith(CARRIERS):
         frames.pop(0)
     # Of libraries that the tool called, only the last frame is kept.
-    frames = [frame for frame in frames[:-1] if not frame.filename.startswith(_LIBRARIES)] + frames[-1:]
+    frames = [frame for frame in frames[:-1] if not frame.filename.startswith(LIBRARIES)] + frames[-1:]
     told.stack = traceback.StackSummary.from_list(frames)
     for other in (told.__cause__, told.__context__, *(told.exceptions or ())):
         if other is not None:

@@ -21,7 +21,7 @@ class Toolbox:
         self.specs: tuple[ToolSpec, ...] = ()
         for value in tools:
             if isinstance(value, str):
-                raise UnknownTool(f"There is no built-in tool {value!r} in this version", "Give a function instead")
+                raise UnknownTool(f"tools= holds the text {value!r}, not a function", _hint(value))
             self.register(as_tool(value))
 
     def register(self, tool: Tool) -> None:
@@ -63,3 +63,7 @@ class Toolbox:
         """Return the error result for an unknown tool."""
         advice = near(name, [spec.name for spec in self.specs]) or advised("There are no tools: answer with text.")
         return failure("unknown_tool", f"tool not found: {name}. {in_python(advice)}")
+
+
+def _hint(name: str) -> str:
+    return f"Give the function itself: tools=[{name}]" if name.isidentifier() else "Give functions: tools=[my_function]"

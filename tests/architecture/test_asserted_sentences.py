@@ -39,7 +39,9 @@ def is_sentence(node: ast.expr) -> bool:
     if isinstance(node, ast.List | ast.Tuple):
         return all(isinstance(item, ast.Constant) for item in node.elts) and any(map(is_sentence, node.elts))
     value = node.value if isinstance(node, ast.Constant) else None
-    return isinstance(value, str) and len(value) >= 40 and len(value.split()) >= 6 and not ('{"' in value or value.startswith("%"))
+    return (
+        isinstance(value, str) and len(value) >= 40 and len(value.split()) >= 6 and not ('{"' in value or value.startswith("%"))
+    )
 
 
 def test_whole_sentences_are_compared_with_the_snapshot_of_their_room() -> None:

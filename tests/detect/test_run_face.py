@@ -23,6 +23,7 @@ OF_A_PERSON = {
         "step_count",
         "step_calls",
         "grants",
+        "invocation",
         "back_edges",
         "variables",
         "progress",

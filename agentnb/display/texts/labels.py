@@ -55,6 +55,13 @@ def thousands(count: int) -> str:
     return f"{count / 1_000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
 
 
+def file_size(count: int) -> str:
+    """Return ``812 bytes``, ``8.4 kB``, ``1.2 MB``."""
+    if count < 1_000:
+        return counted(count, "byte")
+    return f"{count / 1_000:.1f} kB" if count < 1_000_000 else f"{count / 1_000_000:,.1f} MB"
+
+
 def duration(seconds: float) -> str:
     """Return ``38 ms``, ``2.4 s``, ``3:07``."""
     if seconds < 0.0005:

@@ -14,6 +14,7 @@ from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
 from agentnb.notebook.commands.answer import answer_command
+from agentnb.notebook.commands.delete import delete_command
 from agentnb.notebook.commands.guidance import find_guidance, set_lines, set_text
 from agentnb.notebook.commands.history import show_history
 from agentnb.notebook.commands.keys import key_lines, key_verdict
@@ -146,6 +147,11 @@ def history(session: Session, shell: InteractiveShell, rest: str) -> None:
     show_history(session, shell, _words(rest))
 
 
+def delete(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """ID ... | --older-than 30d | --failed: delete runs, after showing what it frees and asking; live and waiting ones stay"""
+    print(delete_command(session, shell, _words(rest)))
+
+
 def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
     """ID: load a stored run into `run`, for --continue"""
     if not rest:
@@ -182,6 +188,7 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "defaults": defaults,
     "history": history,
     "load": load,
+    "delete": delete,
     "recover": recover,
 }
 VERBATIM = frozenset({"say", "answer", "todos", "key"})

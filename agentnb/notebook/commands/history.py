@@ -54,7 +54,7 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
             "The number of runs must be at least 1", f"Write a number from 1 to {MAX_LISTED}: %agent history 50"
         )
     left_out: list[str] = []
-    lists = (family if with_nested else family[:1] for family in _families(session, left_out))
+    lists = (family if with_nested else family[:1] for family in families_known_here(session, left_out))
     fitting = (some for some in lists if any(tags <= {*one.tags} and matches(one, wanted) for one in some))
     found = list(islice(chain.from_iterable(islice(fitting, most)), MAX_LISTED))
     told = _told(session, found, [*[f"#{one}" for one in sorted(tags)], *wanted], most)
@@ -84,10 +84,10 @@ def _tags(wanted: list[str]) -> tuple[set[str], list[str]]:
 
 def as_known_here(session: Session) -> Iterator[RunSummary]:
     """Yield the summary of each top-level run in the store, newest first."""
-    return (family[0] for family in _families(session))
+    return (family[0] for family in families_known_here(session))
 
 
-def _families(session: Session, left_out: list[str] | None = None) -> Iterator[list[RunSummary]]:
+def families_known_here(session: Session, left_out: list[str] | None = None) -> Iterator[list[RunSummary]]:
     """Yield the summaries of each top-level run and of those nested in it.
 
     A run that is live in this kernel is running, whatever its log says so far. The names of files that are no run logs are

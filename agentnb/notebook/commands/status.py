@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
 from itertools import islice
 
 from agentnb.display.card.text import run_text
-from agentnb.display.texts.labels import clean
-from agentnb.notebook.commands.history import SHOWN, as_known_here
+from agentnb.display.texts.labels import clean, counted
+from agentnb.notebook.commands.history import SHOWN, as_known_here, families_known_here
 from agentnb.session.defaults import SESSION_BUDGET, may_be_empty
 from agentnb.session.session import Session
 from agentnb.store.summaries import RunSummary
@@ -24,9 +25,30 @@ def status_lines(session: Session) -> list[str]:
     runs = [live.run for live in session.running()] or ([session.last_run()] if session.has_run else [])
     lines = [f"{run.id}  {run_text(run)}" for run in runs] or _left_behind(session) or [_none_yet(session)]
     lines += _suspended(session, {run.id for run in runs})
+    lines += _costs(session)
     if session.budget.limit is not None:
         lines.append(f"Budget of the session: {_spent(session)}")
     return lines
+
+
+def _costs(session: Session) -> list[str]:
+    """Return a line about what the runs of today, of this notebook and of the folder cost; none if there are no runs."""
+    today, here, folder, unknown = 0.0, 0.0, 0.0, 0
+    date = datetime.now().astimezone().date()
+    for top, *nested in families_known_here(session):
+        if top.foreign:
+            continue
+        # The run that started others counts them too, unless the price of one is unknown.
+        cost = max(top.cost or 0.0, sum(one.own_cost or 0.0 for one in (top, *nested)))
+        unknown += top.cost is None and top.tokens is not None
+        folder += cost
+        here += cost if top.notebook == session.notebook else 0.0
+        today += cost if top.started_at is not None and top.started_at.astimezone().date() == date else 0.0
+    if not session.store.ids():
+        return []
+    notebook = f"{_money(here)} in {clean(session.notebook)}" if session.notebook else ""
+    told = ", ".join(filter(None, [f"{_money(today)} today", notebook, f"{_money(folder)} in {session.store.shown_folder}"]))
+    return [f"Cost: {told}" + (f" ({counted(unknown, 'run')} without a known price)" if unknown else "")]
 
 
 def _none_yet(session: Session) -> str:

@@ -6,11 +6,13 @@ import keyword
 import textwrap
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
+from agentnb.interchange.files import one_run
 from agentnb.store.redacting import redacted
 
 WIDTH = 100
@@ -18,7 +20,7 @@ WIDTH = 100
 _MAX_COMMENT = 300
 
 
-def to_code(run: Run) -> str:
+def to_code(run: Run | str | Path) -> str:
     """Return the run's calls of work tools as Python, in cells that begin with ``# %%``, one for each round.
 
     The tools are called by their names, so define or import them first; the first cell lists them. Results are kept in
@@ -26,7 +28,7 @@ def to_code(run: Run) -> str:
     are left out. What the agent said stands above its calls. Keys, and texts that look like keys, are masked, as by
     `save_trace`.
     """
-    run = redacted(run)
+    run = redacted(one_run(run))
     check_of_agent(run, "no model called its tools")
     numbers = count(1)
     cells = ["\n".join(lines) for lines in (_head(run), *(_cell(one, numbers) for one in run.rounds))]

@@ -1,0 +1,122 @@
+"""``%agent delete``: deletes the logs of ended runs, after it has shown what that frees and asked."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from agentnb.display.lists.history import history_text
+from agentnb.display.texts.labels import clean, counted, file_size
+from agentnb.errors import SettingsError, StoreError, near
+from agentnb.notebook.commands.history import families_known_here
+from agentnb.notebook.frontend import asker
+from agentnb.session.session import Session
+from agentnb.store.summaries import RunSummary
+
+FAILED, OLDER_THAN = "--failed", "--older-than"
+OPTIONS = (FAILED, OLDER_THAN)
+USAGE = f"Write: %agent delete ID ..., {OLDER_THAN} 30d, or {FAILED}"
+UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+MAX_SHOWN = 20
+"""Runs that are listed before the question; of more, the number is."""
+KEPT = frozenset({"running", "waiting_on_user"})
+"""The states of runs that are never deleted: live ones, and those that wait for an answer, also suspended."""
+_AGE = re.compile(r"(\d{1,5})([hdw])")
+
+
+class Wanted(NamedTuple):
+    """The runs to delete: those of these ids, or all that began before a time or have failed."""
+
+    ids: tuple[str, ...]
+    before: datetime | None
+    is_failed: bool
+
+
+def delete_command(session: Session, shell: Any, words: list[str]) -> str:
+    """Delete the runs that the words name, with those nested in them, if the person says yes; return what was done."""
+    chosen, kept = _chosen(session, _wanted(session, words))
+    if not chosen:
+        return "\n".join(filter(None, ["No run is deleted", kept]))
+    runs = [run for family in chosen for run in family]
+    size = file_size(sum(session.store.size(run.id) for run in runs))
+    named = f"{counted(len(chosen), 'run')}{_nested(len(runs) - len(chosen))}"
+    lines = [history_text([family[0] for family in chosen[:MAX_SHOWN]], f"{named} in {session.store.shown_folder}, {size}")]
+    if len(chosen) > MAX_SHOWN:
+        lines.append(f"and {len(chosen) - MAX_SHOWN:,} more")
+    print("\n".join(filter(None, [*lines, kept])))
+    ask = asker(shell)
+    if ask is None:
+        raise SettingsError("Nothing was deleted: nobody can be asked here", "Type the command in a notebook that is open")
+    reply = ask(f"Delete {named}? This frees {size} and cannot be undone. [y/N] ")
+    if reply.strip().lower() not in ("y", "yes"):
+        return "Nothing was deleted"
+    return _deleted(session, chosen)
+
+
+def _deleted(session: Session, chosen: list[list[RunSummary]]) -> str:
+    freed, count, refused = 0, 0, []
+    for family in chosen:
+        try:
+            freed += session.store.delete(family[0].id, [run.id for run in family[1:]])
+            count += 1
+        except StoreError as error:  # it was resumed, or deleted elsewhere, while the person was asked
+            refused.append(error.what)
+    return "\n".join([f"{counted(count, 'run')} deleted, {file_size(freed)} freed", *refused])
+
+
+def _wanted(session: Session, words: list[str]) -> Wanted:
+    ids, before, is_failed, rest = [], None, False, iter(words)
+    for word in rest:
+        option, equals, value = word.partition("=")
+        if option == OLDER_THAN:
+            before = _time_before(value if equals else next(rest, ""))
+        elif option == FAILED:
+            is_failed = True
+        elif word.startswith("-"):
+            raise SettingsError(f"%agent delete has no option {word}", (*near(word, OPTIONS),))
+        else:
+            ids.append(session.store.find(word))
+    if bool(ids) == (before is not None or is_failed):
+        raise SettingsError("Which runs?" if not ids else f"Either IDs or {OLDER_THAN} and {FAILED}", USAGE)
+    return Wanted(tuple(ids), before, is_failed)
+
+
+def _time_before(age: str) -> datetime:
+    """Return the time that is so long ago."""
+    found = _AGE.fullmatch(age)
+    if found is None:
+        raise SettingsError(f"{OLDER_THAN} {age or 'nothing'} is not an age", f"Write hours, days or weeks: {OLDER_THAN} 30d")
+    return datetime.now(UTC) - int(found[1]) * UNITS[found[2]]
+
+
+def _chosen(session: Session, wanted: Wanted) -> tuple[list[list[RunSummary]], str]:
+    """Return each run to delete, followed by those nested in it, and a line about those that are kept."""
+    chosen: list[list[RunSummary]] = []
+    kept: list[list[RunSummary]] = []
+    nested = set(wanted.ids)
+    for family in families_known_here(session):
+        run = family[0]
+        if run.id in wanted.ids if wanted.ids else _fits(run, wanted):
+            (kept if any(one.status in KEPT for one in family) else chosen).append(family)
+        nested.discard(run.id)
+    if nested:
+        run_id = min(nested)
+        parent = session.store.summary(run_id).parent_id
+        raise SettingsError(f"Run {run_id} belongs to run {parent}, which started it", f"Delete that: %agent delete {parent}")
+    ids = ", ".join(clean(family[0].id) for family in kept[:MAX_SHOWN])
+    return chosen, f"Kept, because they are live or wait for you: {ids}" if kept else ""
+
+
+def _fits(run: RunSummary, wanted: Wanted) -> bool:
+    is_old = wanted.before is None or (run.started_at is not None and run.started_at < wanted.before)
+    return is_old and (has_failed(run) or not wanted.is_failed)
+
+
+def has_failed(run: RunSummary) -> bool:
+    """Return whether the run counts as failed."""
+    return run.status == "failed"
+
+
+def _nested(count: int) -> str:
+    return f" with {counted(count, 'nested run')}" if count else ""
