@@ -100,15 +100,21 @@ def _of_figure(figure: Any) -> Picture:
 
 def _drawn(figure: Any) -> bytes:
     """Return the figure as PNG. Content beyond its edge may make it larger than it says: then it is drawn again, smaller."""
+    # The figure's own edge counts too: it is made larger for what is beyond it, never smaller.
+    whole = {"bbox_inches": "tight", "pad_inches": 0, "bbox_extra_artists": _artists(figure)}
     share = min(1.0, LONGEST / (max(figure.get_size_inches()) * figure.dpi))
     for _ in range(2):
         file = BytesIO()
-        figure.savefig(file, format="png", dpi=figure.dpi * share, backend="agg")
+        figure.savefig(file, format="png", dpi=figure.dpi * share, backend="agg", **whole)
         width, height = size_of(file.getvalue()) or (0, 0)
         if max(width, height) <= LONGEST:
             break
         share *= LONGEST / max(width, height)
     return file.getvalue()
+
+
+def _artists(figure: Any) -> list[Any]:
+    return [*figure.get_default_bbox_extra_artists(), figure.patch]
 
 
 def _of_pil(image: Any) -> Picture:

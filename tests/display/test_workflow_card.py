@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from html import unescape
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from agentnb.display.card.text import run_text
 from agentnb.display.card.workflow_card import steps_html
 from agentnb.display.form import Form
 from agentnb.display.parts.step_list import MAX_STEPS, listed
+from agentnb.errors import WorkflowError
 from agentnb.models import Reply
 from agentnb.runtime.host.host import Beginning, Host, hosted
 from agentnb.workflow.workflow import Workflow
@@ -65,6 +67,18 @@ def test_a_failed_step_says_why_and_what_shows_its_run() -> None:
     summaries = re.findall(r"<summary.*?</summary>", run_html(run))
     assert ["researcher" in one for one in summaries if "&lt;no&gt; model" in one] == [True], "blocks do not repeat it"
     assert "          ✗ researcher  agent  failed  3 attempts  <no> model" in run_text(run).splitlines()
+
+
+def test_failed_tool_step_has_the_traceback_of_its_tool_folded() -> None:
+    def weigh(crate: str) -> float:
+        return {"small": 1.5}[crate]
+
+    workflow = Workflow.from_yaml("workflow: [{id: scale, type: tool, name: weigh, args: {crate: large}}]")
+    with pytest.raises(WorkflowError) as caught:
+        workflow.run_sync(tools=[weigh])
+    html = run_html(caught.value.run)
+    (fold,) = re.findall(r'<details[^>]*data-fold="step:scale:traceback".*?</details>', html, re.DOTALL)
+    assert "Traceback of your code" in words_in(fold) and 'return {"small": 1.5}[crate]' in unescape(words_in(fold))
 
 
 def test_a_run_whose_log_holds_no_workflow_shows_its_steps(subtests: Any) -> None:

@@ -117,6 +117,17 @@ def test_of_a_large_figure_no_more_is_sent_than_a_model_sees(subtests: pytest.Su
             )
 
 
+def test_what_is_beyond_the_edge_of_a_figure_is_drawn_too() -> None:
+    inside, beyond = Figure(figsize=(6, 2.5), dpi=100), Figure(figsize=(6, 2.5), dpi=100)
+    for figure, rotation in ((inside, 0), (beyond, 90)):
+        axes = figure.subplots()
+        axes.bar(["a", "b"], [1, 2])
+        axes.set_xticks([0, 1], ["a rather long label", "another label that is long"], rotation=rotation)
+    assert opened(shown(inside)[1]).size == (600, 250)
+    width, height = opened(shown(beyond)[1]).size
+    assert width == 600 and 300 < height < 500
+
+
 def test_a_figure_that_grows_when_it_is_drawn_is_drawn_again() -> None:
     figure = drawn(15, 3)
     figure.text(3.0, 0.5, "far outside")

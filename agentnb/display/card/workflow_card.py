@@ -24,6 +24,7 @@ from agentnb.display.parts.step_list import (
     step_html,
     step_lines,
     step_pieces,
+    tracebacks_of_steps,
 )
 from agentnb.display.texts.labels import clean, first_line
 from agentnb.workflow.files.logged_workflow import logged_workflow
@@ -51,8 +52,12 @@ def steps_html(run: Run, form: Form) -> Html:
     """Return the steps of a run, each with what it did and asked; nothing if it has rounds instead."""
     if not has_steps(run):
         return NOTHING
-    begun = begun_by_steps(run)
-    drawn = step_pieces(run, lambda record, status: step_html(record, status, form, begun.get(record.id, ())))
+    begun, tracebacks = begun_by_steps(run), tracebacks_of_steps(run)
+
+    def draw(record: StepRecord, status: str) -> Html:
+        return step_html(record, status, form, begun.get(record.id, ()), tracebacks.get(record.id, ""))
+
+    drawn = step_pieces(run, draw)
     pieces = with_questions(run, drawn, form, closed_only=True)
     return tag("div", "steps", *pieces.values())
 

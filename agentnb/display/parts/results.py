@@ -196,8 +196,12 @@ def printed_html(record: CallRecord, *, whole: bool = False, live: bool = False,
 def _traceback(record: CallRecord, way: Way) -> Html:
     if not record.traceback:
         return NOTHING
-    told = long_html(record.traceback, way._replace(where=in_record(way.where, "traceback")))
-    return _folded("Traceback of your code", way.key and f"{way.key}:traceback", told)
+    return traceback_html(record.traceback, way.key, way._replace(where=in_record(way.where, "traceback")))
+
+
+def traceback_html(traceback: str, key: str, way: Way) -> Html:
+    """Return the traceback of the person's own code, folded. ``key``: prefix of the name of its fold."""
+    return _folded("Traceback of your code", key and f"{key}:traceback", long_html(traceback, way))
 
 
 def in_record(where: str, field: str) -> str:

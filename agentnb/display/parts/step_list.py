@@ -16,7 +16,8 @@ from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.begun_runs import begun_html
-from agentnb.display.parts.results import as_json
+from agentnb.display.parts.long_text import Way
+from agentnb.display.parts.results import as_json, traceback_html
 from agentnb.display.texts.labels import clean, counted, cut, duration, first_line, times
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.states import STEP_STATES
@@ -117,10 +118,20 @@ def begun_by_steps(run: Run) -> dict[str, list[NestedStart]]:
     return begun
 
 
-def step_html(record: StepRecord, status: str, form: Form, begun: Sequence[NestedStart] = ()) -> Html:
-    """Return a step on one line, which opens to what it did. ``begun``: the runs that its tool began, as the log lists them."""
+def tracebacks_of_steps(run: Run) -> dict[str, str]:
+    """Return the traceback of each step whose tool raised, by the path of the step: of its last call."""
+    return {call.step: call.record.traceback for call in run.step_calls if call.record.traceback}
+
+
+def step_html(record: StepRecord, status: str, form: Form, begun: Sequence[NestedStart] = (), traceback: str = "") -> Html:
+    """Return a step on one line, which opens to what it did.
+
+    ``begun``: the runs that its tool began, as the log lists them; ``traceback``: of its tool's code.
+    """
     line = tag("span", "step-line", *_line(record, status))
     body = _body(record, form, begun)
+    if traceback and record.error:
+        body.insert(1, traceback_html(traceback, f"step:{record.id}", Way()))
     key = f"step:{record.id}"
     if not body:
         shown = tag("div", "step-summary", line)
