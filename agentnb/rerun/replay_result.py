@@ -12,6 +12,7 @@ import msgspec
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.messages import ToolCall
 from agentnb.core.run.rounds import WorkflowRound
+from agentnb.core.todos import open_todos
 from agentnb.detect.detector import Finding
 from agentnb.detect.rules import ALREADY_SAID, FAILURE_LOOP
 from agentnb.detect.run import Run
@@ -182,9 +183,14 @@ class Replay:
 
     @property
     def sentence(self) -> str:
-        """What would have been done, in one or two sentences."""
+        """What happened, what the model would have been told, and when the run would have ended: three sentences."""
+        return f"{_happened(self.recorded)} {_told(self)} {self.outcome_sentence}"
+
+    @property
+    def outcome_sentence(self) -> str:
+        """Where the replay first parts from the record, and where a failure could have been caught."""
         parting = self.first_divergence
-        told = "It would have gone as recorded" if parting is None else _parting(self, parting)
+        told = "It would have ended as recorded" if parting is None else _parting(self, parting)
         if self.caught_at is not None and (parting is None or self.caught_at < parting.number):
             first = next(one for one in self.rounds if one.caught_by)
             told += f"; a failure could have been caught in round {self.caught_at}: {', '.join(first.caught_by)}"
@@ -209,7 +215,7 @@ class Replay:
         return pd.DataFrame({name: pd.Series(values, dtype=_COLUMNS[name][0]) for name, values in columns.items()})
 
     def __repr__(self) -> str:
-        return f"<Replay of {self.recorded.id} under {self.variant.sentence}: {self.sentence}>"
+        return f"<Replay of {self.recorded.id} under {self.variant.sentence}: {self.outcome_sentence}>"
 
 
 def differ(recorded: Decision, would_be: Decision) -> bool:
@@ -220,6 +226,26 @@ def differ(recorded: Decision, would_be: Decision) -> bool:
 
 def _texts(guidance: Sequence[Guidance]) -> list[str]:
     return [one.text for one in guidance]
+
+
+def _happened(run: Run) -> str:
+    if not run.rounds:
+        return "The record has no rounds."
+    rounds = f"{len(run.rounds)} round{'s' * (len(run.rounds) != 1)}"
+    if run.stop_reason is None:
+        return f"The record has {rounds} and no end."
+    left = len(open_todos(run.todos))
+    with_open = f", with {left} todo{'s' * (left != 1)} open" if left else ""
+    return f"The run ended after {rounds} ({run.stop_reason}){with_open}."
+
+
+def _told(replay: Replay) -> str:
+    """Return the guidance that the first request with other words would have had."""
+    other = replay.first_told_otherwise
+    if other is None:
+        return "The model would have been told the same."
+    cells = cells_of(other.would_be.guidance) if other.would_be is not None else None
+    return f"From round {other.number} on the model would have been told other words{f': {cells}' if cells else ', or none'}."
 
 
 def _parting(replay: Replay, one: ReplayedRound) -> str:
