@@ -25,6 +25,7 @@ from agentnb.core.log.events import (
 from agentnb.core.log.stores import RunStore, Watcher, Writer
 from agentnb.core.messages import Text
 from agentnb.core.redaction import StreamRedactor, redact
+from agentnb.core.todos import has_open
 from agentnb.detect.run import Run
 from agentnb.errors import StoreError
 from agentnb.settings import SHORTEST_SECRET, known, secrets
@@ -96,7 +97,18 @@ class EventLog:
             return None
         run = self.run
         usage, inside, nested = run.own_usage, run.counters.spent_inside, run.usage_inside
-        return Totals(size, len(run.rounds), usage, run.times_recovered, run.step_count, inside, nested, run.assessment)
+        return Totals(
+            size,
+            len(run.rounds),
+            usage,
+            run.times_recovered,
+            run.step_count,
+            inside,
+            nested,
+            run.assessment,
+            run.limit.value if run.limit is not None else None,
+            has_open(run.todos),
+        )
 
     def emit(self, kind: type[AnEvent], **fields: Any) -> AnEvent:
         """Make an event of this kind and append it. Return it as logged, redacted.

@@ -16,12 +16,14 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import msgspec
 
 from agentnb.core.log.events import Origin, RunFinished, Totals
-from agentnb.core.log.outcome import Assessment, Outcome, deciding
+from agentnb.core.log.outcome import Assessment, Outcome
 from agentnb.core.log.wire import TooDeep, decode
 from agentnb.core.messages import Message
 from agentnb.core.redaction import FileRedactor
+from agentnb.core.todos import Todo, has_open
 from agentnb.core.usage import NOTHING_USED, UNKNOWN, NestedUsage, Usage, counts, logged_nested_usage
 from agentnb.errors import TraceError
+from agentnb.store.state_lines import BEGINNINGS, RECOVERED, SUSPENDED, StateLines
 
 
 class RunSummary(NamedTuple):
@@ -60,6 +62,12 @@ class RunSummary(NamedTuple):
     """US dollars of its own model calls, without nested runs: add these up over runs."""
     assessment: Assessment | None = None
     """What decides its outcome; None if nothing was said of it."""
+    limit_value: float | None = None
+    """What the limit that ended it was set to; ``stop_reason`` names the limit."""
+    todos_open: bool = False
+    """Whether its list has todos that are not completed."""
+    paused: bool = False
+    """Whether it waits without an open question."""
 
     @property
     def outcome(self) -> Outcome:
@@ -73,8 +81,8 @@ class RunSummary(NamedTuple):
 
     @property
     def can_be_answered(self) -> bool:
-        """Whether it waits for the person, and agentnb can take the answer."""
-        return self.status == "waiting_on_user" and not self.foreign
+        """Whether it is suspended until the person answers, and agentnb can resume it with the answer."""
+        return self.status == "waiting_on_user" and self.stop_reason != "running" and not self.foreign
 
 
 class _Started(msgspec.Struct, tag="run_started", tag_field="kind", gc=False):
@@ -91,6 +99,7 @@ class _Started(msgspec.Struct, tag="run_started", tag_field="kind", gc=False):
     notebook: str = ""
     origin: Origin | None = None
     run_kind: str = "agent"
+    todos: tuple[Todo, ...] = ()
 
 
 class _Reply(msgspec.Struct, gc=False):
@@ -122,12 +131,6 @@ class _Besides(msgspec.Struct, gc=False):
     nested: Usage = NOTHING_USED
 
 
-class _Outcome(msgspec.Struct, gc=False):
-    """The part of an `OutcomeGiven` event needed here."""
-
-    assessment: Assessment
-
-
 class _Finished(msgspec.Struct, gc=False):
     """The part of a `RoundFinished` event of earlier versions needed here."""
 
@@ -149,7 +152,7 @@ _DECODERS: dict[bytes, msgspec.json.Decoder[Any]] = {
     b'{"kind":"model_called"': msgspec.json.Decoder(_Called),
 }
 """How to read the usage of a model call, by the beginnings of the lines that hold one."""
-_ROUND, _RECOVERED = b'{"kind":"round_started"', b'{"kind":"run_recovered"'
+_ROUND = b'{"kind":"round_started"'
 _BESIDES = next(beginning for beginning in _DECODERS if b"besides" in beginning)
 _FINISHED = b'{"kind":"round_finished"'
 _finished = msgspec.json.Decoder(_Finished)
@@ -158,10 +161,10 @@ _SPENT_INSIDE = re.compile(rb'"spent_inside":(?!0\.0[,}])')
 _NESTED = (_BESIDES, _FINISHED)
 _STEPS = (b'{"kind":"step_started"', b'{"kind":"step_skipped"', b'{"kind":"step_finished"')
 _step = msgspec.json.Decoder(_Step)
-_OUTCOME = b'{"kind":"outcome_given"'
-_outcome = msgspec.json.Decoder(_Outcome)
+SINCE = 8
+"""The schema from which the end of a log says all that a list shows."""
 _WIDTH = len(b'{"kind":"model_rep')
-_COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _RECOVERED, _FINISHED, _OUTCOME, *_STEPS)}
+_COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _FINISHED, *BEGINNINGS, *_STEPS)}
 """The beginnings of the lines that are counted, by their first bytes: one look-up tells that most lines are not."""
 _TAIL = 4_096
 """Bytes in which the last line of a log is, if it is the end of its run."""
@@ -169,8 +172,6 @@ SECONDS = len("20260504-120000")
 """Characters of an id that tell the second in which the run began."""
 NEVER = datetime.min.replace(tzinfo=UTC)
 """Stands for a time that is unknown, in an order."""
-_SUSPENDED = b'{"kind":"run_suspended"'
-"""Prefix of the last line of a run that waits for an answer without a process."""
 
 
 def log_summary(file: BinaryIO, is_being_written: Callable[[BinaryIO], bool]) -> RunSummary:
@@ -198,7 +199,7 @@ def _summary_of_ends(file: BinaryIO) -> RunSummary | None:
     if finished is None or totals is None or totals.size != begin:
         return None
     started = _start(first)
-    if not totals.steps and started.run_kind != "agent":  # perhaps of a version that counted none
+    if started.schema < SINCE:
         return None
     return _summary(first, started, finished, totals)
 
@@ -215,7 +216,7 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
     nested: Usage | None = None
     last, rounds, recovered = b"", 0, 0
     steps: set[str] = set()
-    assessments: dict[tuple[str, str], Assessment] = {}
+    state = StateLines()
     counted = _COUNTED.get
     for line in rest:
         beginning = counted(line[:_WIDTH])
@@ -225,22 +226,33 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
             continue
         if beginning is _ROUND:
             rounds += 1
-        elif beginning is _RECOVERED:
-            recovered += 1
+        elif beginning in BEGINNINGS:
+            state.take(beginning, line)
+            recovered += beginning is RECOVERED
         elif beginning in _STEPS:
             steps |= _steps(line)
-        elif beginning is _OUTCOME:
-            assessments |= _assessments(line)
         elif beginning in _DECODERS and (found := _usage(beginning, line)) is not None:
             used = found if used is None else used + found
         if beginning in _NESTED and (within := _inside(beginning, line)) is not None:
             nested = within if nested is None else nested + within
-    if last.startswith(_SUSPENDED) and last.endswith(b"\n"):
+    if last.startswith(SUSPENDED) and last.endswith(b"\n"):
         without_end = "waiting_on_user"
     own = NOTHING_USED if used is None else used
-    decided = deciding(assessments.values())
-    totals = Totals(0, rounds, own, recovered, len(steps), nested=nested, assessment=decided)
-    return _summary(first, started, _end(last), totals, without_end)
+    totals = Totals(
+        0,
+        rounds,
+        own,
+        recovered,
+        len(steps),
+        nested=nested,
+        assessment=state.assessment,
+        limit_value=state.limit_value,
+        todos_open=has_open(state.todos(started.todos)),
+    )
+    row = _summary(first, started, _end(last), totals, without_end)
+    if row.status == "running" and state.waits:
+        row = row._replace(status="waiting_on_user")
+    return row._replace(paused=row.status == "waiting_on_user" and not state.questions)
 
 
 def _summary(
@@ -274,6 +286,8 @@ def _summary(
         steps=totals.steps,
         own_cost=totals.usage.cost,
         assessment=decided,
+        limit_value=totals.limit_value,
+        todos_open=totals.todos_open,
     )
 
 
@@ -360,12 +374,3 @@ def _steps(line: bytes) -> set[str]:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return set()
     return set() if found.step_kind == "goto" else {found.step}
-
-
-def _assessments(line: bytes) -> dict[tuple[str, str], Assessment]:
-    """Return what this event says of the outcome, by source and name; nothing if it cannot be read."""
-    try:
-        found = _outcome.decode(line).assessment
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return {}
-    return {(found.source, found.name): found}

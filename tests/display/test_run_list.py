@@ -33,7 +33,7 @@ def test_each_status_has_its_word_and_not_only_a_colour(subtests: pytest.Subtest
     for status in sorted(STATES):
         with subtests.test(status=status):
             word = "Waiting for you" if status == "waiting_on_user" else STATES[status]  # its log is closed: it is suspended
-            assert f" {word}</b>" in run_list_html([DONE._replace(status=status)])
+            assert f" {word}</b>" in run_list_html([DONE._replace(status=status, stop_reason="")])
 
 
 def test_what_still_grows_is_not_told_as_if_it_stood_still() -> None:

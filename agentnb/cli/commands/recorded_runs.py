@@ -43,12 +43,14 @@ def runs(given: Namespace) -> str:
     store, left_out = store_in(given.folder), list[str]()
     found = families(store.each_summary(left_out), set(store.ids()))
     lists = (family if given.nested else family[:1] for family in found)
-    matching = (some for some in lists if any(matches(one, given.words) for one in some))
+    matching = (some for some in lists if any(matches(one, given.words, given.outcome) for one in some))
     lines = list(chain.from_iterable(islice(matching, given.most)))
     for line in problems_told([Problem(name, "", NO_LOG) for name in left_out], MAX_PROBLEMS, see_all="", commands=SHELL):
         complain(line)
     count, folder = len(store.ids()), store.shown_folder
-    told = list_told(lines, count=count, folder=folder, most=given.most, wanted=given.words)
+    told = list_told(
+        lines, count=count, folder=folder, most=given.most, wanted=[*(["--failed"] if given.outcome else []), *given.words]
+    )
     name = "ID" if given.folder is None else str(Path(folder) / "ID.jsonl")
     hints = [f"Show one: agentnb show {name}"] if lines else []
     hints += [f"Resume an interrupted one: agentnb recover {name}"] if any(one.can_be_recovered for one in lines) else []
@@ -62,7 +64,14 @@ def _runs_of_files(given: Namespace) -> str:
     found = [*iter_traces(given.folder, strict=False, problems=problems)]
     for line in problems_told(problems, MAX_PROBLEMS, see_all="", commands=SHELL):
         complain(line)
-    return files_text(found, str(given.folder), words=given.words, most=given.most, is_folder=path_of(given.folder).is_dir())
+    return files_text(
+        found,
+        str(given.folder),
+        words=given.words,
+        outcome=given.outcome,
+        most=given.most,
+        is_folder=path_of(given.folder).is_dir(),
+    )
 
 
 def show(given: Namespace) -> str:
@@ -150,9 +159,16 @@ RECORDED: dict[str, Command] = {
                 default=[],
                 help="only runs with this word in status, model or prompt; may be given several times",
             ),
+            argument(
+                "--failed",
+                dest="outcome",
+                action="store_const",
+                const="failed",
+                help="only runs whose outcome is failed, as their trace, expectation or label says, however they ended",
+            ),
             argument("--nested", action="store_true", help="also list the runs nested in each, below it"),
         ),
-        "agentnb runs\nagentnb runs project -n 5 -w failed",
+        "agentnb runs\nagentnb runs project -n 5 -w failed\nagentnb runs results.json --failed",
     ),
     "show": Command(
         show,

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentnb.core.log.outcome import Outcome
 from agentnb.detect.run import Run
-from agentnb.display.lists.browser import MAX_READ, figures, page_told
+from agentnb.display.lists.browser import MAX_READ, WIDTH_OF_A_STATE, figures, page_told, state_and_outcome
 from agentnb.display.lists.run_rows import RunRow, contains, row_of
-from agentnb.display.parts.head import MARKS
 from agentnb.display.texts.labels import clean, first_line, short_id
 
 MAX_OF_A_PROMPT = 50
 MAX_OF_A_FILE = 60
 
 
-def files_text(found: Sequence[Run], name: str, *, most: int, words: Sequence[str] = (), is_folder: bool = False) -> str:
-    """Return a line for each run of a file or folder of this name, at most so many, with all of these words.
+def files_text(
+    found: Sequence[Run],
+    name: str,
+    *,
+    most: int,
+    words: Sequence[str] = (),
+    outcome: Outcome | None = None,
+    is_folder: bool = False,
+) -> str:
+    """Return a line for each run of a file or folder of this name, at most so many, with all of these words and this outcome.
 
     A line has the number of the run from 1, the end of its id, its state, prompt and figures; in a folder also its file.
     """
     rows = [row_of(place, run) for place, run in enumerate(found)]
-    fitting = [row for row in rows if all(_fits(row, word) for word in words)]
+    fitting = [row for row in rows if outcome in (None, row.outcome) and all(_fits(row, word) for word in words)]
     shown = fitting[:most]
     told = f"{page_told(0, len(shown), len(fitting), len(rows))} in {clean(name)}"
     number = " --run ID" if is_folder else " --run NUMBER" if len(rows) > 1 else ""
@@ -29,14 +37,16 @@ def files_text(found: Sequence[Run], name: str, *, most: int, words: Sequence[st
 
 
 def _fits(row: RunRow, word: str) -> bool:
-    return word.casefold() in f"{row.state} {row.status} {row.format}".casefold() or contains(row.run, [word.casefold()])
+    return word.casefold() in f"{row.state} {row.outcome_words} {row.status} {row.format}".casefold() or contains(
+        row.run, [word.casefold()]
+    )
 
 
 def _line(row: RunRow, *, with_file: bool) -> str:
-    state = first_line(f"{MARKS[row.tone]} {row.state}", 22)
+    state = state_and_outcome(row)
     asked = first_line(row.run.prompt[:MAX_READ], MAX_OF_A_PROMPT)
     told = [*figures(row), *(_place(row) if with_file else [])]
-    about = f"{row.place + 1:>4}  {short_id(row.run.id)}  {state:<22}  {asked:<{MAX_OF_A_PROMPT}}"
+    about = f"{row.place + 1:>4}  {short_id(row.run.id)}  {state:<{WIDTH_OF_A_STATE}}  {asked:<{MAX_OF_A_PROMPT}}"
     return clean(f"{about}  {', '.join(told)}").rstrip()
 
 

@@ -428,6 +428,10 @@ class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Usage of all nested runs; None if no model was called in one, and in logs of earlier versions."""
     assessment: Assessment | None = None
     """What decides the outcome; None if nothing was said of it."""
+    limit_value: float | None = None
+    """What the limit that ended it was set to."""
+    todos_open: bool = False
+    """Whether its list has todos that are not completed."""
 
 
 class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False):

@@ -75,8 +75,8 @@ def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) ->
 
 
 def head_line(run: Run) -> str:
-    """Return the state and the figures: ``Done: 3 rounds, 2 tool calls``."""
-    chip = states.chip(run)
+    """Return the state, the outcome and the figures: ``Done, reward 0: 3 rounds, 2 tool calls``."""
+    chip = states.with_outcome(states.chip(run), run.assessment)
     return f"{chip}{' · ' if ':' in chip else ': '}{', '.join(figures.meta(run))}"
 
 

@@ -33,6 +33,8 @@ MAX_OF_A_PROMPT = 160
 MAX_OF_A_TITLE = 600
 MAX_READ = 10_000
 """Characters of a prompt that are searched for its first words."""
+WIDTH_OF_A_STATE = 36
+"""Characters of a state and an outcome in a line of text."""
 _OPEN = {"rounds": True, "findings": True}
 
 
@@ -149,8 +151,14 @@ def _saved_row(row: RunRow) -> Html:
 
 def line(row: RunRow) -> str:
     """Return a run on one line of text."""
-    state, asked = first_line(f"{MARKS[row.tone]} {row.state}", 24), first_line(row.run.prompt[:MAX_READ], 50)
-    return clean(f"{row.place:>4}  {state:<24}  {asked:<50}  {', '.join(figures(row))}")
+    state, asked = state_and_outcome(row), first_line(row.run.prompt[:MAX_READ], 50)
+    return clean(f"{row.place:>4}  {state:<{WIDTH_OF_A_STATE}}  {asked:<50}  {', '.join(figures(row))}")
+
+
+def state_and_outcome(row: RunRow) -> str:
+    """Return the state with its mark, and the outcome beside it: ``✓ Done, reward 0``."""
+    words = ", ".join(filter(None, (row.state, row.outcome_words)))
+    return first_line(f"{MARKS[row.tone]} {words}", WIDTH_OF_A_STATE)
 
 
 def browser_text(rows: Sequence[RunRow], total: int, title: str) -> str:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from agentnb.core.log.outcome import Outcome
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.parts.head import MARKS, TONES
+from agentnb.display.parts.head import MARKS, tone_of
 from agentnb.display.style import kept
 from agentnb.display.texts.labels import SHORT_ID, clean, counted, first_line, short_id, thousands
-from agentnb.display.texts.states import state_words
+from agentnb.display.texts.states import RunState, outcome_words, state_words, with_outcome
 from agentnb.store.summaries import RunSummary
 
 MAX_OPENING = 20
 """Runs of a list that can be opened: they are saved in the notebook, so their size is bounded. The rest are lines of text."""
+WIDTH, WIDTH_WITH_OUTCOME = 26, 44
+"""Characters of a state, and of one with an outcome beside it, in a line of text."""
 MAX_NOTEBOOK = 60
 """Characters of a notebook's name in a list."""
 
 
 def history_text(found: Sequence[RunSummary], told: str) -> str:
     """Return one line per run, below ``told``, the text about the list."""
-    return "\n".join([clean(told), *map(_line, found)])
+    return "\n".join([clean(told), *_lines(found)])
 
 
 def history_html(found: Sequence[RunSummary], told: str, open_run: Callable[[str], Html]) -> Html:
@@ -44,12 +47,16 @@ def list_told(found: Sequence[RunSummary], *, count: int, folder: str, most: int
     return f"{counted(count, 'run')} in {folder}{newest}"
 
 
-def matches(one: RunSummary, wanted: Sequence[str]) -> bool:
-    """Return whether each of these words occurs in the run's status, stop reason, recovery, model, tags, notebook or prompt."""
+def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = None) -> bool:
+    """Return whether each of these words occurs in the run's state, outcome, recovery, model, tags, notebook or prompt.
+
+    ``outcome``: only a run with this one matches.
+    """
     recovered = "recovered" if one.recovered else ""
     words_of = (
         one.status,
         state_told(one),
+        outcome_words(one.assessment),
         one.stop_reason,
         recovered,
         one.model,
@@ -58,7 +65,7 @@ def matches(one: RunSummary, wanted: Sequence[str]) -> bool:
         one.prompt,
     )
     told = "\n".join(words_of).casefold()
-    return all(word.casefold() in told for word in wanted)
+    return outcome in (None, one.outcome) and all(word.casefold() in told for word in wanted)
 
 
 def _remarks(one: RunSummary) -> list[str]:
@@ -67,8 +74,15 @@ def _remarks(one: RunSummary) -> list[str]:
     return [*filter(None, ("recovered" if one.recovered else "", f"{one.nested:,} nested" if one.nested else "", notebook))]
 
 
-def _line(one: RunSummary) -> str:
-    took = f"{first_line(state_told(one), 26):<26} {work_told(one):>10}  {cost_told(one):>8}"
+def _lines(found: Sequence[RunSummary]) -> list[str]:
+    """Return a line for each run; the column of states is wider where an outcome is known."""
+    width = WIDTH_WITH_OUTCOME if any(one.assessment is not None for one in found) else WIDTH
+    return [_line(one, width) for one in found]
+
+
+def _line(one: RunSummary, width: int) -> str:
+    state = first_line(with_outcome(state_told(one), one.assessment), width)
+    took = f"{state:<{width}} {work_told(one):>10}  {cost_told(one):>8}"
     remarks = "".join(f"  ({remark})" for remark in _remarks(one))
     tags = f"  {tags_told(one)}" if one.tags else ""
     asked = f"{_indent(one)}{first_line(one.prompt, 34)}{remarks}{tags}"
@@ -97,14 +111,15 @@ def tags_told(one: RunSummary) -> str:
 
 def status_html(one: RunSummary) -> Html:
     """Return the status as a mark and a word; for a run stopped at a limit, which limit."""
-    tone = TONES.get(one.status, "warn")
+    tone = tone_of(one.status, todos_open=one.todos_open)
     mark = tag("span", "mark", MARKS[tone], aria_hidden="true")
     return tag("b", f"history-status {tone}", mark, f" {state_told(one)}")
 
 
 def state_told(one: RunSummary) -> str:
-    """Return the state in words: ``Done``, ``Limit reached: budget``."""
-    return state_words(one.status, one.stop_reason)
+    """Return the state in words: ``Done, todos open``, ``Limit reached: 3 rounds``."""
+    state = RunState(one.status, one.stop_reason, one.limit_value, one.todos_open, one.paused, one.foreign)
+    return state_words(state)
 
 
 def work_told(one: RunSummary) -> str:
@@ -147,7 +162,7 @@ def cost_told(one: RunSummary) -> str:
 def _rest(found: Sequence[RunSummary]) -> Html:
     """Return the runs that do not open, as text in one fold."""
     summary = tag("summary", "history-summary", f"{counted(len(found), 'run')} before these")
-    return tag("details", "history-run", summary, tag("pre", "history-lines", "\n".join(map(_line, found))))
+    return tag("details", "history-run", summary, tag("pre", "history-lines", "\n".join(_lines(found))))
 
 
 def run_list_html(found: Sequence[RunSummary]) -> Html:

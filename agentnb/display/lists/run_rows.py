@@ -10,13 +10,14 @@ from typing import NamedTuple, get_args
 import msgspec
 
 from agentnb.core.log.event import Status
+from agentnb.core.log.outcome import Outcome
 from agentnb.core.run.inner_calls import outer_calls
 from agentnb.detect.run import Run
 from agentnb.display.parts.finding_links import MAX_LISTED, findings_of
 from agentnb.display.parts.head import tone
 from agentnb.display.texts.figures import call_counts, failed_calls
 from agentnb.display.texts.labels import clean, first_line
-from agentnb.display.texts.states import STATES, chip
+from agentnb.display.texts.states import STATES, chip, outcome_words
 
 OWN = "agentnb"
 """The format of runs that agentnb recorded itself."""
@@ -35,6 +36,9 @@ class RunRow(NamedTuple):
     tone: str
     state: str
     """Its state in words: ``Limit reached: 50 rounds``."""
+    outcome: Outcome
+    outcome_words: str
+    """Its outcome in words: ``reward 0``; empty if nothing says it."""
     status: str
     format: str
     rounds: int
@@ -75,6 +79,8 @@ def row_of(place: int, run: Run) -> RunRow:
         run,
         tone(run),
         chip(run),
+        run.outcome,
+        outcome_words(run.assessment),
         run.status,
         _name(run.origin.format) if run.origin is not None else OWN,
         len(run.rounds),

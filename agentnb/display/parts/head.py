@@ -39,7 +39,12 @@ MAX_WAIT = 1e8
 
 def tone(run: Run) -> str:
     """Return the tone of a run's state: active, asking, good, neutral, warn or bad."""
-    return "warn" if leaves_todos(run) else TONES[run.status]
+    return tone_of(run.status, todos_open=leaves_todos(run))
+
+
+def tone_of(status: str, *, todos_open: bool) -> str:
+    """Return the tone of a state; ``todos_open``: the run left todos open, which counts if it completed."""
+    return "warn" if status == "completed" and todos_open else TONES.get(status, "warn")
 
 
 def prompt_html(prompt: str, most: int = MAX_OF_A_PROMPT, kind: str = "prompt") -> Html:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from msgspec.structs import replace
 
 from agentnb.advice import (
@@ -20,6 +22,7 @@ from agentnb.advice import (
 )
 from agentnb.agent.from_log import names_of_tools
 from agentnb.core.log.events import CompactionStarted, LimitReached, RetryScheduled
+from agentnb.core.log.outcome import Assessment
 from agentnb.core.messages import ToolResult
 from agentnb.core.redaction import change_texts
 from agentnb.core.run.rounds import INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound
@@ -82,32 +85,97 @@ FINAL_ERRORS = frozenset({"ScriptEnded"})
 """Errors after which a run that is continued fails again."""
 SAYS_HOW_TO_CONTINUE = (TryAgain, StartAgain, AskInstead)
 """Advice of an error that needs no other beside it."""
+VALUES_OF_OUTCOMES = {"passed": "true", "failed": "false", "unknown": "differ"}
+"""The value of a field of a trace that says an outcome; ``differ``: that of several scores."""
+MAX_OF_AN_OUTCOME = 40
+"""Characters of the name of a score, which a file chose."""
+MAX_OF_AN_EXPECTATION = 120
 MAX_NAMED = 3
 """Open steps and blocked todos that are named; of more, the number is shown."""
 MAX_EXPLAINED = 300
 """Characters of a provider's explanation of a refusal, of the reason of a blocked todo, and of a tool's error."""
 
 
-def state_words(status: str, stop_reason: str | None = None) -> str:
-    """Return the state of a run of which only the summary is known: ``Done``, ``Limit reached: budget``."""
-    word = STATES.get(status, status)
-    more = {"limited": LIMIT_WORDS, "stopped": ENDED}.get(status, {}).get(stop_reason or "")
-    return f"{word}: {more}" if more else word
+class RunState(NamedTuple):
+    """What the words for the state of a run are made of, whether all of the run is known or its summary."""
+
+    status: str
+    stop_reason: str = ""
+    limit_value: float | None = None
+    """What the limit that ended it was set to; ``stop_reason`` names the limit."""
+    todos_open: bool = False
+    paused: bool = False
+    """Whether it waits without an open question."""
+    foreign: bool = False
+    """Whether another product recorded it."""
+
+
+def state_of(run: Run) -> RunState:
+    """Return the state of a run."""
+    limit = run.limit
+    return RunState(
+        run.status,
+        (limit.limit if run.status == "limited" and limit is not None else run.stop_reason) or "",
+        limit.value if limit is not None else None,
+        has_open(run.todos),
+        not run.waiting,
+        is_foreign(run),
+    )
+
+
+def state_words(state: RunState) -> str:
+    """Return the state of a run in a few words: ``Done, todos open``, ``Limit reached: 50 rounds``.
+
+    The same in all lists and cards.
+    """
+    word = STATES.get(state.status, state.status)
+    if state.status == "completed":
+        return TODOS_OPEN if state.todos_open else word
+    if state.status == "waiting_on_user" and not state.foreign:
+        return "Paused" if state.paused else word
+    if state.status == "limited":
+        name, value = state.stop_reason, state.limit_value
+        more = LIMIT_WORDS.get(name, "") if value is None else limit_words(name, value)
+        return f"{word}: {more}" if more else word
+    if state.status == "stopped":
+        more = ENDED.get(state.stop_reason) or clean(first_line(state.stop_reason, 60))
+        return f"{word}: {more}" if more else word
+    return OF_OTHERS.get(state.status, word) if state.foreign else word
 
 
 def chip(run: Run, *, hears: bool = False) -> str:
     """Return the state in a few words; while a tool runs, its name. ``hears``: a reply is streaming."""
-    if run.status == "running":
-        return _doing(run, hears)
-    if run.status == "waiting_on_user" and not is_foreign(run):
-        return STATES[run.status] if run.waiting else "Paused"
-    if leaves_todos(run):
-        return TODOS_OPEN
-    if run.status == "limited" and run.limit is not None:
-        return f"{STATES[run.status]}: {limit_words(run.limit)}"
-    if run.status == "stopped":
-        return f"{STATES[run.status]}: {ENDED.get(run.stop_reason or '') or clean(first_line(str(run.stop_reason), 60))}"
-    return OF_OTHERS.get(run.status, STATES[run.status]) if is_foreign(run) else STATES[run.status]
+    return _doing(run, hears) if run.status == "running" else state_words(state_of(run))
+
+
+def outcome_words(assessment: Assessment | None) -> str:
+    """Return the outcome in a few words beside the state: ``reward 0``, ``expectation failed``; empty if nothing says it."""
+    if assessment is None:
+        return ""
+    if assessment.source != "trace":
+        return f"{assessment.source} {assessment.outcome}"
+    name = clean(first_line(assessment.name, MAX_OF_AN_OUTCOME))
+    if assessment.score is not None:
+        return f"{name} {assessment.score:g}"
+    return f"{name} {VALUES_OF_OUTCOMES[assessment.outcome]}"
+
+
+def outcome_told(run: Run) -> str:
+    """Return the outcome with what says it: ``failed: reward 0 (tau-bench)``, ``passed: total == 28``; empty without any."""
+    found = run.assessment
+    if found is None:
+        return ""
+    if found.source == "trace":
+        product = f" ({run.origin.format.replace('_', '-')})" if run.origin is not None else ""
+        return f"{found.outcome}: {outcome_words(found)}{clean(product)}"
+    name = clean(first_line(found.name, MAX_OF_AN_EXPECTATION))
+    about = name if found.source == "expectation" else f"label by {name}" if name else "label"
+    return f"{found.outcome}: {about}" if about else found.outcome
+
+
+def with_outcome(state: str, assessment: Assessment | None) -> str:
+    """Return the words for a state with those for the outcome beside them: ``Done, reward 0``."""
+    return ", ".join(filter(None, (state, outcome_words(assessment))))
 
 
 def _doing(run: Run, hears: bool) -> str:
@@ -148,9 +216,8 @@ def _being_replaced(run: Run) -> int:
     return next((event.messages for event in reversed(run.events) if isinstance(event, CompactionStarted)), 0)
 
 
-def limit_words(limit: LimitReached) -> str:
+def limit_words(name: str, value: float) -> str:
     """Return a limit: ``50 rounds``, ``$0.50``, ``30 minutes``."""
-    name, value = limit.limit, limit.value
     if name in COUNTED:
         return counted(round(value), COUNTED[name])
     if name == MAX_TOOL_CALLS_PER_TURN:

@@ -143,7 +143,7 @@ def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def history(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[N] [WORD ...] [--nested]: list the runs, newest first, or those with all words in status, model or prompt"""
+    """[N] [WORD ...] [--failed] [--nested]: list the runs, newest first, or those with all words in state, model or prompt"""
     show_history(session, shell, _words(rest))
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from IPython.display import display
 
+from agentnb.core.log.outcome import Outcome
+from agentnb.detect.run import Run
 from agentnb.display.card.compact import compact_html
 from agentnb.display.lists.history import history_html, history_text, list_told, matches
 from agentnb.display.markup import Html, words
@@ -22,7 +24,7 @@ MAX_LISTED = 200
 """Runs in one list, even if more are requested."""
 MAX_LEFT_OUT = 200
 """Characters of the names of files that are no run logs."""
-NESTED = "--nested"
+NESTED, FAILED = "--nested", "--failed"
 KINDS = [
     "failed",
     "completed",
@@ -33,6 +35,7 @@ KINDS = [
     "unknown",
     "running",
     "waiting_on_user",
+    FAILED,
     NESTED,
 ]
 """Words that tab completion offers."""
@@ -42,11 +45,13 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
     """Show the newest top-level runs that match all of the ``wanted`` words and have each ``--tag``; a leading number sets how
     many.
 
-    With the word ``--nested`` each is followed by the runs nested in it, which may match in its place.
+    ``--failed``: those whose outcome is failed, however they ended. With the word ``--nested`` each is followed by the runs
+    nested in it, which may match in its place.
     """
     most = SHOWN
     with_nested = NESTED in wanted
-    tags, wanted = _tags([word for word in wanted if word != NESTED])
+    outcome: Outcome | None = "failed" if FAILED in wanted else None
+    tags, wanted = _tags([word for word in wanted if word not in (NESTED, FAILED)])
     if wanted and wanted[0].isdecimal():
         most, wanted = min(int(wanted[0]), MAX_LISTED), wanted[1:]
     if not most:
@@ -55,9 +60,9 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
         )
     left_out: list[str] = []
     lists = (family if with_nested else family[:1] for family in families_known_here(session, left_out))
-    fitting = (some for some in lists if any(tags <= {*one.tags} and matches(one, wanted) for one in some))
+    fitting = (some for some in lists if any(tags <= {*one.tags} and matches(one, wanted, outcome) for one in some))
     found = list(islice(chain.from_iterable(islice(fitting, most)), MAX_LISTED))
-    told = _told(session, found, [*[f"#{one}" for one in sorted(tags)], *wanted], most)
+    told = _told(session, found, [*([FAILED] if outcome else []), *[f"#{one}" for one in sorted(tags)], *wanted], most)
     if left_out:
         told += f". Left out because they are not run logs: {first_line(', '.join(left_out), MAX_LEFT_OUT)}"
     text = history_text(found, told)
@@ -90,13 +95,18 @@ def as_known_here(session: Session) -> Iterator[RunSummary]:
 def families_known_here(session: Session, left_out: list[str] | None = None) -> Iterator[list[RunSummary]]:
     """Yield the summaries of each top-level run and of those nested in it.
 
-    A run that is live in this kernel is running, whatever its log says so far. The names of files that are no run logs are
-    appended to ``left_out``.
+    A run that is live in this kernel has the state that it has here, whatever its log says so far. The names of files that are
+    no run logs are appended to ``left_out``.
     """
-    going_on = {live.run_id for live in session.running()}
+    live_runs = {live.run_id: live.run for live in session.running()}
     each = session.store.each_summary(left_out)
-    found = (one._replace(status="running") if one.id in going_on else one for one in each)
+    found = (_as_live(one, live_runs[one.id]) if one.id in live_runs else one for one in each)
     return families(found, set(session.store.ids()))
+
+
+def _as_live(one: RunSummary, run: Run) -> RunSummary:
+    """Return the summary of a run of this kernel with its state of now."""
+    return one._replace(status=run.status, stop_reason=run.stop_reason or "running", paused=not run.waiting)
 
 
 def _told(session: Session, found: list[RunSummary], wanted: list[str], most: int) -> str:

@@ -1,0 +1,122 @@
+"""The lines of a log that say more of the state and outcome of its run than its end does."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import msgspec
+
+from agentnb.core.log.outcome import Assessment, deciding
+from agentnb.core.todos import Todo
+
+SUSPENDED = b'{"kind":"run_suspended"'
+"""Prefix of the last line of a run that waits for an answer without a process."""
+RECOVERED = b'{"kind":"run_recovered"'
+_LIMIT, _TODOS, _OUTCOME = b'{"kind":"limit_reached"', b'{"kind":"todos_changed"', b'{"kind":"outcome_given"'
+_QUESTION, _COMMAND = b'{"kind":"question_', b'{"kind":"command_received"'
+_ASKED, _ANSWERED = b'{"kind":"question_asked"', b'{"kind":"question_answered"'
+_PAUSE, _RESUME = b'"command":"pause"', b'"command":"resume"'
+"""The fields of commands; within a text, their quotation marks would be escaped."""
+_REFUSED = b'"consent":"refused"'
+BEGINNINGS = (_LIMIT, _TODOS, _OUTCOME, _QUESTION, _COMMAND, SUSPENDED, RECOVERED)
+"""The beginnings of these lines."""
+
+
+class _Limit(msgspec.Struct, gc=False):
+    """The part of a `LimitReached` event needed here."""
+
+    value: float
+
+
+class _Todos(msgspec.Struct, gc=False):
+    """The part of a `TodosChanged` event needed here."""
+
+    todos: tuple[Todo, ...]
+
+
+class _Outcome(msgspec.Struct, gc=False):
+    """The part of an `OutcomeGiven` event needed here."""
+
+    assessment: Assessment
+
+
+class _Question(msgspec.Struct, gc=False):
+    """The part of a question needed here."""
+
+    id: str
+
+
+class _Asked(msgspec.Struct, gc=False):
+    """The part of a `QuestionAsked` event needed here."""
+
+    question: _Question
+
+
+class _Answered(msgspec.Struct, gc=False):
+    """The part of a `QuestionAnswered` event needed here."""
+
+    question_id: str
+
+
+_limit, _todos, _outcome = map(msgspec.json.Decoder, (_Limit, _Todos, _Outcome))
+_asked, _answered = msgspec.json.Decoder(_Asked), msgspec.json.Decoder(_Answered)
+
+
+class StateLines:
+    """What these lines add up to."""
+
+    def __init__(self) -> None:
+        self.questions: set[str] = set()
+        """Ids of the open questions."""
+        self.limit_value: float | None = None
+        self._assessments: dict[tuple[str, str], Assessment] = {}
+        self._is_paused = self._is_suspended = False
+        self._todos = b""
+
+    def take(self, beginning: bytes, line: bytes) -> None:
+        """Take in the next of these lines; one that cannot be read changes nothing."""
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if beginning is _TODOS:
+                self._todos = line  # only the last is read
+            elif beginning is _LIMIT:
+                self.limit_value = _limit.decode(line).value
+            elif beginning is _OUTCOME:
+                found = _outcome.decode(line).assessment
+                self._assessments[found.source, found.name] = found
+            elif beginning is _COMMAND:
+                self._is_paused = (self._is_paused or _PAUSE in line) and _RESUME not in line
+            elif beginning is _QUESTION:
+                self._take_question(line)
+            else:
+                self._take_process(beginning, line)
+
+    def _take_question(self, line: bytes) -> None:
+        if line.startswith(_ASKED):
+            self.questions.add(_asked.decode(line).question.id)
+        elif line.startswith(_ANSWERED):
+            self.questions.discard(_answered.decode(line).question_id)
+
+    def _take_process(self, beginning: bytes, line: bytes) -> None:
+        """Take in that a process left the run, or took it over: questions outlive only a suspension."""
+        if beginning is RECOVERED:
+            if not self._is_suspended or _REFUSED in line:
+                self.questions.clear()
+            self._is_paused = False
+        self._is_suspended = beginning is SUSPENDED
+
+    @property
+    def waits(self) -> bool:
+        """Whether a question is open, or the run is paused."""
+        return bool(self.questions) or self._is_paused
+
+    @property
+    def assessment(self) -> Assessment | None:
+        """What decides the outcome."""
+        return deciding(self._assessments.values())
+
+    def todos(self, first: tuple[Todo, ...]) -> tuple[Todo, ...]:
+        """Return the last todo list; ``first``: that of the start."""
+        try:
+            return _todos.decode(self._todos).todos if self._todos else first
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return first
