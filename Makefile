@@ -16,13 +16,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constr
 # Options for JupyterLab, such as: make lab LAB=--no-browser. It will not run as root unless told so.
 LAB := $(shell test "$$(id -u 2>/dev/null)" = 0 && echo --allow-root)
 
-.PHONY: help demo lab outputs pictures check test coverage nightly breaks changed-breaks bench lock clean
+.PHONY: help demo lab outputs pictures check test coverage nightly breaks changed-breaks bench scores lock clean
 help:
 	@grep '^#   make' Makefile; echo '    make lab    opens the executed quickstart in JupyterLab'; \
 	echo '    make check  runs the linter, the type checker and the import contracts alone'; \
 	echo '    make bench  measures speed; make nightly runs more examples, and the tests on every Python there is'; \
 	echo '    make breaks breaks one rule after the other in a copy, and tells which no test notices; make changed-breaks: those of'; \
 	echo '                files that changed, for 90 s'; \
+	echo '    make scores TRACES=FOLDER  scores the detectors on labelled traces of your own'; \
 	echo '    make outputs, make pictures  renew what the stored notebooks and the README show'
 
 .venv/made:
@@ -100,6 +101,10 @@ bench: .venv/test
 	@$(BIN)/python benchmarks/providers.py
 	@$(BIN)/python benchmarks/requests.py
 	@$(BIN)/python benchmarks/tables.py
+
+# How well detectors agree with labels: make scores TRACES=FOLDER; one third is kept apart: make scores TRACES=FOLDER SCORES="--part train"
+scores: .venv/test
+	@$(BIN)/python benchmarks/detectors.py "$(TRACES)" $(SCORES)
 
 # Needs uv (pip install uv): one lock for all Pythons of the range.
 lock:

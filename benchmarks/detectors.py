@@ -1,10 +1,14 @@
-"""How well detectors agree with labels, as a table: every preset beside the naive rules and the length of the runs.
+"""How well the detectors of `default` agree with labels: each set beside the best naive rule and the length of its runs.
 
-Usage: python benchmarks/detectors.py LABELS.csv [FOLDER]
-The labels are not shipped. LABELS.csv has the columns run_id (GROUP:NAME), repetition (0 or 1), label_kind, primary (0 or 1),
-file (in FOLDER, by default that of the labels) and run_selector (place, task or TASK-TRIAL in a file of several runs). Each run
-has one label: its primary row, else that of the single reader or annotator; what the agent said of itself is no label, and the
-thoughts in which a Magentic-One orchestrator says whether it is in a loop are left out of its runs.
+Usage: make scores TRACES=FOLDER, or: python benchmarks/detectors.py FOLDER [--part train|apart] [--sure] [--details]
+Labels are not shipped. FOLDER, or a folder in it, has a labels.csv with the columns run_id (SET:NAME), repetition (0 or 1),
+label_kind, primary (0 or 1), confidence, file (beside the labels) and run_selector (place, task or TASK-TRIAL in a file of
+several runs). Each run has one label: its primary row, else that of the single reader or annotator; what the agent said of
+itself is no label, and the thoughts in which a Magentic-One orchestrator says whether it is in a loop are left out of its runs.
+
+A third of the runs is kept apart, by a number of the run's name: choose thresholds with --part train, and look at --part apart
+when nothing is chosen any more. The naive rule and the number of rounds are those with the best F1 in the set itself, which
+flatters both. An alarm is a loop, a stall or a limit found in a run that is labelled healthy.
 
 What detectors cost in a round: run.py. Over a million rounds, in one process and in two: scale.py --only detected.
 """
@@ -15,24 +19,135 @@ import argparse
 import csv
 import re
 import warnings
-from collections.abc import Iterable
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from agentnb import load_traces
 from agentnb.core.log.events import ModelReplied
 from agentnb.core.messages import Thinking
-from agentnb.detect import Run, presets, score, sweep
+from agentnb.detect import Run, findings, presets, score, sweep
+from agentnb.detect.intervals import wilson
 from agentnb.detect.presets.default import Default
-from agentnb.detect.scores import Labelled, best_length
+from agentnb.detect.scores import ALL, RUN_LENGTH, Labelled, best_length
 
 SELF_REPORT = "machine-self-report"
 HUMAN = "human-derived"
 SHOWN = ["detector", "group", "runs", "positives", "hits", "false", "misses", "precision", "recall", "f1", "f1_low", "f1_high"]
 ALIKE = (70, 75, 80, 85, 90, 95)
+WHAT_TO_GIVE = "Give a folder of labelled traces: make scores TRACES=FOLDER. It, or a folder in it, has a labels.csv"
+PARTS = 3
+"""One part in so many is kept apart."""
 _TRIAL = re.compile(r"task(?P<task>\w+)-trial(?P<trial>\w+)")
+
+
+class LabelledRun(NamedTuple):
+    """A run with its label and the set that it belongs to."""
+
+    run: Run
+    is_positive: bool
+    set: str
+    kind: str
+    """The kind of its label."""
+    is_sure: bool
+    """Whether whoever labelled it was sure."""
+
+
+def part_of(run_id: str) -> str:
+    """Return the part that a labelled run belongs to: train, or apart. Its name alone decides."""
+    return "train" if zlib.crc32(run_id.encode()) % PARTS else "apart"
+
+
+def labelled_runs(traces: str, *, part: str = ALL, strict: bool = False, sure: bool = False) -> list[LabelledRun]:
+    """Return the labelled runs of a folder, or of one file of labels. Exits with what to give if there are none."""
+    place = Path(traces)
+    if not traces or not place.exists():
+        raise SystemExit(f"{traces!r} is no folder. {WHAT_TO_GIVE}" if traces else WHAT_TO_GIVE)
+    found = []
+    for path in sorted(place.rglob("labels.csv")) if place.is_dir() else [place]:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = labels_of(csv.DictReader(file), strict=strict)
+        read: dict[str, list[Run]] = {}
+        for run_id, row in rows.items():
+            is_sure = row.get("confidence") == "high"
+            if part not in (ALL, part_of(run_id)) or (sure and not is_sure):
+                continue
+            run, name = masked(run_of(path.parent, row, read)), run_id.partition(":")[0]
+            found.append(LabelledRun(run, row["repetition"] == "1", name, row["label_kind"], is_sure))
+    if not found:
+        raise SystemExit(f"{traces} has no labelled run. {WHAT_TO_GIVE}")
+    return found
+
+
+def table_of_sets(runs: Sequence[LabelledRun]) -> str:
+    """Return a line for each set, and for its sure labels if it also has others: found, missed, alarms, and the baselines."""
+    import pandas as pd
+
+    sets = [*dict.fromkeys(sorted(one.set for one in runs))]
+    groups = [(name, [one for one in runs if one.set == name]) for name in sets]
+    rows = []
+    for name, group in [*groups, *([(ALL, [*runs])] if len(sets) > 1 else [])]:
+        rows.append(_row_of_set(name, group))
+        sure = [one for one in group if one.is_sure]
+        if 0 < len(sure) < len(group):
+            rows.append(_row_of_set(f"{name}, sure", sure))
+    return str(pd.DataFrame(rows).to_string(index=False))
+
+
+def _row_of_set(name: str, group: Sequence[LabelledRun]) -> dict[str, str]:
+    table = score([one.run for one in group], [one.is_positive for one in group])
+    ours, length = table.iloc[0], table[table["detector"] == RUN_LENGTH].iloc[0]
+    naive = table[table["kind"] == "naive"].fillna({"f1": -1.0}).sort_values("f1", ascending=False, kind="stable").iloc[0]
+    healthy = len(group) - int(ours["positives"])
+    has_loops = bool(ours["positives"])
+    return {
+        "set": name,
+        "runs": str(len(group)),
+        "found": f"{ours['hits']} of {ours['positives']}" if has_loops else "",
+        "F1 of default": _f1_of(ours) if has_loops else "",
+        "alarms": f"{ours['false']} of {healthy}",
+        "alarms in 100 healthy": _of_hundred(int(ours["false"]), healthy),
+        "best naive rule": f"{naive['detector'].removeprefix('naive_')} {_f1_of(naive)}" if has_loops and naive["hits"] else "",
+        "run length": f"{_f1_of(length)} from {length['rounds_from']}" if has_loops else "",
+    }
+
+
+def table_of_rules(runs: Sequence[LabelledRun]) -> str:
+    """Return a line for each rule of `default`: in how many runs with a loop and healthy runs it finds something."""
+    import pandas as pd
+
+    counts: Counter[tuple[str, str, bool]] = Counter()
+    for one in runs:
+        counts.update({(each.family, each.rule, one.is_positive) for each in findings(one.run)})
+    loops = sum(one.is_positive for one in runs)
+    rows = [
+        {
+            "rule": rule,
+            "family": family,
+            f"of {loops} with a loop": counts[family, rule, True],
+            f"of {len(runs) - loops} healthy": counts[family, rule, False],
+            "in 100 healthy": _of_hundred(counts[family, rule, False], len(runs) - loops),
+        }
+        for family, rule in sorted({key[:2] for key in counts})
+    ]
+    return str(pd.DataFrame(rows).to_string(index=False)) if rows else "Nothing was found"
+
+
+def _f1_of(row: Any) -> str:
+    return _with_interval(row["f1"], row["f1_low"], row["f1_high"])
+
+
+def _of_hundred(part: int, whole: int) -> str:
+    share = wilson(part, whole)
+    return "" if share.value is None else _with_interval(*[100 * (one or 0.0) for one in share], digits=0)
+
+
+def _with_interval(value: float, low: float, high: float, digits: int = 2) -> str:
+    return f"{value:.{digits}f} ({low:.{digits}f}-{high:.{digits}f})"
 
 
 def labels_of(rows: Iterable[dict[str, str]], *, strict: bool = False) -> dict[str, dict[str, str]]:
@@ -102,28 +217,16 @@ def left_out(runs: list[Run], labels: list[bool], groups: list[str]) -> None:
         print(f"  {name}: hits {hits}, false {false}, misses {misses}, F1 {2 * hits / max(2 * hits + false + misses, 1):.2f}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("labels", type=Path)
-    parser.add_argument("folder", type=Path, nargs="?")
-    parser.add_argument("--strict", action="store_true", help="only primary rows, single readers and single annotators")
-    asked = parser.parse_args()
-    warnings.simplefilter("ignore")
-    import pandas as pd
-
-    pd.set_option("display.width", 200, "display.max_columns", 30, "display.max_rows", 400, "display.precision", 2)
-    with asked.labels.open(newline="") as file:
-        rows = labels_of(csv.DictReader(file), strict=asked.strict)
-    read: dict[str, list[Run]] = {}
-    runs = [masked(run_of(asked.folder or asked.labels.parent, row, read)) for row in rows.values()]
-    labels = [row["repetition"] == "1" for row in rows.values()]
-    groups = [name.partition(":")[0] for name in rows]
+def details(found: Sequence[LabelledRun]) -> None:
+    """Print every preset, each group beside every baseline, and what other thresholds would give."""
+    runs, labels, groups = [one.run for one in found], [one.is_positive for one in found], [one.set for one in found]
     by_run = {run.id: group for run, group in zip(runs, groups, strict=True)}
-    print("All runs, and each group by itself:")
+    print("\nAll runs, and each set by itself:")
     print(score(runs, labels, ["default"], groups=by_run)[SHOWN].to_string(index=False))
-    derived = [place for place, row in enumerate(rows.values()) if row["label_kind"] == HUMAN]
-    print("\nThe runs with human-derived labels:")
-    print(score([runs[i] for i in derived], [labels[i] for i in derived])[SHOWN].to_string(index=False))
+    derived = [one for one in found if one.kind == HUMAN]
+    if derived:
+        print("\nThe runs with human-derived labels:")
+        print(score([one.run for one in derived], [one.is_positive for one in derived])[SHOWN].to_string(index=False))
     print("\nEvery preset, all runs:")
     table = score(runs, labels, presets.names())
     alarms = ["false_per_100_rounds", "false_per_100_rounds_low", "false_per_100_rounds_high", "rounds_from", "auc"]
@@ -132,6 +235,26 @@ def main() -> None:
     swept = sweep(runs, labels, Default, alike=ALIKE)
     print(swept[["value", *SHOWN[4:]]].to_string(index=False))
     left_out(runs, labels, groups)
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("traces", nargs="?", default="", help="the folder of labelled traces, or one file of labels")
+    parser.add_argument("--part", choices=(ALL, "train", "apart"), default=ALL, help="the part of the runs that is scored")
+    parser.add_argument("--sure", action="store_true", help="only labels of high confidence")
+    parser.add_argument("--strict", action="store_true", help="only primary rows, single readers and single annotators")
+    parser.add_argument("--details", action="store_true", help="every preset and baseline too, and other thresholds")
+    asked = parser.parse_args(given)
+    warnings.simplefilter("ignore")
+    import pandas as pd
+
+    pd.set_option("display.width", 200, "display.max_columns", 30, "display.max_rows", 400, "display.precision", 2)
+    found = labelled_runs(asked.traces, part=asked.part, strict=asked.strict, sure=asked.sure)
+    print(table_of_sets(found))
+    print("\nThe rules of `default`:")
+    print(table_of_rules(found))
+    if asked.details:
+        details(found)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from marked_logs import cut_log
 from own_folder import use_own_folder
 from scripted_runs import look
 from traitlets.config import Config
@@ -110,11 +111,7 @@ class Place:
 
 def shortened(run: Run, kind: str) -> str:
     """Leave of the log what was there when the first event of this kind had been written; return the id of the run."""
-    path = RUNS / f"{run.id}.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True)
-    end = next(place for place, line in enumerate(lines, 1) if line.startswith(f'{{"kind":"{kind}"'.encode()))
-    path.write_bytes(b"".join(lines[:end]))
-    return run.id
+    return cut_log(RUNS / f"{run.id}.jsonl", kind).stem
 
 
 def from_elsewhere(run_id: str) -> None:

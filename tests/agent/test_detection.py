@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from asserted_sentences import Snapshot
+from marked_logs import cut_log
 from scripted_runs import look
 
 from agentnb import Agent, Minimal, Store, ToolCall, load_trace
@@ -76,9 +77,8 @@ def test_an_agent_without_detectors_logs_none() -> None:
 def test_a_run_is_resumed_with_its_detectors(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = live(12, store)
-    lines = store.path(run.id).read_bytes().splitlines(keepends=True)
     cut = next(place for place, one in enumerate(run.events) if isinstance(one, FindingMade) and one.severity == "block")
-    store.path(run.id).write_bytes(b"".join(lines[: cut + 1]))
+    cut_log(store.path(run.id), cut + 1)
     model = ScriptedModel([ToolCall("look", {"n": 1})] * 5)
     agent = Agent(model, tools=[look], policy=Bare(), todos=False, detect="default")  # type: ignore[arg-type]
     resumed = asyncio.run(recover(store.load(run.id), agent=agent, store=store))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from marked_logs import cut_log
 from shell_calls import RUNS, Call, last_run, module, nested_runs, written
 from test_answer_in_a_shell import command_of
 
@@ -28,9 +29,7 @@ ASKS = "workflow:\n  - {id: sub, type: workflow, file: inner.yaml}\n  - {id: las
 
 def cut_off(events: int) -> str:
     """Leave the newest run as a process leaves it that dies after so many events, counted from the end if negative."""
-    path = RUNS / f"{last_run().id}.jsonl"
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:events]))
-    return path.stem
+    return cut_log(RUNS / f"{last_run().id}.jsonl", events).stem
 
 
 def test_a_killed_run_is_resumed_from_any_event_and_ends_as_it_would_have(cli: Call, subtests: pytest.Subtests) -> None:
@@ -125,8 +124,7 @@ def test_what_a_killed_process_asked_is_answered_like_what_a_suspended_run_asks(
             for value in answers:
                 run_id = cut_off(-1)  # without the event that it was suspended
                 for nested in nested_runs():
-                    path = RUNS / f"{nested.id}.jsonl"
-                    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+                    cut_log(RUNS / f"{nested.id}.jsonl", -1)
                 assert last_run().status == "interrupted" and last_run().waiting
                 done = cli("answer", run_id, value, *tools)
             assert (done.code, done.out) == (0, out), done.err

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marked_logs import cut_log
 from run_builder import RunBuilder, a_round, answered, begun, called
 from scripted_runs import bare
 from sent_requests import assert_made_again
@@ -102,10 +103,7 @@ def test_a_live_run_sends_what_its_log_says(tmp_path: Path) -> None:
 
 def test_a_run_that_another_process_takes_up_sends_the_tools_it_had(tmp_path: Path) -> None:
     run, _ = changing(tmp_path)
-    path = Store(tmp_path).path(run.id)
-    lines = path.read_bytes().splitlines(keepends=True)
-    cut = next(place for place, line in enumerate(lines) if b'"index":1' in line)
-    path.write_bytes(b"".join(lines[:cut]))
+    cut_log(Store(tmp_path).path(run.id), "round_started", 1, before=True)
     writer, before = Store(tmp_path).reopen(run.id)
     model = ScriptedModel([ToolCall("work"), "Done."])
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from asserted_sentences import Snapshot
-from marked_logs import own_run
-from scripted_runs import look
+from marked_logs import cut_log, own_run
+from scripted_runs import look, play
 from summarising import Summing, priced
 
 from agentnb import Agent, History, Run, Store, ToolCall, load_trace
@@ -200,15 +200,9 @@ def test_what_the_model_saw_says_which_rounds_were_left_out_because_they_failed(
 @pytest.fixture
 def died(tmp_path: Path) -> Run:
     """A run of which the process died while it ran a tool."""
-    store = Store(tmp_path)
-    run = Agent(ScriptedModel([[ToolCall("look", {"n": 1}), ToolCall("look", {"n": 2})], "Done."]), tools=[look]).run_sync(
-        "Go.", store=store
-    )
-    path = store.path(run.id)
-    lines = path.read_bytes().splitlines(keepends=True)
-    started = next(number for number, line in enumerate(lines) if line.startswith(b'{"kind":"tool_started"'))
-    path.write_bytes(b"".join(lines[: started + 1]))
-    return load_trace(path)
+    store, calls = Store(tmp_path), [ToolCall("look", {"n": 1}), ToolCall("look", {"n": 2})]
+    run = play(calls, "Done.", tools=[look], prompt="Go.", store=store)
+    return load_trace(cut_log(store.path(run.id), "tool_started"))
 
 
 @pytest.mark.req("KX.11")

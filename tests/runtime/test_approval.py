@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from marked_logs import own_run
+from marked_logs import cut_log, own_run
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
 from waiting import PATIENCE, wait_until
 
@@ -273,8 +273,7 @@ def test_a_run_with_gates_is_not_resumed_without_them(tmp_path: Any) -> None:
     store = Store(tmp_path)
     run = agent(Written(), write()).run_sync("go", store=store)
     assert run.settings["gates"] == ["asks"]
-    path = store.path(run.id)
-    path.write_bytes(b"".join(path.read_bytes().splitlines(True)[:-1]))
+    path = cut_log(store.path(run.id), -1)
     with pytest.raises(SettingsError, match="asks"):
         asyncio.run(recover(path, tools=Written().tools(), model=ScriptedModel([])))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marked_logs import cut_log
 from run_checks import codes
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover, reproduce
@@ -99,8 +100,7 @@ def test_grants_of_a_session_that_is_over_allow_nothing_when_its_run_is_resumed(
             with hosted(Host(grants=kept)):
                 run = asyncio.run(agent([WRITE]).run("go", store=store, approve="ask"))
             path = store.path(run.id)
-            lines = path.read_bytes().splitlines(keepends=True)
-            path.write_bytes(b"".join(lines[: next(event.seq for event in run.events if isinstance(event, w.GrantGiven)) + 4]))
+            cut_log(path, next(event.seq for event in run.events if isinstance(event, w.GrantGiven)) + 4)
             is_same = name == "the same session"
             with hosted(Host(grants=kept if is_same else SessionGrants())):
                 run = asyncio.run(recover(run.id, agent=agent([WRITE]), store=store))

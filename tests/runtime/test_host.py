@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marked_logs import cut_log
 from scripted_runs import agent_of
 
 from agentnb import Agent, Run, Store, ToolCall, tool
@@ -190,8 +191,7 @@ def test_runs_nested_in_a_resumed_run_keep_their_logs_beside_its_own(tmp_path: P
         return (await agent("inner").run("go")).text
 
     cut = asyncio.run(outer(delegate).run("go", store=Store(tmp_path)))
-    log = Store(tmp_path).path(cut.id)
-    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
+    cut_log(Store(tmp_path).path(cut.id), 2)
     session = Session(Store(tmp_path))
     run = session.recover(cut.id, lambda found: outer(delegate)).result()
     nested = [each for each in map(session.store.load, session.store.ids()) if each.parent_id == cut.id]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from marked_logs import cut_log
 from msgspec.structs import replace
 from property_settings import examples
 from run_builder import opening
@@ -67,18 +68,11 @@ def agent_with(value: Any, **settings: Any) -> Agent:
     return Agent(ScriptedModel([ToolCall("asks"), "Done."]), tools=[value], todos=False, **settings)
 
 
-def died(store: Store, agent: Agent, person: Person, ended_with: str = '{"kind":"tool_finished"') -> Run:
+def died(store: Store, agent: Agent, person: Person, ended_with: str = "tool_finished") -> Run:
     """A run whose process died just before the first event of this kind."""
     run = asyncio.run(agent.run("go", RunOptions(store=store, answer=person.answer)))
-    _cut(store, run, ended_with)
+    cut_log(store.path(run.id), ended_with, before=True)
     return run
-
-
-def _cut(store: Store, run: Run, at: str, skip: int = 0) -> None:
-    path = store.path(run.id)
-    lines = path.read_text("utf-8").splitlines(keepends=True)
-    places = [place for place, line in enumerate(lines) if line.startswith(at)]
-    path.write_text("".join(lines[: places[skip]]), "utf-8")
 
 
 def resumed(store: Store, run: Run, value: Any, answer: Callable[[WaitingOnUser], Any] | None, **settings: Any) -> Run:
@@ -113,10 +107,10 @@ def test_what_comes_in_another_order_or_with_another_text_is_asked_anew(tmp_path
 def test_a_question_that_was_open_is_asked_again_once_and_stays_answered_after_another_death(tmp_path: Path) -> None:
     store, second, third = Store(tmp_path), Person(11), Person(21)
     run = died(store, agent_with(asking("ab")), Person())
-    _cut(store, run, '{"kind":"question_answered"', 1)  # when "b" was open
+    cut_log(store.path(run.id), "question_answered", 1, before=True)  # when "b" was open
     resumed(store, run, asking("ab"), second.answer)
     assert second.asked == ["b"]
-    _cut(store, run, '{"kind":"tool_finished"')
+    cut_log(store.path(run.id), "tool_finished", before=True)
     run = resumed(store, run, asking("abc"), third.answer)
     assert third.asked == ["c"] and results(run)[0].text == "[1,11,21]"
     assert_every_call_has_one_result(run)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marked_logs import cut_log
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
 from waiting import PATIENCE, wait_until
 
@@ -216,21 +217,14 @@ def test_a_run_that_is_recovered_keeps_its_mode_unless_another_is_given(subtests
             assert store.load(run.id) == run
 
 
-def killed(store: Store, run: Run, kind: type[Any]) -> None:
-    """Leave of its log what was there when its process died before the last event of this kind."""
-    last = [event.seq for event in run.events if isinstance(event, kind)][-1]
-    lines = store.path(run.id).read_bytes().splitlines(keepends=True)
-    store.path(run.id).write_bytes(b"".join(lines[:last]))
-
-
 def test_a_mode_that_was_given_when_a_run_was_recovered_holds_when_it_is_recovered_again(tmp_path: Path) -> None:
     desk, store = Desk(), Store(tmp_path)
     run = desk.agent([LOOK]).run_sync("go", store=store)
     for word in ("read_only", None):
-        killed(store, run, e.RoundStarted)
+        cut_log(store.path(run.id), "round_started", -1, before=True)
         run = asyncio.run(recover(run.id, agent=desk.agent([SEND]), store=store, approve=word))
         assert codes(run) == [None, DENIED] and run.settings["approve"] == "read_only" and desk.done == ["look a"]
-        killed(store, run, e.RoundStarted)
+        cut_log(store.path(run.id), "round_started", -1, before=True)
         run = store.load(run.id)
 
 

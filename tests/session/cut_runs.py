@@ -139,6 +139,12 @@ def play(scene: Scene, folder: Path) -> tuple[Run, list[Request]]:
     return even_failed(lambda: here[0].result(PATIENCE)), agent.model.requests
 
 
+def until(run: Run, kind: type[e.Event], number: int = 0) -> list[e.AnyEvent]:
+    """Its events, the last of them that of this kind and number."""
+    places = [event.seq for event in run.events if isinstance(event, kind)]
+    return list(run.events[: places[number] + 1])
+
+
 def cut(events: Iterable[e.AnyEvent], folder: Path, torn: bytes = b"") -> Path:
     """The log of a process that died after these events, and in the middle of writing what is ``torn``."""
     events = list(events)

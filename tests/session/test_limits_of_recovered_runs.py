@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from cut_runs import Told, assert_whole, cut, paid
+from cut_runs import Told, assert_whole, cut, paid, until
 
-from agentnb import Agent, History, Run, Store, ToolCall, load_trace, recover, tool
+from agentnb import Agent, History, Store, ToolCall, load_trace, recover, tool
 from agentnb.core.log import events as e
 from agentnb.core.messages import Text
 from agentnb.models import ScriptedModel
@@ -19,12 +19,6 @@ from agentnb.models import ScriptedModel
 LIMIT = 60.0
 LEFT = 0.01
 """Seconds that are left to a run that had taken nearly all."""
-
-
-def until(run: Run, kind: type[e.Event], number: int = 0) -> list[e.AnyEvent]:
-    """Its events, the last of them that of this kind and number."""
-    places = [event.seq for event in run.events if isinstance(event, kind)]
-    return list(run.events[: places[number] + 1])
 
 
 def later(events: list[e.AnyEvent], kind: type[e.Event], seconds: float) -> list[e.AnyEvent]:

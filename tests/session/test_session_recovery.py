@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marked_logs import cut_log
 from waiting import wait_until
 
 from agentnb import Agent, Run, Store, ToolCall, recover
@@ -45,11 +46,7 @@ def session(tmp_path: Path) -> Session:
 
 def cut_off(store: Store, run: Run, rounds: int) -> str:
     """Leave of its log what was there after so many rounds, as when the process dies then; its id."""
-    path = store.path(run.id)
-    lines = path.read_bytes().splitlines(keepends=True)
-    ends = [place for place, line in enumerate(lines, 1) if line.startswith(b'{"kind":"round_finished"')]
-    path.write_bytes(b"".join(lines[: ends[rounds - 1]]))
-    return run.id
+    return cut_log(store.path(run.id), "round_finished", rounds - 1).stem
 
 
 def interrupted(store: Store, *, parent: str | None = None) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cut_runs import assert_whole, cut, do, work
+from cut_runs import assert_whole, cut, do, until, work
 from killed_runs import Following, run_in, tools_in
 from streamed_replies import FOREVER, Streamed, Streaming
 
@@ -26,12 +26,6 @@ from agentnb.tools.tool import ToolContext
 
 def run_of(folder: Path, replies: Sequence[Any], tools: Sequence[Any] = (work,), **settings: Any) -> Run:
     return Agent(ScriptedModel(replies), tools=tools, todos=False, **settings).run_sync("Go.", store=Store(folder))
-
-
-def until(run: Run, kind: type[e.Event], number: int = 0) -> list[e.AnyEvent]:
-    """Its events, the last of them that of this kind and number."""
-    places = [event.seq for event in run.events if isinstance(event, kind)]
-    return list(run.events[: places[number] + 1])
 
 
 def and_then(events: list[e.AnyEvent], kind: type[Any], **fields: Any) -> list[e.AnyEvent]:

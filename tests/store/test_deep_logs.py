@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from marked_logs import cut_log
 from scripted_runs import work
 
 from agentnb import Store, ToolCall, load_trace, load_traces, tables
@@ -96,8 +97,7 @@ def test_a_deep_last_line_is_no_line_that_was_cut_off(store: Store) -> None:
 
 def test_history_and_recovery_go_past_it(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     interrupted, bad = good_run(store), good_run(store)
-    path = store.path(interrupted)
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-2]))
+    cut_log(store.path(interrupted), -2)
     spoil(store.path(bad), cut=True)
     session = Session(store=store)
     show_history(session, None, [])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marked_logs import cut_log
 from scripted_runs import play
 
 from agentnb import Agent, Run, Store, ToolCall
@@ -31,12 +32,6 @@ from agentnb.tools.tool import ToolContext
 
 def do(store: Any, *replies: Any, prompt: str = "Go", **how: Any) -> Run:
     return play(*(replies or ["Done."]), prompt=prompt, store=store, **how)
-
-
-def cut_after(store: Store, run: Run, events: int) -> None:
-    """Make the log look as if the process had died after so many events."""
-    path = store.path(run.id)
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:events]))
 
 
 def test_a_run_is_a_file_named_by_its_id_which_begins_with_the_time(tmp_path: Path) -> None:
@@ -194,7 +189,7 @@ def test_a_summary_adds_up_tokens_and_cost_as_the_run_does(subtests: pytest.Subt
 def test_of_a_run_that_called_no_model_the_summary_says_it_cost_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = do(store)
-    cut_after(store, run, 2)
+    cut_log(store.path(run.id), 2)
     (one,) = store.summaries()
     assert (one.tokens, one.cost) == (0, 0.0) and store.load(run.id).cost == 0.0
 
@@ -224,7 +219,7 @@ def test_a_run_whose_process_died_is_shown_as_interrupted(subtests: pytest.Subte
             store = Store(tmp_path / str(events))
             run = do(store)
             assert len(run.events) == 5
-            cut_after(store, run, events)
+            cut_log(store.path(run.id), events)
             (one,) = store.summaries()
             assert (one.status, one.stop_reason, one.seconds) == ("interrupted", "interrupted", None)
             assert one.rounds == int(events > 1)

@@ -1,8 +1,9 @@
-"""Logs as the person's agentnb writes them, made of any events: with the marks by which it knows them as its own."""
+"""Logs as this person's agentnb writes them, with the marks by which it knows its own, and as a dead process leaves them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from agentnb import Run
 from agentnb.core.log.events import AnyEvent
@@ -26,3 +27,13 @@ def own_run(events: Iterable[AnyEvent]) -> Run:
     run = Run.from_events(events)
     run.set_consent(True)
     return run
+
+
+def cut_log(path: Path, end: int | str, number: int = 0, *, before: bool = False) -> Path:
+    """Leave of a log what a process leaves that dies after so many events, or after (``before``: before) one of this kind."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    if isinstance(end, str):
+        places = [place for place, line in enumerate(lines) if line.startswith(f'{{"kind":"{end}"'.encode())]
+        end = places[number] + (not before)
+    path.write_bytes(b"".join(lines[:end]))
+    return path

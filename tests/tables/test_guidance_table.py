@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from marked_logs import cut_log
 from scripted_work import do, run_of
 from test_tables import COLUMNS
 
@@ -154,9 +155,7 @@ def test_where_no_reply_came_it_is_not_known_whether_it_was_followed_and_the_row
 @pytest.mark.req("R0.82")
 def test_a_log_that_ends_within_a_round_gives_its_guidance_without_a_verdict(tmp_path: Path) -> None:
     path = save_trace(run_of(one_todo(), "Hm.", "Well.", do(1), "[WORKFLOW_COMPLETE]"), tmp_path / "run.jsonl")
-    lines = path.read_bytes().splitlines(keepends=True)
-    last = max(index for index, line in enumerate(lines) if b'"guidance_given"' in line)
-    path.write_bytes(b"".join(lines[: last + 1]))
+    cut_log(path, "guidance_given", -1)
     assert rows(tables.guidance(path), "round", "followed", "why")[-1] == (5, None, "the round did not end")
 
 

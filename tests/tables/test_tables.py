@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from marked_logs import cut_log
 from run_builder import RunBuilder, begun, called, guidance_of, run_of, todos_of
 from scripted_runs import add, play
 
@@ -373,10 +374,7 @@ def test_the_calls_that_were_not_let_run_are_counted_over_all_rounds() -> None:
 
 def test_a_call_of_a_run_that_was_cut_off_has_no_success(failed: Run, tmp_path: Path) -> None:
     path = save_trace(failed, tmp_path / "cut.jsonl")
-    lines = path.read_bytes().splitlines(keepends=True)
-    started = next(n for n, line in enumerate(lines) if line.startswith(b'{"kind":"tool_started"'))
-    path.write_bytes(b"".join(lines[: started + 1]))
-    frame = tables.tool_calls(path)
+    frame = tables.tool_calls(cut_log(path, "tool_started"))
     assert len(frame) == 2 and frame.success.isna().all() and frame.result.isna().all()
     assert pd.isna(tables.runs(path).seconds[0]) and tables.runs(path).status[0] == "interrupted"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from marked_logs import cut_log
 from scripted_runs import add
 from streamed_replies import FOREVER, Streamed
 from summarising import Summing, priced
@@ -43,14 +44,6 @@ def summed_up(store: Store | None = None) -> Run:
     """Five calls; before the fifth its conversation was summed up, at the second attempt."""
     summary = Streamed(Retry(1, 2.0, "busy", 529), said(Text("Sum."), cost=0.125))
     return made(*calls(4), summary, *calls(1), said(Text("Done.")), history=SHORT, store=store)
-
-
-def died(store: Store, run: Run, kind: str) -> None:
-    """Cut the log behind the first event of this kind."""
-    path = store.path(run.id)
-    lines = path.read_bytes().splitlines(keepends=True)
-    first = next(number for number, line in enumerate(lines) if line.startswith(f'{{"kind":"{kind}"'.encode()))
-    path.write_bytes(b"".join(lines[: first + 1]))
 
 
 @pytest.mark.req("KX.2")
@@ -120,7 +113,7 @@ def test_rounds_say_before_which_the_conversation_was_summed_up_and_messages_sta
 def test_a_run_that_was_gone_on_with_says_so_in_every_table(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = summed_up(store)
-    died(store, run, "compaction_started")
+    cut_log(store.path(run.id), "compaction_started")
     left = tables.usage(store)
     assert list(left.operation)[-2:] == ["compaction", "chat"] and list(left.error)[-2:] == ["interrupted"] * 2
     model = Summing([said(Text("Sum."), cost=0.5), said(Text("Done."))])
@@ -159,7 +152,7 @@ def test_the_summary_of_a_log_counts_what_the_conversations_summaries_cost(tmp_p
 def test_the_list_says_at_which_limit_a_run_stopped_and_which_was_recovered(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = made(*calls(9), budget=0.5, store=store)
-    died(store, run, "tool_finished")
+    cut_log(store.path(run.id), "tool_finished")
     (cut,) = store.summaries()
     assert "Interrupted" in history_text([cut], "") and "Interrupted" in run_list_html([cut])
     asyncio.run(recover(run.id, tools=[add], model=Summing(calls(9)), store=store))

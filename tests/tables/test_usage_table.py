@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from asserted_sentences import Snapshot
+from marked_logs import cut_log
 from run_builder import RunBuilder, begun
 from scripted_runs import even_failed
 from streamed_replies import FOREVER, Streamed, Streaming
@@ -153,10 +154,7 @@ def test_estimates_are_marked_call_by_call() -> None:
 
 def test_rows_of_a_cut_log_say_what_is_known(tmp_path: Path) -> None:
     path = save_trace(hard_won(), tmp_path / "cut.jsonl")
-    lines = path.read_bytes().splitlines(keepends=True)
-    replied = next(number for number, line in enumerate(lines) if line.startswith(b'{"kind":"model_replied"'))
-    path.write_bytes(b"".join(lines[:replied]))
-    frame = tables.usage(path)
+    frame = tables.usage(cut_log(path, "model_replied", before=True))
     assert list(frame.attempts) == [3] and (frame.error == "interrupted").all() and frame.input_tokens.isna().all()
 
 

@@ -27,8 +27,11 @@ _CLAIM = re.compile(
 )
 """Words of a reply that says that the work is done."""
 _ADMISSION = re.compile(
-    r"\b(not|cannot|\w+n['\u2019]t|unable|unfortunately|fail\w*|error\w*|still|remain\w*|incomplete|partial\w*|blocked"
-    r"|un(tested|verified))\b|\?\s*$",
+    r"\b(could ?n[o'\u2019]t|could not|can ?not|can['\u2019]t|unable|unfortunately|fail\w*|error\w*|still|remain\w*|incomplete"
+    r"|partial\w*|blocked|un(tested|verified))\b"
+    r"|(\bnot|n['\u2019]t)( \w+){0,2} (able|add\w*|appl\w*|compil\w*|complet\w*|creat\w*|done|finish\w*|fix\w*|found|possible"
+    r"|implement\w*|install\w*|pass\w*|resolv\w*|run|support\w*|test\w*|updat\w*|verif\w*|work\w*)\b"
+    r"|\?\s*$",
     re.IGNORECASE,
 )
 """Words of a reply that admits that something is missing, or asks: it is no claim, whatever else it says."""
@@ -117,19 +120,20 @@ class ClaimAgainstRecord(EndDetector):
 
     def __init__(self) -> None:
         super().__init__()
-        self._failed: CallRecord | None = None
-        """A call of the last round that called work tools, if all of these failed."""
+        self._worked: WorkflowRound | None = None
+        """The last round that called a work tool since the person last spoke."""
 
     def spoke(self, event: CommandReceived) -> None:
         """Forget the work before."""
         super().spoke(event)
-        self._failed = None
+        self._worked = None
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Note whether the work calls of a round failed; a round without any changes nothing."""
-        work = [record for record in one.records if record.is_work]
-        if work:
-            self._failed = work[-1] if all(_says_failed(record) for record in work) else None
+        """Note a round that called a work tool."""
+        for record in one.records:
+            if record.role == "work":
+                self._worked = one
+                break
         return NOTHING
 
     def ended(self, last: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
@@ -147,8 +151,9 @@ class ClaimAgainstRecord(EndDetector):
             yield "the trace records a failure"
         if self.has_open_todos(run):
             yield f"{len(open_todos(run.todos))} of {len(run.todos)} todos are open"
-        if self._failed is not None:
-            yield f"the last call ({self._failed.call.name}) failed"
+        work = [record for record in self._worked.records if record.is_work] if self._worked is not None else []
+        if work and all(_says_failed(record) for record in work):
+            yield f"the last call ({work[-1].call.name}) failed"
 
 
 def claims_success(one: WorkflowRound) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentnb.core.log.events import CommandReceived
-from agentnb.core.messages import ToolCall
+from agentnb.core.messages import ToolCall, ToolResult
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.detect.blocks.rounds import Ladder, RoundDetector, ladder_of, severity_at
@@ -75,17 +75,19 @@ class NearRepeat(RoundDetector):
         """Take in the calls of a round; nearly the same call twice in one reply counts once."""
         found: tuple[Finding, ...] = ()
         for record in one.records:
-            if record.is_work and record.result is not None:
-                found = self._take(record, one.index) or found
+            result = record.result
+            if record.role != "work" or result is None:
+                continue
+            if result.is_error or returned_nothing(result):
+                found = self._take(record, result, one.index) or found
+            elif self._rows:
+                self._rows.clear()
         return found
 
-    def _take(self, record: CallRecord, index: int) -> tuple[Finding, ...]:
-        result, failed = record.result, is_failure(record)
-        if result is None or (result.is_error and not failed):
+    def _take(self, record: CallRecord, result: ToolResult, index: int) -> tuple[Finding, ...]:
+        failed = result.is_error
+        if failed and not is_failure(record):
             return ()  # blocked, cut off or not recorded: nothing is known of it
-        if not failed and not returned_nothing(result):
-            self._rows.clear()
-            return ()
         if is_waiting(record) or is_transient_failure(record):
             return ()
         words = _words_of(record.call, result.text[:MAX_ERROR] if failed else None)

@@ -1,0 +1,107 @@
+"""`make scores`: the detectors on every labelled set of a folder, beside the best naive rule and the length of the runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from agentnb import examples
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "detectors.py"
+EXAMPLES = Path(examples.__file__).parent
+COLUMNS = "run_id,repetition,label_kind,confidence,primary,file,run_selector\n"
+ROWS = [
+    "told:complex-fails,1,single-reader,high,0,complex-fails.json,",
+    "told:healthy,0,single-reader,low,0,healthy-research.json,",
+    "told:healthy,1,machine-self-report,low,0,healthy-research.json,",  # what the agent says of itself is no label
+    "quiet:simple,0,single-reader,high,0,gpt-simple-fail.json,",
+]
+
+
+def benchmark() -> ModuleType:
+    found = importlib.util.spec_from_file_location("benchmarks_detectors", SCRIPT)
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[found.name] = module
+    found.loader.exec_module(module)
+    return module
+
+
+BENCH = benchmark()
+
+
+def labelled(folder: Path, rows: Sequence[str] = ROWS) -> Path:
+    """A folder with the examples of the package and these labels."""
+    folder.mkdir(exist_ok=True)
+    for path in EXAMPLES.glob("*.json"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "labels.csv").write_text(COLUMNS + "\n".join(rows) + "\n", encoding="utf-8")
+    return folder
+
+
+def scores(capsys: pytest.CaptureFixture[str], *given: str) -> list[str]:
+    """The printed lines of the first table, without its heads."""
+    BENCH.main([*given])
+    return [" ".join(line.split()) for line in capsys.readouterr().out.partition("\n\n")[0].splitlines()[1:]]
+
+
+def test_each_set_has_a_line_with_hits_alarms_and_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = scores(capsys, str(labelled(tmp_path)))
+    assert found[:3] == [
+        "quiet 1 0 of 1 0 (0-79)",
+        "told 2 1 of 1 1.00 (0.34-1.00) 0 of 1 0 (0-79) texts 1.00 (0.34-1.00) 0.67 (0.17-0.95) from 7",
+        "told, sure 1 1 of 1 1.00 (0.34-1.00) 0 of 0 texts 1.00 (0.34-1.00) 1.00 (0.34-1.00) from 7",
+    ]
+    assert [line.split(" 1 of 1")[0] for line in found[3:]] == ["all 3", "all, sure 2"]
+
+
+def test_the_rules_that_found_something_are_counted_in_both_kinds_of_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    BENCH.main([str(labelled(tmp_path, [*ROWS, "quiet:open,0,single-reader,high,0,complex-workflow-didn't-close-out.json,"]))])
+    rules = [line.split() for line in capsys.readouterr().out.partition("rules of `default`:\n")[2].splitlines()]
+    assert rules[0][:6] == ["rule", "family", "of", "1", "with", "a"]
+    assert [line[:4] for line in rules[1:]] == [["claim_against_record", "end", "0", "1"], ["repeated_text", "loop", "1", "0"]]
+
+
+def test_labels_may_be_in_folders_of_their_own_and_an_alarm_is_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labelled(tmp_path / "a", ROWS[:1])
+    labelled(tmp_path / "b", ["calm:complex,0,single-reader,high,0,complex-fails.json,"])
+    found = scores(capsys, str(tmp_path))
+    assert [line.split()[0] for line in found] == ["calm", "told", "all"]
+    assert found[0] == "calm 1 1 of 1 100 (21-100)"
+
+
+def test_every_run_is_in_one_of_two_parts_by_its_name_alone(tmp_path: Path) -> None:
+    rows = [f"many:{number},0,single-reader,high,0,gpt-simple-fail.json," for number in range(60)]
+    folder = str(labelled(tmp_path, rows))
+    parts = {part: len(BENCH.labelled_runs(folder, part=part)) for part in ("all", "train", "apart")}
+    assert parts["train"] + parts["apart"] == parts["all"] == 60 and 10 <= parts["apart"] <= 30
+    assert BENCH.part_of("many:1") == BENCH.part_of("many:1")
+
+
+def test_sure_labels_can_be_asked_for_alone(tmp_path: Path) -> None:
+    folder = str(labelled(tmp_path))
+    assert [len(BENCH.labelled_runs(folder, sure=sure)) for sure in (False, True)] == [3, 2]
+
+
+def test_without_labelled_traces_it_says_what_to_give(tmp_path: Path, subtests: pytest.Subtests, snapshot: Any) -> None:
+    for name, given in {"nothing": "", "no folder": str(tmp_path / "gone"), "no labels": str(tmp_path)}.items():
+        with subtests.test(name), pytest.raises(SystemExit) as error:
+            BENCH.main([given])
+        assert str(error.value) == snapshot(name, FOLDER=str(tmp_path))
+
+
+def test_make_scores_says_what_to_give() -> None:
+    root = SCRIPT.parents[1]
+    said = subprocess.run(["make", "-n", "scores", "TRACES=a folder"], cwd=root, capture_output=True, text=True, check=True)
+    assert 'benchmarks/detectors.py "a folder"' in said.stdout
