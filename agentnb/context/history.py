@@ -26,8 +26,8 @@ class History:
     summary. ``keep_recent``: messages at the end that no summary replaces; fewer for ``share`` if these alone are more than
     half of the conversation. ``max_messages``: messages above which the oldest but the first are left out; a call and its
     result are never separated, so there may be more. ``result_characters``: longer results are truncated; the model can
-    read on with `read_tool_result`. ``failed_rounds_above``: messages, such as 20, above which rounds are left out whose
-    calls all failed.
+    read on with `read_tool_result`. ``failed_rounds_above``: messages of the whole conversation, such as 20, above which
+    rounds are left out whose calls all failed; the other settings count messages as they are sent.
 
     None turns each of these off; ``keep_recent`` is always a number.
     """
