@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
-from stories import Story
+from run_builder import Story
 
 from agentnb.core.run.output import MAX_PROBLEMS, read_output
 from agentnb.core.schema.json_schema import MAX_OF_A_PROBLEM, checked_schema, schema_problems

@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from detected_runs import Calls
+from run_builder import Calls
 
 from agentnb import Run, Store, detect, examples, load_trace, load_traces, save_trace, tables
 from agentnb.detect.timelines import WatchedRun
