@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from detected_runs import Calls
+from run_builder import Calls
 
 from agentnb import Agent, load_trace
 from agentnb.detect import presets

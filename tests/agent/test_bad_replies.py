@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from asserted_sentences import Snapshot
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, reasons, results, round_statuses
+from run_checks import assert_closed, assert_every_call_has_one_result, checked, codes, reasons, results, round_statuses
 from scripted_runs import add, bare, reply
 
 from agentnb.agent.agent import Agent
@@ -43,9 +44,7 @@ def ran(*replies: Line, prompt: str = "go", **settings: Any) -> tuple[Run, Scrip
     model = ScriptedModel(replies)
     run = Agent(model, **{"tools": [add], **settings}).run_sync(prompt)
     assert len(model.requests) == len(replies), run
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
-    assert Run.from_events(run.events) == run
+    checked(run)
     return run, model
 
 

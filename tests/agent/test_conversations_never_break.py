@@ -19,7 +19,7 @@ from played_conversations import Played, Player, was_left
 from playing_model import PlayingModel
 from property_settings import AT_NIGHT
 from request_promises import complaints
-from run_checks import assert_closed, assert_every_call_has_one_result
+from run_checks import checked
 from sent_requests import as_bytes, made_again
 
 from agentnb import Run, Store
@@ -83,9 +83,7 @@ def assert_whole(played: Played) -> None:
     run = played.whole
     if run is None:
         return
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
-    assert Run.from_events(run.events) == run
+    checked(run)
     assert_made_again(run, played.model.requests)
     assert_prefix_stays(run)
 
@@ -100,8 +98,7 @@ def assert_gone_on_from(played: Played) -> None:
     elif played.turn.way == "process killed":
         assert_made_again_until_it_died(run, played.model.requests)
     elif played.turn.way != "disk full":
-        assert_closed(run)
-        assert_every_call_has_one_result(run)
+        checked(run)
         assert_made_again(run, played.model.requests)
         assert played.whole is None or run == played.whole
 
@@ -118,8 +115,7 @@ def assert_made_again_until_it_died(run: Run, sent: list[Request]) -> int:
 def assert_recovered(played: Played, died: Run, run: Run) -> None:
     """The run has come to an end; all that was told stands in it as it was, and nothing was done twice."""
     assert played.recovering is not None
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
+    checked(run)
     assert list(run.events)[: len(died.events)] == list(died.events)
     assert Run.from_events(run.events) == run == played.stored
     assert not [call_id for call_id, count in calls_begun(run).items() if count > 1]

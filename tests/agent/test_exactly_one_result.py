@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
+from run_checks import assert_closed, assert_every_call_has_one_result, checked, codes, results
 from scripted_runs import FullDisk, reply
 from virtual_time import SkippedClock
 from waiting import turns
@@ -216,8 +216,7 @@ def test_a_tool_beside_others_that_answers_after_the_stop_gets_no_second_result(
     stubborn.release.set()
     assert stubborn.answered.wait(LONG)
     thread.submit(partial(turns, 100)).result(LONG)
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
+    checked(run)
     assert store.load(run.id) == run
     thread.close()
 
@@ -237,8 +236,7 @@ def test_a_single_tool_that_will_not_be_cancelled_does_not_hold_the_run(stubborn
     stubborn.release.set()
     assert stubborn.answered.wait(LONG)
     thread.submit(partial(turns, 100)).result(LONG)
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
+    checked(run)
     assert store.load(run.id) == run
     thread.close()
 
@@ -262,8 +260,7 @@ def test_a_plain_tool_in_a_thread_that_ends_after_the_stop_gets_no_second_result
     release.set()
     assert left.wait(LONG)
     thread.submit(partial(turns, 100)).result(LONG)
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
+    checked(run)
     thread.close()
 
 
@@ -316,8 +313,7 @@ def test_a_tool_that_interrupts_the_persons_own_loop_leaves_a_closed_log(error: 
     else:
         asyncio.run(main())
     run = store.load(store.ids()[0])
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
+    checked(run)
 
 
 @pytest.mark.req("KX.11")
@@ -328,8 +324,7 @@ def test_a_log_that_fails_in_the_middle_of_the_tools_leaves_a_closed_run_in_memo
             Agent(model, tools=[fine]).run_sync("go", store=FullDisk(kind))
         run = caught.value.run
         assert run is not None and run.status == "failed"
-        assert_closed(run)
-        assert_every_call_has_one_result(run)
+        checked(run)
 
 
 def test_a_disk_that_is_full_when_a_failure_is_written_leaves_a_closed_run_in_memory() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_checks import assert_closed, assert_every_call_has_one_result, kinds, results
+from run_checks import assert_closed, checked, kinds, results
 from scripted_runs import add, bare, reply
 from streamed_replies import Streamed, Streaming
 
@@ -115,8 +115,7 @@ def test_a_failure_in_a_later_round_returns_the_run_with_what_it_has() -> None:
     assert run.error is not None and (run.error.type, "boom" in str(run.error)) == ("ModelError", True)
     assert run.text == "I add."
     assert [result.text for result in results(run)] == ["3"]
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
+    checked(run)
 
 
 @pytest.mark.req("R0.12")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from request_promises import broken_promises
-from run_checks import assert_closed, assert_every_call_has_one_result
+from run_checks import checked
 from scripted_runs import bare, do, work
 from summarising import SUMMARY, compactions
 
@@ -65,9 +65,7 @@ def count(request: Received) -> int:
 
 
 def goes_well(run: Run) -> None:
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
-    assert Run.from_events(run.events) == run
+    checked(run)
 
 
 @each_format

@@ -13,7 +13,7 @@ import msgspec
 import pydantic
 import pytest
 from marked_logs import own_run
-from run_checks import assert_closed, reasons, round_statuses
+from run_checks import checked, reasons, round_statuses
 from scripted_runs import add, reply
 
 from agentnb import Agent, Matrix, Minimal, Output, Run, Store, ToolCall, load_trace
@@ -126,9 +126,7 @@ def ran(*replies: Line, output: Any = SCHEMA, **settings: Any) -> Run:
     model = ScriptedModel(replies)
     run = Agent(model, output=output, **settings).run_sync("go")
     assert len(model.requests) == len(replies), run
-    assert_closed(run)
-    assert Run.from_events(run.events) == run
-    return run
+    return checked(run)
 
 
 def test_an_answer_becomes_an_instance_of_the_type(subtests: pytest.Subtests) -> None:

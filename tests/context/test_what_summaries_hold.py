@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from run_checks import assert_closed, assert_every_call_has_one_result, kinds
+from run_checks import checked, kinds
 from scripted_runs import bare, do, work
 from sent_requests import as_bytes, assert_made_again
 from streamed_replies import Streamed
@@ -55,8 +55,7 @@ def test_a_list_that_rests_while_a_run_has_no_tools_stands_in_the_summary_of_tha
 def test_a_refusal_after_the_first_words_ends_the_run_with_these_and_no_summary_is_asked_for() -> None:
     model = Summarising([do(1), do(2), do(3), Streamed("Half of an ", ContextOverflow("Too long", "Begin anew"))])
     run = bare(model, [work]).run_sync("Make all.")
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
+    checked(run)
     assert (run.status, run.stop_reason) == ("failed", "error")
     assert run.error is not None and (run.error.type, str(run.error)) == ("ContextOverflow", "Too long. Begin anew")
     assert (model.asked, compactions(run), len(model.requests)) == ([], [], 4)

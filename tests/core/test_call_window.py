@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from run_builder import Story
 from some_events import json_objects
-from stories import Story
 
 from agentnb.core.log.events import CommandReceived
 from agentnb.core.messages import Text, ToolCall, ToolResult

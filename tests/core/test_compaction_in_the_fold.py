@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from stories import Story
+from run_builder import Story
 
 from agentnb.core.compaction import Compacted, Compaction
 from agentnb.core.log import events as e

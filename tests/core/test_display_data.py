@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from stories import Story
+from run_builder import Story
 
 from agentnb.core.display_data import Table, plain_number
 from agentnb.core.log import events as e

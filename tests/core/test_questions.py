@@ -9,8 +9,8 @@ import pytest
 from asserted_sentences import Snapshot
 from hypothesis import given
 from hypothesis import strategies as st
+from run_builder import Story
 from some_events import json_values
-from stories import Story
 
 from agentnb.core.inbox import Command, Inbox
 from agentnb.core.log import events as e

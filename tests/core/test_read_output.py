@@ -10,7 +10,7 @@ from asserted_sentences import Snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
-from stories import Story
+from run_builder import Story
 
 from agentnb.core.run.output import MAX_PROBLEMS, read_output
 from agentnb.core.schema.json_schema import MAX_OF_A_PROBLEM, checked_schema, schema_problems

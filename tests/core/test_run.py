@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from run_builder import START
-from stories import Story
+from run_builder import START, Story
 
 from agentnb.advice import advised
 from agentnb.agent.start import history_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from run_builder import RunBuilder
-from stories import Story
+from run_builder import RunBuilder, Story
 
 from agentnb.core.compaction import Compacted
 from agentnb.core.log import events as e

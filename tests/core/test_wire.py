@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
+from run_builder import Story
 from some_events import of_kind
-from stories import Story
 
 from agentnb.core.log import events as e
 from agentnb.core.log.wire import decode, decode_lines, decode_log, encode

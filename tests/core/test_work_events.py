@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from run_builder import run_of
-from stories import Story
+from run_builder import Story, run_of
 
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w

@@ -6,8 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from run_builder import todo
-from stories import Story
+from run_builder import Story, todo
 
 from agentnb import Store, load_trace, save_trace
 from agentnb.advice import advised

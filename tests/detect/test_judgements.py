@@ -7,8 +7,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from run_builder import guidance_of, todo
-from stories import Story
+from run_builder import Story, guidance_of, todo
 
 from agentnb.core.messages import ToolCall
 from agentnb.core.todos import TODO_TOOL

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from detected_runs import Calls
-from run_builder import RunBuilder
+from run_builder import Calls, RunBuilder
 
 from agentnb import Agent, ToolCall
 from agentnb.core.log import events as e

@@ -7,8 +7,7 @@ from itertools import product
 import pytest
 from asserted_sentences import Snapshot
 from msgspec.structs import replace
-from run_builder import guidance_of, todo
-from stories import Story
+from run_builder import Story, guidance_of, todo
 
 from agentnb.agent.agent import Agent
 from agentnb.core.guidance import Followed

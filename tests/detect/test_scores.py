@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from detected_runs import Calls
+from run_builder import Calls
 
 from agentnb.core.run.facts import RunFacts
 from agentnb.detect import Run, detector, score, sweep

@@ -7,7 +7,7 @@ import string
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stories import Story
+from run_builder import Story
 
 from agentnb.core.messages import Text
 from agentnb.detect.similarity import Answers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from detected_runs import Calls
+from run_builder import Calls
 
 from agentnb.detect import timeline
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from run_builder import guidance_of
-from stories import Story
+from run_builder import Story, guidance_of
 
 from agentnb.core.log import events as e
 from agentnb.core.messages import Text, ToolCall, ToolResult

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
-from run_builder import RunBuilder, guidance_of, todo
+from run_builder import RunBuilder, Story, guidance_of, todo
 from scripted_runs import look
-from stories import Story
 
 from agentnb import Agent, ToolCall
 from agentnb.core.log import events as e

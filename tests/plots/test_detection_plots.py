@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from detected_runs import Calls
 from plotted_runs import names, words
+from run_builder import Calls
 
 from agentnb import Run, plots, survey
 from agentnb.detect import blocks, detector, sweep

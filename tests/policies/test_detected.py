@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from detected_runs import Calls
+from run_builder import Calls
 
 from agentnb.core.log import work_events as w
 from agentnb.core.messages import ToolCall

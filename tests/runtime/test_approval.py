@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from marked_logs import cut_log, own_run
-from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
+from run_checks import checked, codes, results
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover, tool
@@ -61,11 +61,7 @@ def begin(written: Written, *calls: ToolCall, **settings: Any) -> LiveRun:
 
 
 def ended(live: LiveRun) -> Run:
-    run = live.result(PATIENCE)
-    assert_every_call_has_one_result(run)
-    assert_closed(run)
-    assert Run.from_events(run.events) == run
-    return run
+    return checked(live.result(PATIENCE))
 
 
 def of_kind(run: Run, kind: type[Any]) -> list[Any]:

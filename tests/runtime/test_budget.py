@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from marked_logs import marked
-from run_checks import assert_closed, assert_every_call_has_one_result
+from run_checks import checked
 from scripted_runs import bare, work
 from streamed_replies import FOREVER, Streamed, Streaming
 from summarising import Summarising, priced
@@ -102,9 +102,7 @@ def calls(count: int, cost: float | None) -> list[Any]:
 
 
 def ended(run: Run) -> tuple[str, str | None]:
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
-    assert Run.from_events(run.events) == run
+    checked(run)
     return run.status, run.stop_reason
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_checks import assert_closed, assert_every_call_has_one_result
+from run_checks import checked
 from scripted_runs import bare, do, work
 from sent_requests import assert_made_again, made_again
 from streamed_replies import Streamed
@@ -184,8 +184,7 @@ def test_whatever_a_model_raises_when_it_is_asked_for_a_summary_the_run_goes_on_
         store, model = Store(tmp_path / "runs"), Summarising([do(1), do(2), do(3), "Done."], [broken])
         agent = bare(model, [work], history=SMALL)
         run = agent.run_sync("go", store=store) if way == "run_sync" else agent.start("go", store=store).result(20)
-        assert_closed(run)
-        assert_every_call_has_one_result(run)
+        checked(run)
         assert (run.status, run.stop_reason, run.text, len(model.asked)) == ("completed", "natural", "Done.", 1)
         (event,) = compactions(run)
         assert event.compacted.text == "" and event.problem.startswith(type(raised()).__name__)

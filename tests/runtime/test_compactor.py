@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from asserted_sentences import Snapshot
 from made_histories import orphans
-from run_checks import assert_closed, assert_every_call_has_one_result
+from run_checks import checked
 from scripted_runs import bare, do, work
 from sent_requests import as_bytes, assert_made_again, made_again
 from streamed_replies import FOREVER, Streamed
@@ -42,8 +42,7 @@ def running(
     """A run of so many calls, one a round, and an answer."""
     model = Summarising([*[do(number) for number in range(count)], "Done."], summaries)
     run = bare(model, [work], history=history, **settings).run_sync("Make all.")
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
+    checked(run)
     for request in model.requests:
         assert_valid(request)
     assert_made_again(run, model.requests)
@@ -408,8 +407,7 @@ def test_a_second_refusal_in_the_same_round_is_the_end_and_says_what_is_wrong() 
         [do(1), do(2), do(3), ContextOverflow("Too long", "Begin anew"), ContextOverflow("Too long", "Begin anew")]
     )
     run = bare(model, [work]).run_sync("Make all.")
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
+    checked(run)
     assert (run.status, run.stop_reason, len(compactions(run))) == ("failed", "error", 1)
     assert run.error is not None and (run.error.type, str(run.error)) == ("ContextOverflow", "Too long. Begin anew")
     following = Summarising(["On it goes."])
@@ -499,8 +497,7 @@ def test_what_is_said_in_passing_is_never_counted() -> None:
 
 
 def assert_left_in_the_middle(run: Run) -> None:
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
+    checked(run)
     assert compactions(run) == [] and run.compacted is None
     assert sum(isinstance(event, CompactionStarted) for event in run.events) == 1
     model = Summarising(["On it goes."])

@@ -8,7 +8,7 @@ from threading import Semaphore
 from typing import Any
 
 import pytest
-from run_checks import assert_closed, assert_every_call_has_one_result, kinds
+from run_checks import checked, kinds
 from scripted_runs import add
 from virtual_time import SkippedClock
 from waiting import PATIENCE, wait_until
@@ -111,8 +111,7 @@ def test_what_came_of_each_attempt_is_in_the_log_and_the_run_can_be_gone_on_with
         assert (run.status, run.stop_reason) == ("failed", "error") and run.rounds[0].results[0].text == "3"
         assert run.error is not None and run.error.type == "ProviderTimedOut" and run.error.message == retry.reason
         assert "--continue" in in_notebook(run.error.advice)
-        assert_closed(run)
-        assert_every_call_has_one_result(run)
+        checked(run)
         assert store.load(run.id) == run
         again = agent.run_sync("again", store=store, continue_from=store.load(run.id))
     assert (again.status, again.text) == ("completed", "Here and whole.")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from marked_logs import cut_log
-from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
+from run_checks import checked, codes, results
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, ask_person, fork, recover, replay, reproduce, tool
@@ -58,11 +58,7 @@ def answered(live: LiveRun, *answers: Any) -> Run:
     for place, answer in enumerate(answers):
         wait_until(lambda place=place: len(live.run.questions) > place or live.done)
         live.answer(answer)
-    run = live.result(PATIENCE)
-    assert_every_call_has_one_result(run)
-    assert_closed(run)
-    assert Run.from_events(run.events) == run
-    return run
+    return checked(live.result(PATIENCE))
 
 
 def messages(run: Run) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from property_settings import size
-from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
+from run_checks import checked, codes, results
 from streamed_replies import FOREVER, Streamed, Streaming
 
 from agentnb.agent.agent import Agent
@@ -62,8 +62,7 @@ def stopped(tool_: Save, stop: Callable[[LiveRun], Any] = LiveRun.stop) -> Run:
     assert tool_.begun.wait(LONG)
     stop(live)
     run = live.result(LONG)
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
+    checked(run)
     assert (run.status, codes(run)) == ("cancelled", ["cancelled"])
     return run
 

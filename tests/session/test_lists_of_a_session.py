@@ -6,17 +6,13 @@ from pathlib import Path
 
 import pytest
 from scripted_runs import work
+from todo_calls import write
 
-from agentnb import Agent, Run, Store, TodoBoard, ToolCall
+from agentnb import Agent, Run, Store, TodoBoard
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.session import Session
-
-
-def write(*titles: str) -> ToolCall:
-    todos = [{"id": number, "title": title, "status": "not-started"} for number, title in enumerate(titles, 1)]
-    return ToolCall("todo_operations", {"operation": "write", "todoList": todos})
 
 
 def with_list(session: Session, *titles: str, before: Run | None = None) -> Run:

@@ -12,7 +12,7 @@ import pytest
 from cut_runs import cut
 from marked_logs import own_run
 from msgspec.structs import replace
-from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
+from run_checks import assert_every_call_has_one_result, checked, codes, results
 from waiting import wait_until
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, load_trace, recover, tool
@@ -103,8 +103,7 @@ def test_the_answer_resumes_it(tmp_path: Path, subtests: pytest.Subtests) -> Non
             assert (run.status, run.text, run.waiting) == ("completed", "Done.", ())
             assert desk.done == done and codes(run) == [code]
             assert run.events[: len(before.events)] == before.events
-            assert_closed(run)
-            assert_every_call_has_one_result(run)
+            checked(run)
             assert load_trace(desk.store.path(run.id)) == run
             asked = [event.question.id for event in run.events if isinstance(event, e.QuestionAsked)]
             assert asked == [event.question_id for event in run.events if isinstance(event, e.QuestionAnswered)] == ["q1"]

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from run_checks import assert_every_call_has_one_result
-from scripted_runs import Counting
+from run_checks import checked
+from scripted_runs import Counting, play
 
-from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.core.todos import TODO_TOOL, Todo, Todos
 from agentnb.detect.run import Run
-from agentnb.models.scripted import ScriptedModel
 
 
 def write(*titles: str) -> ToolCall:
@@ -53,7 +51,4 @@ class ForeignBoard:
 
 def run_with_board(board: Any, replies: list[Any], *tools: Any, **settings: Any) -> Run:
     """The run of this script with this board; it answers each call and is what its events make."""
-    run = Agent(ScriptedModel(replies), tools=tools or [Counting().tool("look")], todos=board, **settings).run_sync("go")
-    assert_every_call_has_one_result(run)
-    assert Run.from_events(run.events) == run
-    return run
+    return checked(play(*replies, tools=tools or [Counting().tool("look")], todos=board, **settings))

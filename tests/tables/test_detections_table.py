@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 from asserted_sentences import Snapshot
 from detected_runs import Calls
+from run_builder import Calls
 
 from agentnb import Run, Store, detect, examples, load_trace, load_traces, save_trace, tables
 from agentnb.detect.timelines import WatchedRun

@@ -11,6 +11,7 @@ from run_builder import begun, todo, todos_are, todos_of
 from run_builder import run_of as built_run
 from scripted_work import do, run_of, work
 from test_tables import COLUMNS
+from todo_calls import write
 
 from agentnb import Agent, TodoBoard, ToolCall, save_trace, tables
 from agentnb.core.request import Request
@@ -19,11 +20,6 @@ from agentnb.models import ScriptedModel
 
 TODOS = "todo_operations"
 UNTRACKED_WORK, UNTRACKED_COMPLETION = "work_without_todo_in_progress", "completed_without_in_progress"
-
-
-def write(*titles: str) -> ToolCall:
-    items = [{"id": number, "title": title, "status": "not-started"} for number, title in enumerate(titles, start=1)]
-    return ToolCall(TODOS, {"operation": "write", "todoList": items})
 
 
 def update(*updates: dict[str, Any]) -> ToolCall:

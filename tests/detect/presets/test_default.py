@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 
 import pytest
-from detected_runs import Calls
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
-from run_builder import answered, called, todo
+from run_builder import Calls, answered, called, todo
 
 from agentnb import load_trace
 from agentnb.core.log import events as e

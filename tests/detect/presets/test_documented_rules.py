@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from detected_runs import Calls
+from run_builder import Calls
 
 from agentnb.core.compaction import Compacted
 from agentnb.core.log import events as e

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
-from run_checks import assert_every_call_has_one_result
+from run_checks import assert_every_call_has_one_result, checked
 from scripted_runs import Counting, last_results
 
 from agentnb import Agent, DuplicateGuard, Matrix, Minimal, Run, Store, TodoBoard, ToolCall, load_trace, save_trace, tool
@@ -33,9 +33,7 @@ def running(calls: str, policy: Any = "matrix", **settings: Any) -> tuple[Run, C
     counting = Counting()
     model = ScriptedModel([*[ToolCall(name) for name in calls], "Done."])
     tools = [counting.tool(name, **settings) for name in LETTERS]
-    run = Agent(model, tools=tools, policy=policy, todos=False, max_rounds=100).run_sync("go")
-    assert_every_call_has_one_result(run)
-    assert Run.from_events(run.events) == run
+    run = checked(Agent(model, tools=tools, policy=policy, todos=False, max_rounds=100).run_sync("go"))
     return run, counting, model
 
 
