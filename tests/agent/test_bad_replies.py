@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from asserted_sentences import Snapshot
-from run_checks import assert_closed, assert_every_call_has_one_result, codes, reasons, results, round_statuses
 from run_checks import assert_closed, assert_every_call_has_one_result, checked, codes, reasons, results, round_statuses
 from scripted_runs import add, bare, reply
 

@@ -18,7 +18,6 @@ from typing import Any
 import pandas as pd
 import pytest
 from asserted_sentences import Snapshot
-from detected_runs import Calls
 from run_builder import Calls
 
 from agentnb import Run, Store, detect, examples, load_trace, load_traces, save_trace, tables

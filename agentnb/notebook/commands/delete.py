@@ -114,8 +114,8 @@ def _fits(run: RunSummary, wanted: Wanted) -> bool:
 
 
 def has_failed(run: RunSummary) -> bool:
-    """Return whether the run counts as failed."""
-    return run.status == "failed"
+    """Return whether the run ended by an error, or did not do what it should."""
+    return run.status == "failed" or run.outcome == "failed"
 
 
 def _nested(count: int) -> str:
