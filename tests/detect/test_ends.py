@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from detected_runs import Calls
-from run_builder import called, todo
+from run_builder import Calls, called, todo
 
 from agentnb.core.log import events as e
+from agentnb.core.log.outcome import Assessment, outcome_of
+from agentnb.core.log.work_events import OutcomeGiven
 from agentnb.core.messages import Thinking
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.blocks import ClaimAgainstRecord, EmptyAnswer
-from agentnb.detect.blocks.ends import recorded_outcome
 
 DONE = "The proof has been completed and compiled successfully."
 
@@ -65,8 +65,13 @@ def test_a_run_that_was_cut_off_did_not_end_by_itself(subtests: pytest.Subtests)
             assert ends(listed("in-progress").reply(DONE), status) == ["claim_against_record"] * found
 
 
+def with_reward(score: float) -> Calls:
+    assessment = Assessment(outcome_of(score), "trace", "reward", score)
+    return Calls().call().add(OutcomeGiven, assessment=assessment)
+
+
 def test_a_claim_is_held_against_todos_failed_calls_and_the_recorded_outcome(subtests: pytest.Subtests, snapshot: Any) -> None:
-    failed = Calls(settings={"recorded": {"reward": 0.0}}).call()
+    failed = with_reward(0.0)
     for name, story in {
         "open todos": listed("completed", "in-progress"),
         "a failed last call": Calls().call().call("run_tests", "2 failed", error="tool_error"),
@@ -91,8 +96,8 @@ def test_what_does_not_contradict_a_claim(subtests: pytest.Subtests) -> None:
         "planning after it alone": Calls().call("run_tests", "2 passed").round(called(TODO_TOOL), error_code="tool_error"),
         "a bare exit code": Calls().call("Bash", "Exit code 1\n\n[error] tool reported failure", error="tool_error"),
         "a lost result": Calls().call("Bash", "It is lost", error="lost"),
-        "a recorded success": Calls(settings={"recorded": {"reward": 1.0}}).call(),
-        "half a reward": Calls(settings={"recorded": {"reward": 0.5}}).call(),
+        "a recorded success": with_reward(1.0),
+        "half a reward": with_reward(0.5),
     }.items():
         with subtests.test(name):
             assert ends(story.reply(DONE)) == []
@@ -117,16 +122,3 @@ def test_which_last_replies_claim_success(subtests: pytest.Subtests) -> None:
         with subtests.test(text[:40]):
             assert ends(listed("in-progress").reply(text)) == ["claim_against_record"] * claims
     assert ends(listed("in-progress").round("So long.", signals=["complete"])) == ["claim_against_record"]
-
-
-def test_the_recorded_outcome_is_that_of_any_format(subtests: pytest.Subtests) -> None:
-    for name, recorded, outcome in (
-        ("nothing", None, "unknown"),
-        ("a reward", {"reward": 1}, "passed"),
-        ("a reward of a table", {"reward_info": {"reward": 0.0}}, "failed"),
-        ("a success", {"success": False}, "failed"),
-        ("an answer", {"is_correct": True}, "passed"),
-        ("a word", {"resolved": "no", "reward_info": "none"}, "unknown"),
-    ):
-        with subtests.test(name):
-            assert recorded_outcome(Calls(settings={"recorded": recorded} if recorded else {}).run) == outcome

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from agentnb.core.log.events import AnyEvent, CommandReceived, RoundFinished, RunFinished, TodosChanged
 from agentnb.core.run.facts import RunFacts
@@ -147,8 +146,8 @@ class ClaimAgainstRecord(EndDetector):
         return self.found(last.index, last.index, "notice", sentence, last.text[:500])
 
     def _record(self, run: RunFacts) -> Iterator[str]:
-        if recorded_outcome(run) == "failed":
-            yield "the trace records a failure"
+        if run.outcome == "failed":
+            yield "the outcome is failed"
         if self.has_open_todos(run):
             yield f"{len(open_todos(run.todos))} of {len(run.todos)} todos are open"
         work = [record for record in self._worked.records if record.is_work] if self._worked is not None else []
@@ -160,17 +159,6 @@ def claims_success(one: WorkflowRound) -> bool:
     """Return whether a reply says that the work is done, by its marker or in English words, and admits nothing."""
     text = one.text if len(one.text) <= MAX_READ else one.text[: MAX_READ // 2] + "\n" + one.text[-MAX_READ // 2 :]
     return ("complete" in one.signals or bool(_CLAIM.search(text))) and not _ADMISSION.search(text.rstrip())
-
-
-def recorded_outcome(run: RunFacts) -> str:
-    """Return what the trace records of the outcome: passed, failed or unknown."""
-    recorded: Any = run.settings.get("recorded") or {}
-    info = recorded.get("reward_info")
-    values = [recorded.get(name) for name in ("reward", "success", "resolved", "is_correct")]
-    value = next((one for one in [*values, info.get("reward") if isinstance(info, dict) else None] if one is not None), None)
-    if not isinstance(value, bool | int | float) or value not in (0, 1):
-        return "unknown"
-    return "passed" if value else "failed"
 
 
 def _says_failed(record: CallRecord) -> bool:

@@ -11,7 +11,7 @@ from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, tag, words
-from agentnb.display.parts.head import chip_html, prompt_html
+from agentnb.display.parts.head import prompt_html, state_html
 from agentnb.display.parts.step_list import has_steps, step_lines
 from agentnb.display.style import inlined
 from agentnb.display.texts.call_labels import MARKS, state
@@ -56,7 +56,7 @@ def compact_pieces(run: Run, *, stored: bool = True) -> list[Html]:
 
 
 def _head(run: Run) -> Html:
-    return tag("div", "compact-head", chip_html(run), " ", tag("span", "meta", first_line(", ".join(meta(run)), 200)))
+    return tag("div", "compact-head", state_html(run), " ", tag("span", "meta", first_line(", ".join(meta(run)), 200)))
 
 
 def _answer(run: Run) -> Html:

@@ -19,7 +19,7 @@ from agentnb.display.form import Form, effects_of, no_nested_runs
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.expectations import expectations_html
 from agentnb.display.parts.finding_links import finding_marks, findings_html
-from agentnb.display.parts.head import MAX_OF_A_PROMPT, chip_html, meta_html, prompt_html
+from agentnb.display.parts.head import MAX_OF_A_PROMPT, meta_html, prompt_html, state_html
 from agentnb.display.parts.round_details import also_html, said_html
 from agentnb.display.parts.rounds import MAX_OF_A_TEXT, round_html, round_pieces
 from agentnb.display.parts.step_list import has_steps
@@ -124,7 +124,7 @@ def _drawn(one: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Se
 
 def head_html(run: Run, totals: Totals) -> Html:
     """Return state and usage, on one line where there is room."""
-    return tag("div", "head", chip_html(run), " ", meta_html(run, totals))
+    return tag("div", "head", state_html(run), " ", meta_html(run, totals))
 
 
 def without_rounds(run: Run) -> Sequence[str]:

@@ -9,7 +9,7 @@ from agentnb.core.log.events import AnyEvent, Delta, Event, RunFinished, TextDel
 from agentnb.display.card.compact import compact_pieces
 from agentnb.display.card.many_runs import ManyRuns
 from agentnb.display.markup import NOTHING, Html, joined, tag
-from agentnb.display.parts.head import chip_html
+from agentnb.display.parts.head import state_html
 from agentnb.display.style import inlined
 from agentnb.display.texts.figures import meta
 from agentnb.display.texts.labels import first_line
@@ -65,7 +65,7 @@ class NestedRun:
         key = f"nested:{self.run_id}"
         name = tag("b", "nested-name", first_line(self.name, 60)) if self.name else NOTHING
         figures = tag("span", "meta", first_line(", ".join(meta(self.run)), 200))
-        head = tag("span", "nested-line", Html(" ".join(one for one in (chip_html(self.run), name, figures) if one)))
+        head = tag("span", "nested-line", Html(" ".join(one for one in (state_html(self.run), name, figures) if one)))
         inner = joined(*[self.within.html(call_id, folds) for call_id in self.within.calls])
         body = tag("div", "nested-body", *compact_pieces(self.run, stored=self.stored), inner)
         summary = tag("summary", "nested-summary", head)

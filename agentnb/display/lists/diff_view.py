@@ -15,7 +15,7 @@ from agentnb.display.card.transcript import size
 from agentnb.display.form import Form, effects_of
 from agentnb.display.lists.diff_calls import Calls, differing_calls
 from agentnb.display.markup import NOTHING, Html, tag, words
-from agentnb.display.parts.head import chip_html
+from agentnb.display.parts.head import state_html
 from agentnb.display.parts.rounds import Pieces, round_html, round_pieces
 from agentnb.display.style import inlined, kept
 from agentnb.display.texts.labels import clean, duration, first_line, short_id
@@ -55,7 +55,7 @@ def _head_of(side: str, run: Run) -> Html:
         "diff-side",
         tag("b", "diff-name", side),
         " ",
-        chip_html(run),
+        state_html(run),
         " ",
         tag("span", "meta", where),
         tag("div", "diff-asked", told),

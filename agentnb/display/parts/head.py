@@ -12,7 +12,7 @@ from agentnb.display.parts.totals import Totals
 from agentnb.display.texts.elapsed import Elapsed
 from agentnb.display.texts.figures import calls_told, used
 from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, duration, first_line, thousands, times
-from agentnb.display.texts.states import chip, has_ended, is_going_on, leaves_todos, rounds_told, steps_told
+from agentnb.display.texts.states import chip, has_ended, is_going_on, leaves_todos, outcome_told, rounds_told, steps_told
 
 TONES = {
     "running": "active",
@@ -25,6 +25,7 @@ TONES = {
     "unknown": "neutral",
     "failed": "bad",
 }
+OUTCOME_TONES = {"passed": "good", "failed": "bad", "unknown": "neutral"}
 MARKS = {"active": "●", "asking": "◆", "good": "✓", "neutral": "□", "warn": "■", "bad": "✗"}
 """Each state has its own mark and word: colour only underlines it."""
 MAX_OF_A_PROMPT = 2_000
@@ -38,8 +39,9 @@ MAX_WAIT = 1e8
 
 
 def tone(run: Run) -> str:
-    """Return the tone of a run's state: active, asking, good, neutral, warn or bad."""
-    return tone_of(run.status, todos_open=leaves_todos(run))
+    """Return the tone of a run's state: active, asking, good, neutral, warn or bad. A run that failed its task is not good."""
+    kind = tone_of(run.status, todos_open=leaves_todos(run))
+    return "neutral" if kind == "good" and run.outcome == "failed" else kind
 
 
 def tone_of(status: str, *, todos_open: bool) -> str:
@@ -64,6 +66,19 @@ def chip_html(run: Run, *, hears: bool = False) -> Html:
         f" {first_line(chip(run, hears=hears), 200)}",
         rest,
     )
+
+
+def state_html(run: Run) -> Html:
+    """Return the state of a run, and beside it whether it did what it should, if anything says so."""
+    return joined(chip_html(run), " ", outcome_html(run)) if run.assessment is not None else chip_html(run)
+
+
+def outcome_html(run: Run) -> Html:
+    """Return the outcome with what says it: ``failed: reward 0 (tau-bench)``; nothing if nothing says it."""
+    if not (told := outcome_told(run)):
+        return NOTHING
+    kind = OUTCOME_TONES[run.outcome]
+    return tag("span", f"chip {kind}", tag("span", "mark", MARKS[kind], aria_hidden="true"), f" {told}")
 
 
 def _wait_ends(run: Run) -> datetime | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from detected_runs import Calls
+from run_builder import Calls
 
 from agentnb.core.messages import ToolCall
 from agentnb.detect import sweep
