@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_runs import agent_of, look
+from scripted_runs import agent_of
 from virtual_time import VirtualTimeLoop
 from workflow_examples import played, ran, waits
 
@@ -423,6 +423,10 @@ def test_before_another_attempt_it_waits_as_long_as_it_says_and_a_little_longer(
 
 @pytest.mark.req("R4.31")
 def test_a_budget_is_shared_by_all_branches_and_what_is_used_up_is_not_tried_again(subtests: pytest.Subtests) -> None:
+    def look() -> str:
+        """Look."""
+        return "seen"
+
     def agent(name: str, said: Any = None, **limits: Any) -> Agent:
         words = Reply(Message("assistant", (said or Text(name),)), usage=Usage(cost=0.25), stop_reason="end_turn")
         return Agent(ScriptedModel([words] * 4), tools=[look], name=name, guidance="off", todos=False, **limits)
