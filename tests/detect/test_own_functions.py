@@ -25,7 +25,7 @@ def slow(run: RunFacts) -> str | None:
 
 
 def three() -> Calls:
-    return Calls().call("a").call("b").call("c")
+    return Calls.of("abc")
 
 
 def test_a_sentence_is_a_finding_about_the_round_that_ended() -> None:

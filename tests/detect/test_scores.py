@@ -13,10 +13,7 @@ from agentnb.errors import SettingsError
 
 
 def run_of(name: str, letters: str) -> Run:
-    story = Calls(run_id=name)
-    for letter in letters:
-        story.call(letter)
-    return story.run
+    return Calls.of(letters, run_id=name).run
 
 
 LETTERS = {"loop": "AAAA", "turns": "ABABABAB", "long": "ABCDEFGHIJ", "short": "AB", "missed": "ABC", "disputed": "XXX"}

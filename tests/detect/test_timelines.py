@@ -8,10 +8,7 @@ from agentnb.detect import timeline
 
 
 def story() -> Calls:
-    told = Calls()
-    for _ in range(5):
-        told.call()
-    return told
+    return Calls.of(["look"] * 5)
 
 
 def test_the_findings_of_several_presets_stand_in_the_order_in_which_they_are_made() -> None:

@@ -6,7 +6,7 @@ import pytest
 from ephemeral_text import MATRIX, OFF, TAG, own_set, reminder, stored_text
 from run_builder import a_round, begun, guidance_of, said, todos_of
 from run_checks import cells, ended, reasons
-from scripted_runs import LONG_ANSWER, do, scripted, tool_run, work
+from scripted_runs import LONG_ANSWER, do, look, scripted, tool_run, work
 from todo_calls import complete, mark, start, write
 
 from agentnb.agent.agent import Agent
@@ -357,10 +357,6 @@ def test_the_first_request_shown_beforehand_is_the_one_that_is_sent() -> None:
 def test_where_the_model_goes_on_in_the_middle_of_a_sentence_no_cell_speaks(reason: str) -> None:
     cut = Reply(Message("assistant", (Text("It is half a sen"),)), stop_reason=reason)
     model = ScriptedModel([ToolCall("look"), cut, "tence."])
-
-    def look() -> str:
-        """Look."""
-        return "seen"
 
     run = Agent(model, tools=[look]).run_sync("go")
     assert [one.reason for one in run.rounds][-1] in ("reply_cut", "pause_turn")

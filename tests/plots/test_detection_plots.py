@@ -13,10 +13,7 @@ from agentnb.plots.survival import kaplan_meier
 
 
 def told(name: str, letters: str) -> Run:
-    story = Calls(run_id=name)
-    for letter in letters:
-        story.call(letter)
-    return story.run
+    return Calls.of(letters, run_id=name).run
 
 
 def test_detections_have_a_lane_for_each_rule_of_each_preset() -> None:

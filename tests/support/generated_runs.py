@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from hypothesis import strategies as st
 from marked_logs import marked
+from scripted_runs import add, even_failed
 
 from agentnb import Agent, GuidanceSet, History, Matrix, Minimal, Run, Store, TodoBoard, ToolCall, tool
 from agentnb.agent.start import board_of, pending_run
@@ -26,11 +27,6 @@ from agentnb.tools.tool import ToolContext
 
 words = st.text(st.characters(), max_size=12)  # half characters too
 numbers = st.integers(-100, 100)
-
-
-def add(a: int, b: int = 2) -> int:
-    """Adds."""
-    return a + b
 
 
 def echo(text: str) -> str:
@@ -280,11 +276,7 @@ def recovered(plan: Plan, run: Run, store: Store) -> Run:
     agent = Agent(
         model, tools=TOOLS, guidance=plan.guidance, policy=plan.policy, max_rounds=plan.max_rounds, history=plan.history
     )
-    try:
-        return agent.resume(cut, writer, RunOptions(can_ask=False)).result(30)
-    except AgentnbError as error:
-        assert error.run is not None
-        return error.run
+    return even_failed(lambda: agent.resume(cut, writer, RunOptions(can_ask=False)).result(30))
 
 
 def really_run(plan: Plan, store: Store) -> list[Run]:

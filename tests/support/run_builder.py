@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Self
 
@@ -256,6 +256,14 @@ class Story(RunBuilder):
 
 class Calls(RunBuilder):
     """A run told call by call, for detectors: rounds of calls with their results, and replies."""
+
+    @classmethod
+    def of(cls, names: Iterable[str], **first: Any) -> Self:
+        """A call of the tool of each name in turn, a round each, all with the same result."""
+        story = cls(**first)
+        for name in names:
+            story.call(name)
+        return story
 
     def call(self, name: str = "look", text: str = "ok", *, error: str = "", thought: str = "", **arguments: Any) -> Self:
         """A round with one call and its result; ``error`` is its error code."""

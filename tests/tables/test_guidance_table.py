@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from marked_logs import cut_log
-from scripted_work import do, run_of
+from scripted_runs import do, play, work
 from test_tables import COLUMNS
 
 from agentnb import GuidanceSet, Matrix, Run, TodoBoard, ToolCall, save_trace, tables
 from agentnb.models.estimate import tokens_of_text
+
+run_of = partial(play, tools=[work])
 
 TODOS = "todo_operations"
 

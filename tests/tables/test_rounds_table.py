@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import pytest
 from run_builder import RunBuilder, begun, called, guidance_of, todos_are, todos_of
-from scripted_work import do, run_of
+from scripted_runs import do, play, work
 
 from agentnb import Matrix, Run, TodoBoard, save_trace, tables
 from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
+
+run_of = partial(play, tools=[work])
 
 DECISIONS = ["tools_called", "todos_open", "workflow_mode", "went_on"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pandas as pd
 import pytest
 from run_builder import begun, todo, todos_are, todos_of
 from run_builder import run_of as built_run
-from scripted_work import do, run_of, work
+from scripted_runs import do, play, work
 from test_tables import COLUMNS
 from todo_calls import write
 
@@ -17,6 +18,8 @@ from agentnb import Agent, TodoBoard, ToolCall, save_trace, tables
 from agentnb.core.request import Request
 from agentnb.core.todos import TodoStatus
 from agentnb.models import ScriptedModel
+
+run_of = partial(play, tools=[work])
 
 TODOS = "todo_operations"
 UNTRACKED_WORK, UNTRACKED_COMPLETION = "work_without_todo_in_progress", "completed_without_in_progress"

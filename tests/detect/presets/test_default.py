@@ -27,12 +27,7 @@ def loops(story: Calls) -> list[tuple[str, int, int, str]]:
     return [(one.rule, one.first + 1, one.last + 1, one.severity) for one in story.found() if one.family in ("loop", "stall")]
 
 
-def run_of_letters(letters: str) -> Calls:
-    """A round for each letter: a call of the tool of this name, with the same result each time."""
-    story = Calls()
-    for letter in letters:
-        story.call(letter)
-    return story
+run_of_letters = Calls.of
 
 
 def test_the_same_call_and_result_a_third_time_is_a_loop() -> None:
