@@ -35,6 +35,7 @@ from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, Scala
 
 MAX_RETRIES = "max_retries"
 """The clear name of ``max_attempts``, which does not count the first."""
+_LIST_IN_BRACES = re.compile(r"\{\{\s*(\[[^{}]*\])\s*\}\}")
 TYPES = f"The types are {', '.join(KINDS)}"
 LEFT_OUT: dict[str, tuple[str, ...]] = {
     "condition": ("retry", "timeout"),
@@ -279,8 +280,13 @@ class StepReader:
 
     def _map(self, fields: Fields, common: dict[str, Any]) -> Step | None:
         over, at_once = fields.given("over"), fields.whole("max_concurrency", 1)
-        self._places.add_use(common["path"], "over", over)
-        if over is None:
+        braced = _LIST_IN_BRACES.fullmatch(over.text.strip()) if isinstance(over, ScalarNode) else None
+        if braced is None:
+            self._places.add_use(common["path"], "over", over)
+        if over is not None and braced is not None:
+            what = f"{fields.where}: over: a list is written without braces"
+            self._problems.add(over.line, what, f"Write over: {braced[1]}")
+        elif over is None:
             self._problems.add(
                 fields.line, f"{fields.where}: map step requires over", 'Such as "{{ $steps.plan.output.items }}"'
             )
