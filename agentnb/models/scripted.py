@@ -24,16 +24,25 @@ or a function of the request that returns any of these."""
 class ScriptedModel:
     """A model that gives the replies of a script, one per call, and an error when they run out.
 
-    ``requests`` holds each `Request` as it was sent. With ``stream=False`` replies come whole. ``used``: how many replies were
-    given before, by a process that died.
+    ``requests`` holds each `Request` as it was sent. With ``stream=False`` replies come whole. ``repeat``: begin again after
+    the last reply, so that a cell can be run again. ``used``: how many replies were given before, by a process that died.
     """
 
-    def __init__(self, replies: Iterable[Line], *, name: str = "scripted:script", stream: bool = True, used: int = 0) -> None:
+    def __init__(
+        self,
+        replies: Iterable[Line],
+        *,
+        name: str = "scripted:script",
+        stream: bool = True,
+        repeat: bool = False,
+        used: int = 0,
+    ) -> None:
         self.name = name
         self.used = used
         self.requests: list[Request] = []
         self._replies = list(replies)
         self._stream = stream
+        self._repeat = repeat
 
     def capabilities(self) -> Capabilities:
         """Report no language model (it writes no summaries) and a known price."""
@@ -43,16 +52,26 @@ class ScriptedModel:
         """Yield the next reply of the script; raise `ScriptEnded` after the last."""
         self.requests.append(request)
         count = self.used + len(self.requests)
-        if count > len(self._replies):
-            raise ScriptEnded(
-                f"The script of {self.name} has {_counted(len(self._replies))} and was asked for number {count}",
-                "Give it one more reply, or fewer tool calls: each reply with calls is followed by another request",
-            )
-        reply = _as_reply(self._replies[count - 1], request)
+        if count > len(self._replies) and not (self._repeat and self._replies):
+            raise self._ended(count)
+        reply = _as_reply(self._replies[(count - 1) % len(self._replies)], request)
         if self._stream:
             for word in re.findall(r"\S+\s*|\s+", reply.message.text):
                 yield TextDelta(word)
         yield reply
+
+    def _ended(self, count: int) -> ScriptEnded:
+        """Return the error after the last reply, which says whether earlier conversations have used replies."""
+        begun = [place for place, request in enumerate(self.requests) if len(request.messages) == 1]
+        if self._replies and begun and begun[-1]:
+            before = min(self.used + begun[-1], len(self._replies))
+            what = f"The script of {self.name} has {_counted(len(self._replies))}, and earlier runs used {before} of them"
+            hint = "Make the model again, or let its script begin again: ScriptedModel(..., repeat=True)"
+            return ScriptEnded(what, hint)
+        return ScriptEnded(
+            f"The script of {self.name} has {_counted(len(self._replies))} and was asked for number {count}",
+            "Give it one more reply, or fewer tool calls: each reply with calls is followed by another request",
+        )
 
 
 def _counted(count: int) -> str:

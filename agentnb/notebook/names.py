@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -31,7 +32,7 @@ BUILT_IN_TOOLS = {"ask_person": "agentnb.tools.ask_person"}
 
 def words_of(groups: Iterable[Iterable[str]] | None) -> list[str]:
     """Return the names given to ``-t``: the option may be repeated, and its names separated by spaces or commas."""
-    return [part for group in groups or [] for word in group for part in word.split(",") if part]
+    return [part for group in groups or [] for word in group for part in re.split(r"[,\s]+", unquoted(word)) if part]
 
 
 def unquoted(name: str | None) -> str:

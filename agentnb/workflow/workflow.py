@@ -114,7 +114,8 @@ class Workflow:
         if is_task_file(text):
             file = read_task_file(text, source, strict=strict, inputs=inputs, check_actions=check)
             return cls.of_declared(file, agents, given)
-        names = None if tools is None else tuple([as_tool(one).spec.name for one in given])
+        schemas = {spec.name: spec.input_schema for spec in (as_tool(one).spec for one in given)}
+        names = None if tools is None else schemas if checks_actions else tuple(schemas)
         known: dict[str, Any] = {"agents": tuple(agents or ()), "tools": names, "check_actions": check}
         spec = read_workflow(text, source, strict=strict, with_files=True, **known)
         return cls(spec, agents, given)

@@ -61,12 +61,12 @@ def test_a_finished_run_shows_its_graph_its_answer_and_its_steps(snapshot: Snaps
 def test_a_failed_step_says_why_and_what_shows_its_run() -> None:
     run = workflow_run(NESTED, FAILED, "failed")
     shown = words_in(run_html(run))
-    assert "✗ researcher agent 3 attempts failed &lt;no&gt; model" in shown
+    assert "✗ researcher agent 3 attempts, 2 retries failed &lt;no&gt; model" in shown
     assert "%agent load run-of-generator shows its run, if that was stored" in shown
     assert "A bold claim." in shown
     summaries = re.findall(r"<summary.*?</summary>", run_html(run))
     assert ["researcher" in one for one in summaries if "&lt;no&gt; model" in one] == [True], "blocks do not repeat it"
-    assert "          ✗ researcher  agent  failed  3 attempts  <no> model" in run_text(run).splitlines()
+    assert "          ✗ researcher  agent  failed  3 attempts, 2 retries  <no> model" in run_text(run).splitlines()
 
 
 def test_failed_tool_step_has_the_traceback_of_its_tool_folded() -> None:

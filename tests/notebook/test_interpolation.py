@@ -88,3 +88,9 @@ def test_templates_of_other_systems_and_what_is_replaced_are_not_pointed_out(sub
         with subtests.test(text):
             assert near_misses(text, VARIABLES) == ""
     assert near_misses("{{_i}} {{ _.x }}", {"_i": 1, "_": 2}) == ""
+
+
+def test_a_missing_name_is_not_taken_for_a_function_of_the_notebook() -> None:
+    with pytest.raises(InterpolationError) as raised:
+        interpolate("{{ nope }}", {"open": open, "row": 1})
+    assert "Did you mean" not in str(raised.value) and "Define it first" in str(raised.value)

@@ -8,7 +8,7 @@ import pytest
 
 from agentnb.errors import UnknownModel
 from agentnb.models import ScriptedModel
-from agentnb.notebook.names import find_model
+from agentnb.notebook.names import find_model, words_of
 
 
 def test_a_variable_gives_its_model_or_the_name_in_it() -> None:
@@ -55,3 +55,7 @@ def test_what_is_no_model_is_refused_with_the_models_there_are(subtests: pytest.
             with pytest.raises(UnknownModel) as refused:
                 find_model(name, variables)
             assert told in str(refused.value)
+
+
+def test_names_in_quotation_marks_and_with_spaces_are_names() -> None:
+    assert words_of([['"f g"', "h,i"], ["j"]]) == ["f", "g", "h", "i", "j"]

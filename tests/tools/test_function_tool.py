@@ -198,7 +198,7 @@ def test_every_problem_with_the_arguments_is_told_with_near_names() -> None:
 
     words = refused(f, tabel="iris", limit="ten", order="sideways")
     assert "There is no argument 'tabel'. Did you mean table?" in words
-    assert '"table" is a required property' in words
+    assert '"table" is missing' in words
     assert 'limit: "ten" is not of type "integer"' in words
     assert 'order: "sideways" is not one of "up", "down"' in words
     assert "was not run" in words

@@ -157,6 +157,8 @@ def _told(error: ValidationError) -> SchemaError:
     message = error.message
     if (options := getattr(error.kind, "options", None)) is not None:  # the library names only some of them
         message = f"{_as_json(error.instance)} is not one of {', '.join(map(_as_json, options))}"
+    if error.kind.name == "required":
+        message = f"{_as_json(getattr(error.kind, 'property', ''))} is missing"
     return SchemaError(tuple(error.instance_path), message, error.kind.name, tuple(getattr(error.kind, "unexpected", ())))
 
 

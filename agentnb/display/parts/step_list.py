@@ -21,7 +21,7 @@ from agentnb.display.parts.results import as_json, traceback_html
 from agentnb.display.texts.labels import clean, counted, cut, duration, first_line, times
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.states import STEP_STATES
-from agentnb.display.texts.step_labels import KINDS, MARKS, TONES, counts
+from agentnb.display.texts.step_labels import KINDS, MARKS, TONES, attempts_told, counts
 from agentnb.workflow.graph.node_states import INTERRUPTED, status_of, step_records
 
 MAX_STEPS = 60
@@ -176,9 +176,9 @@ def _continues(record: StepRecord) -> str:
 
 
 def figures_of(record: StepRecord) -> str:
-    """Return ``3 times, 2 attempts, 1.2 s``; empty where all is routine."""
+    """Return ``3 times, 2 attempts, 1 retry, 1.2 s``; empty where all is routine."""
     parts = [times(record.times)] if record.times > 1 else []
-    parts += [counted(record.attempts, "attempt")] if record.attempts > 1 else []
+    parts += [attempts_told(record.attempts)] if record.attempts > 1 else []
     parts += [duration(record.seconds)] if record.seconds and record.seconds >= SHORTEST else []
     return ", ".join(parts)
 

@@ -52,14 +52,20 @@ def words_of(node: Node, state: NodeState, longest: int = LONGEST) -> str:
     return KINDS.get(node.kind, node.kind) if state.items else about(node, longest)
 
 
+def attempts_told(count: int) -> str:
+    """Return ``3 attempts, 2 retries``: the first attempt is none of the retries."""
+    retries = "1 retry" if count == 2 else f"{count - 1:,} retries"
+    return f"{counted(count, 'attempt')}, {retries}"
+
+
 def figures(state: NodeState) -> str:
-    """Return ``3 times, 2 attempts``, ``9 of 12 done, 1 failed``; empty where all is routine."""
+    """Return ``3 times, 2 attempts, 1 retry``, ``9 of 12 done, 1 failed``; empty where all is routine."""
     if state.items:
         return counts(state.items)
     found = [times(state.times)] if state.times > 1 else []
     has_failed = state.status == RETRYING
     found += [f"{counted(state.attempts, 'attempt')} failed"] if has_failed else []
-    found += [counted(state.attempts, "attempt")] if state.attempts > 1 and not has_failed else []
+    found += [attempts_told(state.attempts)] if state.attempts > 1 and not has_failed else []
     return ", ".join(found)
 
 

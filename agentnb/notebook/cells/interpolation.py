@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -52,7 +53,8 @@ def _is_near_miss(match: re.Match[str], variables: Mapping[str, Any]) -> bool:
 def _value(match: re.Match[str], variables: Mapping[str, Any]) -> str:
     name, items = match.groups()
     if name not in variables:
-        close = nearest(name, [known for known in variables if not known.startswith("_")])
+        own = [known for known in variables if not known.startswith("_") and not hasattr(builtins, known)]
+        close = nearest(name, own)  # IPython puts functions such as open beside the variables
         raise InterpolationError(
             f"{match.group()}: there is no variable {name!r}",
             (*(close or advised("Define it first")), Plain("Or send the text as it is: --raw")),

@@ -9,10 +9,10 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb import settings
-from agentnb.advice import Plain
+from agentnb.advice import NameOne, Plain
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, nearest
 from agentnb.notebook.commands.answer import answer_command
 from agentnb.notebook.commands.delete import delete_command
 from agentnb.notebook.commands.guidance import find_guidance, set_lines, set_text
@@ -41,7 +41,10 @@ def command(session: Session, shell: InteractiveShell, line: str) -> Any:
         shown = "like this" if settings.looks_like_a_key(name) else f"%agent {name}"
         raise SettingsError(
             f"There is no command {shown}",
-            (*near(name, COMMANDS), Plain("Write a task in a cell that begins with %%agent")),
+            (
+                *(nearest(name, COMMANDS) or (NameOne(known=(*COMMANDS,)),)),
+                Plain("Write a task in a cell that begins with %%agent"),
+            ),
         )
     if name not in VERBATIM:
         rest = shell.var_expand(rest)

@@ -28,7 +28,7 @@ def change_todos(board: Board, words: str) -> None:
     if verb == "add":
         if not rest:
             raise SettingsError("The todo has no title", "Write: %agent todos add TITLE")
-        board.add(rest)
+        board.add(rest[1:-1].strip() if len(rest) > 2 and rest[0] == rest[-1] and rest[0] in "\"'" else rest)
         return
     if verb == "move":
         _move(board, rest)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
+from typing import Any
 
 from agentnb.advice import GiveAgent, GiveTools
+from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import near
+from agentnb.tools.signature import problems as argument_problems
 from agentnb.workflow.checks.flow_checks import FlowChecks
 from agentnb.workflow.checks.reference_checks import ReferenceChecks
 from agentnb.workflow.form.problems import Hint, Problems
 from agentnb.workflow.form.source_map import SourceMap
 from agentnb.workflow.form.spec import AgentStep, GotoStep, ToolStep, WorkflowSpec
 from agentnb.workflow.form.step_tree import Located, StepTree
+from agentnb.workflow.templates.templates import has_templates
 
 
 def check_workflow(
@@ -27,7 +31,8 @@ def check_workflow(
 ) -> None:
     """Note all that is wrong with where steps lead and what they name.
 
-    ``agents``: names of agents that are passed in Python; ``tools`` and ``inputs``: the names that there are, if that is known.
+    ``agents``: names of agents that are passed in Python; ``tools`` and ``inputs``: the names that there are, if that is known;
+    of tools with their schemas, the arguments of tool steps are checked too.
     """
     tree, known = StepTree(spec.steps), dict.fromkeys([*spec.agents, *agents])
     for located in tree.all:
@@ -71,6 +76,31 @@ def _check_names(
     elif isinstance(step, ToolStep) and tools is not None and step.tool not in tools:
         line, what = places.line(step.path, "name", step.line), f'{where}: there is no tool "{step.tool}"'
         problems.add(line, what, lambda: near(step.tool, tools) or GiveTools(lead="Give the workflow its tools"))
+    elif isinstance(step, ToolStep) and isinstance(tools, Mapping):
+        line = places.line(step.path, "args", step.line)
+        for what in _wrong_arguments(step.args, tools[step.tool]):
+            problems.add(line, f"{where}: args of {step.tool}: {what}", _signature(tools[step.tool]))
+
+
+def _wrong_arguments(args: Mapping[str, Any], schema: dict[str, Any]) -> list[str]:
+    """Return what is wrong with the arguments of a call, as far as it is known before templates have their values."""
+    known = schema.get("properties", {})
+    later: dict[str, Any] = {name: {} for name, value in args.items() if name in known and _holds_templates(value)}
+    return argument_problems(plain_data(args), {**schema, "properties": {**known, **later}})
+
+
+def _holds_templates(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_holds_templates, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_holds_templates, value))
+    return isinstance(value, str) and has_templates(value)
+
+
+def _signature(schema: dict[str, Any]) -> str:
+    required = schema.get("required", [])
+    names = [name if name in required else f"{name} (optional)" for name in schema.get("properties", {})]
+    return f"It takes {', '.join(names)}" if names else "It takes no arguments"
 
 
 def _not_seen(wanted: str, viewer: Located, tree: StepTree, seen: Collection[str]) -> tuple[str, Hint]:

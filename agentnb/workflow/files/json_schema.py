@@ -13,7 +13,7 @@ from agentnb.workflow.form.agent_reader import OF_WORKFLOWS, WRAPPER
 from agentnb.workflow.form.class_schema import DIALECT, TEXT, TEXTS, limits_schema, object_schema, properties_of
 from agentnb.workflow.form.spec import KINDS, AgentSpec, WorkflowSpec, key_of
 from agentnb.workflow.form.step_ids import BACK_TO, ID_PATTERN
-from agentnb.workflow.form.step_reader import step_keys
+from agentnb.workflow.form.step_reader import MAX_RETRIES, step_keys
 
 _STEP = {"$ref": "#/$defs/step"}
 _STEPS = {"type": "array", "items": _STEP}
@@ -83,7 +83,7 @@ def workflow_schema() -> dict[str, Any]:
         "$defs": {
             "step": _any_step(),
             **{f"{kind}_step": _step(kind) for kind in KINDS},
-            "retry": object_schema(_of_class(Retry)),
+            "retry": object_schema({MAX_RETRIES: {"type": "integer", "minimum": 0}, **_of_class(Retry)}),
             "agent": _agent(),
         },
     }

@@ -75,15 +75,15 @@ class Fields:
         self._refuse(key, node, f"a whole number from {least}")
         return None
 
-    def number(self, key: str, least: float = 0, *, above: bool = False) -> float | None:
-        """Return a number from ``least``, or only ``above`` it."""
+    def number(self, key: str, least: float = 0, *, above: bool = False, example: str = "") -> float | None:
+        """Return a number from ``least``, or only ``above`` it; ``example``: how it is written, for the message."""
         node = self.given(key)
         if node is None:
             return None
         value: Any = node.value if isinstance(node, ScalarNode) else None
         if type(value) in (int, float) and (value > least or (value == least and not above)):
             return float(value) if type(value) is float else int(value)
-        self._refuse(key, node, f"a number {'above' if above else 'from'} {least:g}")
+        self._refuse(key, node, f"a number {'above' if above else 'from'} {least:g}", example)
         return None
 
     def flag(self, key: str) -> bool | None:
@@ -103,12 +103,15 @@ class Fields:
         self._refuse(key, node, " or ".join(choices))
         return None
 
-    def fields(self, key: str, where: str = "") -> Fields | None:
-        """Return a mapping, which messages call ``where``; by default after this one and the key."""
+    def fields(self, key: str, where: str = "", *, example: str = "") -> Fields | None:
+        """Return a mapping, which messages call ``where``; by default after this one and the key.
+
+        ``example``: how it is written, for the message if it is something else.
+        """
         node = self.given(key)
         if node is None or isinstance(node, MappingNode):
             return None if node is None else Fields(node, where or f"{self.where}: {key}", self.problems)
-        self._refuse(key, node, "a mapping")
+        self._refuse(key, node, "a mapping", example)
         return None
 
     def mapping(self, key: str) -> dict[str, Any] | None:
@@ -135,8 +138,9 @@ class Fields:
                 self._refuse(key, one, "a text or a list of texts")
         return tuple(one.text for one in nodes if isinstance(one, ScalarNode) and one.value is not None)
 
-    def _refuse(self, key: str, node: Node, wanted: str) -> None:
-        self.problems.add(node.line, f"{self.where}: {key} must be {wanted}, not {kind_of(node)}")
+    def _refuse(self, key: str, node: Node, wanted: str, example: str = "") -> None:
+        hint = f"Write {example}" if example else ""
+        self.problems.add(node.line, f"{self.where}: {key} must be {wanted}, not {kind_of(node)}", hint)
 
 
 def hint_for_unknown(key: str, value: Node, known: Collection[str]) -> Advised:

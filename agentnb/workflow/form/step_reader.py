@@ -33,6 +33,9 @@ from agentnb.workflow.form.spec import (
 from agentnb.workflow.form.step_ids import BRANCHES, Named
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, shown
 
+MAX_RETRIES = "max_retries"
+"""The clear name of ``max_attempts``, which does not count the first."""
+_LIST_IN_BRACES = re.compile(r"\{\{\s*(\[[^{}]*\])\s*\}\}")
 TYPES = f"The types are {', '.join(KINDS)}"
 LEFT_OUT: dict[str, tuple[str, ...]] = {
     "condition": ("retry", "timeout"),
@@ -129,8 +132,8 @@ class StepReader:
         left_out = LEFT_OUT.get(kind, ())
         readers: dict[str, Callable[[], Any]] = {
             "end": lambda: bool(fields.flag("end")),
-            "timeout": lambda: fields.number("timeout", above=True),
-            "retry": lambda: self._retry(fields.fields("retry")),
+            "timeout": lambda: fields.number("timeout", above=True, example="seconds, such as timeout: 300"),
+            "retry": lambda: self._retry(fields.fields("retry", example="retry: {max_retries: 2}")),
             "on_error": lambda: self._on_error(fields),
         }
         return {key: read() for key, read in readers.items() if key not in left_out and key in fields}
@@ -138,9 +141,12 @@ class StepReader:
     def _retry(self, fields: Fields | None) -> Retry:
         if fields is None:
             return Retry()
-        fields.refuse_unknown(keys_of(Retry))
+        fields.refuse_unknown((MAX_RETRIES, *keys_of(Retry)))
+        if MAX_RETRIES in fields and "max_attempts" in fields:
+            what = f"{fields.where}: max_retries and max_attempts are the same: tries after the first"
+            self._problems.add(fields.line_of("max_attempts"), what, "Leave out max_attempts")
         given = {
-            "max_attempts": fields.whole("max_attempts"),
+            "max_attempts": fields.whole(MAX_RETRIES if MAX_RETRIES in fields else "max_attempts"),
             "backoff": fields.choice("backoff", ("fixed", "exponential")),
             "initial_delay_seconds": fields.number("initial_delay_seconds"),
             "max_delay_seconds": fields.number("max_delay_seconds"),
@@ -274,8 +280,13 @@ class StepReader:
 
     def _map(self, fields: Fields, common: dict[str, Any]) -> Step | None:
         over, at_once = fields.given("over"), fields.whole("max_concurrency", 1)
-        self._places.add_use(common["path"], "over", over)
-        if over is None:
+        braced = _LIST_IN_BRACES.fullmatch(over.text.strip()) if isinstance(over, ScalarNode) else None
+        if braced is None:
+            self._places.add_use(common["path"], "over", over)
+        if over is not None and braced is not None:
+            what = f"{fields.where}: over: a list is written without braces"
+            self._problems.add(over.line, what, f"Write over: {braced[1]}")
+        elif over is None:
             self._problems.add(
                 fields.line, f"{fields.where}: map step requires over", 'Such as "{{ $steps.plan.output.items }}"'
             )

@@ -26,6 +26,9 @@ MAX_REPEATED_CHARACTERS = 4_000_000
 LARGEST = 2**63
 """Whole numbers are smaller, so that every reader of a log can hold them."""
 
+QUOTE = 'Put a text that holds ": ", " #", "{", "%" or "*" in quotes'
+_VALUE = re.compile(r":[ \t]+[^ \t#|>&]")
+"""A key with its value on the same line."""
 _NULL = {"", "~", "null", "Null", "NULL"}
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _WHOLE = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
@@ -100,8 +103,9 @@ def read_yaml(text: str, problems: Problems) -> Node | None:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = ", ".join(part for part in (error.context, error.problem) if part)
-        hint = "Indent with spaces" if "\\t" in what else 'Put a text that holds ": ", " #", "{", "%" or "*" in quotes'
-        problems.add(mark.line + 1 if mark else 1, f"This is not YAML: {what}", hint)
+        line = mark.line + 1 if mark else 1
+        hint = "Indent with spaces" if "\\t" in what else _indentation(text, line) or QUOTE
+        problems.add(line, f"This is not YAML: {what}", hint)
         return None
     except (YAMLError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
         problems.add(1, f"This is not YAML: {type(error).__name__}: {error}")
@@ -109,6 +113,16 @@ def read_yaml(text: str, problems: Problems) -> Node | None:
     if builder.document is None:
         problems.add(1, "The text is empty")
     return builder.document
+
+
+def _indentation(text: str, line: int) -> str:
+    """Return how the line is indented, if it is deeper than the line before it, which holds a value already; else empty."""
+    lines = text.splitlines()[:line]
+    before = next((place for place in range(line - 1, 0, -1) if lines[place - 1].strip()), 0)
+    if not before or not _VALUE.search(lines[before - 1]):
+        return ""
+    deep, deeper = (len(one) - len(one.lstrip(" -")) for one in (lines[before - 1], lines[line - 1]))
+    return f"Line {line} is indented deeper than line {before}" if deeper > deep else ""
 
 
 def plain(node: Node) -> Any:

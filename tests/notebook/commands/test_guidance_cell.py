@@ -130,7 +130,8 @@ def test_the_person_ticks_a_todo_and_the_next_run_knows(kernel: Any) -> None:
 def test_the_person_moves_a_todo_before_another_and_to_the_end(kernel: Any) -> None:
     kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed()])")
     kernel.run("%%agent -m model -t add --max-rounds 1\nDo it.")
-    kernel.run("%agent todos add Look at it")
+    added = kernel.run('%agent todos add "Look at it"').printed
+    assert "Look at it" in added and '"' not in added
     moved = kernel.run("%agent todos move 3 before 1")
     assert [line[0] for line in moved.printed.splitlines()[1:]] == ["3", "1", "2"]
     assert [line[0] for line in kernel.run("%agent todos move 1").printed.splitlines()[1:]] == ["3", "2", "1"]

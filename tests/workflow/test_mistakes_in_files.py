@@ -1,0 +1,24 @@
+"""What a file says of mistakes that are easily made: each message names the cause."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentnb import Workflow
+from agentnb.errors import WorkflowProblems
+
+MAP = "workflow:\n  - id: a\n    type: map\n    over: OVER\n    step: {type: tool, name: work}\n"
+DEEP = "workflow:\n  - id: a\n    type: tool\n    name: work\n    args:\n      a: 1\n        b: 2\n"
+
+
+def test_a_message_names_the_cause(subtests: pytest.Subtests) -> None:
+    for text, told in {
+        DEEP: "line 7: This is not YAML: mapping values are not allowed here. Line 7 is indented deeper than line 6",
+        "workflow:\n  - id: a: b\n": "line 2: This is not YAML: mapping values are not allowed here. Put a text that",
+        MAP.replace("OVER", "\"{{ ['A1'] }}\""): (
+            "line 4: workflow step[0]: over: a list is written without braces. Write over: ['A1']"
+        ),
+    }.items():
+        with subtests.test(told), pytest.raises(WorkflowProblems) as raised:
+            Workflow.from_yaml(text)
+        assert str(raised.value).startswith(told) and len(raised.value.problems) == 1
