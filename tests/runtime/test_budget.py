@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,7 +13,6 @@ from marked_logs import marked
 from run_checks import assert_closed, assert_every_call_has_one_result
 from scripted_runs import bare
 from summarising import Summarising, priced
-from virtual_time import SkippedClock
 from waiting import PATIENCE
 
 from agentnb import Agent, Store, ToolCall, recover
@@ -267,40 +265,6 @@ class Endless:
         self.asked.set()
         await asyncio.Event().wait()
         yield "never"  # type: ignore[misc]  # so that it is a stream
-
-
-@pytest.mark.req("KX.2", "KX.11")
-def test_a_run_in_a_tools_thread_ends_when_the_run_of_the_tool_has(subtests: pytest.Subtests, skipped: SkippedClock) -> None:
-    def check(parallel_safe: bool, deep: bool, how: str) -> None:
-        model, seen, left = Endless(), list[Any](), threading.Event()
-
-        def asks() -> str:
-            """Asks another."""
-            try:
-                return bare(model).run_sync("inner", watch=seen.append).text
-            finally:
-                left.set()
-
-        def middle() -> str:
-            """Asks one that asks another."""
-            bare(ScriptedModel([ToolCall("asks"), "Done."]), [asks]).run_sync("middle")
-            return "asked"
-
-        made = tool(parallel_safe=parallel_safe)(middle if deep else asks)
-        limits = {} if how == "stopped" else {"max_seconds": 60}
-        outer = bare(ScriptedModel([ToolCall("middle" if deep else "asks"), "Done."]), [made], **limits).start("outer")
-        assert model.asked.wait(PATIENCE)
-        if how == "stopped":
-            outer.stop()
-        else:
-            skipped.skip(60)
-        ended(outer.result(PATIENCE))
-        assert left.wait(PATIENCE), "it waits for ever, and so does its thread"
-        assert ended(Run.from_events(seen)) == ("cancelled", "cancelled")
-
-    for parallel_safe, deep, how in itertools.product([True, False], [False, True], ["stopped", "out of time"]):
-        with subtests.test(parallel_safe=parallel_safe, deep=deep, how=how):
-            check(parallel_safe, deep, how)
 
 
 def test_a_run_that_was_begun_in_the_background_outlives_the_run_of_its_tool() -> None:
