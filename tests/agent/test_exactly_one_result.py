@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +13,12 @@ import pytest
 from run_checks import assert_closed, assert_every_call_has_one_result, checked, codes, results
 from scripted_runs import FullDisk, reply
 from virtual_time import SkippedClock
-from waiting import turns
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, StoreError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.host.run_options import RunOptions
-from agentnb.runtime.threads import LoopThread
 from agentnb.store.store import Store
 from agentnb.tools.function import tool
 
@@ -174,116 +169,6 @@ def test_a_tool_that_swallows_its_timeout_still_gives_one_result() -> None:
     model = ScriptedModel([ToolCall("takes_too_long_and_swallows_it"), "Done."])
     run = Agent(model, tools=[takes_too_long_and_swallows_it]).run_sync("go")
     assert run.status == "completed"
-    assert_every_call_has_one_result(run)
-
-
-class Stubborn:
-    """An async tool that does not let itself be cancelled."""
-
-    def __init__(self) -> None:
-        self.entered, self.answered, self.release = threading.Event(), threading.Event(), threading.Event()
-
-    async def __call__(self) -> str:
-        self.entered.set()
-        while not self.release.is_set():
-            try:
-                await asyncio.sleep(0.01)
-            except asyncio.CancelledError:
-                continue
-        self.answered.set()
-        return "late"
-
-
-@pytest.fixture
-def stubborn() -> Iterator[Stubborn]:
-    tool = Stubborn()
-    yield tool
-    tool.release.set()
-
-
-@pytest.mark.req("KX.11")
-def test_a_tool_beside_others_that_answers_after_the_stop_gets_no_second_result(stubborn: Stubborn, tmp_path: Path) -> None:
-    store, thread = Store(tmp_path / "runs"), LoopThread()
-    beside_others = tool(name="stubborn", parallel_safe=True)(stubborn)
-    calls = [ToolCall("stubborn"), ToolCall("stubborn")]
-    live = Agent(ScriptedModel([calls]), tools=[beside_others]).start(
-        "go", RunOptions(store=store, thread=thread, can_ask=True)
-    )
-    assert stubborn.entered.wait(LONG)
-    live.stop()
-    run = live.result(5)
-    assert (run.status, codes(run)) == ("cancelled", ["cancelled", "cancelled"])
-    stubborn.release.set()
-    assert stubborn.answered.wait(LONG)
-    thread.submit(partial(turns, 100)).result(LONG)
-    checked(run)
-    assert store.load(run.id) == run
-    thread.close()
-
-
-@pytest.mark.req("KX.11", "R0.13")
-@pytest.mark.parametrize("safe", [False, True], ids=["in turn", "safe beside others"])
-def test_a_single_tool_that_will_not_be_cancelled_does_not_hold_the_run(stubborn: Stubborn, safe: bool, tmp_path: Path) -> None:
-    store, thread = Store(tmp_path / "runs"), LoopThread()
-    alone = tool(name="stubborn", parallel_safe=safe)(stubborn)
-    live = Agent(ScriptedModel([ToolCall("stubborn"), "never"]), tools=[alone]).start(
-        "go", RunOptions(store=store, thread=thread, can_ask=True)
-    )
-    assert stubborn.entered.wait(LONG)
-    live.stop()
-    run = live.result(5)
-    assert (run.status, codes(run)) == ("cancelled", ["cancelled"])
-    stubborn.release.set()
-    assert stubborn.answered.wait(LONG)
-    thread.submit(partial(turns, 100)).result(LONG)
-    checked(run)
-    assert store.load(run.id) == run
-    thread.close()
-
-
-@pytest.mark.req("KX.11", "R0.13")
-def test_a_plain_tool_in_a_thread_that_ends_after_the_stop_gets_no_second_result() -> None:
-    entered, release, left, thread = threading.Event(), threading.Event(), threading.Event(), LoopThread()
-
-    def slow() -> str:
-        entered.set()
-        with suppress(KeyboardInterrupt):  # the stop's, which it does not heed
-            release.wait(LONG)
-        left.set()
-        return "late"
-
-    live = Agent(ScriptedModel([ToolCall("slow")]), tools=[slow]).start("go", RunOptions(thread=thread, can_ask=True))
-    assert entered.wait(LONG)
-    live.stop()
-    run = live.result(LONG)
-    assert codes(run) == ["cancelled"]
-    release.set()
-    assert left.wait(LONG)
-    thread.submit(partial(turns, 100)).result(LONG)
-    checked(run)
-    thread.close()
-
-
-@pytest.mark.req("KX.11", "R0.13")
-def test_a_stop_answers_the_calls_that_were_not_begun_too() -> None:
-    entered = threading.Event()
-    begun: list[str] = []
-
-    async def waits() -> None:
-        begun.append("waits")
-        entered.set()
-        await asyncio.Event().wait()
-
-    async def never() -> None:
-        begun.append("never")
-
-    live = Agent(ScriptedModel([[ToolCall("waits"), ToolCall("never"), ToolCall("nothing")]]), tools=[waits, never]).start("go")
-    assert entered.wait(LONG)
-    live.stop()
-    run = live.result(LONG)
-    assert begun == ["waits"]
-    assert codes(run) == ["cancelled", "cancelled", "cancelled"]
-    assert all("Do not assume" in result.text for result in results(run))
     assert_every_call_has_one_result(run)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -332,22 +331,6 @@ def out_of_time(
     run = agent.run_sync("go") if way == "run_sync" else agent.start("go").result(PATIENCE)
     assert not time_up.late, "the tool was waited for"
     return checked(run), model
-
-
-@pytest.mark.req("KX.2", "KX.11")
-def test_when_the_time_is_up_in_a_tool_the_run_ends_and_keeps_what_it_has(
-    subtests: pytest.Subtests, skipped: SkippedClock
-) -> None:
-    for way, kind in itertools.product(["run_sync", "start"], TOOLS):
-        with subtests.test(way=way, kind=kind):
-            run, model = out_of_time(TOOLS[kind], skipped, way=way)
-            assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", "max_seconds", [("max_seconds", SOON)])
-            assert not any("stopped" in result.text for result in run.rounds[0].results), "the person stopped nothing"
-            assert len(model.requests) == 1, "nothing is asked of the model when the time is up"
-            assert {result.text for result in run.rounds[0].results if not result.is_error} <= {"made 1", "made 2", "cut short"}
-            assert run.seconds < SOON
-            following = bare(ScriptedModel(["Done."]), [work], max_seconds=60).run_sync("On.", continue_from=run)
-            assert checked(following).text == "Done."
 
 
 @pytest.mark.req("K2.2", "KX.2")

@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from counted_limiter import CountedLimiter, counted_limiters, limited_by
+from counted_limiter import CountedLimiter, counted_limiters
 from property_settings import size
 from quick_models import FORMATS, LONG, PATIENCE, WIRES, items_into, items_of, quick, reply_of, wait_until_hung_up
 
@@ -110,29 +110,6 @@ def test_a_stream_that_has_fallen_silent_is_stopped_at_once(subtests: pytest.Sub
 def test_a_call_that_finds_no_connection_yet_is_stopped_at_once() -> None:
     with full_port() as port:
         asyncio.run(stopped(f"openai:m?url=http://127.0.0.1:{port}/v1", LONG, lambda _: True))
-
-
-@pytest.mark.req("R0.13")
-def test_a_call_that_waits_for_its_place_is_stopped_at_once(subtests: pytest.Subtests) -> None:
-    for why in ["full", "closed"]:
-        with subtests.test(why):
-            limiter = CountedLimiter(0 if why == "full" else 1)
-            if why == "closed":
-                limiter.was_refused(100)
-            with LoopbackServer(["never"]) as server, limited_by(lambda account, limiter=limiter: limiter):  # type: ignore[misc]
-                asyncio.run(stopped_while_waiting_for(limiter, server.model("openai")))
-            assert (limiter.calls, server.requests) == (0, [])
-
-
-async def stopped_while_waiting_for(limiter: CountedLimiter, name: str) -> None:
-    task = asyncio.ensure_future(items_of(quick(name)))
-    async with asyncio.timeout(PATIENCE):
-        while not limiter.calls:
-            await asyncio.sleep(0)
-    assert not task.done()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
 
 
 @pytest.mark.slow("calls of each wire, stopped at many moments")

@@ -169,16 +169,6 @@ def test_with_nobody_to_ask_a_question_is_a_denial_that_says_so() -> None:
     assert not of_kind(run, e.QuestionAsked)
 
 
-@pytest.mark.req("KX.5")
-def test_a_stop_while_the_person_is_asked_answers_the_call_as_cancelled() -> None:
-    written = Written()
-    live = begin(written, write("a"), write("b"))
-    live.stop()
-    run = ended(live)
-    assert codes(run) == ["cancelled"] * 2 and written.paths == [] and not of_kind(run, e.ToolStarted)
-    assert [event.withdrawn for event in of_kind(run, e.QuestionAnswered)] == [True]
-
-
 def test_nobody_is_asked_about_a_call_that_cannot_run() -> None:
     run = agent(Written(), ToolCall("wrote")).run_sync("go")
     assert codes(run) == ["unknown_tool"]

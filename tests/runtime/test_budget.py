@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from run_checks import checked
 from scripted_runs import bare, work
 from streamed_replies import FOREVER, Streamed, Streaming
 from summarising import Summarising, priced
-from virtual_time import SkippedClock
 from waiting import PATIENCE
 
 from agentnb import Agent, Store, ToolCall, recover
@@ -244,41 +242,6 @@ def test_a_run_that_follows_another_in_the_same_task_is_not_paid_from_it() -> No
 
 
 # A run inside a run that ends without it
-
-
-@pytest.mark.req("KX.2", "KX.11")
-def test_a_run_in_a_tools_thread_ends_when_the_run_of_the_tool_has(subtests: pytest.Subtests, skipped: SkippedClock) -> None:
-    def check(parallel_safe: bool, deep: bool, how: str) -> None:
-        asked, seen, left = threading.Event(), list[Any](), threading.Event()
-        model = Streaming([Streamed(asked, FOREVER)])
-
-        def asks() -> str:
-            """Asks another."""
-            try:
-                return bare(model).run_sync("inner", watch=seen.append).text
-            finally:
-                left.set()
-
-        def middle() -> str:
-            """Asks one that asks another."""
-            bare(ScriptedModel([ToolCall("asks"), "Done."]), [asks]).run_sync("middle")
-            return "asked"
-
-        made = tool(parallel_safe=parallel_safe)(middle if deep else asks)
-        limits = {} if how == "stopped" else {"max_seconds": 60}
-        outer = bare(ScriptedModel([ToolCall("middle" if deep else "asks"), "Done."]), [made], **limits).start("outer")
-        assert asked.wait(PATIENCE)
-        if how == "stopped":
-            outer.stop()
-        else:
-            skipped.skip(60)
-        ended(outer.result(PATIENCE))
-        assert left.wait(PATIENCE), "it waits for ever, and so does its thread"
-        assert ended(Run.from_events(seen)) == ("cancelled", "cancelled")
-
-    for parallel_safe, deep, how in itertools.product([True, False], [False, True], ["stopped", "out of time"]):
-        with subtests.test(parallel_safe=parallel_safe, deep=deep, how=how):
-            check(parallel_safe, deep, how)
 
 
 def test_a_run_that_was_begun_in_the_background_outlives_the_run_of_its_tool() -> None:

@@ -349,19 +349,6 @@ def test_the_time_a_tool_took_is_told_without_the_wait_for_the_person(skipped: S
 # Ends
 
 
-@pytest.mark.req("KX.5", "KX.11")
-@every_way
-def test_a_stop_while_the_person_is_asked_ends_the_run(asks: Any) -> None:
-    live = begin(asks)
-    live.stop()
-    run = live.result(LONG)
-    assert (run.status, codes(run)) == ("cancelled", ["cancelled"])
-    assert answers(run) == [(None, False, True)]
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
-    assert_every_question_has_one_answer(run)
-
-
 def test_a_stop_frees_the_thread_of_a_tool_whatever_it_catches() -> None:
     freed, caught = threading.Event(), []
 
@@ -380,33 +367,6 @@ def test_a_stop_frees_the_thread_of_a_tool_whatever_it_catches() -> None:
     assert live.result(LONG).status == "cancelled"
     assert freed.wait(LONG) and not caught
     assert [one.question.message for one in live.run.events if isinstance(one, QuestionAsked)] == ["Well?"]
-
-
-@POSIX
-@pytest.mark.usefixtures("no_escape")
-@pytest.mark.req("KX.5", "KX.11")
-def test_an_interrupt_while_a_plain_tool_asks_ends_the_run(tmp_path: Path) -> None:
-    main, store = threading.main_thread().ident, Store(tmp_path / "runs")
-    assert main is not None
-    foreground = Foreground()
-    agent = Agent(ScriptedModel([ToolCall("ask_plainly")]), tools=[ask_plainly], guidance="off", todos=False)
-
-    def start() -> LiveRun:
-        live = agent.start("go", RunOptions(store=store, foreground=foreground, can_ask=True))
-        threading.Thread(target=interrupt, args=(live,), daemon=True).start()
-        return live
-
-    def interrupt(live: LiveRun) -> None:
-        wait_until(lambda: bool(live.run.waiting))
-        signal.pthread_kill(main, signal.SIGINT)
-
-    with pytest.raises(KeyboardInterrupt):
-        with foreground.own_interrupts():
-            start().wait_in_foreground()
-    run = store.load(store.ids()[0])
-    assert (run.status, codes(run)) == ("cancelled", ["cancelled"])
-    assert_closed(run)
-    assert_every_question_has_one_answer(run)
 
 
 def test_a_question_that_the_tool_gives_up_is_withdrawn_and_the_run_goes_on() -> None:

@@ -203,26 +203,6 @@ def test_arguments_that_json_cannot_hold_are_refused() -> None:
     assert codes(run) == ["tool_error"] and "cannot be written as JSON" in results(run)[0].text and inner(run) == ()
 
 
-@pytest.mark.req("R0.13")
-def test_a_stop_answers_the_call_and_those_that_its_tool_made() -> None:
-    async def hangs() -> None:
-        await asyncio.Event().wait()
-
-    async def outer(context: ToolContext) -> None:
-        await asyncio.gather(context.call("hangs"), context.call("asks"))
-
-    @tool(parallel_safe=True)
-    async def asks(context: ToolContext) -> None:
-        await context.ask("Sure?")
-
-    live = agent(ToolCall("outer"), tools=[hangs, asks, outer]).start("go")
-    wait_until(lambda: live.run.waiting or live.done)
-    live.stop()
-    run = checked(live.result(PATIENCE))
-    assert codes(run) == ["cancelled"]
-    assert [one.result and one.result.error_code for one in inner(run)] == ["cancelled"] * 2
-
-
 def test_a_call_that_its_tool_did_not_wait_for_is_cancelled_with_it() -> None:
     kept: list[Any] = []
     begun = threading.Event()
@@ -343,22 +323,3 @@ def test_plain_functions_call_other_tools(subtests: pytest.Subtests) -> None:
                     made.run_sync("Go.", show=False) if way == "run_sync" else asyncio.run(made.run("Go.", show=False))
                 )
                 assert text in run.rounds[0].results[0].text
-
-
-def test_a_stop_ends_a_plain_tool_that_waits_for_its_call() -> None:
-    begun, over = threading.Event(), threading.Event()
-
-    async def waits() -> None:
-        begun.set()
-        await asyncio.sleep(100)
-
-    def outer(context: ToolContext) -> None:
-        try:
-            context.call_sync("waits")
-        finally:
-            over.set()
-
-    live = agent(ToolCall("outer"), tools=(waits, outer)).start("Go.")
-    assert begun.wait(PATIENCE)
-    live.stop()
-    assert checked(live.result(PATIENCE)).status == "cancelled" and over.wait(PATIENCE)

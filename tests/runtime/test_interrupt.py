@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_checks import assert_closed, assert_every_call_has_one_result, codes
+from run_checks import assert_closed, codes
 from waiting import wait_until_main_thread_blocks
 
 from agentnb.agent.agent import Agent
-from agentnb.core.log.events import CommandReceived
 from agentnb.core.messages import ToolCall
-from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.calls import dispatch
 from agentnb.runtime.host.live import LiveRun
@@ -28,7 +25,6 @@ from agentnb.runtime.runs import lifecycle
 from agentnb.runtime.workers import foreground as foreground_module
 from agentnb.runtime.workers.foreground import Foreground, RunInterrupted
 from agentnb.store.store import Store
-from agentnb.tools.function import tool
 
 LONG = 30
 
@@ -39,12 +35,6 @@ pytestmark = [
     ),
     pytest.mark.usefixtures("no_escape"),
 ]
-
-
-def sleep_in_steps() -> None:
-    """Sleep for long: an interrupt a moment before a call that blocks does not end that call, but the next step."""
-    for _ in range(100 * LONG):
-        time.sleep(0.01)
 
 
 @contextmanager
@@ -70,50 +60,6 @@ def interrupt_once(begun: threading.Event) -> Iterator[threading.Event]:
         sender.join(LONG)
 
 
-def interrupted(model: Any, tools: list[Callable[..., Any]], begun: threading.Event, folder: Path) -> Run:
-    """The run, from its log, that was interrupted while the main thread waited for it."""
-    store = Store(folder / "runs")
-    with interrupt_once(begun), pytest.raises(KeyboardInterrupt):
-        Agent(model, tools=tools).run_sync("go", store=store)
-    run = store.load(store.ids()[0])
-    assert (run.status, run.stop_reason) == ("cancelled", "cancelled")
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
-    assert [(e.command, e.text) for e in run.events if isinstance(e, CommandReceived)] == [("stop", "interrupted")]
-    assert Agent(ScriptedModel(["Fine."])).run_sync("and now?", store=store).text == "Fine."
-    return run
-
-
-@pytest.mark.req("R0.13", "KX.11")
-def test_an_interrupt_in_the_middle_of_a_plain_tool_ends_the_run_and_the_next_is_fine(tmp_path: Path) -> None:
-    begun, ended = threading.Event(), threading.Event()
-
-    def sleeps() -> None:
-        begun.set()
-        sleep_in_steps()
-        ended.set()
-
-    run = interrupted(ScriptedModel([[ToolCall("sleeps"), ToolCall("sleeps")]]), [sleeps], begun, tmp_path)
-    assert codes(run) == ["cancelled", "cancelled"]
-    assert not ended.is_set()
-
-
-@pytest.mark.req("R0.13", "KX.11")
-def test_an_interrupt_while_plain_tools_run_in_a_pool_ends_the_run(tmp_path: Path) -> None:
-    begun, release = threading.Event(), threading.Event()
-
-    @tool(parallel_safe=True)
-    def waits() -> None:
-        begun.set()
-        release.wait(LONG)
-
-    try:
-        run = interrupted(ScriptedModel([[ToolCall("waits"), ToolCall("waits")]]), [waits], begun, tmp_path)
-    finally:
-        release.set()
-    assert codes(run) == ["cancelled", "cancelled"]
-
-
 @pytest.mark.req("R0.13")
 def test_an_interrupt_of_an_awaited_run_closes_its_log(tmp_path: Path) -> None:
     begun, store = threading.Event(), Store(tmp_path / "runs")
@@ -128,22 +74,6 @@ def test_an_interrupt_of_an_awaited_run_closes_its_log(tmp_path: Path) -> None:
     run = store.load(store.ids()[0])
     assert (run.status, codes(run)) == ("cancelled", ["cancelled"])
     assert_closed(run)
-
-
-@pytest.mark.req("R0.13")
-def test_an_interrupt_ends_the_run_also_when_the_tool_makes_something_else_of_it(tmp_path: Path) -> None:
-    begun = threading.Event()
-
-    def careful() -> str:
-        begun.set()
-        try:
-            sleep_in_steps()
-        except KeyboardInterrupt:
-            return "half of it"
-        return "all of it"
-
-    run = interrupted(ScriptedModel([[ToolCall("careful"), ToolCall("careful")], "Done."]), [careful], begun, tmp_path)
-    assert codes(run) == ["cancelled", "cancelled"]
 
 
 def test_an_interrupt_between_start_and_wait_is_not_lost() -> None:
@@ -218,43 +148,12 @@ def look() -> str:
     return "seen"
 
 
-def test_an_interrupt_of_a_run_inside_a_tool_ends_the_outer_run_too(tmp_path: Path) -> None:
-    begun = threading.Event()
-
-    def sleeps() -> None:
-        begun.set()
-        sleep_in_steps()
-
-    def delegate() -> str:
-        return Agent(ScriptedModel([ToolCall("sleeps")]), tools=[sleeps]).run_sync("inner").text
-
-    run = interrupted(ScriptedModel([[ToolCall("delegate"), ToolCall("delegate")]]), [delegate], begun, tmp_path)
-    assert codes(run) == ["cancelled", "cancelled"]
-
-
 def test_a_run_inside_a_plain_tool_works() -> None:
     def delegate() -> str:
         return Agent(ScriptedModel([ToolCall("look"), "inner done"]), tools=[look]).run_sync("inner").text
 
     run = Agent(ScriptedModel([ToolCall("delegate"), "Done."]), tools=[delegate]).run_sync("go")
     assert (run.status, run.rounds[0].results[0].text) == ("completed", "inner done")
-
-
-def test_a_tool_that_swallows_the_interrupt_of_a_run_inside_it_does_not_save_the_outer_run(tmp_path: Path) -> None:
-    begun = threading.Event()
-
-    def sleeps() -> None:
-        begun.set()
-        sleep_in_steps()
-
-    def delegate() -> str:
-        try:
-            return Agent(ScriptedModel([ToolCall("sleeps")]), tools=[sleeps]).run_sync("inner").text
-        except KeyboardInterrupt:
-            return "swallowed"
-
-    run = interrupted(ScriptedModel([[ToolCall("delegate"), ToolCall("delegate")]]), [delegate], begun, tmp_path)
-    assert codes(run) == ["cancelled", "cancelled"]
 
 
 def test_an_interrupt_that_python_would_throw_away_while_a_run_is_prepared_ends_it() -> None:

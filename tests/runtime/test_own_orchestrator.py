@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from functools import partial
@@ -119,24 +118,6 @@ def test_two_agents_side_by_side_make_one_tree_of_logs(tmp_path: Path, snapshot:
     assert seen[4:] == ["2 of 2 steps", "2 of 3 steps, now: join", "3 of 3 steps"]
 
 
-def test_one_stop_ends_the_whole_tree_with_every_call_answered(tmp_path: Path) -> None:
-    store, both_wait = Store(tmp_path), threading.Barrier(3)
-
-    async def wait() -> None:
-        """Wait for ever."""
-        await asyncio.to_thread(both_wait.wait, 30)
-        await asyncio.Event().wait()
-
-    live = side_by_side(worker("a", wait), worker("b", wait)).start("Go.", RunOptions(store=store))
-    both_wait.wait(30)
-    live.stop("enough")
-    run = live.result(30)
-    assert (run.status, [step.status for step in run.step_records.values()]) == ("cancelled", ["cancelled", "cancelled"])
-    for one in nested(store, run).values():
-        assert (one.status, one.rounds[0].records[0].result is not None) == ("cancelled", True)
-    assert store.load(run.id) == run
-
-
 def test_one_budget_ends_both_agents_and_the_run(tmp_path: Path) -> None:
     store = Store(tmp_path)
     pair = side_by_side(
@@ -159,17 +140,6 @@ def test_a_step_that_cannot_be_paid_for_is_skipped(tmp_path: Path) -> None:
     run = Orchestration(make=InTurn, budget=COST).start("Go.", RunOptions(store=Store(tmp_path))).result(30)
     assert (run.status, run.stop_reason) == ("limited", "budget")
     assert {name: step.status for name, step in run.step_records.items()} == {"first": "completed", "second": "skipped"}
-
-
-def test_one_time_limit_ends_the_whole_tree(tmp_path: Path) -> None:
-    async def wait() -> None:
-        """Wait for ever."""
-        await asyncio.Event().wait()
-
-    store = Store(tmp_path)
-    run = side_by_side(worker("a", wait), worker("b", wait), max_seconds=0.05).start("Go.", RunOptions(store=store)).result(30)
-    assert (run.status, run.stop_reason) == ("limited", "max_seconds")
-    assert {one.status for one in nested(store, run).values()} == {"cancelled"}
 
 
 def test_a_paused_run_begins_no_step_until_it_goes_on() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from run_checks import assert_closed, codes, results
+from run_checks import codes, results
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Run, ToolCall, tool
@@ -193,28 +193,3 @@ def test_who_starts_a_nested_run_with_a_handle_answers_it_through_that() -> None
 
     run = agent(starts).run_sync("go")
     assert results(run)[0].text == "They said blue" and questions(run) == []
-
-
-@pytest.mark.req("R0.13")
-def test_a_stop_while_a_nested_run_asks_ends_both_and_withdraws_the_question(subtests: pytest.Subtests) -> None:
-    seen: list[Any] = []
-
-    async def awaits() -> None:
-        await agent(colour).run("inner", watch=seen.append)
-
-    @tool(parallel_safe=True)
-    def beside() -> None:
-        agent(colour).run_sync("inner", watch=seen.append)
-
-    for way in (awaits, beside):
-        with subtests.test(way.__name__):
-            seen.clear()
-            live = agent(way).start("go")
-            wait_until(lambda live=live: live.run.waiting or live.done)  # type: ignore[misc]
-            live.stop()
-            run = live.result(PATIENCE)
-            wait_until(lambda: isinstance(seen[-1], e.RunFinished))
-            assert seen[-1].status == "cancelled"
-            assert_closed(run)
-            assert codes(run) == ["cancelled"] and not run.waiting
-            assert [event.withdrawn for event in run.events if isinstance(event, e.QuestionAnswered)] == [True]

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import _thread
 import asyncio
 import gc
 import json
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from counted_limiter import CountedLimiter, counted_limiters, limited_by
-from run_checks import assert_closed, kinds
+from counted_limiter import counted_limiters
+from run_checks import kinds
 from scripted_runs import add
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Run, Store, ToolCall, tables
-from agentnb.core.log.events import Event, ModelReplied, RetryScheduled, TextDelta
+from agentnb.core.log.events import ModelReplied, RetryScheduled, TextDelta
 from agentnb.core.run.rounds import Retry
 from agentnb.display.texts.labels import duration
 from agentnb.display.texts.round_notes import retry_line
@@ -28,7 +26,6 @@ from agentnb.models import RemoteModel, make_model
 from agentnb.models.transport import limiter, retry
 from agentnb.models.transport.limiter import MAX_AT_ONCE
 from agentnb.models.transport.retry import RetryPolicy
-from agentnb.runtime.host.live import LiveRun
 from agentnb.testing import Cut, ErrorInStream, LoopbackServer, Stall, Status
 
 QUICK = RetryPolicy(rate_limit_first=0.001, trouble_first=0.001)
@@ -171,106 +168,7 @@ def test_streamed_and_whole_are_tried_again_alike(wire: str) -> None:
     assert plain[0] == plain[1]
 
 
-# Stopping
-
-
-def stop(live: LiveRun) -> Run:
-    """End it, within a patience that is far below the waits of these tests."""
-    assert not live.done
-    live.stop()
-    run = live.result(PATIENCE)
-    assert (run.status, run.stop_reason) == ("cancelled", "cancelled")
-    assert_closed(run)
-    return run
-
-
-@pytest.fixture
-def limiters(own_limiters: None) -> Iterator[list[CountedLimiter]]:
-    """The limiters of this test's calls. None of its calls waits for a place or holds one when it is over."""
-    with counted_limiters() as limiters:
-        yield limiters
-    assert [limiter.calls for limiter in limiters] == [0]
-
-
-@each_format
-@pytest.mark.req("R0.13", "R0.78")
-@pytest.mark.parametrize("line", [Status(429), Status(529), Status(429, retry_after=90)])
-@pytest.mark.usefixtures("limiters")
-def test_a_run_that_waits_to_try_again_is_stopped_at_once(wire: str, line: Any) -> None:
-    with LoopbackServer([line]) as server:
-        agent = agent_of(server, wire, LONG)
-        live = agent.start("go")
-        wait_until(lambda: scheduled(live.run))
-        run = stop(live)
-    assert scheduled(run)[0].seconds >= 50 and len(run.rounds[0].retries) == 1
-
-
-@each_format
-@pytest.mark.req("R0.13")
-@pytest.mark.parametrize("after", [0, 6])
-@pytest.mark.parametrize("stream", ["yes", "no"])
-@pytest.mark.usefixtures("limiters")
-def test_a_run_whose_model_has_fallen_silent_is_stopped_at_once(wire: str, after: int, stream: str) -> None:
-    with LoopbackServer([Stall(100, after, "One two three four")]) as server:
-        agent = agent_of(server, wire, LONG, stream=stream)
-        heard: list[Any] = []
-        live = agent.start("go", watch=heard.append)
-        words = after and stream == "yes"
-        wait_until(lambda: any(isinstance(item, TextDelta) for item in heard) if words else server.requests)
-        run = stop(live)
-        wait_until(lambda: server.requests[0].hung_up)
-    assert bool(run.text) is bool(words)
-    assert run.text == "".join(item.text for item in heard if isinstance(item, TextDelta))
-
-
-@pytest.mark.req("R0.13")
-@pytest.mark.parametrize("why", ["full", "closed"])
-def test_a_run_that_waits_for_its_place_is_stopped_at_once(why: str) -> None:
-    limiter = CountedLimiter(0 if why == "full" else 1)
-    if why == "closed":
-        limiter.was_refused(100)
-    with LoopbackServer(["never"]) as server, limited_by(lambda account: limiter):
-        live = agent_of(server, "openai", LONG).start("go")
-        wait_until(lambda: limiter.calls)
-        stop(live)
-    assert (limiter.calls, server.requests) == (0, [])
-
-
-@pytest.mark.req("R0.13")
-@pytest.mark.usefixtures("limiters")
-def test_a_cancelled_task_that_waits_to_try_again_leaves_nothing_behind() -> None:
-    async def main(agent: Agent) -> None:
-        told = asyncio.Event()
-        task = asyncio.ensure_future(agent.run("go", watch=lambda item: isinstance(item, RetryScheduled) and told.set()))
-        async with asyncio.timeout(PATIENCE):
-            await told.wait()
-            await asyncio.sleep(0.01)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    with LoopbackServer([Status(529)]) as server:
-        agent = agent_of(server, "anthropic", LONG)
-        asyncio.run(main(agent))
-
-
-@pytest.mark.req("R0.13", "R0.78")
-@pytest.mark.usefixtures("no_escape", "limiters")
-def test_an_interrupt_while_waiting_to_try_again_ends_a_run_that_is_waited_for() -> None:
-    with LoopbackServer([Status(529)]) as server:
-        agent = agent_of(server, "anthropic", LONG)
-        seen: list[Event] = []
-
-        def watch(item: Any) -> None:
-            if isinstance(item, Event):
-                seen.append(item)
-            if isinstance(item, RetryScheduled):
-                _thread.interrupt_main()
-
-        with pytest.raises(KeyboardInterrupt):
-            agent.run_sync("go", watch=watch)
-    assert type(seen[-1]).__name__ == "RunFinished" and Run.from_events(seen).status == "cancelled"  # type: ignore[arg-type]
+# Many at once
 
 
 @each_format

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import signal
 import sys
@@ -18,7 +17,7 @@ from run_checks import assert_closed, assert_every_call_has_one_result, codes
 from waiting import wait_until
 
 from agentnb.agent.agent import Agent
-from agentnb.core.log.events import CommandReceived, ToolStarted
+from agentnb.core.log.events import ToolStarted
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
@@ -120,16 +119,6 @@ def stopped_in(made: Agent, begun: Callable[[], bool], act: Callable[[LiveRun], 
     return run
 
 
-@pytest.mark.req("R0.13")
-def test_a_stop_interrupts_a_plain_tool_and_who_waits_gets_the_cancelled_run() -> None:
-    sleeper = Nap()
-    run = stopped_in(agent(sleeper.nap, calls=2), sleeper.begun)
-    assert (run.status, run.stop_reason, codes(run)) == ("cancelled", "cancelled", ["cancelled", "cancelled"])
-    assert (sleeper.interrupts, sleeper.ended) == (1, False)
-    assert [(e.command, e.text) for e in run.events if isinstance(e, CommandReceived)] == [("stop", "")]
-    assert Agent(ScriptedModel(["Fine."])).run_sync("and now?").text == "Fine."
-
-
 def test_a_signal_that_comes_a_moment_before_a_call_that_blocks_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     really, sent = foreground_module._interrupt_main_thread, list[int]()
 
@@ -213,22 +202,6 @@ def test_without_a_way_to_signal_a_thread_the_main_thread_is_told_to_interrupt_i
 
 
 @pytest.mark.req("R0.13")
-@pytest.mark.parametrize("made_of_it", [None, ValueError("mine")], ids=["a result", "another error"])
-def test_whatever_a_tool_makes_of_a_stop_its_call_is_cancelled(made_of_it: Exception | None) -> None:
-    sleeper = Nap()
-
-    def careful() -> str:
-        with suppress(KeyboardInterrupt):
-            return sleeper.nap()
-        if made_of_it is not None:
-            raise made_of_it
-        return "half of it"
-
-    run = stopped_in(agent(careful, calls=2), sleeper.begun)
-    assert (run.status, codes(run), sleeper.interrupts) == ("cancelled", ["cancelled", "cancelled"], 1)
-
-
-@pytest.mark.req("R0.13")
 def test_a_stop_of_a_tool_that_swallows_it_ends_the_run_and_the_next_stop_interrupts_again() -> None:
     sleeper = Nap()
 
@@ -284,27 +257,6 @@ def test_an_interrupt_after_a_stop_that_was_swallowed_is_still_raised_where_the_
     with pytest.raises(RunInterrupted):
         stopped_in(agent(stubborn), sleeper.begun, stop)
     assert sleeper.interrupts == 2
-
-
-@pytest.mark.req("R0.13")
-@pytest.mark.parametrize("inner_is", ["in a tool", "waiting for its model"])
-def test_a_stop_of_a_run_ends_the_run_inside_its_tool_too(inner_is: str) -> None:
-    sleeper, inner, after = Nap(), list[LiveRun](), list[str]()
-
-    async def waits() -> None:
-        sleeper.naps += 1
-        await asyncio.Event().wait()
-
-    def delegate() -> str:
-        waited_for(agent(sleeper.nap if inner_is == "in a tool" else waits), inner)
-        after.append("went on")
-        return "never"
-
-    run = stopped_in(agent(delegate, calls=2), sleeper.begun)
-    assert (run.status, codes(run)) == ("cancelled", ["cancelled", "cancelled"])
-    assert [live.run.status for live in inner] == ["cancelled"]
-    assert_closed(inner[0].run)
-    assert (sleeper.interrupts, after) == (1 if inner_is == "in a tool" else 0, [])
 
 
 @pytest.mark.req("R0.13")

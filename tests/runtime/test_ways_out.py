@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -68,6 +69,8 @@ class Cell:
         """The text that its watcher got while it came."""
         self.task: asyncio.Task[Run] | None = None
         self.requests = 0
+        self.tools = 0
+        """Tools that had begun when it was ended."""
         self._started = threading.Event()
         self._errors: list[BaseException] = []
 
@@ -157,7 +160,7 @@ class Cell:
 
     def _act(self) -> None:
         assert self._started.wait(PATIENCE)
-        self.requests = self.scene.requests
+        self.requests, self.tools = self.scene.requests, begun_tools(self.seen)
         getattr(self, f"_{self.way}")()
         if self.idle:
             self.clock.skip(0)
@@ -188,6 +191,10 @@ class Cell:
             self.scene.lives[0].suspend()
 
 
+def begun_tools(events: Iterable[object]) -> int:
+    return sum(isinstance(event, e.ToolStarted) for event in events)
+
+
 async def _other_tasks() -> int:
     return len(asyncio.all_tasks()) - 1
 
@@ -197,6 +204,7 @@ def assert_promises(cell: Cell, run: Run) -> None:
     place, way = cell.place, cell.way if not cell.idle else "stop"
     assert (run.status, run.stop_reason) == (("completed", "natural") if place.is_over else ENDS[way])
     assert cell.scene.requests == cell.requests, "no further request"
+    assert begun_tools(run.events) == cell.tools or not place.at_once, "no further tool"
     check_events(run.events, "the log")
     assert run.text == (cell.heard or run.text)
     assert cell.scene.went_on == [], "what was ended went no further"

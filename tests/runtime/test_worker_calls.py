@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 import threading
@@ -12,10 +11,8 @@ from typing import Any
 
 from property_settings import size
 from run_checks import checked, codes, results
-from streamed_replies import FOREVER, Streamed, Streaming
 
 from agentnb.agent.agent import Agent
-from agentnb.core.log.events import RunFinished
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
@@ -85,13 +82,6 @@ def test_a_function_in_a_call_that_cannot_be_interrupted_is_said_to_run_still_an
     assert save.ended.wait(LONG) and not save.saved
 
 
-def test_a_run_that_is_out_of_time_interrupts_its_function_too() -> None:
-    save = Save(computes)
-    run = in_background(save.save, max_seconds=0.2).result(LONG)
-    assert run.stop_reason == "max_seconds"
-    assert save.ended.wait(LONG) and not save.saved
-
-
 def test_the_time_limit_of_one_call_only_lets_the_model_continue() -> None:
     free = threading.Event()
     save = Save(lambda: free.wait(LONG))
@@ -107,38 +97,6 @@ def _timed(one: Save) -> Any:
         return one.save()
 
     return save
-
-
-def test_a_run_that_the_function_waits_for_is_stopped_with_it() -> None:
-    inner = Save(computes)
-    seen: list[Any] = []
-
-    def save() -> str:
-        agent = Agent(ScriptedModel([ToolCall("save"), "Done."]), tools=[inner.save])
-        return agent.run_sync("inner", watch=seen.append).text
-
-    live = in_background(save)
-    assert inner.begun.wait(LONG)
-    live.stop()
-    assert live.result(LONG).status == "cancelled"
-    end = time.monotonic() + LONG
-    while not isinstance(seen[-1], RunFinished) and time.monotonic() < end:
-        time.sleep(0.005)
-    assert seen[-1].status == "cancelled" and not inner.saved
-
-
-def test_a_function_that_waits_for_a_run_whose_model_replies_is_stopped_at_once() -> None:
-    asked = threading.Event()
-    model = Streaming([Streamed(asked, FOREVER)])
-
-    def save() -> str:
-        return Agent(model).run_sync("inner").text
-
-    live = in_background(save)
-    assert asked.wait(LONG)
-    live.stop()
-    run = live.result(LONG)
-    assert (run.status, list(run.warnings)) == ("cancelled", [])
 
 
 def test_a_function_that_has_not_begun_never_begins() -> None:
@@ -192,20 +150,6 @@ for function in (interrupted, lambda: worker_call().interrupt()):
     sys.setprofile(None)
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=LONG)
-
-
-def test_a_cancelled_await_interrupts_the_function() -> None:
-    save = Save(computes)
-
-    async def cell() -> None:
-        run = asyncio.ensure_future(Agent(ScriptedModel([ToolCall("save"), "Done."]), tools=[save.save]).run("go"))
-        while not save.begun.is_set():
-            await asyncio.sleep(0.005)
-        run.cancel()
-        await asyncio.wait([run])
-
-    asyncio.run(cell())
-    assert save.ended.wait(LONG) and not save.saved
 
 
 def test_code_of_ours_that_waits_in_the_thread_is_not_hit_but_told_and_the_function_ends_after_it() -> None:
