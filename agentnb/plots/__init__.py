@@ -8,6 +8,7 @@ unknown value is never drawn as 0, and a plot without data says so.
 
 from agentnb.plots.cost import cost
 from agentnb.plots.detections import detections
+from agentnb.plots.ends import ends
 from agentnb.plots.guidance import guidance
 from agentnb.plots.outcomes import outcomes
 from agentnb.plots.similarity import similarity
@@ -26,6 +27,7 @@ OF_ONE_RUN = frozenset({"detections", "similarity", "timeline"})
 __all__ = [
     "cost",
     "detections",
+    "ends",
     "guidance",
     "outcomes",
     "similarity",
