@@ -6,7 +6,7 @@ Its state is bounded, whatever the length of the run. It counts and compares; ho
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from agentnb.core.log import events as e
 from agentnb.core.run.call_window import call_key
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import DUPLICATE, NOT_RUN, TodoViolation, WorkflowRound
-from agentnb.core.todos import Todo, has_one_in_progress, has_open, newly_completed
+from agentnb.core.todos import Todo, all_open_are_blocked, has_one_in_progress, has_open, newly_completed
 from agentnb.core.view import with_item
 from agentnb.detect.rules import CELLS, RoundFacts, judged
 from agentnb.detect.similarity import Answers
@@ -196,7 +196,7 @@ def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> 
 
 
 def _judge_guidance(self: Judgements, run: RunFacts, one: WorkflowRound, said_before: int | None) -> None:
-    facts = _facts(one, said_before is not None, self.failures)
+    facts = _facts(one, said_before is not None, self.failures, self._todos)
     verdicts = []
     for guidance in one.guidance:
         verdict = judged(guidance, _facts_about(guidance, facts, one) if guidance.about else facts)
@@ -227,8 +227,8 @@ def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts)
     self._answers.clear()
 
 
-def _facts(one: WorkflowRound, repeats: bool, failures: ToolFailures) -> RoundFacts:
-    """Return the facts of a round that is over. ``failures``: those of the rounds before."""
+def _facts(one: WorkflowRound, repeats: bool, failures: ToolFailures, todos: Sequence[Todo]) -> RoundFacts:
+    """Return the facts of a round that is over. ``failures``: those of the rounds before; ``todos``: the list behind it."""
     called, failed = bool(one.records), bool(failures.tools)
     violations = one.todo_violations
     return RoundFacts(
@@ -244,6 +244,7 @@ def _facts(one: WorkflowRound, repeats: bool, failures: ToolFailures) -> RoundFa
         failed and failures.made_again(one),
         failed and failures.failed_again(one),
         failed and failures.completed_unfinished(one),
+        not called and bool(one.text.strip()) and all_open_are_blocked(todos),
     )
 
 

@@ -50,6 +50,8 @@ class RoundFacts(msgspec.Struct, frozen=True, gc=False):
     """Whether it has calls, all of tools that failed in several rounds in a row, and none succeeded."""
     completed_unfinished: bool = False
     """Whether a todo was completed whose work had just failed, before any other work."""
+    ended_blocked: bool = False
+    """Whether it is a text-only reply while every open todo is marked blocked: nothing is left to do but say so."""
 
     @property
     def answered_anew(self) -> bool:
@@ -69,6 +71,7 @@ SENTENCES: Mapping[str, str] = {
     "repeats": "the answer was given before",
     "made_again": "the call that had failed was made again, unchanged",
     "completed_unfinished": "the todo whose work had failed was marked completed",
+    "ended_blocked": "every open todo is blocked, and the reply says so",
     "failed_again": "the tool that keeps failing was called again, and nothing else",
 }
 """What each fact says about a reply."""
@@ -91,17 +94,19 @@ def rule_of_names(asks: tuple[str, ...], forbids: tuple[str, ...] = (), otherwis
     return Rule(tuple([(name, told[name]) for name in asks]), tuple([(name, told[name]) for name in forbids]), otherwise)
 
 
-HAS_CALL = rule_of_names(("called",))
+HAS_CALL = rule_of_names(("called", "ended_blocked"))
 RULES: dict[str, Rule | None] = {
     TODO_LIST: None,
-    "todos_tools": rule_of_names(("called",), ("undisciplined",)),
+    "todos_tools": rule_of_names(("called", "ended_blocked"), ("undisciplined",)),
     "tools": rule_of_names(("answered", "complete", "called"), answered="answered after its tools"),
-    "text": rule_of_names(("complete", "called")),
-    WORKFLOW: rule_of_names(("complete", "called")),
+    "text": rule_of_names(("complete", "called", "ended_blocked")),
+    WORKFLOW: rule_of_names(("complete", "called", "ended_blocked")),
     ALREADY_SAID: rule_of_names(("answered_anew", "complete", "called")),
     TOOL_FAILED: rule_of_names(("called", "answered"), ("made_again", "completed_unfinished"), called="another call was made"),
     FAILURE_LOOP: rule_of_names(("answered", "called"), ("failed_again",)),
-    INTERVENTION: rule_of_names(("completed", "worked", "blocked"), otherwise="no work tool ran and no todo was completed"),
+    INTERVENTION: rule_of_names(
+        ("completed", "worked", "blocked", "ended_blocked"), otherwise="no work tool ran and no todo was completed"
+    ),
 }
 """What guidance of each cell asks for, unless it says so itself; None: nothing."""
 

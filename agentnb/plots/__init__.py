@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agentnb.errors import module_getattr
 from agentnb.plots.cost import cost
 from agentnb.plots.detections import detections
+from agentnb.plots.ends import ends
 from agentnb.plots.guidance import guidance
 from agentnb.plots.outcomes import outcomes
 from agentnb.plots.similarity import similarity
@@ -29,6 +30,7 @@ OF_ONE_RUN = frozenset({"detections", "similarity", "timeline"})
 __all__ = [
     "cost",
     "detections",
+    "ends",
     "guidance",
     "outcomes",
     "similarity",

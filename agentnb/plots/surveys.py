@@ -82,6 +82,8 @@ def survey(table: pd.DataFrame) -> Figure:
         heading = f"n = {counted(first['runs'], 'run')}: {first['failures']:,} failed, {first['healthy']:,} healthy"
         heading += f"; how turns end: {first['turns']}" if first.get("turns") else ""
         notes = ["Lines: intervals of 95 per cent by run (Wilson; resampled runs)."]
+        if unknown := first.get("unknown"):
+            notes.append(f"{counted(unknown, 'run')} left out: nothing says whether they failed.")
         notes += [f"{len(table) - len(rows)} more variants are not drawn."] if len(table) > len(rows) else []
         return finish(figure, TITLE, heading, drawn, notes, "; ".join(map(_told, names, rows)))
 

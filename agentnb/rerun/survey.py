@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -26,15 +26,20 @@ if TYPE_CHECKING:
 
 Failed: TypeAlias = "Callable[[Run], bool | None] | Mapping[str, bool | None] | str | Iterable[str] | None"
 """Which runs failed: a function of the run, or by its id (None of a run: it is left out), or texts for `expect`, which hold for
-healthy runs. Without it: those that did not complete; a run whose end is not recorded is left out."""
+healthy runs. Without it: those whose outcome is failed, and where no outcome is known at all, those that did not complete."""
 OWN = "its own"
 """What a column says where a variant changes nothing."""
+
+
+BY_OUTCOME, BY_END, BY_PERSON = "outcome", "end", "failed="
+"""What says which runs failed: their outcomes, how they ended, or what the person gave."""
 
 
 class Tried(NamedTuple):
     """One run under one variant."""
 
-    has_failed: bool
+    place: int
+    """Of the run, among those surveyed."""
     is_caught: bool
     caught_at: int | None
     rounds_saved: int
@@ -61,26 +66,30 @@ def survey(
     runs; ``_mean``: of one run. Shares and means come with their 95 per cent intervals by run, ``_low`` and ``_high``: of
     Wilson, and of resampled runs. ``failed``: a function of the run or its labels by ``run.id``
     (None leaves a run out), or what `expect` takes: ``failed="loops == 0"`` says that a run with loops has failed; without it,
-    runs that did not complete, and a run whose end is not recorded is left out. Runs of workflows are left out: those of their
-    agents are runs themselves. `plots.survey` draws the table. Raises `SettingsError` for settings that cannot be, or if there
-    is no run.
+    runs whose `Run.outcome` is failed; where the outcome of no run is known, those that did not complete. ``judged_by`` says
+    which (outcome, end, failed=), ``unknown`` counts the runs of which it is not known: they count nowhere else. Runs of
+    workflows are left out: those of their agents are runs themselves. `plots.survey` draws the table. Raises `SettingsError`
+    for settings that cannot be, or if there is no run.
     """
-    has_failed_by = _judge(failed)
+    judges = _judges(failed)
     variants = [*product(_listed(guidance), _listed(policy), _listed(detect), limits)]
     tried: list[list[Tried]] = [[] for _ in variants]
+    verdicts: dict[str, list[bool | None]] = {name: [] for name in judges}
     problems: list[Problem] = []
     for run in iter_traces(runs, problems=problems):
-        has_failed = None if works_in_steps(run) else has_failed_by(run)
-        if has_failed is None:
+        if works_in_steps(run):
             continue
+        known = {name: judge(run) for name, judge in judges.items()}
+        for name, has_failed in known.items():
+            verdicts[name].append(has_failed)
+        if all(has_failed is None for has_failed in known.values()):
+            continue
+        place = len(next(iter(verdicts.values()))) - 1
         for (words, chosen, detectors, amounts), results in zip(variants, tried, strict=True):
-            found = replay(run, words, chosen, detectors, amounts, workflow_mode)
-            results.append(_tried(found, has_failed))
+            results.append(_tried(place, replay(run, words, chosen, detectors, amounts, workflow_mode)))
     warn_of(problems)
-    if not any(tried):
-        hint = "Give runs, or a folder of traces. If nothing records how they ended, say which failed: failed="
-        raise SettingsError("There is no run to survey", hint)
-    return _table([_row(variant, results) for variant, results in zip(variants, tried, strict=True)])
+    verdict = _verdicts(verdicts)
+    return _table([_row(variant, results, verdict) for variant, results in zip(variants, tried, strict=True)])
 
 
 def _listed(given: Any) -> Any:
@@ -88,22 +97,46 @@ def _listed(given: Any) -> Any:
     return (given,) if isinstance(given, str) or callable(given) or not isinstance(given, Iterable) else given
 
 
-def _judge(failed: Failed) -> Callable[[Run], bool | None]:
-    """Return what says of a run whether it failed. Raises `SettingsError` for an expectation that no run can be held to."""
+def _judges(failed: Failed) -> dict[str, Callable[[Run], bool | None]]:
+    """Return what says of a run whether it failed, the first that knows of any run counts.
+
+    Raises `SettingsError` for an expectation that no run can be held to.
+    """
     if failed is None:
-        return lambda run: None if run.status == "unknown" else run.status != "completed"
+        return {
+            BY_OUTCOME: lambda run: None if run.outcome == "unknown" else run.outcome == "failed",
+            BY_END: lambda run: None if run.status == "unknown" else run.status != "completed",
+        }
     if callable(failed):
-        return failed
+        return {BY_PERSON: failed}
     if isinstance(failed, Mapping):
-        return lambda run: failed.get(run.id)
+        return {BY_PERSON: lambda run: failed.get(run.id)}
     texts: list[Expectation] = [failed] if isinstance(failed, str) else [*failed]
     check_expectations(texts)
-    return lambda run: not all(one.holds for one in outcomes_of(run, texts))
+    return {BY_PERSON: lambda run: not all(one.holds for one in outcomes_of(run, texts))}
 
 
-def _tried(found: Replay, has_failed: bool) -> Tried:
+class Verdicts(NamedTuple):
+    """Which runs failed."""
+
+    judged_by: str
+    """What says so."""
+    has_failed: Sequence[bool | None]
+    """In the order of the runs; None where it is not known."""
+
+
+def _verdicts(found: Mapping[str, Sequence[bool | None]]) -> Verdicts:
+    """Return the verdicts that count: those of the first judge who knows any. Raises `SettingsError` if none does."""
+    for judged_by, has_failed in found.items():
+        if any(one is not None for one in has_failed):
+            return Verdicts(judged_by, has_failed)
+    hint = "Give runs, or a folder of traces. If nothing records their outcome or end, say which failed: failed="
+    raise SettingsError("There is no run to survey", hint)
+
+
+def _tried(place: int, found: Replay) -> Tried:
     return Tried(
-        has_failed=has_failed,
+        place=place,
         is_caught=found.caught_at is not None,
         caught_at=found.caught_at,
         rounds_saved=found.rounds_saved,
@@ -112,10 +145,12 @@ def _tried(found: Replay, has_failed: bool) -> Tried:
     )
 
 
-def _row(variant: tuple[Any, ...], results: list[Tried]) -> dict[str, Any]:
+def _row(variant: tuple[Any, ...], tried: list[Tried], verdicts: Verdicts) -> dict[str, Any]:
     words, policy, detectors, amounts = variant
-    failures = [one for one in results if one.has_failed]
-    healthy = [one for one in results if not one.has_failed]
+    has_failed = verdicts.has_failed
+    results = [one for one in tried if has_failed[one.place] is not None]
+    failures = [one for one in results if has_failed[one.place]]
+    healthy = [one for one in results if not has_failed[one.place]]
     caught, disturbed = (sum(one.is_caught for one in some) for some in (failures, healthy))
     tokens = [one.tokens_saved for one in failures if one.tokens_saved is not None]
     at = sorted(one.caught_at for one in failures if one.caught_at is not None)
@@ -126,6 +161,8 @@ def _row(variant: tuple[Any, ...], results: list[Tried]) -> dict[str, Any]:
         "limits": OWN if amounts is None else ", ".join(f"{name}={value}" for name, value in amounts.items()),
         "runs": len(results),
         "turns": ", ".join(f"{name} {count}" for name, count in Counter(one.turns for one in results).most_common()),
+        "judged_by": verdicts.judged_by,
+        "unknown": sum(one is None for one in has_failed),
         "failures": len(failures),
         "caught": caught,
         **_columns("caught_share", wilson(caught, len(failures))),
@@ -154,7 +191,7 @@ def _columns(name: str, share: Share) -> dict[str, float | None]:
 def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
-    texts = ("guidance", "policy", "detect", "limits", "turns")
+    texts = ("guidance", "policy", "detect", "limits", "turns", "judged_by")
     kinds = {
         name: "str" if name in texts else "float64" if "_share" in name or "_mean" in name else "Int64" for name in rows[0]
     }

@@ -237,11 +237,10 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
             nested = within if nested is None else nested + within
     if last.startswith(SUSPENDED) and last.endswith(b"\n"):
         without_end = "waiting_on_user"
-    own = NOTHING_USED if used is None else used
     totals = Totals(
         0,
         rounds,
-        own,
+        NOTHING_USED if used is None else used,
         recovered,
         len(steps),
         nested=nested,
@@ -249,7 +248,11 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
         limit_value=state.limit_value,
         todos_open=has_open(state.todos(started.todos)),
     )
-    row = _summary(first, started, _end(last), totals, without_end)
+    return _waiting(_summary(first, started, _end(last), totals, without_end), state)
+
+
+def _waiting(row: RunSummary, state: StateLines) -> RunSummary:
+    """Return the summary of a log, with the state of a live run that waits."""
     if row.status == "running" and state.waits:
         row = row._replace(status="waiting_on_user")
     return row._replace(paused=row.status == "waiting_on_user" and not state.questions)

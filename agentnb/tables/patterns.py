@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
+from agentnb.core.log.outcome import Assessment, deciding
 from agentnb.core.run.inner_calls import all_calls
 from agentnb.core.todos import open_todos
 from agentnb.detect.run import Run
-from agentnb.interchange.files import RunSource
+from agentnb.interchange.files import RunSource, labels_beside
 from agentnb.tables.columns import COUNTED, SHARE, Column, success_of, table
 from agentnb.tables.folders import frame_of
 from agentnb.tables.frames import Table
@@ -27,6 +29,7 @@ BY = (
     ALL,
     "status",
     "stop_reason",
+    "outcome",
     "finding",
     "breach",
     TOOL,
@@ -56,6 +59,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     run_id: str
     status: str
+    outcome: str
     has_ended: bool
     is_foreign: bool
     todos: int
@@ -90,6 +94,16 @@ class Group:
     def not_completed(self) -> list[Facts]:
         """Those that ended in any way but completed."""
         return [one for one in self.ended if one.status != "completed"]
+
+    @property
+    def passed(self) -> int:
+        """How many of its runs did what they should."""
+        return sum(one.outcome == "passed" for one in self.members)
+
+    @property
+    def not_passed(self) -> int:
+        """How many of its runs are known not to have done what they should."""
+        return sum(one.outcome == "failed" for one in self.members)
 
     @property
     def completed(self) -> int:
@@ -183,6 +197,38 @@ COLUMNS: list[Column[Group]] = [
         "runs",
     ),
     Column(
+        "passed",
+        "int64",
+        lambda row: row.passed,
+        "Runs that did what they should; completion says only how a run ended",
+        "outcome_given.assessment, store.labels",
+        "runs",
+    ),
+    Column(
+        "not_passed",
+        "int64",
+        lambda row: row.not_passed,
+        "Runs that did not do what they should",
+        "outcome_given.assessment, store.labels",
+        "runs",
+    ),
+    Column(
+        "outcome_unknown",
+        "int64",
+        lambda row: len(row.members) - row.passed - row.not_passed,
+        "Runs of which nothing says whether they did what they should",
+        "outcome_given.assessment, store.labels",
+        "runs",
+    ),
+    Column(
+        "passing_rate",
+        "float64",
+        lambda row: _share(row.passed, row.passed + row.not_passed),
+        "Share of the runs with a known outcome that passed; missing without any",
+        "passed / (passed + not_passed)",
+        SHARE,
+    ),
+    Column(
         "todo_completion_rate",
         "float64",
         lambda row: _share(*row.todos),
@@ -266,6 +312,7 @@ def _facts(run: Run) -> Iterator[Facts]:
     alone = {
         ALL: ALL,
         "status": run.status,
+        "outcome": run.outcome,
         "stop_reason": run.stop_reason,
         "policy": run.settings.get("policy", {}).get("name"),
         "model": run.model,
@@ -282,11 +329,19 @@ def _facts(run: Run) -> Iterator[Facts]:
     yield Facts(
         run.id,
         run.status,
+        run.outcome,
         *counts,
         _counted(calls),
         _counted(given),
         {by: (*sorted(values),) for by, values in groups.items() if values},
     )
+
+
+def _with_label(one: Facts, given: Sequence[Assessment]) -> Facts:
+    """Return the facts with the outcome that the labels of now say, whatever they said when the facts were kept."""
+    decided = deciding(given)
+    outcome = "unknown" if decided is None else decided.outcome
+    return replace(one, outcome=outcome, groups=one.groups | {"outcome": (outcome,)})
 
 
 def _counted(judged: list[tuple[str, bool | None]]) -> Judged:
@@ -305,5 +360,7 @@ def patterns(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     Groups of one kind stand together, the commonest failure first.
     """
     decode = msgspec.json.Decoder(Facts).decode
-    known = [decode(text) for text in frame_of(source, FACTS, cache)["counts"]]
+    kept = [decode(text) for text in frame_of(source, FACTS, cache)["counts"]]
+    labels = labels_beside(source)
+    known = [_with_label(one, labels[one.run_id]) if one.run_id in labels else one for one in kept]
     return table(sorted(_groups(known), key=lambda group: group.order), COLUMNS)

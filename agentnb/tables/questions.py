@@ -13,6 +13,7 @@ from agentnb.core.run.fold import folded
 from agentnb.interchange.files import RunSource
 from agentnb.tables.columns import JSON, ROUNDS, SECONDS, TIME, UTC, Column, number_of
 from agentnb.tables.folders import frame_of
+from agentnb.tables.former_columns import with_former_columns
 from agentnb.tables.frames import Table
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ COLUMNS: list[Column[Row]] = [
         JSON,
     ),
     Column(
-        "outcome",
+        "answered",
         "str",
         lambda row: row.asked.outcome,
         "answered, declined, withdrawn (the run no longer awaited an answer) or open",
@@ -122,4 +123,4 @@ TABLE = Table("questions", COLUMNS, _rows, folded)
 
 def questions(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     """Return one row per question to the person, in order."""
-    return frame_of(source, TABLE, cache)
+    return with_former_columns(frame_of(source, TABLE, cache), {"outcome": "answered"})

@@ -11,6 +11,7 @@ from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.fold import folded
 from agentnb.core.run.step_outputs import as_text
 from agentnb.core.run.timeline import Step, first_seq, timeline
+from agentnb.core.run.work_records import is_substituted
 from agentnb.interchange.files import RunSource
 from agentnb.tables.columns import SECONDS, TIME, UTC, Column
 from agentnb.tables.folders import frame_of
@@ -100,10 +101,17 @@ COLUMNS: list[Column[Row]] = [
         "step_finished.status",
     ),
     Column(
+        "substituted",
+        "bool",
+        lambda row: is_substituted(row.status, row.of_end("error") or ""),
+        "Whether it failed and completed with the substitute that on_error gives",
+        "step_finished.status, step_finished.error",
+    ),
+    Column(
         "error",
         "str",
         lambda row: row.of_end("error"),
-        "Why the attempt failed; of a completed step: why it continued with a value of its own",
+        "Why the attempt failed; of a completed step: why it used a substitute",
         "step_finished.error, step_attempted.error",
     ),
     Column(

@@ -24,22 +24,22 @@ DOING, DONE = "in-progress", "completed"
 FACTS = RoundFacts.__struct_fields__
 ALL = (*CELLS, "intervention", "workflow", "already_said", "tool_failed", "failure_loop", "a cell of somebody else")
 RULES = {
-    "todos_tools": lambda it: it.called and not it.undisciplined,
+    "todos_tools": lambda it: (it.called or it.ended_blocked) and not it.undisciplined,
     "tools": lambda it: it.called or it.answered or it.complete,
-    "intervention": lambda it: it.worked or it.completed or it.blocked,
-    "text": lambda it: it.called or it.complete,
-    "workflow": lambda it: it.called or it.complete,
+    "intervention": lambda it: it.worked or it.completed or it.blocked or it.ended_blocked,
+    "text": lambda it: it.called or it.complete or it.ended_blocked,
+    "workflow": lambda it: it.called or it.complete or it.ended_blocked,
     "already_said": lambda it: it.called or it.complete or (it.answered and not it.repeats),
     "tool_failed": lambda it: not it.made_again and not it.completed_unfinished and (it.called or it.answered),
     "failure_loop": lambda it: not it.failed_again and (it.called or it.answered),
 }
-"""All others want a tool call."""
+"""All others want a tool call, or a text when every open todo is blocked."""
 
 
 def test_each_cell_is_judged_by_its_own_rule_whatever_a_round_did(subtests: pytest.Subtests) -> None:
     for cell in ALL:
         with subtests.test(cell=cell):
-            rule = RULES.get(cell, lambda it: it.called)
+            rule = RULES.get(cell, lambda it: it.called or it.ended_blocked)
             for facts in product([False, True], repeat=len(FACTS) - 1):
                 facts = RoundFacts(True, *facts)
                 assert judged(guidance_of(cell), facts).followed is rule(facts), facts
@@ -78,6 +78,19 @@ def test_a_tool_call_follows_every_cell() -> None:
 def test_words_alone_follow_only_the_cell_that_has_tool_results() -> None:
     for cell in CELLS:
         assert followed(Story().called("look").said("It is there.", guidance_of(cell))) == [cell == "tools"]
+
+
+def test_a_text_follows_guidance_once_every_open_todo_is_blocked(subtests: pytest.Subtests) -> None:
+    lists = {
+        "all that is open is blocked": ((todo(1, DONE), todo(2, "blocked")), [True]),
+        "one can still be worked on": ((todo(1), todo(2, "blocked")), [False]),
+        "nothing is open": ((todo(1, DONE),), [False]),
+    }
+    for name, (todos, expected) in lists.items():
+        for cell in ("todos_tools", "todos_text", "text", "workflow", "intervention"):
+            with subtests.test(f"{name}, {cell}"):
+                assert followed(Story(*todos).said("The line is locked.", guidance_of(cell))) == expected
+    assert followed(Story(todo(1, "blocked")).said(" ", guidance_of("text"))) == [False]
 
 
 def test_blank_words_follow_nothing() -> None:

@@ -23,6 +23,7 @@ from agentnb import Agent, Run, detect, plots, survey  # noqa: E402
 from agentnb.core.compaction import Compacted  # noqa: E402
 from agentnb.core.log import events as e  # noqa: E402
 from agentnb.core.log import work_events as w  # noqa: E402
+from agentnb.core.log.outcome import Assessment, Outcome  # noqa: E402
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult  # noqa: E402
 from agentnb.core.questions import WaitingOnUser  # noqa: E402
 from agentnb.core.usage import Usage  # noqa: E402
@@ -183,8 +184,9 @@ def figures() -> Iterator[tuple[str, Any]]:
     """The figure of each picture, by the name of its plot."""
     for name in ("timeline", "todos", "tokens", "cost", "tools"):
         yield name, getattr(plots, name)(told())
-    for name in ("guidance", "outcomes"):
+    for name in ("guidance", "ends"):
         yield name, getattr(plots, name)(simulated())
+    yield "outcomes", plots.outcomes(assessed())
     yield "detections", plots.detections(repeating(), ["default", "openhands", "crush", "cline", "smolagents"])
     yield "similarity", plots.similarity(repeating())
     yield "survival", plots.survival(simulated())
@@ -192,6 +194,23 @@ def figures() -> Iterator[tuple[str, Any]]:
     yield "sweep", plots.sweep(detect.sweep(simulated(), labels, detect.blocks.RepeatedCall, times=range(2, 7)))
     limits = [None, *[{"max_rounds": most} for most in (10, 8, 6)]]
     yield "survey", plots.survey(survey(simulated(), limits=limits, failed=["loops == 0", "todos_closed"]))
+
+
+def assessed() -> list[Run]:
+    """Runs of which some have a reward, some an expectation or a label, and one nothing."""
+    rewards = [Assessment(outcome, "trace", "reward", score) for outcome, score in REWARDS]
+    expected = [Assessment("passed", "expectation", "loops == 0")] * 3
+    found = []
+    for number, given in enumerate([*rewards, *expected, None]):
+        run = RunBuilder("Cancel the order", run_id=f"r-{number}").round("Done.")
+        if given is not None:
+            run.add(w.OutcomeGiven, assessment=given)
+        found.append(run.add(e.RunFinished, status="completed", stop_reason="natural").run)
+    found[0].set_labels([Assessment("passed", "label", "ada")])
+    return found
+
+
+REWARDS: list[tuple[Outcome, float]] = [*[("failed", 0.0)] * 5, *[("passed", 1.0)] * 2, ("unknown", 0.5)]
 
 
 def repeating() -> Run:

@@ -90,7 +90,7 @@ def test_each_plot_of_nothing_says_so_in_words(subtests: pytest.Subtests) -> Non
             assert sentence in words(figure) and figure.axes, "without axes a notebook would not show it"
             if name not in plots.OF_ONE_RUN:
                 assert any(text.startswith("There are no r") for text in words(getattr(plots, name)([])))
-    assert "There are no runs." in words(plots.outcomes([]))
+    assert "There are no runs." in words(plots.ends([])) and "There are no runs." in words(plots.outcomes([]))
     reply = RunBuilder().round("x").run
     assert "No token counts are recorded." in words(plots.tokens(reply))
     assert "Neither tokens nor cost are recorded." in words(plots.cost(reply))

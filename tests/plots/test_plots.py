@@ -8,6 +8,8 @@ from run_builder import RunBuilder, called, todo, todos_of
 
 from agentnb import Run, plots
 from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
+from agentnb.core.log.outcome import Assessment
 from agentnb.core.messages import Message, Text
 from agentnb.core.run.rounds import CONTEXT_TOKENS
 from agentnb.core.usage import Usage
@@ -190,7 +192,27 @@ def test_tool_calls_are_drawn_by_tool_and_outcome_the_most_called_first(run: Run
 def test_runs_are_drawn_by_their_stop_reasons(run: Run) -> None:
     limited = RunBuilder(run_id="r-2").round("x").add(e.RunFinished, status="limited", stop_reason="max_rounds").run
     unknown = RunBuilder(run_id="r-3").round("x").add(e.RunFinished, status="unknown", stop_reason="").run
-    figure = plots.outcomes([run, run, limited, unknown])
+    figure = plots.ends([run, run, limited, unknown])
     assert names(figure) == ["natural", "max rounds", "end not recorded"]
     assert [widths(figure, look) for look in ("completed", "limited", "end not recorded")] == [[2], [1], [1]]
     assert {"2 (50%)", "1 (25%)", "n = 4 runs"} <= set(words(figure))
+
+
+def test_runs_are_drawn_by_their_outcomes_and_unknown_ones_stand_apart(run: Run) -> None:
+    def assessed(*given: Assessment) -> Run:
+        builder = RunBuilder(run_id="r-2").round("x")
+        for one in given:
+            builder.add(w.OutcomeGiven, assessment=one)
+        return builder.add(e.RunFinished, status="completed", stop_reason="natural").run
+
+    failed, passed = Assessment("failed", "trace", "reward", 0.0), Assessment("passed", "expectation", "rounds == 1")
+    part = Assessment("unknown", "trace", "reward", 0.5)
+    figure = plots.outcomes([run, assessed(failed), assessed(failed), assessed(failed, passed), assessed(part)])
+    assert names(figure) == [
+        "passed: expectation",
+        "failed: trace",
+        "unknown: nothing says it",
+        "unknown: trace",
+    ]
+    assert [widths(figure, look) for look in ("passed", "failed", "unknown")] == [[1], [2], [1, 1]]
+    assert {"1 (33%)", "2 (67%)", "1", "n = 5 runs"} <= {*words(figure)}

@@ -8,9 +8,11 @@ from shutil import copy
 import pytest
 from recorded_runs import LOOK, foreign
 
-from agentnb import Matrix, ToolCall, examples, load_trace, survey
+from agentnb import Matrix, Run, ToolCall, examples, load_trace, survey
+from agentnb.core.log.events import Origin
 from agentnb.detect.intervals import wilson
 from agentnb.errors import ExpressionError, SettingsError
+from agentnb.interchange.conversion.run_writer import RunWriter
 
 NAMES = ("complex-fails", "simple-fail", "didnt-close-out", "healthy")
 
@@ -43,6 +45,27 @@ def test_failures_are_told_by_a_predicate_by_labels_or_by_status() -> None:
         survey(runs)  # nothing records how they ended
     ended = [foreign("Done."), foreign(ToolCall("look", {}), status="failed"), *runs]
     assert survey(ended)[["runs", "failures", "healthy"]].values.tolist() == [[2, 1, 1]]
+
+
+def test_outcomes_decide_where_any_is_known_and_unknown_ones_are_counted_apart(subtests: pytest.Subtests) -> None:
+    def rewarded(reward: float) -> Run:
+        writer = RunWriter(Origin("by_hand"), model="m")
+        writer.say("Go")
+        writer.reply("Done.")
+        writer.assess("reward", reward)
+        return writer.finish()
+
+    columns = ["judged_by", "runs", "failures", "healthy", "unknown"]
+    failed, passed, part, plain = rewarded(0.0), rewarded(1.0), rewarded(0.5), foreign("Done.", status="failed")
+    cases = {
+        "outcomes": ([failed, failed, passed], None, ["outcome", 3, 2, 1, 0]),
+        "some are unknown": ([plain, failed, part], None, ["outcome", 1, 1, 0, 2]),
+        "none is known": ([part, plain], None, ["end", 2, 1, 1, 0]),
+        "the person says it": ([failed, passed], lambda run: run is passed or None, ["failed=", 1, 1, 0, 1]),
+    }
+    for name, (runs, judge, row) in cases.items():
+        with subtests.test(name):
+            assert survey(runs, failed=judge)[columns].values.tolist() == [row]
 
 
 @pytest.mark.req("R0.82")

@@ -13,7 +13,9 @@ from run_builder import RunBuilder, called, guidance_of, todos_of
 from agentnb import Run, Store, save_trace, tables
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
+from agentnb.core.log.outcome import Assessment
 from agentnb.core.messages import Message
+from agentnb.store.labels import Label, append_label
 
 RATES = ["completion_rate", "todo_completion_rate", "followed_rate", "error_rate"]
 
@@ -48,6 +50,7 @@ def of(frame: pd.DataFrame, by: str, *columns: str) -> list[tuple[Any, ...]]:
 @pytest.mark.req("R0.82")
 def test_all_runs_are_one_row_with_every_rate(runs: list[Run]) -> None:
     (row,) = tables.patterns(runs).query("by == 'all'").to_dict("records")
+    assert pd.isna(row.pop("passing_rate"))  # no outcome is known
     assert row == {
         "by": "all",
         "value": "all",
@@ -57,6 +60,9 @@ def test_all_runs_are_one_row_with_every_rate(runs: list[Run]) -> None:
         "not_completed": 3,
         "unknown": 0,
         "failed": 1,
+        "passed": 0,
+        "not_passed": 0,
+        "outcome_unknown": 5,
         "todo_completion_rate": 0.75,
         "guidance_given": 4,
         "guidance_followed": 0,
@@ -78,7 +84,10 @@ def test_the_commonest_failure_comes_first(runs: list[Run]) -> None:
     ]
     assert of(frame, "status", "value", "failed") == [("limited", 0), ("failed", 1), ("completed", 0), ("running", 0)]
     assert of(frame, "model", "value", "completion_rate") == [("scripted:a", 1 / 3), ("scripted:b", 0.0)]
-    assert list(dict.fromkeys(frame["by"])) == ["all", "status", "stop_reason", "breach", "tool", "guidance", "model", "agent"]
+    assert list(dict.fromkeys(frame["by"])) == [
+        *("all", "status", "stop_reason", "outcome"),
+        *("breach", "tool", "guidance", "model", "agent"),
+    ]
 
 
 @pytest.mark.req("R0.82")
@@ -153,3 +162,22 @@ def test_settings_without_names_are_of_no_group() -> None:
     frame = tables.patterns([run_of("r-1", "completed", "natural", settings=nameless)])
     assert of(frame, "policy", "value") == []
     assert of(frame, "guidance", "value") == of(tables.patterns([run_of("r-1", "completed", "natural")]), "guidance", "value")
+
+
+def test_completion_and_passing_are_counted_apart_and_a_label_of_now_counts_also_where_facts_are_kept(tmp_path: Path) -> None:
+    rewards = {"a": 0.0, "b": 0.0, "c": 1.0, "d": None}
+    for run_id, reward in rewards.items():
+        builder = RunBuilder(run_id=run_id).round("Done.")
+        if reward is not None:
+            outcome = "passed" if reward else "failed"
+            builder.add(w.OutcomeGiven, assessment=Assessment(outcome, "trace", "reward", reward))
+        save_trace(builder.add(e.RunFinished, status="completed", stop_reason="natural").run, tmp_path / f"{run_id}.jsonl")
+    columns = ("runs", "completed", "completion_rate", "passed", "not_passed", "outcome_unknown", "passing_rate")
+    for cache in (False, True, True):
+        frame = tables.patterns(tmp_path, cache=cache)
+        assert of(frame, "all", *columns) == [(4, 4, 1.0, 1, 2, 1, 1 / 3)]
+        assert sorted(of(frame, "outcome", "value", "runs")) == [("failed", 2), ("passed", 1), ("unknown", 1)]
+    append_label(tmp_path / "labels.csv", Label("a", "healthy"))
+    frame = tables.patterns(tmp_path, cache=True)
+    assert of(frame, "all", *columns) == [(4, 4, 1.0, 2, 1, 1, 2 / 3)]
+    assert sorted(of(frame, "outcome", "value", "runs")) == [("failed", 1), ("passed", 2), ("unknown", 1)]

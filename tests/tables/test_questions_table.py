@@ -39,7 +39,7 @@ def run() -> Run:
 def test_each_question_is_a_row_with_what_became_of_it(run: Run) -> None:
     frame = tables.questions(run)
     assert frame["question_id"].tolist() == ["q1", "q2", "q3", "q4"]
-    assert frame["outcome"].tolist() == ["declined", "answered", "withdrawn", "open"]
+    assert frame["answered"].tolist() == ["declined", "answered", "withdrawn", "open"]
     assert frame["message"].tolist() == ["q1?", "q2?", "q3?", "q4?"]
     assert set(frame["round"]) == {2} and set(frame["kind"]) == {"elicitation"}
     assert [json.loads(one) for one in frame["schema"]] == [SCHEMA] * 4
@@ -65,3 +65,17 @@ def test_how_long_the_run_waited_is_known_unless_the_question_is_open(run: Run) 
 def test_the_table_of_a_log_is_that_of_its_run(run: Run, tmp_path: Path) -> None:
     run.mark_interrupted()
     pd.testing.assert_frame_equal(tables.questions(save_trace(run, tmp_path / "run.jsonl")), tables.questions(run))
+
+
+def test_the_former_name_of_a_column_is_read_with_a_warning_and_is_in_no_export(run: Run) -> None:
+    frame = tables.questions(run)
+    expected = frame["answered"].tolist()
+    with pytest.warns(DeprecationWarning, match="The column outcome is called answered now"):
+        assert frame["outcome"].tolist() == expected
+    with pytest.warns(DeprecationWarning, match="answered"):
+        assert frame.outcome.tolist() == expected
+    assert "outcome" not in frame and "outcome" not in frame.to_csv(index=False).splitlines()[0].split(",")
+    part = frame[frame.answered == "answered"]
+    assert type(part) is pd.DataFrame and len(part) == expected.count("answered")
+    with pytest.raises(KeyError):
+        frame["outcomes"]

@@ -40,6 +40,16 @@ class StepRecord(msgspec.Struct, frozen=True, gc=False):
     goes_to: str = ""
     """The step or branch that it chose to continue with; ``reason`` says why, too."""
 
+    @property
+    def is_substituted(self) -> bool:
+        """Whether it failed and ``on_error`` gave its output: ``error`` says why it failed."""
+        return is_substituted(self.status, self.error)
+
+
+def is_substituted(status: str, error: str) -> bool:
+    """Return whether a step with this status and error failed, and completed with the substitute of ``on_error``."""
+    return status == "completed" and bool(error)
+
 
 class StepCall(msgspec.Struct, frozen=True, gc=False):
     """A tool call that a step made, not a model."""

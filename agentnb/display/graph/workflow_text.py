@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from agentnb.display.graph.graph_folding import folded
 from agentnb.display.texts.labels import clean, first_line, times
 from agentnb.display.texts.states import STEP_STATES
-from agentnb.display.texts.step_labels import MARKS, figures, words_of
+from agentnb.display.texts.step_labels import MARKS, SUBSTITUTE, SUBSTITUTED, figures, words_of
 from agentnb.workflow.graph.declared_graph import WorkflowDefinition, declared_graph
 from agentnb.workflow.graph.graph import EXIT, Edge, Graph, Node
 from agentnb.workflow.graph.node_states import NodeState
@@ -45,10 +45,13 @@ def _lines(graph: Graph, states: Mapping[str, NodeState], margin: str) -> Iterat
 
 
 def _node(node: Node, state: NodeState) -> str:
-    word = "" if state.status in ("", "completed") else STEP_STATES.get(state.status, "")
+    word = (
+        SUBSTITUTE if state.is_substituted else "" if state.status in ("", "completed") else STEP_STATES.get(state.status, "")
+    )
     what = words_of(node, state, 60)
     told = [first_line(clean(node.id), 60), what, word, figures(state), first_line(clean(state.error[:10_000]), LINE)]
-    return f"{MARKS.get(state.status, MARKS[''])} {'  '.join(filter(None, told))}"
+    mark = MARKS.get(SUBSTITUTED if state.is_substituted else state.status, MARKS[""])
+    return f"{mark} {'  '.join(filter(None, told))}"
 
 
 def _way(edge: Edge, names: Mapping[str, str], state: NodeState) -> str:

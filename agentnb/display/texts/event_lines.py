@@ -10,6 +10,7 @@ import msgspec
 from agentnb.core.log import work_events as w
 from agentnb.core.log.events import AnyEvent, Event, RoundStarted, RunRecovered, RunSuspended, ToolAdmitted
 from agentnb.core.run.work_fold import KINDS
+from agentnb.core.run.work_records import is_substituted
 from agentnb.core.usage import Usage
 from agentnb.display.texts.labels import clean, counted, duration, first_line, thousands
 from agentnb.workflow.graph.node_states import STEP_EVENTS
@@ -83,7 +84,8 @@ def _step_attempted(event: w.StepAttempted) -> str:
 
 def _step_finished(event: w.StepFinished) -> str:
     took = f" in {duration(event.seconds)}" if event.seconds else ""
-    return f"step {event.step} {event.status}{took}{_because(event.error)}"
+    became = "used a substitute" if is_substituted(event.status, event.error) else event.status
+    return f"step {event.step} {became}{took}{_because(event.error)}"
 
 
 def _plan_proposed(event: w.PlanProposed) -> str:

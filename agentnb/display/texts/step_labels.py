@@ -9,6 +9,9 @@ from agentnb.display.texts.states import STEP_STATES
 from agentnb.workflow.graph.graph import Node
 from agentnb.workflow.graph.node_states import RETRYING, NodeState
 
+SUBSTITUTED = "substituted"
+"""The mark of a step that failed and completed with a substitute, `NodeState.is_substituted`; its status is completed."""
+SUBSTITUTE = "used a substitute"
 MARKS = {
     "": "○",
     "running": "●",
@@ -19,6 +22,7 @@ MARKS = {
     "cancelled": "■",
     "interrupted": "■",
     "skipped": "⊘",
+    SUBSTITUTED: "▲",
 }
 """The mark of each state, as runs and todos have them."""
 TONES = {

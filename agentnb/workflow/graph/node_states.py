@@ -10,7 +10,7 @@ from typing import NamedTuple
 from agentnb.core.log.events import AnyEvent
 from agentnb.core.log.work_events import BranchTaken, StepAttempted, StepFinished, StepSkipped, StepStarted
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.work_records import StepRecord
+from agentnb.core.run.work_records import StepRecord, is_substituted
 from agentnb.workflow.graph.graph import Choice, Edge, Graph
 
 WAITING = "waiting"
@@ -39,6 +39,12 @@ class NodeState(NamedTuple):
     """Of a map: how many of its items have each status."""
     seconds: float | None = None
     error: str = ""
+    """Why it failed, or an attempt did; of a completed step, why it has a substitute."""
+
+    @property
+    def is_substituted(self) -> bool:
+        """Whether it failed and ``on_error`` gave its output."""
+        return is_substituted(self.status, self.error)
 
 
 class StepProgress:

@@ -1,0 +1,51 @@
+"""Columns under their former names, which are read for a release, with a warning that names the new one."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def with_former_columns(frame: pd.DataFrame, former: Mapping[str, str]) -> pd.DataFrame:
+    """Return the table with these former names of columns, by each its name of now, readable as ``frame["name"]``.
+
+    What is made of the table is a usual data frame.
+    """
+    found: pd.DataFrame = _class()(frame)
+    found.attrs[FORMER] = dict(former)
+    return found
+
+
+FORMER = "agentnb_former_columns"
+"""The attribute of a data frame that holds them."""
+
+
+@cache
+def _class() -> Any:
+    import pandas as pd
+
+    class TableWithFormerColumns(pd.DataFrame):  # type: ignore[misc]  # pandas is untyped here
+        """A data frame that reads columns by their former names too."""
+
+        @property
+        def _constructor(self) -> Any:
+            return pd.DataFrame
+
+        def __getitem__(self, key: Any) -> Any:
+            better = self.attrs.get(FORMER, {}).get(key) if isinstance(key, str) else None
+            if better is None or key in self.columns:
+                return super().__getitem__(key)
+            warnings.warn(f"The column {key} is called {better} now", DeprecationWarning, stacklevel=2)
+            return super().__getitem__(better)
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("_") and name in self.attrs.get(FORMER, {}) and name not in self.columns:
+                return self[name]
+            return super().__getattr__(name)
+
+    return TableWithFormerColumns
