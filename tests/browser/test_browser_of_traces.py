@@ -107,15 +107,15 @@ def test_failures_findings_and_words_are_gone_to(lab: Any) -> None:
     pane, at = live.locator("[data-run]"), live.locator("[data-at]")
     finding = pane.locator(".agentnb-finding").first
     wait_until(lambda: "nearly that of round 3" in finding.inner_text())
-    finding.get_by_role("link", name="4").click()
+    finding.get_by_role("link", name="4").first.click()
     until(at, "Round 4 of 7")
     live.get_by_role("button", name="Next failure or warning").click()
     until(at, "Round 4 of 7")
     live.get_by_role("button", name="Next failure or warning").click()
     until(at, "Round 5 of 7")
     lab.note_reached()
-    pane.get_by_role("link", name="↑ finding 2").click()
-    lab.wait_reached("2.")
+    pane.get_by_role("link", name="↑ finding 1").last.click()
+    lab.wait_reached("1.")
     live.get_by_label("Find in this run").fill("radiators")
     lab.page.keyboard.press("Enter")
     until(live.locator(".agentnb-tools .agentnb-hint"), "1 of")
@@ -124,7 +124,7 @@ def test_failures_findings_and_words_are_gone_to(lab: Any) -> None:
 
 def test_a_second_answer_to_a_greeting_leaves_the_reader_in_place(lab: Any) -> None:
     live = opened(lab, EXAMPLE)
-    live.locator("[data-run] .agentnb-finding").first.get_by_role("link", name="4").click()
+    live.locator("[data-run] .agentnb-finding").first.get_by_role("link", name="4").first.click()
     until(live.locator("[data-at]"), "Round 4 of 7")
     lab.page.evaluate(GREET_AGAIN)
     live.get_by_role("button", name="Next round").click()

@@ -33,7 +33,7 @@ def value(kernel: Any, expression: str) -> Any:
 def test_an_example_goes_into_runs_and_run_and_is_shown_with_its_findings(kernel: Any) -> None:
     cell = kernel.run("%traces complex-fails")
     assert cell.status == "ok" and cell.printed == "1 run of sam\nIn runs, and in run\n"
-    assert "agentnb-browser" in shown(cell) and "4 findings" in shown(cell)
+    assert "agentnb-browser" in shown(cell) and "4 findings of one kind" in shown(cell)
     assert "widget" not in json.dumps(cell.result)  # nobody is there to click
     assert value(kernel, "[len(runs), run.origin.format, len(run.rounds)]") == [1, "sam", 7]
     assert "Research whether" in cell.result["text/plain"]

@@ -76,7 +76,7 @@ def _asked(run: Run) -> str:
 
 
 def figures(row: RunRow) -> list[str]:
-    """Return rounds or steps, calls, todo updates, failed calls, findings, tokens, cost and model of a run, as far as they are known."""
+    """Return rounds or steps, calls, failed calls, findings, tokens, cost and model of a run, as far as they are known."""
     usage: Usage = row.run.usage
     tokens = (usage.input or 0) + (usage.output or 0)
     steps = row.run.step_count
