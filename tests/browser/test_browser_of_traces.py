@@ -71,6 +71,7 @@ def test_runs_are_found_filtered_paged_and_opened(lab: Any) -> None:
     wait_until(lambda: lab.page.evaluate("() => document.activeElement.dataset.place") == "100")
     live.get_by_label("Any state").select_option("interrupted")
     until(told, "1 to 100 of 115 runs, of 230")
+    until(live.locator("[data-variable]"), "found[1]")  # the open one was none of these
     live.get_by_label("Find in all runs").press_sequentially('"step 3 of task 77"')
     until(told, "1 run, of 230")
     rows.click()
@@ -94,9 +95,15 @@ def test_keys_move_between_runs_and_rounds_but_not_in_a_field(lab: Any) -> None:
     for key, wanted in (("n", "Round 1 of 13"), ("n", "Round 2 of 13"), ("n", "Round 3 of 13"), ("p", "Round 2 of 13")):
         keys.press(key)
         until(at, wanted)
-    live.get_by_label("Find in all runs").press_sequentially("npx")
-    until(live.get_by_role("status"), "0 runs, of 230")
+    find = live.get_by_label("Find in all runs")
+    find.press_sequentially("n p x")
     wait_until(lambda: at.inner_text() == "Round 2 of 13")
+    find.press_sequentially("nowhere")
+    until(live.get_by_role("status"), "0 runs, of 230")
+    until(live.locator("[data-list]"), "No run has “n p xnowhere”.")
+    wait_until(lambda: live.locator("[data-run]").inner_text() == "" and at.inner_text() == "")
+    find.fill("")
+    until(live.locator("[data-variable]"), "found[1]")
     wait_until(lambda: lab.cell(1).locator(".jp-InputArea").count() == 1)  # x would have cut the cell
     is_clean(lab)
 
