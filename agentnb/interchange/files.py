@@ -237,7 +237,8 @@ def _sound(sources: Iterable[tuple[str, Callable[[], Iterator[AnyRun]]]], proble
         try:
             yield from read()
         except UnknownFormat as error:
-            problems.append(Problem(name, "", error.what, names_file=True))  # its hint says what it lacks for each format
+            # Its hint says what it lacks for each format.
+            problems.append(Problem(name, "", error.what, names_file=True, is_unknown=True))
         except (TraceError, StoreError) as error:
             problems.append(Problem(name, "", error.what, error.advice, names_file=True))
 
@@ -286,12 +287,17 @@ def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
 
 
 def warn_of(problems: list[Problem]) -> None:
-    """Warn of what was left out of a source."""
-    for problem in problems[:MAX_WARNINGS]:
+    """Warn of what was left out of a source: of files that are no traces in one line, of damaged ones by name."""
+    unknown = [problem for problem in problems if problem.is_unknown]
+    named = [problem for problem in problems if not problem.is_unknown] if len(unknown) > 1 else problems
+    for problem in named[:MAX_WARNINGS]:
         warnings.warn(AdvisedWarning(f"Left out: {problem._replace(advice=())}", problem.advice), stacklevel=3)
-    if len(problems) > MAX_WARNINGS:
-        more = f"Left out: {len(problems) - MAX_WARNINGS:,} more"
-        warnings.warn(AdvisedWarning(more, ListProblems(rest=" lists all of them")), stacklevel=3)
+    more = [f"{len(named) - MAX_WARNINGS:,} more"] if len(named) > MAX_WARNINGS else []
+    if len(unknown) > 1:
+        more.append(f"{len(unknown):,} files of no format that agentnb reads, such as {Path(unknown[0].file).name}")
+    if more:
+        told = f"Left out: {' and '.join(more)}"
+        warnings.warn(AdvisedWarning(told, ListProblems(rest=" lists all of them")), stacklevel=3)
 
 
 def is_there(source: str | Path) -> bool:

@@ -79,6 +79,8 @@ class Problem(NamedTuple):
     """Advice on the next step."""
     names_file: bool = False
     """True if ``message`` names the file itself."""
+    is_unknown: bool = False
+    """True if the file is of no format that agentnb reads."""
 
     def worded(self, commands: Commands) -> str:
         """Return the problem with its place, in the words of a surface."""

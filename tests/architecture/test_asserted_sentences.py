@@ -11,7 +11,7 @@ import pytest
 from asserted_sentences import Sentences, Snapshot
 
 TESTS = Path(__file__).resolve().parents[1]
-EXACT = ("interchange/formats", "browser", "breaks", "fuzz", "architecture")
+EXACT = ("interchange/formats", "browser", "breaks", "fuzz", "architecture", "detect/test_labelled_sets.py")
 """Rooms that assert texts of formats, of pages, and of the tests' own tools."""
 WIRES = ("test_wire.py", "test_serialization.py", "test_isolation.py")
 LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.FunctionDef, ast.AsyncFunctionDef, ast.ListComp, ast.GeneratorExp)

@@ -71,6 +71,7 @@ def test_runs_are_found_filtered_paged_and_opened(lab: Any) -> None:
     wait_until(lambda: lab.page.evaluate("() => document.activeElement.dataset.place") == "100")
     live.get_by_label("Any state").select_option("interrupted")
     until(told, "1 to 100 of 115 runs, of 230")
+    until(live.locator("[data-variable]"), "found[1]")  # the open one was none of these
     live.get_by_label("Find in all runs").press_sequentially('"step 3 of task 77"')
     until(told, "1 run, of 230")
     rows.click()
@@ -94,9 +95,15 @@ def test_keys_move_between_runs_and_rounds_but_not_in_a_field(lab: Any) -> None:
     for key, wanted in (("n", "Round 1 of 13"), ("n", "Round 2 of 13"), ("n", "Round 3 of 13"), ("p", "Round 2 of 13")):
         keys.press(key)
         until(at, wanted)
-    live.get_by_label("Find in all runs").press_sequentially("npx")
-    until(live.get_by_role("status"), "0 runs, of 230")
+    find = live.get_by_label("Find in all runs")
+    find.press_sequentially("n p x")
     wait_until(lambda: at.inner_text() == "Round 2 of 13")
+    find.press_sequentially("nowhere")
+    until(live.get_by_role("status"), "0 runs, of 230")
+    until(live.locator("[data-list]"), "No run has “n p xnowhere”.")
+    wait_until(lambda: live.locator("[data-run]").inner_text() == "" and at.inner_text() == "")
+    find.fill("")
+    until(live.locator("[data-variable]"), "found[1]")
     wait_until(lambda: lab.cell(1).locator(".jp-InputArea").count() == 1)  # x would have cut the cell
     is_clean(lab)
 
@@ -107,15 +114,15 @@ def test_failures_findings_and_words_are_gone_to(lab: Any) -> None:
     pane, at = live.locator("[data-run]"), live.locator("[data-at]")
     finding = pane.locator(".agentnb-finding").first
     wait_until(lambda: "nearly that of round 3" in finding.inner_text())
-    finding.get_by_role("link", name="4").click()
+    finding.get_by_role("link", name="4").first.click()
     until(at, "Round 4 of 7")
     live.get_by_role("button", name="Next failure or warning").click()
     until(at, "Round 4 of 7")
     live.get_by_role("button", name="Next failure or warning").click()
     until(at, "Round 5 of 7")
     lab.note_reached()
-    pane.get_by_role("link", name="↑ finding 2").click()
-    lab.wait_reached("2.")
+    pane.get_by_role("link", name="↑ finding 1").last.click()
+    lab.wait_reached("1.")
     live.get_by_label("Find in this run").fill("radiators")
     lab.page.keyboard.press("Enter")
     until(live.locator(".agentnb-tools .agentnb-hint"), "1 of")
@@ -124,7 +131,7 @@ def test_failures_findings_and_words_are_gone_to(lab: Any) -> None:
 
 def test_a_second_answer_to_a_greeting_leaves_the_reader_in_place(lab: Any) -> None:
     live = opened(lab, EXAMPLE)
-    live.locator("[data-run] .agentnb-finding").first.get_by_role("link", name="4").click()
+    live.locator("[data-run] .agentnb-finding").first.get_by_role("link", name="4").first.click()
     until(live.locator("[data-at]"), "Round 4 of 7")
     lab.page.evaluate(GREET_AGAIN)
     live.get_by_role("button", name="Next round").click()

@@ -158,15 +158,15 @@ def test_a_link_to_what_went_wrong_opens_the_transcript_at_its_round(browser: An
 def test_a_finding_leads_to_its_round_and_back_in_a_card_and_in_a_page(
     browser: Any, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """Without a script, also where the list of findings is folded."""
+    """Without a script."""
     run = load_trace("complex-fails")
     for name, html in (("card", run_html(run)), ("page", page_html(run))):
         with subtests.test(name):
             page = shown(browser, html, tmp_path)
             page.set_viewport_size({"width": 700, "height": 200})
-            page.locator(".agentnb-finding").nth(3).get_by_role("link", name="6").click()
-            there = page.locator("[data-round='5']")
+            page.locator(".agentnb-finding").get_by_role("link", name="7").click()
+            there = page.locator("[data-round='6']")
             wait_until(lambda: there.evaluate(IN_SIGHT) and "repeated the answer" in there.inner_text())
-            there.get_by_role("link", name="↑ finding 3").click()
-            wait_until(lambda: page.locator(".agentnb-finding").nth(2).evaluate(IN_SIGHT) and not there.evaluate(IN_SIGHT))
+            there.get_by_role("link", name="↑ finding 1").click()
+            wait_until(lambda: page.locator(".agentnb-finding").evaluate(IN_SIGHT) and not there.evaluate(IN_SIGHT))
             page.context.close()

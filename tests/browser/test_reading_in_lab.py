@@ -67,24 +67,20 @@ def test_a_finding_leads_to_its_round_and_back_without_our_script_and_in_a_runni
     index = shared(lab, FAILING.replace("THEN", NAP) + FOUND, "load_trace('complex-fails')", "await agent.run('Dig.')")
     lab.run(index - 1)
     saved = lab.cell(index - 1).locator(".agentnb-run")
-    saved.get_by_role("link", name="6").first.click()  # no live card has brought the script yet
-    saved.locator("[data-round='5']").wait_for()
-    saved.get_by_role("link", name="↑ finding 3").click()
-    wait_until(lambda: saved.locator(".agentnb-finding").nth(2).is_visible())
+    saved.get_by_role("link", name="7").first.click()  # no live card has brought the script yet
+    saved.locator("[data-round='6']").wait_for()
+    saved.get_by_role("link", name="↑ finding 1").last.click()
+    wait_until(lambda: saved.locator(".agentnb-finding").is_visible())
     lab.start(index)
     chip(lab, index, "Running nap")
     live = card(lab, index)
     wait_until(
         lambda: (
-            live.locator("[data-slot=findings]").inner_text().split("\n")[1:]
-            == [
-                "▲ 2. Dug again · round 3",
-                "▲ 1. Dug again · round 2",
-            ]
+            live.locator("[data-slot=findings]").inner_text().split("\n")[1:] == ["▲ 1. Dug again · round 2, again in round 3"]
         )
     )
-    lab.go_to(live.locator(".agentnb-finding").last.get_by_role("link"), "Part 1.")
-    lab.go_to(live.get_by_role("link", name="↑ finding 1"), "1. Dug")
+    lab.go_to(live.locator(".agentnb-finding").last.get_by_role("link").first, "Part 1.")
+    lab.go_to(live.get_by_role("link", name="↑ finding 1").first, "1. Dug")
     live.get_by_role("button", name="Stop").click()
     ended(lab, index, "Stopped by you")
     assert lab.complaints() == []

@@ -4,35 +4,40 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import Any
 from urllib.parse import unquote
 
-from scripted_runs import look
+import pytest
+from run_builder import Fact, RunBuilder, called
 
-from agentnb import ToolCall, load_trace
-from agentnb.agent.agent import Agent
-from agentnb.detect import RunSoFar, detector
+from agentnb import load_trace
+from agentnb.core.log.events import RunFinished
+from agentnb.core.log.work_events import FindingMade
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html
 from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.page import page_html
-from agentnb.display.parts.finding_links import FIRST, MAX_AT_ONCE, MAX_LISTED, MAX_LIVE
-from agentnb.models import ScriptedModel
+from agentnb.display.parts.finding_links import FIRST, MAX_AGAIN, MAX_AT_ONCE, MAX_LISTED, MAX_LIVE
 
 LINK = re.compile(r'class="agentnb-to-(round|finding)"[^>]* href="#([^"]+)"')
 LINE = re.compile(r'class="agentnb-finding[ "][^>]*>(.*?)</li>', re.DOTALL)
 
 
-@detector(severity="notice")
-def dug(run: RunSoFar) -> str | None:
-    """Finds something in each round but the first."""
-    return f"Dug {len(run.rounds)} times" if len(run.rounds) > 1 else None
+def digging(*found: tuple[int, int, str]) -> Run:
+    """A run in which this was found: the first round, the last, in which it is found, and the rule."""
+    built = RunBuilder()
+    for index in range(max(last for _, last, _ in found) + 1):
+        facts: list[Fact] = []
+        for first, last, rule in found:
+            if last == index:
+                told = {"family": "digging", "rule": rule, "sentence": f"Dug {index + 1} times."}
+                facts.append((FindingMade, {**told, "first": first, "last": last}))
+        built.round(called("look", n=index), facts=facts)
+    return built.add(RunFinished, status="completed", stop_reason="natural", seconds=1.0).run
 
 
-def digging(times: int) -> Run:
-    """A run of so many rounds, and one more for its answer."""
-    script: list[Any] = [*[ToolCall("look", {"n": step}) for step in range(times)], "Nothing there."]
-    return Agent(ScriptedModel(script), tools=[look], detect=dug, max_rounds=times + 2).run_sync("Dig", show=False)
+def of_kinds(count: int) -> Run:
+    """A run with so many findings, each of another rule, in the rounds from the second."""
+    return digging(*[(index, index, f"rule_{index}") for index in range(1, count + 1)])
 
 
 def lines_of(html: str) -> list[str]:
@@ -54,8 +59,9 @@ def test_each_link_of_a_card_and_of_a_page_leads_to_something_in_it_and_each_fin
         links, ids = LINK.findall(html), re.findall(r' id="([^"]+)"', html)
         assert len(ids) == len({*ids})
         assert {unquote(where) for _, where in links} <= {*ids} and not {where for _, where in links} & {*ids}
-        assert [kind for kind, _ in links].count("finding") == len(lines_of(html)) == 4
-        assert lines_of(html)[0] == "▲ 1. The answer of round 4 is nearly that of round 3 · rounds 3 to 4"
+        assert [kind for kind, _ in links].count("finding") == 4
+        (line,) = lines_of(html)
+        assert line == "▲ 1. The answer of round 4 is nearly that of round 3 · rounds 3 to 4, again in rounds 4 to 7"
         (mark,) = re.findall(r"↑ finding 1<", html.split('data-round="3"')[1].split('data-round="4"')[0])
         assert mark
 
@@ -70,8 +76,46 @@ def test_a_run_in_which_nothing_was_found_has_no_list() -> None:
     assert "agentnb-finding" not in html and "0 finding" not in html
 
 
+def test_findings_of_one_rule_are_one_line_with_all_their_rounds(subtests: pytest.Subtests) -> None:
+    for name, (found, line) in {
+        "one": ([(1, 3, "a")], "Dug 4 times · rounds 2 to 4"),
+        "a later one": ([(1, 1, "a"), (4, 4, "a")], "Dug 2 times · round 2, again in round 5"),
+        "those that touch": ([(1, 1, "a"), (4, 4, "a"), (6, 8, "a")], "Dug 2 times · round 2, again in rounds 5, 7 to 9"),
+        "a row of them": ([(1, 1, "a"), *[(n, n, "a") for n in (4, 5, 6)]], "Dug 2 times · round 2, again in rounds 5 to 7"),
+        "those that overlap": ([(0, 2, "a"), (1, 3, "a"), (2, 4, "a")], "Dug 3 times · rounds 1 to 3, again in rounds 2 to 5"),
+        "the same round": ([(1, 1, "a"), (1, 1, "a")], "Dug 2 times · round 2"),
+        "very many": (
+            [(n, n, "a") for n in range(0, 2 * MAX_AGAIN + 5, 2)],
+            f"Dug 1 times · round 1, again in rounds {', '.join(str(2 * n + 3) for n in range(MAX_AGAIN))} and 2 more",
+        ),
+    }.items():
+        with subtests.test(name):
+            run = digging(*found)
+            html = run_html(run)
+            assert lines_of(html) == [f"▲ 1. {line}"] == lines_of(live(run)[1][-1])
+            title = "1 finding" if len(found) == 1 else f"{len(found)} findings of one kind"
+            assert f">{title}<" in html
+            lasts = {last for _, last, _ in found}
+            assert [html.count(f'data-round="{last}"') for last in lasts] == [1] * len(lasts)
+            assert html.count("↑ finding 1<") == len(lasts)
+
+
+def test_a_link_has_the_sentence_of_its_own_finding_as_title() -> None:
+    html = run_html(digging((1, 1, "a"), (4, 4, "a"), (6, 8, "a")))
+    listed = html.split('class="agentnb-findings"')[1].split("</ol>")[0]
+    titles = re.findall(r'title="(Dug \d+ times)"[^>]*>(\d+)<', listed)
+    assert titles == [("Dug 2 times", "2"), ("Dug 5 times", "5"), ("Dug 9 times", "7"), ("Dug 9 times", "9")]
+    assert re.findall(r'title="(Dug \d+ times)"[^>]*>↑ finding 1<', html) == ["Dug 2 times", "Dug 5 times", "Dug 9 times"]
+
+
+def test_findings_of_other_rules_are_lines_of_their_own() -> None:
+    html = run_html(digging((1, 1, "a"), (2, 2, "b"), (4, 4, "a")))
+    assert lines_of(html) == ["▲ 1. Dug 2 times · round 2, again in round 5", "▲ 2. Dug 3 times · round 3"]
+    assert ">3 findings of 2 kinds<" in html
+
+
 def test_of_many_findings_the_first_stand_there_and_a_page_shows_all() -> None:
-    run = digging(MAX_AT_ONCE + 4)
+    run = of_kinds(MAX_AT_ONCE + 4)
     html = run_html(run)
     at_once, folded = html.split('data-fold="findings"')
     assert len(lines_of(at_once)) == FIRST and len(lines_of(folded)) == len(lines_of(html)) - FIRST
@@ -82,12 +126,12 @@ def test_of_many_findings_the_first_stand_there_and_a_page_shows_all() -> None:
 
 
 def test_of_very_many_findings_the_rest_is_counted() -> None:
-    lines = lines_of(run_html(digging(MAX_LISTED + 6)))
-    assert len(lines) == MAX_LISTED + 1 and re.fullmatch(r"\d+ more", lines[-1])
+    lines = lines_of(run_html(of_kinds(MAX_LISTED + 6)))
+    assert len(lines) == MAX_LISTED + 1 and lines[-1] == "6 more"
 
 
 def test_a_live_card_lists_a_finding_when_it_is_made_and_marks_its_round() -> None:
-    run = digging(4)
+    run = of_kinds(4)
     card, seen = live(run)
     told = [lines_of(html)[::-1] for html in seen]  # the newest stands first: it must not be out of sight
     assert told[0] == [] and all(now[: len(before)] == before for before, now in pairwise(told))
@@ -99,8 +143,14 @@ def test_a_live_card_lists_a_finding_when_it_is_made_and_marks_its_round() -> No
     assert targets and targets <= {*re.findall(r' id="([^"]+)"', seen[-1])}
 
 
+def test_a_line_of_a_live_card_keeps_its_number_and_comes_first_when_it_is_found_again() -> None:
+    _, seen = live(digging((1, 1, "a"), (2, 2, "b"), (4, 4, "a")))
+    assert lines_of(seen[-1]) == ["▲ 1. Dug 2 times · round 2, again in round 5", "▲ 2. Dug 3 times · round 3"]
+    assert ["▲ 2. Dug 3 times · round 3", "▲ 1. Dug 2 times · round 2"] in [lines_of(html) for html in seen]
+
+
 def test_a_live_card_lists_the_newest_findings_whatever_their_number_and_marks_all_rounds() -> None:
-    card, seen = live(digging(40))
+    card, seen = live(of_kinds(40))
     assert lines_of(seen[-1])[0].startswith("▲ 40. Dug 41 times") and lines_of(seen[-1])[-1] == f"{40 - MAX_LIVE} earlier"
     assert len(lines_of(seen[-1])) == MAX_LIVE + 1
     marks = [one["html"].get("marks", "") for one in card.whole()["rounds"]]

@@ -11,9 +11,10 @@ from run_builder import RunBuilder, called, guidance_of
 
 from agentnb.core.guidance import Followed
 from agentnb.core.log import events as e
-from agentnb.core.run.rounds import WorkflowRound
+from agentnb.core.run.rounds import TodoViolation, WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html
+from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.page import page_html
 from agentnb.display.card.text import head_line
 from agentnb.display.form import Form
@@ -66,11 +67,55 @@ def test_the_details_have_the_id_the_date_and_the_model() -> None:
     assert re.search(r"run: r-1 · started: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC · model: scripted:hand", rest)
 
 
-def test_a_call_of_the_todo_tool_that_went_well_is_one_quiet_line() -> None:
-    pieces = round_pieces(RunBuilder().round(called("todo_operations", operation="read")).run.rounds[0], Form())
-    assert 'class="agentnb-tool agentnb-routine"' in pieces["call:0"] and "ok" not in visible_text(pieces["call:0"])
-    failed = RunBuilder().round(called("todo_operations", operation="read"), error_code="tool_error").run.rounds[0]
-    assert 'class="agentnb-tool agentnb-bad-call"' in round_pieces(failed, Form())["call:0"]
+def test_todo_updates_that_went_well_fold_into_a_mark_beside_the_number(subtests: pytest.Subtests) -> None:
+    update = called("todo_operations", operation="update", todoUpdates=[{"id": 1, "status": "completed"}])
+    for name, (parts, has_words) in {
+        "beside a text": (("I look.", update), False),
+        "beside a call": ((called("look"), update), False),
+        "alone": ((update, called("todo_operations", operation="read")), True),
+    }.items():
+        with subtests.test(name):
+            pieces = round_pieces(RunBuilder().round(*parts).run.rounds[0], Form())
+            mark = pieces["todos"]
+            assert next(iter(pieces)) == "todos" and not re.match(r"<details[^>]* open", mark)
+            assert "todos: update 1 completed" in mark.split("</summary>")[0] and "✓" not in visible_text(mark)
+            assert ("agentnb-updates-line" in mark, "agentnb-updates-mark" in mark) == (has_words, not has_words)
+            assert mark.count("agentnb-tool agentnb-routine") == len([one for one in parts if "todo" in str(one)])
+            assert sum(key.startswith("call:") for key in pieces) == (name == "beside a call")
+    opened = round_pieces(RunBuilder().round("I look.", update).run.rounds[0], Form(folds={"call:0:0": True}))
+    assert re.match(r'<details[^>]* data-fold="todos:0" open', opened["todos"])
+
+
+def test_todo_updates_that_are_odd_keep_their_lines(subtests: pytest.Subtests) -> None:
+    update = called("todo_operations", "c-1", operation="read")
+    failed = RunBuilder().round(update, error_code="tool_error").run.rounds[0]
+    refused = RunBuilder().round(update, blocked=["c-1"]).run.rounds[0]
+    well = RunBuilder().round(update).run.rounds[0]
+    untracked = replace(well, todo_violations=(TodoViolation("completed_without_in_progress", "c-1", 1),))
+    for name, (one, kind) in {
+        "failed": (failed, "bad-call"),
+        "refused": (refused, "odd"),
+        "completed what was not in progress": (untracked, "routine"),
+    }.items():
+        with subtests.test(name):
+            pieces = round_pieces(one, Form())
+            assert "todos" not in pieces and f'class="agentnb-tool agentnb-{kind}"' in pieces["call:0"]
+
+
+def test_a_live_card_folds_a_todo_update_as_its_saved_form_does() -> None:
+    run = with_todos(work=2, updates=3)
+    card = LiveCard()
+    for event in run.events:
+        card.take(event)
+        assert all("todo_operations" not in html for html in calls_of(card, 0))
+    assert next(iter(card.whole()["rounds"][0]["html"])) == "todos" and len(calls_of(card, 0)) == 2
+    assert ["agentnb-bad-call" in html for html in calls_of(card, 1)] == [True]
+
+
+def calls_of(card: LiveCard, index: int) -> list[str]:
+    """The calls of a round of a live card that have lines of their own."""
+    rounds = card.whole()["rounds"][index : index + 1]
+    return [html for one in rounds for key, html in one["html"].items() if key.startswith("call:")]
 
 
 def test_calls_and_todo_updates_are_counted_apart_and_alike_everywhere(subtests: pytest.Subtests) -> None:

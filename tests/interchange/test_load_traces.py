@@ -111,13 +111,24 @@ def test_what_is_damaged_stops_a_strict_reader_and_is_listed_by_another(tmp_path
         assert said(load_traces(tmp_path)) == ["It is here."]
 
 
-def test_many_files_left_out_are_counted_not_named_one_by_one(tmp_path: Path) -> None:
+def test_files_that_are_no_traces_are_counted_in_one_line(tmp_path: Path) -> None:
     for number in range(files.MAX_WARNINGS + 3):
-        (tmp_path / f"{number:02}.json").write_text("{}", encoding="utf-8")
+        (tmp_path / f"{number:02}.txt").write_text("Permission is granted, free of charge", encoding="utf-8")
     with pytest.warns(UserWarning) as told:
         assert load_traces(tmp_path) == []
-    assert len(told) == files.MAX_WARNINGS + 1 and "3 more" in str(told[-1].message)
+    (line,) = [str(one.message) for one in told]
+    assert line.startswith("Left out: 13 files of no format that agentnb reads, such as 00.txt") and len(line) < 140
     assert len(load_traces(tmp_path, strict=False).problems) == files.MAX_WARNINGS + 3
+
+
+def test_many_damaged_files_are_counted_not_named_one_by_one(tmp_path: Path) -> None:
+    for number in range(files.MAX_WARNINGS + 3):
+        path = chat_file(tmp_path / f"{number:02}.jsonl", SAID)
+        path.write_text(path.read_text(encoding="utf-8") + "{broken\n", encoding="utf-8")
+    (tmp_path / "LICENSE.txt").write_text("Permission is granted, free of charge", encoding="utf-8")
+    with pytest.warns(UserWarning) as told:
+        load_traces(tmp_path)
+    assert len(told) == files.MAX_WARNINGS + 1 and "4 more" in str(told[-1].message)
 
 
 def test_what_expands_without_end_is_not_read(

@@ -32,18 +32,17 @@ def value(kernel: Any, expression: str) -> Any:
 
 def test_an_example_goes_into_runs_and_run_and_is_shown_with_its_findings(kernel: Any) -> None:
     cell = kernel.run("%traces complex-fails")
-    assert cell.status == "ok" and cell.printed == "1 run of sam\nIn runs, and in run\n"
-    assert "agentnb-browser" in shown(cell) and "4 findings" in shown(cell)
+    assert cell.status == "ok" and cell.printed == "1 run of sam, in runs and run\n"
+    assert "agentnb-browser" in shown(cell) and "4 findings of one kind" in shown(cell)
     assert "widget" not in json.dumps(cell.result)  # nobody is there to click
     assert value(kernel, "[len(runs), run.origin.format, len(run.rounds)]") == [1, "sam", 7]
     assert "Research whether" in cell.result["text/plain"]
 
 
-def test_a_folder_is_read_and_what_is_left_out_is_named(kernel: Any, folder: Path) -> None:
+def test_a_folder_is_read_and_what_is_left_out_is_counted_in_the_same_line(kernel: Any, folder: Path) -> None:
     cell = kernel.run(f"%traces {folder} -o many")
-    first, left_out, named, last = cell.printed.splitlines()
-    assert (first, left_out, last) == ("2 runs of openai_chat", "1 left out:", "In many")
-    assert "bad.txt" in named and "Tried" not in named
+    assert cell.printed == "2 runs of openai_chat, in many. 1 left out: many.problems says why\n"
+    assert "bad.txt" in kernel.run("many.problems[0]").result["text/plain"]
     assert value(kernel, "[len(many), len(many.problems)]") == [2, 1]
 
 
@@ -64,6 +63,12 @@ def test_runs_are_imported_once_and_then_it_asks_what_to_do(kernel: Any) -> None
         assert command in asked.error
         assert what in kernel.run(command).printed
     assert "2 runs of sam" in kernel.run("%traces").printed
+
+
+def test_a_folder_without_traces_says_what_its_files_lack(kernel: Any, tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_text(FILES["bad.txt"], "utf-8")
+    told = kernel.run(f"%traces {tmp_path}").printed.splitlines()
+    assert told[0].startswith("0 runs in ") and "bad.txt" in told[-1] and "Tried" not in told[-1]
 
 
 def test_mistakes_are_one_line_with_what_to_type(kernel: Any, folder: Path, subtests: pytest.Subtests) -> None:

@@ -6,7 +6,7 @@ the whole and the frames since then give the same picture.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -35,7 +35,7 @@ from agentnb.core.messages import encodable
 from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.redaction import redact
 from agentnb.core.run.inner_calls import with_inner
-from agentnb.core.run.rounds import WorkflowRound
+from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.core.todos import Todo
 from agentnb.detect.run import Run
 from agentnb.display.card.html import notes_html
@@ -47,7 +47,16 @@ from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.finding_links import LiveFindings
 from agentnb.display.parts.head import chip_html, meta_html, model_html, totals_html
 from agentnb.display.parts.round_details import compactions_html, retries_html
-from agentnb.display.parts.rounds import LAST, Pieces, call_html, round_pieces, text_html, thinking_html
+from agentnb.display.parts.rounds import (
+    LAST,
+    Pieces,
+    call_html,
+    round_pieces,
+    routine_updates,
+    text_html,
+    thinking_html,
+    todo_updates_html,
+)
 from agentnb.display.parts.run_problems import trouble_links
 from agentnb.display.parts.todos import todos_html
 from agentnb.display.parts.totals import Totals
@@ -276,12 +285,20 @@ class LiveCard:
             return round_pieces(one, self._form, user_messages=user_messages, also=also, questions=questions)
         calls = {record.call.id for record in one.records}
         others = [each for each in questions if each.question.call_id not in calls]
+        asked = by_call(questions)
+        updates = routine_updates(one, asked)
+        form = self._form
+        made_of = (one.reply, *updates.values())
+        todos = self._once("todos", made_of, lambda: todo_updates_html(one, updates, form))
         bare = replace(one, reply=None, records=(), compactions=(), retries=())
         rest = round_pieces(bare, self._form, user_messages=user_messages, also=also, questions=others)
         last = {key: rest.pop(key) for key in LAST if key in rest}
-        return rest | self._kept_pieces(one, by_call(questions)) | last
+        first: Pieces = {"todos": todos} if todos else {}
+        return first | rest | self._kept_pieces(one, asked, updates) | last
 
-    def _kept_pieces(self, one: WorkflowRound, asked: dict[str, list[AskedQuestion]]) -> Pieces:
+    def _kept_pieces(
+        self, one: WorkflowRound, asked: Mapping[str, Sequence[AskedQuestion]], updates: Mapping[int, CallRecord]
+    ) -> Pieces:
         """Return the pieces of an open round that are many or long; each is redrawn only when a source object is replaced."""
         form = self._form
         found = {
@@ -291,6 +308,8 @@ class LiveCard:
             "text": self._once("text", (one.reply,), lambda: text_html(one) if one.text.strip() else NOTHING),
         }
         for place, record in enumerate(one.records):
+            if place in updates:
+                continue
             questions = asked.get(record.call.id, ())
             progress = self._progress.get(record.call.id) if record.result is None else None
             printed = self._printed.get(record.call.id) if record.result is None else None

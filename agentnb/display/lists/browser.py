@@ -48,6 +48,12 @@ def rows_html(rows: Iterable[RunRow]) -> Html:
     return tag("ol", "browser-runs", *map(_row, rows))
 
 
+def no_hit_html(find: str) -> Html:
+    """Return the list of runs when none fits the words and filters."""
+    words = first_line(clean(find), MAX_OF_A_PROMPT)
+    return tag("p", "browser-none", f"No run has “{words}”." if words else "No run fits these filters.")
+
+
 def _row(row: RunRow) -> Html:
     first = tag("span", "browser-first", _state(row), " ", tag("span", "browser-where", _where(row)))
     asked = tag("span", "browser-asked", _asked(row.run), title=first_line(clean(row.run.prompt[:MAX_READ]), MAX_OF_A_TITLE))

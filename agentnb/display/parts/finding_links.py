@@ -1,27 +1,33 @@
-"""The findings of a run as a numbered list with links to their rounds, and the marks in those rounds that lead back."""
+"""The findings of a run as a numbered list with links to their rounds, and the marks in those rounds that lead back.
+
+Findings of one family and rule say one thing: they are one line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from agentnb.core.log.events import AnyEvent
 from agentnb.detect.run import Run
 from agentnb.display.form import Form
-from agentnb.display.markup import NOTHING, Html, joined, tag
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.round_details import fold
 from agentnb.display.parts.run_problems import address_of, round_anchor, round_link
 from agentnb.display.texts.labels import clean, counted, first_line
 from agentnb.tables.loops import Row, found, found_by
 
 MAX_LISTED = 50
-"""Findings of a run that are listed; of more, only the count is shown."""
+"""Lines of findings that are listed; of more, only the count is shown."""
 MAX_AT_ONCE = 4
-"""Findings that a saved card shows without being opened; of more, the first `FIRST`."""
+"""Lines that a saved card shows without being opened; of more, the first `FIRST`."""
 FIRST = 3
 MAX_LIVE = 5
-"""Findings that a live card lists, the newest: the list is sent anew with each."""
+"""Lines of a live card, those with the newest findings: the list is sent anew with each."""
+MAX_AGAIN = 8
+"""Places of later findings that a line links to; of more, only the count is shown."""
 MAX_OF_A_SENTENCE = 300
+MAX_OF_A_TITLE = 160
 
 
 def findings_of(run: Run, most: int | None = None) -> list[Row]:
@@ -29,28 +35,119 @@ def findings_of(run: Run, most: int | None = None) -> list[Row]:
     return [*islice((one for one in found(run) if _is_here(run, one)), most)]
 
 
+class Line:
+    """Findings of one family and rule, which are one line: its number stays, its rounds grow."""
+
+    def __init__(self, number: int, first: Row) -> None:
+        self.number = number
+        self._first = first
+        self._again: list[tuple[Row, Row]] = []
+        """The rounds of the later findings: from those of the one to those of the other, without a round between them."""
+        self.count = 1
+
+    def add(self, one: Row) -> None:
+        """Add a later finding. Its rounds join those before it, if they touch."""
+        self.count += 1
+        begin, end = self._again[-1] if self._again else (None, self._first)
+        if one.last <= end.last:
+            return
+        if begin is not None and one.first <= end.last + 1:
+            self._again[-1] = (begin, one)
+        else:
+            self._again.append((one, one))
+
+    def html(self, run: Run) -> Html:
+        """Return the sentence of the first finding with links to its rounds, then links to those of the others."""
+        parts = [joined(" · ", *_rounds(run, [(self._first, self._first)]))]
+        if shown := self._again[:MAX_AGAIN]:
+            parts.append(joined(", again in ", *_rounds(run, shown)))
+        if left_out := len(self._again) - len(shown):
+            parts.append(joined(f" and {left_out:,} more"))
+        mark = tag("span", "warn", "▲", aria_hidden="true")
+        return tag("li", "finding", mark, f" {self.number}. {_sentence(self._first)}", *parts, id=_anchor(run, self.number))
+
+    def link(self, run: Run, one: Row) -> Html:
+        """Return a link from the round of a finding to this line."""
+        return tag(
+            "a", "to-finding", f"↑ finding {self.number}", href=address_of(_anchor(run, self.number)), title=_sentence(one)
+        )
+
+
+class Lines:
+    """The lines of a run's findings, in the order of the first finding of each."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._by_rule: dict[tuple[str, str], Line] = {}
+        self._links: dict[int, dict[int, Html]] = {}
+        """For each round, the links to lines by their numbers."""
+        self.count = 0
+        """How many findings there are."""
+
+    def add(self, one: Row) -> Line:
+        """Add a finding to the line of its rule, or begin one; return the line."""
+        self.count += 1
+        line = self._by_rule.get((one.family, one.rule))
+        if line is None:
+            line = self._by_rule[one.family, one.rule] = Line(len(self._by_rule) + 1, one)
+        else:
+            line.add(one)
+        if line.number <= MAX_LISTED:
+            self._links.setdefault(one.last, {}).setdefault(line.number, line.link(self._run, one))
+        return line
+
+    def __iter__(self) -> Iterator[Line]:
+        return iter(self._by_rule.values())
+
+    def __len__(self) -> int:
+        return len(self._by_rule)
+
+    @property
+    def title(self) -> Html:
+        """How many findings there are, and of how many kinds, if several are alike."""
+        kinds = len(self)
+        of_kinds = "" if kinds == self.count else " of one kind" if kinds == 1 else f" of {kinds:,} kinds"
+        return tag("div", "title", f"{counted(self.count, 'finding')}{of_kinds}")
+
+    def mark(self, index: int) -> Html:
+        """Return the links of a round back to the lines of the findings that end in it."""
+        links = self._links.get(index)
+        return tag("div", "finding-marks quiet", Html(" · ".join(links.values()))) if links else NOTHING
+
+    @property
+    def marks(self) -> dict[int, Html]:
+        """The links of each round that has any, by its index."""
+        return {index: self.mark(index) for index in self._links}
+
+
+def _lines_of(run: Run) -> Lines:
+    lines = Lines(run)
+    for one in findings_of(run):
+        lines.add(one)
+    return lines
+
+
 def findings_html(run: Run, form: Form) -> Html:
-    """Return a line for each finding: its number, what was found, and links to its rounds. Of many, the later are folded."""
-    listed = findings_of(run)
-    if not listed:
+    """Return the lines of the findings: number, sentence, links to rounds. Of many, the later are folded."""
+    lines = _lines_of(run)
+    if not lines:
         return NOTHING
-    lines = _lines(run, listed)
-    first = FIRST if len(lines) > MAX_AT_ONCE else len(lines)
-    shown = tag("ol", "findings", *lines[:first])
+    listed = [*lines][:MAX_LISTED]
+    first = FIRST if len(listed) > MAX_AT_ONCE else len(listed)
+    shown = tag("ol", "findings", *[line.html(run) for line in listed[:first]])
     folded = NOTHING
-    if later := lines[first:]:
-        more = f"{counted(len(listed) - first, 'more finding')}"
+    if later := listed[first:]:
+        left_out = len(lines) - len(listed)
+        rest = tag("li", "finding quiet", f"{left_out:,} more") if left_out else NOTHING
+        more = f"{counted(lines.count - sum(line.count for line in listed[:first]), 'more finding')}"
         opened = form._replace(folds={"findings": form.whole, **form.folds})
-        folded = fold("findings", more, tag("ol", "findings", *later), opened)
-    return tag("div", "list", _title(len(listed)), shown, folded)
+        folded = fold("findings", more, tag("ol", "findings", *[line.html(run) for line in later], rest), opened)
+    return tag("div", "list", lines.title, shown, folded)
 
 
 def finding_marks(run: Run) -> Mapping[int, Html]:
     """Return for each round, by its index, the links back to the findings that end in it."""
-    links: dict[int, list[Html]] = {}
-    for number, one in enumerate(findings_of(run, MAX_LISTED), 1):
-        links.setdefault(one.last, []).append(_link(run, number, one))
-    return {index: _mark(some) for index, some in links.items()}
+    return _lines_of(run).marks
 
 
 class LiveFindings:
@@ -58,26 +155,25 @@ class LiveFindings:
 
     def __init__(self) -> None:
         self.html = NOTHING
-        """The list, the newest first."""
+        """The list: the line with the newest finding first."""
         self.marks: dict[int, Html] = {}
         """For each round, by its index, the links back to the findings that end in it."""
-        self._newest: list[Html] = []
-        self._links: dict[int, list[Html]] = {}
-        self._count = 0
+        self._lines: Lines | None = None
+        self._newest: list[Line] = []
 
     def take(self, event: AnyEvent, run: Run) -> Sequence[int]:
         """Add what this event, the last of the run, brought; return the indices of the rounds that have new marks."""
         new = [one for one in found_by(event, run) if _is_here(run, one)]
         if not new:
             return ()
+        lines = self._lines = self._lines or Lines(run)
         for one in new:
-            self._count += 1
-            self._newest = [_line(run, self._count, one), *self._newest[: MAX_LIVE - 1]]
-            self._links.setdefault(one.last, []).append(_link(run, self._count, one))
-            self.marks[one.last] = _mark(self._links[one.last])
-        earlier = self._count - len(self._newest)
+            line = lines.add(one)
+            self._newest = [line, *[each for each in self._newest if each is not line]][:MAX_LIVE]
+            self.marks[one.last] = lines.mark(one.last)
+        earlier = len(lines) - len(self._newest)
         more = tag("li", "finding quiet", f"{earlier:,} earlier") if earlier else NOTHING
-        self.html = joined(_title(self._count), tag("ol", "findings", *self._newest, more))
+        self.html = joined(lines.title, tag("ol", "findings", *[line.html(run) for line in self._newest], more))
         return [one.last for one in new]
 
 
@@ -85,34 +181,23 @@ def _is_here(run: Run, one: Row) -> bool:
     return 0 <= one.first <= one.last < len(run.rounds)
 
 
-def _title(count: int) -> Html:
-    return tag("div", "title", counted(count, "finding"))
+def _rounds(run: Run, spans: Sequence[tuple[Row, Row]]) -> list[Html]:
+    """Return ``rounds 5, 7 to 9`` with links, each with the sentence of its finding as title."""
+    told = [_span(run, begin, end) for begin, end in spans]
+    is_one = len(spans) == 1 and spans[0][0].first == spans[0][1].last
+    return [words("round " if is_one else "rounds "), Html(", ".join(told))]
 
 
-def _lines(run: Run, listed: Sequence[Row]) -> list[Html]:
-    lines = [_line(run, number, one) for number, one in enumerate(listed[:MAX_LISTED], 1)]
-    left_out = len(listed) - MAX_LISTED
-    return [*lines, tag("li", "finding quiet", f"{left_out:,} more")] if left_out > 0 else lines
-
-
-def _line(run: Run, number: int, one: Row) -> Html:
-    rounds = [round_link(run.id, index) for index in dict.fromkeys((one.first, one.last))]
-    where = joined("round " if len(rounds) == 1 else "rounds ", Html(" to ".join(rounds)))
-    mark = tag("span", "warn", "▲", aria_hidden="true")
-    return tag("li", "finding", mark, f" {number}. {_sentence(one)} · ", where, id=_anchor(run, number))
+def _span(run: Run, begin: Row, end: Row) -> Html:
+    ends = {begin.first: begin} | ({end.last: end} if end.last != begin.first else {})
+    return Html(
+        " to ".join([round_link(run.id, index, first_line(_sentence(one), MAX_OF_A_TITLE)) for index, one in ends.items()])
+    )
 
 
 def _sentence(one: Row) -> str:
     told = first_line(clean(one.sentence or one.rule.replace("_", " ")), MAX_OF_A_SENTENCE).rstrip(".")
     return f"{told[:1].upper()}{told[1:]}"
-
-
-def _link(run: Run, number: int, one: Row) -> Html:
-    return tag("a", "to-finding", f"↑ finding {number}", href=address_of(_anchor(run, number)), title=_sentence(one))
-
-
-def _mark(links: Sequence[Html]) -> Html:
-    return tag("div", "finding-marks quiet", Html(" · ".join(links)))
 
 
 def _anchor(run: Run, number: int) -> str:

@@ -13,6 +13,7 @@ from agentnb.display.texts.elapsed import Elapsed
 from agentnb.display.texts.figures import calls_told, used
 from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, duration, first_line, thousands, times
 from agentnb.display.texts.states import chip, has_ended, is_going_on, leaves_todos, outcome_told, rounds_told, steps_told
+from agentnb.display.texts.states import chip, filled, has_ended, is_going_on, leaves_todos, rounds_told, steps_told
 
 TONES = {
     "running": "active",
@@ -158,6 +159,7 @@ def details_html(run: Run, totals: Totals) -> Html:
         ("guidance", used),
         ("recovered", times(run.times_recovered) if run.times_recovered else ""),
         *_origin(run),
+        ("filled in", filled(run)),
         ("speakers", first_line(clean(", ".join(speakers(run))), MAX_OF_SPEAKERS)),
         *_counts(run, totals),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from agentnb.core.messages import Thinking
@@ -25,6 +25,7 @@ from agentnb.display.parts.round_details import (
     saw_html,
 )
 from agentnb.display.parts.tool_card import tool_card_html
+from agentnb.display.texts.call_labels import state, todo_words
 from agentnb.display.texts.labels import counted
 from agentnb.display.texts.round_notes import round_warnings
 
@@ -54,12 +55,16 @@ def round_pieces(
     ``saw``: what the model saw; ``user_messages``: what the person said during it; ``also``: lines of what else happened;
     ``questions``: what they were asked in it; ``with_text``: False for the answer, if the card shows it above.
     """
-    pieces: Pieces = {"recovered": recovered_html() if one.recovered else NOTHING}
+    asked = by_call(questions)
+    updates = routine_updates(one, asked)
+    pieces: Pieces = {"todos": todo_updates_html(one, updates, form)}
+    pieces["recovered"] = recovered_html() if one.recovered else NOTHING
     pieces |= {"compactions": compactions_html(one, form), "retries": retries_html(one), "thinking": thinking_html(one, form)}
     if one.text.strip():
         pieces["text"] = text_html(one) if with_text else tag("div", "quiet", ANSWER_ABOVE)
-    asked = by_call(questions)
     for place, record in enumerate(one.records):
+        if place in updates:
+            continue
         pieces[f"call:{place}"] = call_html(one, place, record, form, asked.pop(record.call.id, ()))
     for each in chain.from_iterable(asked.values()):
         pieces[f"question:{each.question.id}"] = _question(each, form)
@@ -76,6 +81,41 @@ def round_html(index: int, pieces: Pieces, anchor: str = "") -> Html:
     number = tag("div", "number", tag("span", "unseen", "Round "), str(index + 1))
     body = tag("div", "pieces", *pieces.values())
     return tag("div", "round", number, body, data_round=str(index), id=anchor or None)
+
+
+def routine_updates(one: WorkflowRound, asked: Mapping[str, Sequence[AskedQuestion]]) -> dict[int, CallRecord]:
+    """Return the calls of todo tools that need no line of their own, by their places: nothing about them is odd."""
+    remarkable = {violation.call_id for violation in one.todo_violations} | {*asked}
+
+    def is_routine(record: CallRecord) -> bool:
+        is_well = state(record) in ("ok", "running")
+        return record.role == "list" and is_well and record.call.id not in remarkable and not record.nested
+
+    return {place: record for place, record in enumerate(one.records) if is_routine(record)}
+
+
+def todo_updates_html(one: WorkflowRound, updates: Mapping[int, CallRecord], form: Form) -> Html:
+    """Return a mark beside the number of the round, which opens to these calls; in a round of nothing else, their words too."""
+    if not updates:
+        return NOTHING
+    reply = one.reply
+    calls = len(reply.calls) if reply is not None else len(one.records)
+    thought = reply is not None and any(isinstance(part, Thinking) for part in reply.parts)
+    is_all = len(updates) == calls and not one.text.strip() and not thought
+    told = f"todos: {todo_words(updates.values())}"
+    mark = tag("span", "updates-sign", "☰", title=told, aria_hidden="true")
+    summary = tag("span", "quiet" if is_all else "unseen", f" {told}")
+    cards = [call_html(one, place, record, form) for place, record in updates.items()]
+    opened = any(form.folds.get(f"call:{one.index}:{place}") for place in updates)
+    key = f"todos:{one.index}"
+    return tag(
+        "details",
+        "updates",
+        tag("summary", "updates-line" if is_all else "updates-mark", mark, summary),
+        tag("div", "updates-calls", *cards),
+        data_fold=key,
+        open=form.is_open(key, opened),
+    )
 
 
 def thinking_html(one: WorkflowRound, form: Form) -> Html:

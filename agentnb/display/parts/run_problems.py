@@ -81,8 +81,8 @@ def address_of(anchor: str) -> str:
     return f"#{anchor.replace('-', '%2D')}"
 
 
-def round_link(run_id: str, index: int) -> Html:
+def round_link(run_id: str, index: int, title: str | None = None) -> Html:
     """Return the number of a round as a link to it."""
     anchor = round_anchor(run_id, index)
     label = words(str(index + 1))
-    return tag("a", "to-round", label, href=address_of(anchor)) if anchor else label
+    return tag("a", "to-round", label, href=address_of(anchor), title=title) if anchor else label

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -44,6 +45,9 @@ WHY_NOT_ENDED = {
 MARKS = {"running": "…", "waiting": "…", "ok": "✓", "failed": "✗", "stopped": "■", "interrupted": "■", "blocked": "⊘"}
 
 
+MAX_OF_TODO_WORDS = 160
+
+
 def arguments(record: CallRecord, most: int) -> str:
     """Return the arguments of a call on one line: ``name=JSON``; for the todo tool, its operation: ``update 1 completed``."""
     if record.call.name == TODO_TOOL and (told := _todo_arguments(record.call.arguments)):
@@ -51,6 +55,13 @@ def arguments(record: CallRecord, most: int) -> str:
     given = record.call.arguments if isinstance(record.call.arguments, dict) else {"arguments": record.call.arguments}
     pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in given.items())
     return first_line(clean(", ".join(pairs)), most)
+
+
+def todo_words(records: Iterable[CallRecord]) -> str:
+    """Return what these calls do to the todo list: ``update 1 completed; add 2 todos``; of other products, names of tools."""
+    given = ((record.call.name, _todo_arguments(record.call.arguments)) for record in records)
+    told = [words if name == TODO_TOOL and words else name for name, words in given]
+    return first_line(clean("; ".join(dict.fromkeys(told))), MAX_OF_TODO_WORDS)
 
 
 def _todo_arguments(given: Any) -> str:

@@ -32,6 +32,7 @@ from agentnb.detect.run import Run
 from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.labels import clean, counted, dollars, first_line, short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK, in_notebook
+from agentnb.interchange.conversion.gaps import FILLED
 from agentnb.policies.limits import LIMITS, SESSION_BUDGET
 from agentnb.runtime.runs.gate_names import names_of_gates
 from agentnb.workflow.files.logged_workflow import step_to_rerun
@@ -444,13 +445,13 @@ def ending_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
 
 
 def notes(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
-    """Return the warnings to the person, without those of open todos, which the list shows."""
+    """Return the warnings to the person, without those of open todos, which the list shows, and of filled gaps."""
     return ["".join(note) for note in notes_in_pieces(run, commands)]
 
 
 def notes_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[list[str]]:
     """Return what `notes` does; each command is a piece of its own."""
-    shown = [warned for warned in run.warned if not (run.todos and warned.topic == "todos")]
+    shown = [warned for warned in run.warned if warned.topic != "filled" and not (run.todos and warned.topic == "todos")]
     return [pieces(clean(warned.message), _for_run(run, warned.advice), commands) for warned in shown]
 
 
@@ -460,6 +461,11 @@ def _for_run(run: Run, advice: tuple[AnyAdvice, ...]) -> tuple[AnyAdvice, ...]:
     return tuple(
         [replace(one, tools=tools, by=by) if isinstance(one, TryAgain) else one for one in change_texts(advice, clean)]
     )
+
+
+def filled(run: Run) -> str:
+    """Return what its reader filled in of a foreign trace, in sentences; empty if nothing was missing."""
+    return " ".join(clean(warned.message).removeprefix(FILLED).strip() for warned in run.warned if warned.topic == "filled")
 
 
 def told_in_pieces(run: Run) -> list[list[str]]:

@@ -14,6 +14,7 @@ from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.lists import browser as shown
 from agentnb.display.lists.run_rows import RunRow, Wanted, choices, matching, row_of, with_words
+from agentnb.display.markup import NOTHING
 from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.interchange.files import Runs, RunSource
@@ -45,12 +46,15 @@ def _worker() -> Worker:
 
 
 class Browser:
-    """Shows many runs: ``runs`` are all of them, ``run`` is the one that is open."""
+    """Shows many runs: ``runs`` are all of them, ``run`` is the one that is open; None while none fits what is looked for."""
 
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
         self.run: Run | None = runs[0] if runs else None
-        self._place = 0
+        self._place: int | None = 0 if runs else None
+        """The index of the open run; None while no run fits what is looked for."""
+        self._chosen = 0
+        """The index of the run that the person opened last."""
         self._wanted = Wanted()
         self._first = 0
         self._widget: Any = None
@@ -103,6 +107,8 @@ class Browser:
     @property
     def _variable(self) -> str:
         """Return the expression that is the open run, by the name of the list or the browser in the notebook."""
+        if self._place is None:
+            return ""
         known: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
         for name, value in [*known.items()]:
             if not name.startswith("_") and (value is self.runs or value is self):
@@ -111,7 +117,7 @@ class Browser:
 
     @property
     def _opened(self) -> Any:
-        return shown.opened_html(self.runs[self._place], self._variable)
+        return NOTHING if self.run is None else shown.opened_html(self.run, self._variable)
 
     # Messages from the page: received on a separate thread while a cell runs, which must not be held up
 
@@ -147,9 +153,12 @@ class Browser:
         given = asked if isinstance(asked, dict) else {}
         self._wanted = Wanted(**{name: str(given.get(name, ""))[:1_000] for name in Wanted._fields})
         self._first = max(0, int(message.get("first", 0)))
-        self._send_list()
+        places = [row.place for row in self._send_list()]
+        if self._place not in places:
+            self._show(self._chosen if self._chosen in places else places[0] if places else None)
 
-    def _send_list(self) -> None:
+    def _send_list(self) -> list[RunRow]:
+        """Send the page of the list, and return all rows that fit."""
         found, others = with_words(self._rows, self._wanted.find), self._wanted._replace(find="")
         fitting = matching(found, others)
         first = self._first if self._first < len(fitting) else 0
@@ -157,7 +166,7 @@ class Browser:
         self._tell(
             {
                 "kind": "list",
-                "html": shown.rows_html(page),
+                "html": shown.rows_html(page) if page else shown.no_hit_html(self._wanted.find),
                 "told": shown.page_told(first, len(page), len(fitting), len(self.runs)),
                 "first": first,
                 "total": len(self.runs),
@@ -167,16 +176,21 @@ class Browser:
                 "choices": {name: [*map(list, some)] for name, some in choices(found, others).items()},
             }
         )
+        return fitting
 
     def _open(self, message: Message) -> None:
         place = int(message["place"])
         if not 0 <= place < len(self.runs):
             raise SettingsError(f"There is no run {place}")
-        self._place, self.run = place, self.runs[place]
+        self._chosen = place
+        self._show(place)
+
+    def _show(self, place: int | None) -> None:
+        self._place, self.run = place, None if place is None else self.runs[place]
         self._send_opened()
 
     def _send_opened(self) -> None:
-        about = {"place": self._place, "variable": self._variable, "rounds": len(self.runs[self._place].rounds)}
+        about = {"place": self._place, "variable": self._variable, "rounds": 0 if self.run is None else len(self.run.rounds)}
         self._tell({"kind": "opened", **about, "html": self._opened})
 
 

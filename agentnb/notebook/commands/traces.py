@@ -45,12 +45,14 @@ def show_traces(session: Session, shell: Any, options: Any, line: str) -> Browse
     shell.user_ns[out] = runs
     if len(runs) == 1:
         shell.user_ns["run"] = runs[0]
-    print("\n".join([_told(runs, path, session), *problems_told(runs.problems, MAX_PROBLEMS)]))
+    if not runs:
+        print("\n".join([_told(runs, path, session), *problems_told(runs.problems, MAX_PROBLEMS)]))
+        return None
+    where = f"in {out}" + (" and run" if len(runs) == 1 and out != "run" else "")
+    left_out = f". {len(runs.problems):,} left out: {out}.problems says why" if runs.problems else ""
+    print(f"{_told(runs, path, session)}, {where}{left_out}")
     if options.do_import:
         print(_imported(runs, session.store, options.existing, line))
-    if not runs:
-        return None
-    print(f"In {out}" + (", and in run" if len(runs) == 1 and out != "run" else ""))
     return Browser(runs)
 
 

@@ -1,0 +1,58 @@
+"""The trace browser in the kernel: what it answers to the messages of a page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentnb import load_trace
+from agentnb.interchange.files import Runs
+from agentnb.notebook.browser import Browser
+
+
+class Page:
+    """Stands for the widget: it keeps the last message of each kind."""
+
+    key = "k"
+
+    def __init__(self) -> None:
+        self.last: dict[str, dict[str, Any]] = {}
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.last[message["kind"]] = message
+
+
+@pytest.fixture
+def browser() -> Browser:
+    made = Browser(Runs([load_trace("complex-fails"), load_trace("healthy"), load_trace("simple-fail")]))
+    made._widget = Page()
+    return made
+
+
+def filtered(browser: Browser, **wanted: str) -> dict[str, dict[str, Any]]:
+    browser._do(browser._list, {"id": "1", "wanted": wanted})
+    assert browser._widget.last["heard"]["error"] == ""
+    found: dict[str, dict[str, Any]] = browser._widget.last
+    return found
+
+
+def test_a_filter_never_leaves_a_run_open_that_is_not_in_the_list(browser: Browser) -> None:
+    browser._do(browser._open, {"id": "1", "place": 2})
+    assert browser.run is browser.runs[2]
+    sent = filtered(browser, finding="already_said")
+    assert 'data-place="2"' not in sent["list"]["html"]
+    place = sent["opened"]["place"]
+    assert f'data-place="{place}"' in sent["list"]["html"] and browser.run is browser.runs[place]
+    assert filtered(browser)["opened"]["place"] != 2, "what is read now stays"
+
+
+def test_a_find_without_hits_says_so_and_shows_no_run(browser: Browser) -> None:
+    browser._do(browser._open, {"id": "1", "place": 1})
+    sent = filtered(browser, find="<b>nowhere")
+    assert "No run has “&lt;b&gt;nowhere”." in sent["list"]["html"] and sent["list"]["told"] == "0 runs, of 3"
+    opened = sent["opened"]
+    assert (opened["place"], opened["html"], opened["variable"], opened["rounds"]) == (None, "", "", 0) and browser.run is None
+    browser._do(browser._hello, {"id": "2"})
+    assert browser._widget.last["heard"]["error"] == "" and browser._widget.last["opened"]["html"] == ""
+    assert filtered(browser)["opened"]["place"] == 1 and browser.run is browser.runs[1]
