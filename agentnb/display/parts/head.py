@@ -12,8 +12,16 @@ from agentnb.display.parts.totals import Totals
 from agentnb.display.texts.elapsed import Elapsed
 from agentnb.display.texts.figures import calls_told, used
 from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, duration, first_line, thousands, times
-from agentnb.display.texts.states import chip, has_ended, is_going_on, leaves_todos, outcome_told, rounds_told, steps_told
-from agentnb.display.texts.states import chip, filled, has_ended, is_going_on, leaves_todos, rounds_told, steps_told
+from agentnb.display.texts.states import (
+    chip,
+    filled,
+    has_ended,
+    is_going_on,
+    leaves_todos,
+    outcome_told,
+    rounds_told,
+    steps_told,
+)
 
 TONES = {
     "running": "active",

@@ -144,7 +144,8 @@ class CellRuns:
     def _check_not_live(self, out: str) -> None:
         """Raise `SettingsError` if an earlier execution of this cell began a run in the background that is still live."""
         live, cell = self._in_background.get((self._source, out), (None, None))
-        if live is not None and not live.done and cell is not self.cell:
+        is_live = live is not None and not live.done and live.run.should_continue  # its end comes before its log is closed
+        if live is not None and is_live and cell is not self.cell:
             what = f"Run {live.run_id}, which this cell started, is still running, so nothing was started"
             raise SettingsError(what, f"To stop it: %agent stop {live.run_id}")
 
