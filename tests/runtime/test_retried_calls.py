@@ -251,7 +251,7 @@ def test_runs_go_on_after_a_loop_was_closed_with_more_calls_in_flight_than_go_at
 
         loop.run_until_complete(until_full())
         loop.close()
-        for task in tasks:
+        for task in asyncio.all_tasks(loop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
         live = agent.start("go")
         assert live.result(PATIENCE).text == "Here."

@@ -247,6 +247,7 @@ def assert_logs_are_whole(cell: Cell, run: Run) -> None:
     """The store has what the watcher saw, and no log of a nested run is left open."""
     assert cell.store.load(run.id) == run
     for run_id in {*cell.store.ids(), *(path.stem for path in cell.store.folder.rglob("*.jsonl"))} - {run.id}:
+        wait_until(lambda run_id=run_id: not cell.store.load(run_id).should_continue)  # type: ignore[misc]  # on a thread
         inner = cell.store.load(run_id)
         assert inner.status == "cancelled" and set(codes(inner)) <= {"cancelled"}
         assert_closed(inner)
