@@ -103,7 +103,8 @@ class View {
     this.list.dataset.first = JSON.stringify([wanted, this.story.list.first]);
     const field = this.find(".agentnb-browser-find");
     if (field !== document.activeElement) field.value = wanted.find;
-    for (const one of this.root.querySelectorAll("select")) this.offer(one, choices[one.dataset.filter] ?? [], wanted[one.dataset.filter]);
+    const all = !Object.values(wanted).some(Boolean);
+    for (const one of this.root.querySelectorAll("select")) this.offer(one, choices[one.dataset.filter] ?? [], wanted[one.dataset.filter], all);
     this.find("[data-clear]").hidden = !Object.values(wanted).some(Boolean);
     this.find("[data-told]").textContent = told;
     this.current();
@@ -111,7 +112,8 @@ class View {
     this.wantsFocus = false;
   }
 
-  offer(select, choices, chosen) {
+  /** Offer these choices. A filter that divides no runs is not there; which those are is only known where ``all`` are listed. */
+  offer(select, choices, chosen, all) {
     const any = FILTERS[select.dataset.filter];
     const known = choices.some(([value]) => value === chosen);
     const rest = chosen && !known ? [[chosen, chosen, 0]] : [];
@@ -120,6 +122,7 @@ class View {
     select.value = chosen;
     select.classList.toggle("agentnb-browser-chosen", Boolean(chosen));
     select.disabled = choices.length < 2 && !chosen;
+    if (all) select.hidden = select.disabled;
   }
 
   pager(before, after) {
@@ -174,6 +177,7 @@ class View {
     const { html, variable } = this.story.opened;
     this.pane.innerHTML = html;
     this.pane.scrollTop = 0;
+    this.find(".agentnb-browser-steps").style.visibility = html ? "" : "hidden";
     this.card = this.pane.querySelector(".agentnb-run");
     this.at = -1;
     this.scrolled = false;
