@@ -190,7 +190,7 @@ class Replay:
     def outcome_sentence(self) -> str:
         """Where the replay first parts from the record, and where a failure could have been caught."""
         parting = self.first_divergence
-        told = "It would have ended as recorded" if parting is None else _parting(self, parting)
+        told = "It would have gone as recorded" if parting is None else _parting(self, parting)
         if self.caught_at is not None and (parting is None or self.caught_at < parting.number):
             first = next(one for one in self.rounds if one.caught_by)
             told += f"; a failure could have been caught in round {self.caught_at}: {', '.join(first.caught_by)}"
@@ -202,7 +202,7 @@ class Replay:
         told = [f"Not replayed: {', '.join(self.not_replayed)}."]
         other, parting = self.first_told_otherwise, self.first_divergence
         if other is not None:
-            told.append(f"From round {other.number} on the model would have been told other words; no record says its answers.")
+            told.append("No record says what the model would have replied to other words.")
         if parting is not None and any(one.hypothetical for one in self.rounds):
             told.append(f"What stands behind round {parting.number} is hypothetical: there the runs part.")
         return " ".join(told)

@@ -99,4 +99,4 @@ def test_the_healthy_run_would_have_gone_as_it_went() -> None:
     found = replay("healthy")
     assert decisions(found, "recorded") == decisions(found, "would_be")
     assert (found.first_divergence, found.caught_at, found.rounds_saved) == (None, None, 0)
-    assert found.sentence == "It would have gone as recorded."
+    assert found.outcome_sentence == "It would have gone as recorded."

@@ -69,7 +69,7 @@ def test_unchanged_replay_of_any_loop_goes_as_recorded(subtests: pytest.Subtests
             run = recorded_loop(name)
             found = replay(run)
             assert followed(found) == len(run.rounds) and found.first_divergence is None
-            assert (found.caught_at, found.rounds_saved, found.sentence) == (None, 0, "It would have gone as recorded.")
+            assert (found.caught_at, found.rounds_saved, found.outcome_sentence) == (None, 0, "It would have gone as recorded.")
             said = [*found.would_be.messages]
             assert said == [*run.messages][: len(said)]
             reasons = [one.reason for one in found.would_be.rounds]
