@@ -161,8 +161,6 @@ _SPENT_INSIDE = re.compile(rb'"spent_inside":(?!0\.0[,}])')
 _NESTED = (_BESIDES, _FINISHED)
 _STEPS = (b'{"kind":"step_started"', b'{"kind":"step_skipped"', b'{"kind":"step_finished"')
 _step = msgspec.json.Decoder(_Step)
-SINCE = 8
-"""The schema from which the end of a log says all that a list shows."""
 _WIDTH = len(b'{"kind":"model_rep')
 _COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _FINISHED, *BEGINNINGS, *_STEPS)}
 """The beginnings of the lines that are counted, by their first bytes: one look-up tells that most lines are not."""
@@ -199,7 +197,7 @@ def _summary_of_ends(file: BinaryIO) -> RunSummary | None:
     if finished is None or totals is None or totals.size != begin:
         return None
     started = _start(first)
-    if started.schema < SINCE:
+    if totals.todos_open is None:  # of an earlier version, which said less
         return None
     return _summary(first, started, finished, totals)
 
@@ -290,7 +288,7 @@ def _summary(
         own_cost=totals.usage.cost,
         assessment=decided,
         limit_value=totals.limit_value,
-        todos_open=totals.todos_open,
+        todos_open=bool(totals.todos_open),
     )
 
 

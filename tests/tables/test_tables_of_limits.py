@@ -158,10 +158,10 @@ def test_the_list_says_at_which_limit_a_run_stopped_and_which_was_recovered(tmp_
     asyncio.run(recover(run.id, tools=[add], model=Summing(calls(9)), store=store))
     (one,) = store.summaries()
     text = history_text([one], "")
-    assert "Limit reached: budget" in text and text.endswith("(recovered)")
+    assert "Limit reached: $0.50 " in text and text.endswith("(recovered)")
     html = history_html([one], "", lambda run_id: run_list_html([]))  # type: ignore[arg-type, return-value]
-    assert "Limit reached: budget" in html and ">recovered<" in html
-    assert "Limit reached: budget" in run_list_html([one]) and "recovered" in run_list_html([one])
+    assert "Limit reached: $0.50" in html and ">recovered<" in html
+    assert "Limit reached: $0.50" in run_list_html([one]) and "recovered" in run_list_html([one])
     assert matches(one, ["budget"]) and matches(one, ["recovered", "limit reached"]) and not matches(one, ["max_rounds"])
     assert "Limit reached" in run_list_html([one._replace(stop_reason="odd")])
 

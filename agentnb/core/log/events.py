@@ -430,8 +430,8 @@ class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What decides the outcome; None if nothing was said of it."""
     limit_value: float | None = None
     """What the limit that ended it was set to."""
-    todos_open: bool = False
-    """Whether its list has todos that are not completed."""
+    todos_open: bool | None = None
+    """Whether its list has todos that are not completed; None in logs of earlier versions."""
 
 
 class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False):
