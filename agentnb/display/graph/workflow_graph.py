@@ -13,8 +13,7 @@ from agentnb.display.graph.graph_layout import Box, Plan, Wire, label_of, laid_o
 from agentnb.display.markup import NOTHING, Html, joined, tag
 from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, counted, first_line, times
-from agentnb.display.texts.states import STEP_STATES
-from agentnb.display.texts.step_labels import MARKS, TONES, about, figures, words_of
+from agentnb.display.texts.step_labels import MARKS, SUBSTITUTED, TONES, about, figures, state_of_step, word_of, words_of
 from agentnb.workflow.graph.declared_graph import WorkflowDefinition, declared_graph
 from agentnb.workflow.graph.graph import EXIT, Graph
 from agentnb.workflow.graph.node_states import NodeState
@@ -28,6 +27,7 @@ LOOK = {  # a frame, and a tint unless other nodes are inside
     "cancelled": "ended",
     "interrupted": "ended",
     "skipped": "skipped",
+    SUBSTITUTED: "ended",
 }
 """The look of a node in each state."""
 SHAPES = {"condition": "graph-condition", "map": "graph-many", "folded": "graph-many"}
@@ -87,10 +87,11 @@ def _node(box: Box, state: NodeState) -> Html:
     if node.path == EXIT:
         return _placed(box.left, box.top, tag("div", "graph-end", "end"), box.width, box.height)
     kind = "graph-block" if node.children else f"graph-node {SHAPES.get(node.kind, '')}".strip()
-    tone = TONES.get(state.status, "")
-    mark = tag("span", f"mark {tone}".strip(), MARKS.get(state.status, MARKS[""]), aria_hidden="true")
-    word = STEP_STATES.get(state.status, "")
-    state_word = tag("span", "unseen" if state.status in ROUTINE else f"step-state {tone}".strip(), word) if word else NOTHING
+    status = state_of_step(state, state.status)
+    tone = TONES.get(status, "")
+    mark = tag("span", f"mark {tone}".strip(), MARKS.get(status, MARKS[""]), aria_hidden="true")
+    word = word_of(status)
+    state_word = tag("span", "unseen" if status in ROUTINE else f"step-state {tone}".strip(), word) if word else NOTHING
     name = tag("span", "graph-block-name" if node.children else "graph-name", first_line(clean(node.id), 60))
     what, more = words_of(node, state, 60), figures(state)
     counted_as = tag("span", "graph-figures", more) if more else NOTHING
@@ -102,8 +103,8 @@ def _node(box: Box, state: NodeState) -> Html:
     title = ": ".join(
         filter(None, [first_line(clean(node.id), 100), about(node), state.error and first_line(clean(state.error), 300)])
     )
-    look = f"graph-frame-{LOOK[state.status]}" if state.status in LOOK else ""
-    tint = f"graph-{LOOK[state.status]}" if look and not node.children and state.status != "skipped" else ""
+    look = f"graph-frame-{LOOK[status]}" if status in LOOK else ""
+    tint = f"graph-{LOOK[status]}" if look and not node.children and status != "skipped" else ""
     kinds = " ".join(filter(None, (kind, look, tint)))
     return _placed(box.left, box.top, tag("div", kinds, inner, title=title), box.width, box.height)
 

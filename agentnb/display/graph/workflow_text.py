@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from agentnb.display.graph.graph_folding import folded
 from agentnb.display.texts.labels import clean, first_line, times
-from agentnb.display.texts.states import STEP_STATES
-from agentnb.display.texts.step_labels import MARKS, SUBSTITUTE, SUBSTITUTED, figures, words_of
+from agentnb.display.texts.step_labels import MARKS, figures, state_of_step, word_of, words_of
 from agentnb.workflow.graph.declared_graph import WorkflowDefinition, declared_graph
 from agentnb.workflow.graph.graph import EXIT, Edge, Graph, Node
 from agentnb.workflow.graph.node_states import NodeState
@@ -45,12 +44,11 @@ def _lines(graph: Graph, states: Mapping[str, NodeState], margin: str) -> Iterat
 
 
 def _node(node: Node, state: NodeState) -> str:
-    word = (
-        SUBSTITUTE if state.is_substituted else "" if state.status in ("", "completed") else STEP_STATES.get(state.status, "")
-    )
+    status = state_of_step(state, state.status)
+    word = "" if status == "completed" else word_of(status)
     what = words_of(node, state, 60)
     told = [first_line(clean(node.id), 60), what, word, figures(state), first_line(clean(state.error[:10_000]), LINE)]
-    mark = MARKS.get(SUBSTITUTED if state.is_substituted else state.status, MARKS[""])
+    mark = MARKS.get(status, MARKS[""])
     return f"{mark} {'  '.join(filter(None, told))}"
 
 

@@ -12,8 +12,8 @@ from agentnb.display.card.compact import compact_pieces
 from agentnb.display.card.html import plain_html
 from agentnb.display.form import Form
 from agentnb.display.lists.run_rows import RunRow
-from agentnb.display.markup import NOTHING, Html, tag
-from agentnb.display.parts.head import MARKS
+from agentnb.display.markup import NOTHING, Html, joined, tag
+from agentnb.display.parts.head import MARKS, OUTCOME_TONES
 from agentnb.display.style import NO_FORMULAS, inlined, kept
 from agentnb.display.texts.figures import calls_told
 from agentnb.display.texts.labels import clean, counted, dollars, first_line, thousands
@@ -66,7 +66,12 @@ def _row(row: RunRow) -> Html:
 
 def _state(row: RunRow) -> Html:
     mark = tag("span", "mark", MARKS[row.tone], aria_hidden="true")
-    return tag("b", f"history-status {row.tone}", mark, f" {first_line(row.state, 40)}")
+    state = tag("b", f"history-status {row.tone}", mark, f" {first_line(row.state, 40)}")
+    if not row.outcome_words:
+        return state
+    kind = OUTCOME_TONES[row.outcome]
+    outcome = tag("span", "mark", MARKS[kind], aria_hidden="true")
+    return joined(state, " ", tag("b", f"history-status {kind}", outcome, f" {first_line(row.outcome_words, 40)}"))
 
 
 def _where(row: RunRow) -> str:

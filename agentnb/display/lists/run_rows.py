@@ -58,6 +58,7 @@ class Wanted(NamedTuple):
     find: str = ""
     """Words that all occur in its prompt, texts, results, tools' names and arguments; ``"in quotes"`` they are one."""
     status: str = ""
+    outcome: str = ""
     finding: str = ""
     format: str = ""
     tool: str = ""
@@ -127,6 +128,7 @@ def _filters(wanted: Wanted) -> list[tuple[str, str]]:
 
 VALUES: dict[str, Callable[[RunRow], Iterable[str]]] = {
     "status": lambda row: (row.status,),
+    "outcome": lambda row: (row.outcome,),
     "finding": lambda row: {*row.findings} or (NO_FINDING,),
     "format": lambda row: (row.format,),
     "tool": lambda row: row.tools,

@@ -11,7 +11,7 @@ from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.totals import Totals
 from agentnb.display.texts.elapsed import Elapsed
 from agentnb.display.texts.figures import calls_told, used
-from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, duration, first_line, thousands, times
+from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, counted, duration, first_line, thousands, times
 from agentnb.display.texts.states import (
     chip,
     filled,
@@ -78,8 +78,13 @@ def chip_html(run: Run, *, hears: bool = False) -> Html:
 
 
 def state_html(run: Run) -> Html:
-    """Return the state of a run, and beside it whether it did what it should, if anything says so."""
-    return joined(chip_html(run), " ", outcome_html(run)) if run.assessment is not None else chip_html(run)
+    """Return the state of a run, and beside it whether it did what it should, if anything says so, and used substitutes."""
+    return Html(" ".join([mark for mark in (chip_html(run), outcome_html(run), _substitutes(run)) if mark]))
+
+
+def _substitutes(run: Run) -> Html:
+    count = sum(record.is_substituted for record in run.step_records.values())
+    return tag("span", "chip warn", f"{counted(count, 'step')} used a substitute") if count else NOTHING
 
 
 def outcome_html(run: Run) -> Html:

@@ -20,8 +20,7 @@ from agentnb.display.parts.long_text import Way
 from agentnb.display.parts.results import as_json, traceback_html
 from agentnb.display.texts.labels import clean, counted, cut, duration, first_line, times
 from agentnb.display.texts.notebook_commands import in_notebook
-from agentnb.display.texts.states import STEP_STATES
-from agentnb.display.texts.step_labels import KINDS, MARKS, TONES, attempts_told, counts
+from agentnb.display.texts.step_labels import KINDS, MARKS, TONES, attempts_told, counts, state_of_step, word_of
 from agentnb.workflow.graph.node_states import INTERRUPTED, status_of, step_records
 
 MAX_STEPS = 60
@@ -149,6 +148,7 @@ def indented(path: str, html: Html) -> Html:
 
 
 def _line(record: StepRecord, status: str) -> Iterator[Html]:
+    status = state_of_step(record, status)
     tone = TONES.get(status, "")
     yield tag("span", f"mark {tone}".strip(), MARKS.get(status, MARKS[""]), aria_hidden="true")
     yield words(" ")
@@ -158,7 +158,7 @@ def _line(record: StepRecord, status: str) -> Iterator[Html]:
     if told := figures_of(record):
         yield joined(" ", tag("span", "meta", told))
     is_routine = status == "completed"
-    word = STEP_STATES.get(status, "")
+    word = word_of(status)
     yield joined(" ", tag("span", "unseen" if is_routine else f"step-state {tone}".strip(), word)) if word else NOTHING
     if record.error and status != "completed" and record.kind not in BLOCKS:
         yield joined(" ", tag("span", "step-words", first_line(clean(record.error[:10_000]), 160)))
@@ -214,8 +214,9 @@ def step_lines(run: Run) -> Iterator[str]:
 
 def step_line(record: StepRecord, status: str) -> str:
     """Return a step as a line of text, further in if it is inside a block: ``  ✓ draft  agent writer  2 attempts``."""
+    status = state_of_step(record, status)
     name = first_line(clean(record.id.rpartition("/")[2]), 60)
-    word = "" if status == "completed" else STEP_STATES.get(status, status)
+    word = "" if status == "completed" else word_of(status) or status
     error = "" if status == "completed" or record.kind in BLOCKS else first_line(clean(record.error[:10_000]), 110)
     told = [first_line(about_record(record), 60), word, figures_of(record), error]
     margin = "  " * min(record.id.count("/"), 6)

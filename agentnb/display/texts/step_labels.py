@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from agentnb.core.run.work_records import StepRecord
 from agentnb.display.texts.labels import clean, counted, first_line, times
 from agentnb.display.texts.states import STEP_STATES
 from agentnb.workflow.graph.graph import Node
@@ -33,12 +34,23 @@ TONES = {
     "failed": "bad",
     "cancelled": "warn",
     "interrupted": "warn",
+    SUBSTITUTED: "warn",
 }
 """The tone of each state; others are quiet."""
 KINDS = {"condition": "if", "human": "asks you:", "folded": ""}
 """The words for kinds of steps that read better than their own."""
 LONGEST = 200
 """Characters of a condition or a question."""
+
+
+def state_of_step(state: NodeState | StepRecord, status: str) -> str:
+    """Return the state in which a step is shown: its status, or that it used a substitute."""
+    return SUBSTITUTED if status == "completed" and state.is_substituted else status
+
+
+def word_of(state: str) -> str:
+    """Return the word for a state in which a step is shown; empty of one that has not begun."""
+    return SUBSTITUTE if state == SUBSTITUTED else STEP_STATES.get(state, "")
 
 
 def about(node: Node, longest: int = LONGEST) -> str:

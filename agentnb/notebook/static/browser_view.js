@@ -1,7 +1,7 @@
 // One place of a page that shows a trace browser: the list with its field and filters, and the opened run with its buttons.
 
 const TYPING = 200; // milliseconds after the last key, until what is typed is looked for
-const FILTERS = { status: "Any state", finding: "Any finding", format: "Any format", tool: "Any tool" };
+const FILTERS = { status: "Any state", outcome: "Any outcome", finding: "Any finding", format: "Any format", tool: "Any tool" };
 const IN_A_FIELD = "input, select, textarea";
 const FRAME = `
   <div class="agentnb-browser-bar">
