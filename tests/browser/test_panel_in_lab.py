@@ -60,7 +60,8 @@ def is_clean(lab: Any) -> None:
     assert lab.errors() == [] and lab.complaints() == []
     shown = lab.page.locator(".agentnb-panel-whole")
     wait_until(lambda: "Traceback" not in shown.inner_text() and KEY not in shown.inner_text())
-    wide = "one => [one, ...one.querySelectorAll('.agentnb-panel-part, .agentnb-runs-line')].every(part => part.scrollWidth <= part.clientWidth)"
+    parts = ".agentnb-panel-part, .agentnb-runs-line"
+    wide = f"one => [one, ...one.querySelectorAll('{parts}')].every(part => part.scrollWidth <= part.clientWidth)"
     wait_until(lambda: lab.page.locator(".agentnb-panel-whole").evaluate(wide))
 
 
