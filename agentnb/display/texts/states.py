@@ -28,7 +28,6 @@ from agentnb.detect.run import Run
 from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.labels import clean, counted, dollars, first_line, short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK, in_notebook
-from agentnb.interchange.conversion.gaps import FILLED
 from agentnb.policies.limits import LIMITS, SESSION_BUDGET
 from agentnb.runtime.runs.gate_names import names_of_gates
 from agentnb.workflow.files.logged_workflow import step_to_rerun
@@ -384,7 +383,7 @@ def notes_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[list[str]]:
 
 def filled(run: Run) -> str:
     """Return what its reader filled in of a foreign trace, in sentences; empty if nothing was missing."""
-    return " ".join(clean(warned.message).removeprefix(FILLED).strip() for warned in run.warned if warned.topic == "filled")
+    return " ".join(clean(warned.message) for warned in run.warned if warned.topic == "filled")
 
 
 def told_in_pieces(run: Run) -> list[list[str]]:
