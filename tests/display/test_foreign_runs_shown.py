@@ -59,8 +59,8 @@ def test_what_the_reader_filled_in_stands_in_the_details_and_not_above_the_answe
     run = run_of("completed")
     head, _, details = run_html(run).rpartition("Details")
     assert "were added" not in head and "was added" not in head and "agentnb-why" not in head
-    assert "filled in: " in re.sub(r"<[^>]+>", "", details) and "1 call has no result: a placeholder was added." in details
-    assert "Filled in: " in run_text(run) and all("placeholder" not in piece for piece in compact_pieces(run, stored=False))
+    assert "gaps: " in re.sub(r"<[^>]+>", "", details) and "1 call has no result: a placeholder was added." in details
+    assert "placeholder" in run_text(run) and all("placeholder" not in piece for piece in compact_pieces(run, stored=False))
 
 
 def test_a_stored_foreign_run_is_not_offered_to_be_recovered(tmp_path: Path) -> None:

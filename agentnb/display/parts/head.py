@@ -172,7 +172,7 @@ def details_html(run: Run, totals: Totals) -> Html:
         ("guidance", used),
         ("recovered", times(run.times_recovered) if run.times_recovered else ""),
         *_origin(run),
-        ("filled in", filled(run)),
+        ("gaps", filled(run)),
         ("speakers", first_line(clean(", ".join(speakers(run))), MAX_OF_SPEAKERS)),
         *_counts(run, totals),
     ]
