@@ -15,7 +15,7 @@ from typing import Any, Self
 
 HERE = Path(__file__).resolve().parent
 if __name__ == "__main__":
-    sys.path[:0] = [str(HERE.parents[1]), str(HERE.parents[0]), str(HERE)]
+    sys.path[:0] = [str(HERE.parents[1]), str(HERE.parents[0] / "support"), str(HERE.parents[0]), str(HERE)]
 
 from run_builder import START, RunBuilder, answered, called, todos_are, todos_of  # noqa: E402
 
