@@ -1,0 +1,71 @@
+"""An outcome beside the state: in the card's head, in the lists of the trace browser, and at steps that used a substitute."""
+
+from __future__ import annotations
+
+import re
+
+from run_builder import RunBuilder
+
+from agentnb import Run, Workflow
+from agentnb.core.log import events as e
+from agentnb.core.log.outcome import Assessment, outcome_of
+from agentnb.core.log.work_events import OutcomeGiven
+from agentnb.display.card.compact import compact_html
+from agentnb.display.card.html import run_html
+from agentnb.display.lists.browser import rows_html
+from agentnb.display.lists.run_rows import Wanted, choices, matching, row_of
+
+CHIP = re.compile(r'class="agentnb-(?:chip|history-status) ?([\w-]*)"[^>]*>(.*?)</(?:span|b)>(?: |</)', re.DOTALL)
+
+
+def scored(score: float | None = None) -> Run:
+    """A run that completed, with this recorded reward."""
+    story = RunBuilder().round("Your order has been exchanged.")
+    if score is not None:
+        story.add(OutcomeGiven, assessment=Assessment(outcome_of(score), "trace", "reward", score))
+    return story.add(e.RunFinished, status="completed", stop_reason="natural").run
+
+
+def marks(html: str) -> list[tuple[str, str]]:
+    """The tone and the words of each mark."""
+    found = re.findall(r'class="agentnb-chip agentnb-(\w+)"[^>]*>(.*?)</span>([^<]*)</span>', html, re.DOTALL)
+    return [(tone, words.strip()) for tone, _, words in found]
+
+
+def test_outcome_is_a_second_mark_and_a_failed_task_is_not_green() -> None:
+    cases = {
+        None: [("good", "Done")],
+        0.0: [("neutral", "Done"), ("bad", "failed: reward 0")],
+        1.0: [("good", "Done"), ("good", "passed: reward 1")],
+        0.5: [("good", "Done"), ("neutral", "unknown: reward 0.5")],
+    }
+    for score, wanted in cases.items():
+        for html in (run_html(scored(score)), compact_html(scored(score))):
+            assert marks(html) == wanted, score
+
+
+def test_trace_browser_shows_and_filters_outcomes() -> None:
+    rows = [row_of(place, scored(score)) for place, score in enumerate((None, 0.0, 1.0, 0.0))]
+    assert [row.place for row in matching(rows, Wanted(outcome="failed"))] == [1, 3]
+    assert [(choice.value, choice.runs) for choice in choices(rows, Wanted())["outcome"]] == [
+        ("failed", 2),
+        ("unknown", 1),
+        ("passed", 1),
+    ]
+    listed = re.sub("<[^>]+>", "", rows_html(rows)).split()
+    assert [listed.count(word) for word in ("✗", "reward", "✓")] == [2, 3, 3]
+
+
+def test_step_that_used_a_substitute_is_marked_in_graph_list_and_head() -> None:
+    def weigh(crate: str) -> float:
+        return {"small": 1.5}[crate]
+
+    steps = "  - {id: scale, type: tool, name: weigh, args: {crate: large}, on_error: {continue: 0}}\n"
+    workflow = Workflow.from_yaml(f"workflow:\n{steps}  - {{id: again, type: tool, name: weigh, args: {{crate: small}}}}\n")
+    html = run_html(workflow.run_sync(tools=[weigh]))
+    assert "1 step used a substitute" in html.partition('data-fold="rounds"')[0]
+    graph, listed = html.split('data-fold="rounds"')
+    for part in (graph, listed):
+        words = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", part))
+        assert "▲ scale" in words and "✓ again" in words and "used a substitute" in words
+    assert "KeyError" in listed
