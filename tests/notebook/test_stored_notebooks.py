@@ -103,7 +103,11 @@ def changed(stored: Any, path: Path) -> set[str]:
 def test_each_agent_cell_has_its_card_and_its_answer(quickstart: Any) -> None:
     assert len(agent_cells(quickstart)) >= 6
     for cell in agent_cells(quickstart):
-        shown = [output.data for output in cell.outputs if 'class="agentnb-run"' in output.data.get("text/html", "")]
+        shown = [
+            output.data
+            for output in cell.outputs
+            if output.output_type != "stream" and 'class="agentnb-run"' in output.data.get("text/html", "")
+        ]
         assert len(shown) == 1, cell.id
         assert set(shown[0]) == {"text/html", "text/plain"}
         assert "Transcript" in shown[0]["text/html"]
