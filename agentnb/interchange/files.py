@@ -112,8 +112,8 @@ def labels_beside(source: RunSource) -> Assessments:
     if not isinstance(source, Store | str | Path):
         return {}
     beside, found = LabelsBeside(), Assessments()
-    for file in files_of(source):
-        found |= beside.of(file.path, file.root)
+    for folder, root in dict.fromkeys((file.path.parent, file.root) for file in files_of(source)):
+        found |= beside.of(folder, root)
     return found
 
 
@@ -142,7 +142,7 @@ def each_run(source: RunSource, problems: list[Problem], fold: Fold[AnyRun], *, 
         if isinstance(part, Run):
             yield part
             continue
-        labels = beside.of(part.path, part.root)
+        labels = beside.of(part.path.parent, part.root)
         for run in part.runs(problems, fold, strict=strict):
             if labels and isinstance(run, RunFacts):
                 run.set_labels(labels.get(run.id, ()))

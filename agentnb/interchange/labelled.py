@@ -17,28 +17,21 @@ Assessments: TypeAlias = dict[str, tuple[Assessment, ...]]
 
 
 class LabelsBeside:
-    """The labels in the folders of files, each read once."""
+    """The labels in folders of traces, put together once for each folder, however many files it holds."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, Assessments] = {}
+        self._known: dict[tuple[Path, Path | None], Assessments] = {}
 
-    def of(self, file: Path, root: Path | None) -> Assessments:
-        """Return the labels for the runs of a file: in its folder, and in those around it up to ``root``, which was named.
+    def of(self, folder: Path, root: Path | None) -> Assessments:
+        """Return the labels for the runs of a folder's files: in it, and in those around it up to ``root``, which was named.
 
-        The labels nearest to the file count.
+        The labels nearest to the files count.
         """
-        folders = [file.parent]
-        while root is not None and folders[-1] != root and root in folders[-1].parents:
-            folders.append(folders[-1].parent)
-        found: Assessments = {}
-        for folder in reversed(folders):
-            found |= self._in(folder)
-        return found
-
-    def _in(self, folder: Path) -> Assessments:
-        if folder not in self._known:
-            self._known[folder] = assessments_in(folder)
-        return self._known[folder]
+        if (folder, root) not in self._known:
+            is_inside = root is not None and root in folder.parents
+            around = self.of(folder.parent, root) if is_inside else {}
+            self._known[folder, root] = around | assessments_in(folder)
+        return self._known[folder, root]
 
 
 def given_labels(labels: Labels | None) -> Assessments:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -376,11 +377,10 @@ def runs(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
 
 def _with_labels(frame: pd.DataFrame, labels: Mapping[str, Sequence[Assessment]]) -> pd.DataFrame:
     """Return the table with these labels, by run: those of now also where its rows were kept before."""
-    for run_id, given in labels.items() if len(frame) else ():
-        if (label := deciding(given)) is not None:
-            frame.loc[frame["run_id"] == run_id, ["outcome", "score", "outcome_from"]] = [
-                label.outcome,
-                label.score,
-                label.source,
-            ]
+    decided = {run_id: label for run_id, given in labels.items() if (label := deciding(given)) is not None}
+    labelled = frame["run_id"].isin(decided)
+    given = [decided[run_id] for run_id in frame.loc[labelled, "run_id"]]
+    frame.loc[labelled, "outcome"] = [label.outcome for label in given]
+    frame.loc[labelled, "score"] = [nan if label.score is None else label.score for label in given]
+    frame.loc[labelled, "outcome_from"] = [label.source for label in given]
     return frame
