@@ -9,11 +9,14 @@ from run_builder import RunBuilder
 from agentnb import Run, Workflow
 from agentnb.core.log import events as e
 from agentnb.core.log.outcome import Assessment, outcome_of
+from agentnb.core.log.wire import encode
 from agentnb.core.log.work_events import OutcomeGiven
 from agentnb.display.card.compact import compact_html
 from agentnb.display.card.html import run_html
 from agentnb.display.lists.browser import rows_html
+from agentnb.display.lists.history import status_html
 from agentnb.display.lists.run_rows import Wanted, choices, matching, row_of
+from agentnb.store.summaries import summary
 
 
 def scored(score: float | None = None) -> Run:
@@ -52,6 +55,16 @@ def test_trace_browser_shows_and_filters_outcomes() -> None:
     ]
     listed = re.sub("<[^>]+>", "", rows_html(rows)).split()
     assert [listed.count(word) for word in ("✗", "reward")] == [2, 3]
+
+
+def test_lists_of_stored_runs_have_the_outcome_and_no_green_for_a_failed_task() -> None:
+    told = {}
+    for score in (None, 0.0, 1.0):
+        run = scored(score)
+        told[score] = status_html(summary([encode(event) + b"\n" for event in run.events], "interrupted"))
+    tones = {score: re.findall(r"history-status agentnb-(\w+)", html) for score, html in told.items()}
+    assert tones == {None: ["good"], 0.0: ["neutral", "bad"], 1.0: ["good", "good"]}
+    assert "✗</span> reward 0" in told[0.0]
 
 
 def test_step_that_used_a_substitute_is_marked_in_graph_list_and_head() -> None:

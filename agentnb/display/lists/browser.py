@@ -12,12 +12,13 @@ from agentnb.display.card.compact import compact_pieces
 from agentnb.display.card.html import plain_html
 from agentnb.display.form import Form
 from agentnb.display.lists.run_rows import RunRow
-from agentnb.display.markup import NOTHING, Html, joined, tag
-from agentnb.display.parts.head import MARKS, OUTCOME_TONES
+from agentnb.display.markup import NOTHING, Html, tag
+from agentnb.display.parts.head import MARKS, listed_state_html
 from agentnb.display.style import NO_FORMULAS, inlined, kept
 from agentnb.display.texts.figures import calls_told
 from agentnb.display.texts.labels import clean, counted, dollars, first_line, thousands
 from agentnb.display.texts.notebook_commands import NOTEBOOK
+from agentnb.display.texts.states import with_outcome
 from agentnb.interchange.trace_file import Problem
 
 PAGE = 100
@@ -65,13 +66,7 @@ def _row(row: RunRow) -> Html:
 
 
 def _state(row: RunRow) -> Html:
-    mark = tag("span", "mark", MARKS[row.tone], aria_hidden="true")
-    state = tag("b", f"history-status {row.tone}", mark, f" {first_line(row.state, 40)}")
-    if not row.outcome_words:
-        return state
-    kind = OUTCOME_TONES[row.outcome]
-    outcome = tag("span", "mark", MARKS[kind], aria_hidden="true")
-    return joined(state, " ", tag("b", f"history-status {kind}", outcome, f" {first_line(row.outcome_words, 40)}"))
+    return listed_state_html(row.tone, first_line(row.state, 40), row.outcome, first_line(row.outcome_words, 40))
 
 
 def _where(row: RunRow) -> str:
@@ -168,8 +163,7 @@ def line(row: RunRow) -> str:
 
 def state_and_outcome(row: RunRow) -> str:
     """Return the state with its mark, and the outcome beside it: ``✓ Done, reward 0``."""
-    words = ", ".join(filter(None, (row.state, row.outcome_words)))
-    return first_line(f"{MARKS[row.tone]} {words}", WIDTH_OF_A_STATE)
+    return first_line(f"{MARKS[row.tone]} {with_outcome(row.state, row.run.assessment)}", WIDTH_OF_A_STATE)
 
 
 def browser_text(rows: Sequence[RunRow], total: int, title: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from agentnb.core.log.outcome import Outcome
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.parts.head import MARKS, tone_of
+from agentnb.display.parts.head import listed_state_html, tone_of
 from agentnb.display.style import kept
 from agentnb.display.texts.labels import SHORT_ID, clean, counted, first_line, short_id, thousands
 from agentnb.display.texts.states import RunState, outcome_words, state_words, with_outcome
@@ -110,10 +110,9 @@ def tags_told(one: RunSummary) -> str:
 
 
 def status_html(one: RunSummary) -> Html:
-    """Return the status as a mark and a word; for a run stopped at a limit, which limit."""
-    tone = tone_of(one.status, todos_open=one.todos_open)
-    mark = tag("span", "mark", MARKS[tone], aria_hidden="true")
-    return tag("b", f"history-status {tone}", mark, f" {state_told(one)}")
+    """Return the state as a mark and a word, for a run stopped at a limit which limit, and the outcome beside it."""
+    tone = tone_of(one.status, todos_open=one.todos_open, outcome=one.outcome)
+    return listed_state_html(tone, state_told(one), one.outcome, outcome_words(one.assessment))
 
 
 def state_told(one: RunSummary) -> str:

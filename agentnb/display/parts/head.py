@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from agentnb.core.log.events import RetryScheduled
+from agentnb.core.log.outcome import Outcome
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
@@ -48,14 +49,26 @@ MAX_WAIT = 1e8
 
 
 def tone(run: Run) -> str:
-    """Return the tone of a run's state: active, asking, good, neutral, warn or bad. A run that failed its task is not good."""
-    kind = tone_of(run.status, todos_open=leaves_todos(run))
-    return "neutral" if kind == "good" and run.outcome == "failed" else kind
+    """Return the tone of a run's state: active, asking, good, neutral, warn or bad."""
+    return tone_of(run.status, todos_open=leaves_todos(run), outcome=run.outcome)
 
 
-def tone_of(status: str, *, todos_open: bool) -> str:
-    """Return the tone of a state; ``todos_open``: the run left todos open, which counts if it completed."""
-    return "warn" if status == "completed" and todos_open else TONES.get(status, "warn")
+def tone_of(status: str, *, todos_open: bool, outcome: Outcome = "unknown") -> str:
+    """Return the tone of a state. A run that completed is good only if it left no todos open and did not fail its task."""
+    kind = "warn" if status == "completed" and todos_open else TONES.get(status, "warn")
+    return "neutral" if kind == "good" and outcome == "failed" else kind
+
+
+def marked_html(kind: str, text: str, *more: Html, look: str = "chip", element: str = "span") -> Html:
+    """Return the words for a state or an outcome, behind the mark of their tone."""
+    return tag(element, f"{look} {kind}", tag("span", "mark", MARKS[kind], aria_hidden="true"), f" {text}", *more)
+
+
+def listed_state_html(kind: str, state: str, outcome: Outcome, outcome_told: str) -> Html:
+    """Return the state of a run as lists have it, and the outcome beside it if anything says one."""
+    told = [(kind, state), (OUTCOME_TONES[outcome], outcome_told)]
+    marks = [marked_html(tone, text, look="history-status", element="b") for tone, text in told if text]
+    return Html(" ".join(marks))
 
 
 def prompt_html(prompt: str, most: int = MAX_OF_A_PROMPT, kind: str = "prompt") -> Html:
@@ -68,13 +81,7 @@ def chip_html(run: Run, *, hears: bool = False) -> Html:
     kind = tone(run)
     until = _wait_ends(run)
     rest = tag("span", "", "", data_until=str(_milliseconds(until))) if until else NOTHING
-    return tag(
-        "span",
-        f"chip {kind}",
-        tag("span", "mark", MARKS[kind], aria_hidden="true"),
-        f" {first_line(chip(run, hears=hears), 200)}",
-        rest,
-    )
+    return marked_html(kind, first_line(chip(run, hears=hears), 200), rest)
 
 
 def state_html(run: Run) -> Html:
@@ -89,10 +96,8 @@ def _substitutes(run: Run) -> Html:
 
 def outcome_html(run: Run) -> Html:
     """Return the outcome with what says it: ``failed: reward 0 (tau-bench)``; nothing if nothing says it."""
-    if not (told := outcome_told(run)):
-        return NOTHING
-    kind = OUTCOME_TONES[run.outcome]
-    return tag("span", f"chip {kind}", tag("span", "mark", MARKS[kind], aria_hidden="true"), f" {told}")
+    told = outcome_told(run)
+    return marked_html(OUTCOME_TONES[run.outcome], told) if told else NOTHING
 
 
 def _wait_ends(run: Run) -> datetime | None:
