@@ -180,8 +180,8 @@ def _recordings_of(source: Any) -> Any:
     return import_module("agentnb.rerun.recordings").recordings_of(source)
 
 
-def _expected_outcome(run: Any) -> Any:
-    return import_module("agentnb.rerun.expect").expected_outcome(run)
+def _expected_outcome(run: Any, end: Any) -> Any:
+    return import_module("agentnb.rerun.expect").expected_outcome(run, end)
 
 
 def __dir__() -> list[str]:

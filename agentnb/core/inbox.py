@@ -82,7 +82,7 @@ class Inbox:
 
     @property
     def has_nested(self) -> bool:
-        """Whether runs nested in this one are running."""
+        """True while runs nested in this one are running."""
         return bool(self._nested)
 
     def take(self) -> Command | None:

@@ -12,6 +12,11 @@ MAX_COMPARED = 1_000
 """Maximum characters compared, half of them at the end; more would cost more than all the rest of a round."""
 
 
+def both_ends(text: str, most: int, *, between: str = "") -> str:
+    """Return the text, of a long one its first and its last characters, ``most`` together, with ``between`` where it is cut."""
+    return text if len(text) <= most else f"{text[: most // 2]}{between}{text[-most // 2 :]}"
+
+
 class Answers:
     """The last answers of a run."""
 
@@ -26,7 +31,7 @@ class Answers:
         text = text.strip()
         if len(text) < SHORTEST:
             return None
-        part = text if len(text) <= MAX_COMPARED else text[: MAX_COMPARED // 2] + text[-MAX_COMPARED // 2 :]
+        part = both_ends(text, MAX_COMPARED)
         found = self._like(len(text), part)
         self._last = (*self._last[1 - REMEMBERED :], (index, len(text), part))
         return found

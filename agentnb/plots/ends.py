@@ -1,4 +1,4 @@
-"""How runs ended: by status and stop reason."""
+"""Ends of runs, by status and stop reason."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from agentnb.interchange.files import RunSource, load_traces
+from agentnb.plots.drawing.run_bars import RunBar, draw_run_bars
 from agentnb.plots.drawing.sources import about
 from agentnb.plots.drawing.style import (
     BLUE,
@@ -17,14 +18,8 @@ from agentnb.plots.drawing.style import (
     VERMILLION,
     WHITE,
     Look,
-    amounts,
-    bar_axis,
-    bar_label,
     distinct,
     empty,
-    finish,
-    panels,
-    plot_style,
 )
 
 if TYPE_CHECKING:
@@ -58,20 +53,15 @@ def ends(source: RunSource) -> Figure:
     bars = sorted(counts.items(), key=lambda item: (order.index(item[0][0]), -item[1], item[0][1]))
     shown, rest = (bars, []) if len(bars) <= MAX_BARS else (bars[: MAX_BARS - 1], bars[MAX_BARS - 1 :])
     names = distinct([reason.replace("_", " ") for (_, reason), _ in shown], 34)
+    drawn = [
+        RunBar(name, LOOKS[status], count, _share(count, len(runs)))
+        for name, ((status, _), count) in zip(names, shown, strict=True)
+    ]
     if rest:
-        names.append(f"and {len(rest)} others")
-    with plot_style():
-        figure, (axes,) = panels(0.7 + 0.27 * len(names))
         others = sum(count for _, count in rest)
-        for place, ((status, _), count) in enumerate(shown):
-            axes.barh(place, count, 0.72, label=LOOKS[status].label, zorder=2, **LOOKS[status].fill)
-            bar_label(axes, place, count, f"{count:,} ({count / len(runs):.0%})")
-        if rest:
-            axes.barh(len(shown), others, 0.72, zorder=2, facecolor=WHITE, edgecolor="black", linewidth=0.6)
-            bar_label(axes, len(shown), others, f"{others:,} ({others / len(runs):.0%})")
-        bar_axis(axes, names)
-        amounts(axes, "x", max(*(count for _, count in shown), others, 1) * 1.25, whole=True)
-        axes.set_xlabel("runs")
-        looks = [look for status, look in LOOKS.items() if any(found == status for (found, _), _ in shown)]
-        described = "; ".join(f"{name}: {count:,}" for name, (_, count) in zip(names, shown, strict=False))
-        return finish(figure, TITLE, about(runs), looks, says=described)
+        drawn.append(RunBar(f"and {len(rest)} others", None, others, _share(others, len(runs))))
+    return draw_run_bars(TITLE, about(runs), drawn, LOOKS.values())
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count:,} ({count / total:.0%})"

@@ -16,6 +16,7 @@ import msgspec
 from agentnb.advice import sentences
 from agentnb.agent.extension import Extension, logged_extensions
 from agentnb.core.expressions import evaluate, names_in, paths_in
+from agentnb.core.log.events import RunFinished
 from agentnb.core.log.outcome import Assessment
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
@@ -268,17 +269,22 @@ def expectations_extension(texts: Sequence[str]) -> Extension:
 
 def logged_outcomes(run: Run) -> tuple[Outcome, ...]:
     """Return what came of the expectations that the log of a run keeps; empty if it has none, or has not ended."""
+    return () if run.should_continue else outcomes_of(run, _logged_expectations(run))
+
+
+def _logged_expectations(run: Run) -> list[Expectation]:
     kept = logged_extensions(run).get(EXTENSION, {}).get("settings")
-    texts = kept.get("texts") if isinstance(kept, dict) and not run.should_continue else None
-    return outcomes_of(run, [one for one in texts if isinstance(one, str)]) if isinstance(texts, list) else ()
+    texts = kept.get("texts") if isinstance(kept, dict) else None
+    return [one for one in texts if isinstance(one, str)] if isinstance(texts, list) else []
 
 
-def expected_outcome(run: Run) -> tuple[Assessment, ...]:
-    """Return what the expectations in the log of a run that has ended say of its outcome: all of them must hold."""
-    outcomes = logged_outcomes(run)
-    wrong = [one.expectation for one in outcomes if not one.holds]
-    if not outcomes:
+def expected_outcome(run: Run, end: RunFinished) -> tuple[Assessment, ...]:
+    """Return the assessment of a run that ends like this by the expectations in its log: all of them must hold."""
+    texts = _logged_expectations(run)
+    if not texts:
         return ()
+    outcomes = outcomes_of(Run.from_events([*run.events, end]), texts)
+    wrong = [one.expectation for one in outcomes if not one.holds]
     names = wrong or [one.expectation for one in outcomes]
     return (Assessment("failed" if wrong else "passed", "expectation", ", ".join(names)),)
 

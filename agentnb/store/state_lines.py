@@ -1,4 +1,4 @@
-"""The lines of a log that say more of the state and outcome of its run than its end does."""
+"""Lines of a log from which the state and outcome of a run without totals are read."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _asked, _answered = msgspec.json.Decoder(_Asked), msgspec.json.Decoder(_Answered
 
 
 class StateLines:
-    """What these lines add up to."""
+    """The state and outcome that these lines add up to."""
 
     def __init__(self) -> None:
         self.questions: set[str] = set()

@@ -61,13 +61,13 @@ class RunSummary(NamedTuple):
     own_cost: float | None = None
     """US dollars of its own model calls, without nested runs: add these up over runs."""
     assessment: Assessment | None = None
-    """What decides its outcome; None if nothing was said of it."""
+    """The assessment that decides its outcome; None without any."""
     limit_value: float | None = None
-    """What the limit that ended it was set to; ``stop_reason`` names the limit."""
+    """Value of the limit that ended it; ``stop_reason`` names the limit."""
     todos_open: bool = False
-    """Whether its list has todos that are not completed."""
+    """True if todos of its list are not completed."""
     paused: bool = False
-    """Whether it waits without an open question."""
+    """True if it waits without an open question."""
 
     @property
     def outcome(self) -> Outcome:

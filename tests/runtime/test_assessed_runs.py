@@ -53,7 +53,7 @@ def test_a_fork_does_not_inherit_the_outcome() -> None:
 
 
 def test_what_cannot_be_assessed_does_not_keep_the_run_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(run: object) -> list[Assessment]:
+    def broken(run: object, end: object) -> list[Assessment]:
         raise KeyError("odd")
 
     monkeypatch.setattr(assessing, "_assess_with", [broken])

@@ -427,11 +427,11 @@ class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     nested: Usage | None = None
     """Usage of all nested runs; None if no model was called in one, and in logs of earlier versions."""
     assessment: Assessment | None = None
-    """What decides the outcome; None if nothing was said of it."""
+    """The assessment that decides the outcome; None without any."""
     limit_value: float | None = None
-    """What the limit that ended it was set to."""
+    """Value of the limit that ended the run."""
     todos_open: bool | None = None
-    """Whether its list has todos that are not completed; None in logs of earlier versions."""
+    """True if todos of its list are not completed; None in logs of earlier versions."""
 
 
 class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False):

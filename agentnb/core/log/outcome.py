@@ -1,4 +1,4 @@
-"""Whether a run did what it should: what is said of that, by whom, and the outcome that this makes.
+"""The outcome of a run: assessments of its success, their sources, and the rule that decides between them.
 
 The state of a run says how it ended, the outcome whether it did its task. Neither is guessed from the other.
 """
@@ -13,9 +13,9 @@ import msgspec
 from msgspec.structs import replace
 
 Outcome: TypeAlias = Literal["passed", "failed", "unknown"]
-"""Whether a run did what it should. ``unknown``: nothing says so, or only a score between none and full marks."""
+"""Success of a run at its task. ``unknown``: without any assessment, or with a score between none and full marks."""
 Source: TypeAlias = Literal["trace", "expectation", "label"]
-"""What says so, in the order in which a later one wins: the trace that recorded it, an expectation, a label by hand."""
+"""Kinds of assessments, in the order in which a later one wins: recorded in the trace, an expectation, a label by hand."""
 SOURCES: tuple[Source, ...] = get_args(Source)
 FULL_MARKS = 1.0
 """The score of a run that did all that it should, unless its format has another."""
@@ -24,7 +24,7 @@ BY_LABEL: dict[str, Outcome] = {"healthy": "passed", "failed": "failed"}
 
 
 class Assessment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What one source says of a run."""
+    """The outcome of a run by one source."""
 
     outcome: Outcome
     source: Source

@@ -42,7 +42,7 @@ class StepRecord(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_substituted(self) -> bool:
-        """Whether it failed and ``on_error`` gave its output: ``error`` says why it failed."""
+        """True if it failed and ``on_error`` supplied its output; ``error`` has the reason."""
         return is_substituted(self.status, self.error)
 
 

@@ -1,4 +1,4 @@
-"""How a run ended: with an empty reply in the middle of work, or with a claim that its own record contradicts."""
+"""Ends of runs: an empty reply in the middle of work, and a claim that the run's own record contradicts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from agentnb.core.run.rounds import ASKED_FOR_TOOLS, CallRecord, WorkflowRound, 
 from agentnb.core.todos import has_open, open_todos
 from agentnb.detect.blocks.rounds import NOTHING, RoundDetector
 from agentnb.detect.detector import Finding
+from agentnb.detect.similarity import both_ends
 from agentnb.detect.tool_failures import is_failure
 
 OVER = frozenset({"completed", "unknown"})
@@ -157,7 +158,7 @@ class ClaimAgainstRecord(EndDetector):
 
 def claims_success(one: WorkflowRound) -> bool:
     """Return whether a reply says that the work is done, by its marker or in English words, and admits nothing."""
-    text = one.text if len(one.text) <= MAX_READ else one.text[: MAX_READ // 2] + "\n" + one.text[-MAX_READ // 2 :]
+    text = both_ends(one.text, MAX_READ, between="\n")
     return ("complete" in one.signals or bool(_CLAIM.search(text))) and not _ADMISSION.search(text.rstrip())
 
 

@@ -15,6 +15,7 @@ from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.detect.blocks.rounds import Ladder, RoundDetector, ladder_of, severity_at
 from agentnb.detect.blocks.signatures import is_transient_failure, is_waiting, returned_nothing, shown
 from agentnb.detect.detector import Finding
+from agentnb.detect.similarity import both_ends
 from agentnb.detect.tool_failures import is_failure
 
 COMMANDS = frozenset({"command", "cmd", "code", "script"})
@@ -134,7 +135,7 @@ def _compared(arguments: Any) -> str:
         text = "\n".join([_text(value) for name, value in arguments.items() if name not in left_out])
     else:
         text = _text(arguments)
-    return text if len(text) <= MAX_COMPARED else text[: MAX_COMPARED // 2] + "\n" + text[-MAX_COMPARED // 2 :]
+    return both_ends(text, MAX_COMPARED, between="\n")
 
 
 def _text(value: Any) -> str:

@@ -14,6 +14,7 @@ from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.blocks.rounds import RoundDetector, RowDetector, is_new_input
 from agentnb.detect.detector import Finding
+from agentnb.detect.similarity import both_ends
 
 SHORTEST = 40
 """Minimum characters of a text that is compared: short ones are alike by chance."""
@@ -83,7 +84,7 @@ class RepeatedText(RoundDetector):
         self._replies += 1
         if len(text) < SHORTEST:
             return ()
-        text = text if len(text) <= MAX_COMPARED else text[: MAX_COMPARED // 2] + text[-MAX_COMPARED // 2 :]
+        text = both_ends(text, MAX_COMPARED)
         this = _Reply(one.index, text, self.embed([text])[0] if self.embed is not None else None)
         before = self._before(one.reply.author)
         same = next((old for old in reversed(before) if self._is_same(this, old)), None)

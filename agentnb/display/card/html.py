@@ -18,7 +18,7 @@ from agentnb.display.card.workflow_card import steps_html, workflow_html
 from agentnb.display.form import Form, effects_of, no_nested_runs
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.expectations import expectations_html
-from agentnb.display.parts.finding_links import finding_marks, findings_html
+from agentnb.display.parts.finding_links import findings_html, lines_of
 from agentnb.display.parts.head import MAX_OF_A_PROMPT, meta_html, prompt_html, state_html
 from agentnb.display.parts.round_details import also_html, said_html
 from agentnb.display.parts.rounds import MAX_OF_A_TEXT, round_html, round_pieces
@@ -55,10 +55,10 @@ def run_html(
 
 def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
     """Return the HTML of `run_html` without inline styles, for a page with a style sheet."""
-    totals, pictured = Totals(as_left(run)), pictured_calls(run)
+    totals, pictured, findings = Totals(as_left(run)), pictured_calls(run), lines_of(run)
     above = frozenset([record.call.id for record in pictured])
     form = form._replace(
-        marks=finding_marks(run),
+        marks=findings.marks,
         foreign=is_foreign(run),
         effects=effects_of(run.tools),
         settings=run.settings,
@@ -76,7 +76,7 @@ def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
         figures_html(pictured),
         _also(without_rounds(run), form),
         NOTHING if run.rounds else _user_messages(run, form),
-        findings_html(run, form),
+        findings_html(run, findings, form),
         foot_html(run, totals, form, transcript(run, form)),
     )
 

@@ -68,7 +68,8 @@ def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) ->
     if run.waiting and states.is_going_on(run):
         lines.append(in_words([AnswerRun(lead="Answer it")], commands))
     lines += [f"Note: {note}" for note in states.notes(run, commands)]
-    lines += [f"Note: {filled}" for filled in [states.filled(run)] if filled]
+    if filled := states.filled(run):
+        lines.append(f"Note: {filled}")
     lines += expectation_lines(run)
     if ending := states.ending(run, commands):
         lines.append(ending)

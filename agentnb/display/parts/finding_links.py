@@ -5,7 +5,7 @@ Findings of one family and rule say one thing: they are one line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from agentnb.core.log.events import AnyEvent
@@ -120,16 +120,16 @@ class Lines:
         return {index: self.mark(index) for index in self._links}
 
 
-def _lines_of(run: Run) -> Lines:
+def lines_of(run: Run) -> Lines:
+    """Return the lines of all findings of a run."""
     lines = Lines(run)
     for one in findings_of(run):
         lines.add(one)
     return lines
 
 
-def findings_html(run: Run, form: Form) -> Html:
+def findings_html(run: Run, lines: Lines, form: Form) -> Html:
     """Return the lines of the findings: number, sentence, links to rounds. Of many, the later are folded."""
-    lines = _lines_of(run)
     if not lines:
         return NOTHING
     listed = [*lines][:MAX_LISTED]
@@ -143,11 +143,6 @@ def findings_html(run: Run, form: Form) -> Html:
         opened = form._replace(folds={"findings": form.whole, **form.folds})
         folded = fold("findings", more, tag("ol", "findings", *[line.html(run) for line in later], rest), opened)
     return tag("div", "list", lines.title, shown, folded)
-
-
-def finding_marks(run: Run) -> Mapping[int, Html]:
-    """Return for each round, by its index, the links back to the findings that end in it."""
-    return _lines_of(run).marks
 
 
 class LiveFindings:

@@ -97,17 +97,17 @@ MAX_EXPLAINED = 300
 
 
 class RunState(NamedTuple):
-    """What the words for the state of a run are made of, whether all of the run is known or its summary."""
+    """Facts behind the words for the state of a run, taken from the run or from its summary."""
 
     status: str
     stop_reason: str = ""
     limit_value: float | None = None
-    """What the limit that ended it was set to; ``stop_reason`` names the limit."""
+    """Value of the limit that ended it; ``stop_reason`` names the limit."""
     todos_open: bool = False
     paused: bool = False
-    """Whether it waits without an open question."""
+    """True if it waits without an open question."""
     foreign: bool = False
-    """Whether another product recorded it."""
+    """True if another product recorded it."""
 
 
 def state_of(run: Run) -> RunState:
@@ -333,11 +333,11 @@ def _why_blocked(run: Run) -> str:
     sentences = [_blocked_todo(todo) for todo in blocked[:MAX_NAMED]]
     if len(blocked) > MAX_NAMED:
         sentences.append(f"{counted(len(blocked) - MAX_NAMED, 'more todo')} blocked.")
-    failed = [(one.index, record) for one in run.rounds for record in one.records if state(record) == "failed"]
-    if failed:
-        index, record = failed[-1]
-        error = first_line(record.result.text.lstrip().partition("\n")[0], MAX_EXPLAINED) if record.result is not None else ""
-        sentences.append(f"{first_line(record.call.name, 60)} failed in round {index + 1}: {error.rstrip('.')}.")
+    calls = ((one.index, record) for one in reversed(run.rounds) for record in reversed(one.records))
+    index, failed = next(((index, record) for index, record in calls if state(record) == "failed"), (0, None))
+    if failed is not None and failed.result is not None:
+        error = first_line(failed.result.text.lstrip().partition("\n")[0], MAX_EXPLAINED)
+        sentences.append(f"{first_line(failed.call.name, 60)} failed in round {index + 1}: {error.rstrip('.')}.")
     if done := len(run.todos) - len(open_todos(run.todos)):
         sentences.append(f"Nothing else is left to do: {done} of {counted(len(run.todos), 'todo')} completed.")
     return " ".join(sentences)
@@ -463,7 +463,7 @@ def _for_run(run: Run, advice: tuple[AnyAdvice, ...]) -> tuple[AnyAdvice, ...]:
 
 
 def filled(run: Run) -> str:
-    """Return what its reader filled in of a foreign trace, in sentences; empty if nothing was missing."""
+    """Return the gaps of a foreign trace that its reader filled, in sentences; empty without any."""
     return " ".join(clean(warned.message) for warned in run.warned if warned.topic == "filled")
 
 

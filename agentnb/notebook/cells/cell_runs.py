@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from agentnb.advice import StopRun
 from agentnb.core.log.events import RunSuspended
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.card.finished import answer_html
 from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, first_line
-from agentnb.display.texts.notebook_commands import is_variable
+from agentnb.display.texts.notebook_commands import USUAL_OUT, is_variable
 from agentnb.display.texts.states import continue_command, continue_hint
 from agentnb.errors import AgentnbError, RunFailed, RunLimited, SettingsError
 from agentnb.notebook.card.widget import OpenWidgets
@@ -137,9 +138,9 @@ class CellRuns:
                 return name
         by = run.invocation
         if by is None or by.surface != "notebook" or not is_variable(by.out):
-            return "run"
+            return USUAL_OUT
         is_free = by.out not in variables or isinstance(variables[by.out], Run)
-        return by.out if is_free and not hasattr(builtins, by.out) else "run"
+        return by.out if is_free and not hasattr(builtins, by.out) else USUAL_OUT
 
     def _check_not_live(self, out: str) -> None:
         """Raise `SettingsError` if an earlier execution of this cell began a run in the background that is still live."""
@@ -147,7 +148,7 @@ class CellRuns:
         is_live = live is not None and not live.done and live.run.should_continue  # its end comes before its log is closed
         if live is not None and is_live and cell is not self.cell:
             what = f"Run {live.run_id}, which this cell started, is still running, so nothing was started"
-            raise SettingsError(what, f"To stop it: %agent stop {live.run_id}")
+            raise SettingsError(what, StopRun(live.run_id, lead="To stop it"))
 
     def _waited_for(self, live: LiveRun, out: str) -> Run:
         try:

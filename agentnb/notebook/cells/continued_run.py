@@ -29,7 +29,7 @@ def continued_run(session: Session, variables: Mapping[str, Any], name: str, out
     is_held = isinstance(held, Run) and held.started_at is not None
     run = session.conversation(held if is_held else None)
     where = f"in {out}" if is_held else "the last"
-    prompt = first_line(clean(" ".join(run.prompt.split())), MAX_PROMPT)
+    prompt = first_line(clean(run.prompt), MAX_PROMPT)
     return run, f"Continuing run {clean(short_id(run.id))} ({where}): {prompt}"
 
 

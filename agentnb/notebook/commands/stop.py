@@ -65,5 +65,5 @@ def _still_live(session: Session, stopped: list[LiveRun]) -> list[str]:
 
 
 def _named(live: LiveRun) -> str:
-    prompt = first_line(clean(" ".join(live.run.prompt.split())), MAX_PROMPT)
+    prompt = first_line(clean(live.run.prompt), MAX_PROMPT)
     return f"{live.run_id} ({prompt})" if prompt else live.run_id

@@ -22,7 +22,7 @@ from agentnb.display.card.html import run_html, running_html
 from agentnb.display.lists.history import run_list_html
 from agentnb.display.markup import tag
 from agentnb.display.texts.labels import counted, short_id
-from agentnb.display.texts.notebook_commands import error_in_notebook
+from agentnb.display.texts.notebook_commands import USUAL_OUT, error_in_notebook
 from agentnb.display.texts.states import is_going_on
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.notebook.agent_options import AgentOptions, make_agent
@@ -176,7 +176,7 @@ class Panel:
         options = RunOptions(
             watch=_Watcher(view, self._listed),
             can_ask=can_ask(self._shell, blocks=False),
-            invocation=Invocation(out="run", model=str(message.get("model") or ""), tools=tuple(_tools(message))),
+            invocation=Invocation(out=USUAL_OUT, model=str(message.get("model") or ""), tools=tuple(_tools(message))),
         )
         live = self._session.start(agent, prompt, options)
         self._places[live.run_id] = place

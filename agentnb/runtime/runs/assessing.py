@@ -10,8 +10,8 @@ from agentnb.core.log.events import RunFinished
 from agentnb.core.log.outcome import Assessment
 from agentnb.detect.run import Run
 
-Assess: TypeAlias = Callable[[Run], Iterable[Assessment]]
-"""Returns what is said of the outcome of a run that has ended."""
+Assess: TypeAlias = Callable[[Run, RunFinished], Iterable[Assessment]]
+"""Returns the assessments of a run that is about to end like this."""
 _assess_with: list[Assess] = []
 
 
@@ -24,11 +24,11 @@ def assess_with(assess: Assess) -> None:
 
 
 def assessments_at(run: Run, end: RunFinished) -> list[Assessment]:
-    """Return what the expectations of a run, which its log keeps as settings, say of it when it ends like this."""
+    """Return the assessments of a run by its expectations, which its log keeps as settings."""
     if not _assess_with or not run.settings.get("extensions"):
         return []
     try:
-        return [*_assess_with[0](Run.from_events([*run.events, end]))]
+        return [*_assess_with[0](run, end)]
     except Exception:  # the end of the run must be logged, whatever a damaged setting raises
         logging.getLogger("agentnb").exception("The outcome of run %s could not be assessed", run.id)
         return []
