@@ -62,7 +62,7 @@ def test_an_awaited_run_has_a_card_that_hears_the_person_and_is_one_line_as_the_
     kept_says(lab, index, "Done")
     lab.wait_done(index)
     shots(lab, "awaited-done")
-    lab.cell(index).get_by_text("shown above").wait_for()
+    lab.cell(index).locator(".agentnb-quiet", has_text="Done").filter(has_text="shown above").wait_for()
     wait_until(lambda: lab.cell(index).locator(".agentnb-answer").count() == 1)
 
 

@@ -386,7 +386,7 @@ def test_a_question_of_a_gate_is_put_aside_and_the_saved_form_says_how_to_answer
     lab.wait_done(index)
     saved = lab.cell(index).locator(".agentnb-run")
     wait_until(lambda: "May wait run?" in saved.inner_text() and saved.locator("[data-do]").count() == 0)
-    wait_until(lambda: f"%agent answer {lab.value('run.id')[1:-1][-8:]} TEXT" in saved.inner_text())
+    wait_until(lambda: f"%agent answer {lab.value('run.id')[1:-1][-8:]} -m model TEXT" in saved.inner_text())
     nothing_is_left(lab)
 
 

@@ -73,7 +73,7 @@ def test_somebody_without_a_kernel_reads_all_of_it(lab: Any, saved: Path) -> Non
     wait_until(lambda: "Gentoo" in lab.output(FIRST_RUN).locator(".agentnb-answer").inner_text())
     wait_until(lambda: not fold.evaluate("fold => fold.open"))
     fold.locator("summary").first.click()
-    wait_until(lambda: fold.locator(".agentnb-round").count() == 5)  # the sixth is the answer
+    wait_until(lambda: fold.locator(".agentnb-round").count() == 6)
     tool = fold.locator(".agentnb-tool", has=lab.page.locator(".agentnb-tool-name", has_text="compare")).first
     tool.locator("summary").first.click()
     wait_until(lambda: tool.locator("table").first.is_visible() and "Adelie" in tool.inner_text())
