@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.runtime.threads import LoopThread
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.store.store import Store
 from agentnb.tools.function import FunctionTool, tool
@@ -501,6 +503,32 @@ def test_a_question_or_answer_that_cannot_be_stored_ends_the_run(kind: str) -> N
     assert live.run.status == "failed"
     assert_closed(live.run)
     assert_every_call_has_one_result(live.run)
+
+
+def test_question_of_a_call_left_behind_is_withdrawn() -> None:
+    asked, gate = [], threading.Event()
+
+    async def deaf(context: ToolContext) -> str:
+        asked.append(asyncio.ensure_future(context.ask("Which colour?")))
+        while not gate.is_set():
+            with suppress(asyncio.CancelledError):  # as a tool that swallows its cancellation
+                await asyncio.sleep(0.01)
+        asked.append(asyncio.ensure_future(context.ask("And now?")))
+        await asyncio.wait(asked)
+        return "late"
+
+    thread = LoopThread()
+    live = begin(deaf, options=RunOptions(thread=thread))
+    live.stop()
+    run = live.result(LONG)
+    assert answers(run) == [(None, False, True)]
+    assert_every_question_has_one_answer(run)
+    assert_closed(run)
+    events = len(run.events)
+    gate.set()
+    wait_until(lambda: len(asked) == 2 and all(one.done() for one in asked))
+    assert all(one.cancelled() for one in asked) and len(run.events) == events
+    thread.close()
 
 
 @pytest.mark.req("KX.5")

@@ -77,6 +77,8 @@ class Elicitation:
         self._open: dict[str, asyncio.Future[Answer]] = {}
         self._may_wait: set[str] = set()
         """Ids of the questions that may stay open when the run is suspended."""
+        self.is_closed = False
+        """Whether the run is ending and asks nothing more."""
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -152,6 +154,12 @@ class Elicitation:
             future.cancel()
             self._clock.release()
             self.book.withdraw(question_id)
+
+    def close(self) -> None:
+        """Withdraw all open questions and refuse new ones: the run ends, although a call may still be running."""
+        self.is_closed = True
+        for question_id in tuple(self._open):
+            self.withdraw(question_id)
 
     def leave(self) -> None:
         """Ask nobody any more. Open questions that may wait for somebody stay open; who asks another gets `NobodyToAsk`."""
@@ -367,7 +375,7 @@ class CallElicitor(CallClock):
         self, question: WaitingOnUser, program: Program | None, handed_in: Answer | None, *, may_wait: bool
     ) -> Answer:
         """Return the answer to a question: the one that was handed in, or the one of the person; withdraw it if cancelled."""
-        if self._over:
+        if self._over or self.elicitation.is_closed:
             raise asyncio.CancelledError("The call has ended")
         self.elicitation.book.keep(question)
         if handed_in is not None:

@@ -227,7 +227,7 @@ class Lifecycle:
         except asyncio.CancelledError:
             if self._time_up is None or self._over or self._cancelled_by_others(self.inbox.stop_requested):
                 raise
-            orchestrator.close_open("cancelled")
+            self._close_open("cancelled")
             return self._time_up
 
     async def _conclude(self, orchestrator: Orchestrator, verdict: Stop) -> None:
@@ -386,9 +386,14 @@ class Lifecycle:
         run = self.log.run
         if not run.events or not run.should_continue:
             return
-        if self._orchestrator is not None:
-            self._orchestrator.close_open(round_status)
+        self._close_open(round_status)
         self._finish(status, stop_reason)
+
+    def _close_open(self, status: e.RoundStatus) -> None:
+        """Withdraw open questions and close whatever else is open."""
+        self.services.elicitation.close()
+        if self._orchestrator is not None:
+            self._orchestrator.close_open(status)
 
     def _abandon(self) -> None:
         """End a cancelled run although something in it ignores its cancellation; nested runs first."""
@@ -400,7 +405,7 @@ class Lifecycle:
             return
         try:
             if self._time_up is not None and self._orchestrator is not None:
-                self._orchestrator.close_open("cancelled")
+                self._close_open("cancelled")
                 log_stop(self.log, self._time_up)
                 if self._on_limit == FINAL_ANSWER:
                     self.log.emit(e.Warned, message="There is no final answer: a tool could not be stopped")
