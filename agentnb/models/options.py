@@ -33,6 +33,8 @@ class Options:
     in ``thinking=`` on top."""
     temperature: float | None = None
     """As the server defines it; Anthropic's API no longer has one."""
+    seed: int | None = None
+    """Whole number from 0 by which the server draws, as far as it keeps to it."""
     effort: str | None = None
     """Thinking effort: ``none``, ``minimal``, ``low``, ``medium``, ``high``, ``xhigh`` or ``max``, as far as the model
     supports them."""
@@ -83,7 +85,7 @@ class Options:
             raise SettingsError(f"thinking={shown(self.thinking)} is unknown", "It is off, adaptive, or a number of tokens")
         if "" in self.stop:
             raise SettingsError("stop= is blank", "Give the text at which a reply should end")
-        for name, least in (("max_tokens", 1), ("timeout", 0.001), ("stall", 0.001), ("temperature", 0)):
+        for name, least in (("max_tokens", 1), ("seed", 0), ("timeout", 0.001), ("stall", 0.001), ("temperature", 0)):
             value = getattr(self, name)
             if value is not None and not least <= value < math.inf:
                 raise SettingsError(f"{name}={value} cannot be", f"Give a number of {least} or more")
@@ -132,7 +134,7 @@ def _text(value: Any) -> str:
 
 def _read(name: str, key: str, text: str) -> Any:
     try:
-        if key == "max_tokens":
+        if key in ("max_tokens", "seed"):
             return int(text)
         if key in ("temperature", "timeout", "stall"):
             return float(text)

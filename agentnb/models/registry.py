@@ -9,7 +9,7 @@ from dataclasses import replace
 from glob import has_magic
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from agentnb import settings
 from agentnb.advice import Advised, Plain, SetKey, SetModel, ShowModels
@@ -18,12 +18,12 @@ from agentnb.errors import MissingKey, SettingsError, UnknownModel, nearest
 from agentnb.models.destinations import chosen_destination
 from agentnb.models.destinations.destination import FileModelName, is_local
 from agentnb.models.model import Model
-from agentnb.models.options import Options, check_url, read_options
+from agentnb.models.options import PLAIN, Options, check_url, read_options
 from agentnb.models.provider import Provider
 from agentnb.models.providers import anthropic, compatible, openai, openai_responses
 from agentnb.models.recorded import RecordedModel
 from agentnb.models.simulated.model import SimulatedModel
-from agentnb.models.simulated.personas import PERSONAS
+from agentnb.models.simulated.personas import PERSONAS, options_of
 from agentnb.models.simulated.personas import read_options as read_persona_options
 from agentnb.models.transport.connections import Endpoint
 from agentnb.models.transport.remote import RemoteModel
@@ -68,6 +68,8 @@ def _recorded(name: str, given: Given) -> Model:
 
 
 RECORDED = "recorded:"
+SEED = "seed"
+"""The option of models that draw by a seed."""
 OTHERS: dict[str, Callable[[str, Given], Model]] = {"simulated": _simulated, "scripted": _scripted, "recorded": _recorded}
 """Constructors of models that are not language models, from the rest of the name and the options."""
 FAMILIES = (
@@ -216,6 +218,18 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
         )
     _check_recorded(model)
     return OTHERS[provider](name, given)
+
+
+def seed_in(model: str, seed: int) -> str:
+    """Return the name with this seed in place of any other; the name itself if its models take none. The origin is kept."""
+    provider, name, given = _taken_apart(model)
+    known = REMOTE[provider].options if provider in REMOTE else options_of(name) if provider == "simulated" else ()
+    if SEED not in known:
+        return model
+    others = [(key, value) for key, value in given if key != SEED]
+    query = urlencode([*others, (SEED, str(seed))], safe=PLAIN)
+    changed = f"{provider}:{name}?{query}"
+    return FileModelName(changed, model.folder) if isinstance(model, FileModelName) else changed
 
 
 def wire_form(model: str | Model, request: Request) -> bytes | None:

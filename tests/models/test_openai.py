@@ -145,6 +145,7 @@ SETTINGS = [
     ({"max_tokens": 7}, {"max_completion_tokens": 7}),
     ({"max_tokens": 7, "settings": {"max_tokens": 8}}, {"max_completion_tokens": 8}),
     ({"temperature": 0.0}, {"temperature": 0.0}),
+    ({"seed": 0}, {"seed": 0}),
     ({"effort": "none"}, {"reasoning_effort": "none"}),
     ({"stop": ("a", "b")}, {"stop": ["a", "b"]}),
     (

@@ -41,6 +41,7 @@ READ: list[tuple[str, str, str, Any]] = [
     ("anthropic", "max_tokens=100", "max_tokens", 100),
     ("openai", "temperature=0.7", "temperature", 0.7),
     ("openai", "temperature=0", "temperature", 0.0),
+    ("openai", "seed=3", "seed", 3),
     ("anthropic", "effort=high", "effort", "high"),
     ("anthropic", "thinking=off", "thinking", "off"),
     ("anthropic", "thinking=adaptive", "thinking", "adaptive"),

@@ -366,7 +366,10 @@ def test_several_processes_at_once_all_see_whole_tables(tmp_path: Path) -> None:
     first = kernels[0].stdout.readline() if kernels[0].stdout else ""
     for number in range(60, 90):  # new logs come meanwhile
         log_of(tmp_path, f"r-{number:03}")
-    outs = [kernel.communicate(timeout=120)[0] for kernel in kernels]
+    outs = []
+    for kernel in kernels:
+        with kernel:  # `communicate` would drop lines that were read ahead
+            outs.append(kernel.stdout.read() if kernel.stdout else "")
     assert [kernel.returncode for kernel in kernels] == [0, 0, 0]
     for out, count in zip([first + outs[0], *outs[1:]], [8, 16, 16], strict=True):
         found = [tuple(map(int, line.split())) for line in out.splitlines()]

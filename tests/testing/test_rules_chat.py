@@ -231,7 +231,7 @@ ONLY_OPENAI = {
     "reasoning_effort": fields(reasoning_effort="low"),
     "prompt_cache_key": fields(prompt_cache_key="k"),
     "max_completion_tokens": lambda body: (body.pop("max_tokens"), body.update(max_completion_tokens=5)),
-    "seed": fields(seed=1),
+    "logprobs": fields(logprobs=True),
     "developer": messages({"role": "developer", "content": "Be good"}, user()),
 }
 

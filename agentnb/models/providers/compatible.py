@@ -10,7 +10,7 @@ from functools import partial
 from agentnb.models.provider import COMMON_OPTIONS, Provider
 from agentnb.models.providers.openai import OTHERS, OpenAIReading, OpenAISdk, as_stream, body
 
-OPTIONS = COMMON_OPTIONS | {"effort", "temperature", "echo"}
+OPTIONS = COMMON_OPTIONS | {"effort", "temperature", "seed", "echo"}
 
 COMPATIBLE = Provider(
     name="compatible",

@@ -87,6 +87,7 @@ def _head(model: str, request: Request, options: Options, minimal: bool) -> byte
     given = {
         "max_tokens" if minimal else "max_completion_tokens": most,
         "temperature": options.temperature,
+        "seed": options.seed,
         "reasoning_effort": options.effort,
         "stop": list(options.stop) or None,
         "response_format": schema_format(options.output_schema),
@@ -405,5 +406,5 @@ PROVIDER = Provider(
     reading=OpenAIReading,
     as_stream=as_stream,
     takes_schema=takes_schema,
-    options=COMMON_OPTIONS | {"effort", "temperature", "parallel"},
+    options=COMMON_OPTIONS | {"effort", "temperature", "seed", "parallel"},
 )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from copy import copy
 from typing import Any
 
 from msgspec.structs import replace
@@ -67,6 +68,13 @@ class SimulatedModel:
         """``simulated:PERSONA``, with the options that differ from the defaults."""
         query = query_of(self.persona, self._options, self.price)
         return f"simulated:{self.persona}" + (f"?{query}" if query else "")
+
+    def with_seed(self, seed: int) -> SimulatedModel:
+        """Return the same persona with another seed."""
+        model = copy(self)
+        model._options = {**self._options, "seed": seed}
+        model._character = character(self.persona, model._options)
+        return model
 
     def capabilities(self) -> Capabilities:
         """Report no language model (it writes no summaries) and a known price."""

@@ -1,0 +1,26 @@
+"""Seeds: models that draw by one, and the same model with another."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from agentnb.models.model import Model
+from agentnb.models.registry import seed_in
+
+ModelT = TypeVar("ModelT", bound="str | Model")
+
+
+def takes_seed(model: str | Model) -> bool:
+    """Return whether the model draws by a seed: a persona, a provider's model that has the option, or an object that can."""
+    return seeded(model, 0) is not model
+
+
+def seeded(model: ModelT, seed: int) -> ModelT:
+    """Return the model that draws by this seed; the model itself if it takes none.
+
+    ``seed``: a whole number from 0. A model of your own takes one if its class has a method ``with_seed(seed)``.
+    """
+    if isinstance(model, str):
+        return seed_in(model, seed)
+    change = getattr(model, "with_seed", None)
+    return change(seed) if callable(change) else model
