@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from agentnb.detect.detector import Finding as Finding
     from agentnb.detect.run import Run as Run
     from agentnb.display.save import save_trace as save_trace
+    from agentnb.experiments.experiment import Experiment as Experiment
+    from agentnb.experiments.planning.checks import within as within
+    from agentnb.experiments.results.comparison import compare as compare
     from agentnb.guidance.sets import GuidanceSet as GuidanceSet
     from agentnb.interchange.files import iter_traces as iter_traces
     from agentnb.interchange.files import load_trace as load_trace
@@ -79,6 +82,7 @@ _NAMES = {
     "Continue": "agentnb.policies.verdict",
     "Deny": "agentnb.policies.gates.verdicts",
     "DuplicateGuard": "agentnb.policies.gates.duplicate",
+    "Experiment": "agentnb.experiments.experiment",
     "Extension": "agentnb.agent.extension",
     "Finding": "agentnb.detect.finding",
     "Guidance": "agentnb.core.guidance",
@@ -100,6 +104,7 @@ _NAMES = {
     "Workflow": "agentnb.workflow.workflow",
     "ask_person": "agentnb.tools.ask_person",
     "browse": "agentnb.notebook.browser",
+    "compare": "agentnb.experiments.results.comparison",
     "detect": "agentnb",
     "diff": "agentnb.rerun.diff",
     "errors": "agentnb",
@@ -127,16 +132,9 @@ _NAMES = {
     "to_code": "agentnb.rerun.code.to_code",
     "to_test": "agentnb.rerun.code.to_test",
     "tool": "agentnb.tools.function",
+    "within": "agentnb.experiments.planning.checks",
 }
 """Each public name and the module it lives in."""
-
-_LATER = frozenset(
-    {
-        "Experiment",
-        "compare",
-    }
-)
-"""Names that the documentation promises and that this version does not have yet."""
 
 __all__ = [*_NAMES, "__version__"]  # noqa: PLE0604  # the names of the table above, which the linter cannot see
 
@@ -150,10 +148,6 @@ def _import_name(name: str) -> Any:
         globals()[name] = value
         _register_rerun()
         return value
-    if name in _LATER:
-        from agentnb.errors import NotAvailable
-
-        raise NotAvailable(f"agentnb.{name} is not in agentnb {__version__} yet", "The CHANGELOG says what is")
     return import_module("agentnb.errors").module_getattr("agentnb", _NAMES)(name)
 
 

@@ -10,6 +10,7 @@
     │   ├── InterpolationError    ``{{ name }}`` in a cell names nothing
     │   ├── ExpressionError       an expression, such as ``${ name }``, cannot be read or has no value
     │   ├── WorkflowProblems      a workflow cannot run as it is written; ``.problems`` are all that was found
+    │   ├── ExperimentProblems    an experiment cannot run as it is written; ``.problems`` are all that was found
     │   └── NotAvailable          a documented name that this version does not have yet
     ├── ModelError                the model did not answer
     │   ├── ScriptEnded           a scripted model has no replies left
@@ -163,6 +164,26 @@ class WorkflowProblems(SettingsError):
     def worded(self, commands: Commands) -> str:
         """Return all problems in the words of a surface, a line each, but for those that are too many."""
         return AgentnbError.redact(problem_lines(self.problems, commands)) if self.problems else super().worded(commands)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (*super().__reduce__(), {"problems": self.problems})
+
+
+class ExperimentProblems(SettingsError):
+    """An experiment cannot run as it is written. ``problems`` holds all that was found, each as a sentence."""
+
+    problems: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, problems: Sequence[str]) -> ExperimentProblems:
+        """Return the error of these problems, a line each."""
+        several = len(problems) > 1
+        head = [f"The experiment has {len(problems)} problems:"] if several else []
+        lines = [f"- {one}" if several else one for one in problems[:MAX_PROBLEMS]]
+        more = [f"... and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
+        error = cls("\n".join([*head, *lines, *more]))
+        error.problems = tuple(problems)
+        return error
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (*super().__reduce__(), {"problems": self.problems})

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from agentnb.models.model import Model
 from agentnb.models.registry import seed_in
-
-ModelT = TypeVar("ModelT", bound="str | Model")
 
 
 def takes_seed(model: str | Model) -> bool:
@@ -15,7 +11,7 @@ def takes_seed(model: str | Model) -> bool:
     return seeded(model, 0) is not model
 
 
-def seeded(model: ModelT, seed: int) -> ModelT:
+def seeded(model: str | Model, seed: int) -> str | Model:
     """Return the model that draws by this seed; the model itself if it takes none.
 
     ``seed``: a whole number from 0. A model of your own takes one if its class has a method ``with_seed(seed)``.
@@ -23,4 +19,5 @@ def seeded(model: ModelT, seed: int) -> ModelT:
     if isinstance(model, str):
         return seed_in(model, seed)
     change = getattr(model, "with_seed", None)
-    return change(seed) if callable(change) else model
+    changed: Model = change(seed) if callable(change) else model
+    return changed

@@ -55,6 +55,19 @@ def lock(descriptor: int) -> bool:
     return True
 
 
+def try_lock(descriptor: int) -> bool:
+    """Lock a file for this process; return False if another process holds it, and True where files have no locks."""
+    if fcntl is None:
+        return True  # type: ignore[unreachable]  # reached on Windows
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
 def _lock_of_a_dead_process(descriptor: int) -> bool:
     """Lock the log of a dead process, waiting for brief readers; return False where files have no locks.
 

@@ -145,8 +145,9 @@ class Store:
     def prepare(self) -> None:
         """Make the folder, if it is not there."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        if self.folder.parent.name == ".agentnb":
-            ignore = self.folder.parent / ".gitignore"
+        home = next((one for one in self.folder.parents if one.name == ".agentnb"), None)
+        if home is not None:
+            ignore = home / ".gitignore"
             if not ignore.exists():
                 ignore.write_text("# Run logs hold what was said and shown: they are not for the repository.\n*\n")
 

@@ -33,7 +33,18 @@ from agentnb.models.providers.openai import MAX_LOOKS, as_stream
 from agentnb.models.providers.serialization import read_arguments
 from agentnb.testing.requests import rules_chat
 
-FIELDS = {"model", "messages", "tools", "stream", "stream_options", "max_tokens", "temperature", "seed", "stop", "response_format"}
+FIELDS = {
+    "model",
+    "messages",
+    "tools",
+    "stream",
+    "stream_options",
+    "max_tokens",
+    "temperature",
+    "seed",
+    "stop",
+    "response_format",
+}
 """That Ollama, vLLM and llama.cpp know."""
 ROLES = {"system", "user", "assistant", "tool"}
 
@@ -44,7 +55,14 @@ ROLES = {"system", "user", "assistant", "tool"}
 def test_only_fields_are_sent_that_all_servers_know(subtests: pytest.Subtests) -> None:
     for name, provider in {"compatible": COMPATIBLE, "ollama": OLLAMA}.items():
         with subtests.test(name):
-            everything = {"max_tokens": 5, "temperature": 0.0, "seed": 7, "stop": ("a",), "output_schema": {"a": 1}, "tools": (ADD,)}
+            everything = {
+                "max_tokens": 5,
+                "temperature": 0.0,
+                "seed": 7,
+                "stop": ("a",),
+                "output_schema": {"a": 1},
+                "tools": (ADD,),
+            }
             ignored = {"thinking": "adaptive", "cache": "1h"}
             body = wire(provider, system="Be.", **everything, **ignored)
             assert set(body) == FIELDS and set(body["stream_options"]) == {"include_usage"}

@@ -68,6 +68,8 @@ class Host:
     store: RunStore | None = None
     notebook: str = ""
     """The notebook that runs are started from."""
+    experiment: Callable[[Any], Callable[[Any], object] | None] | None = None
+    """Takes the control of each experiment that runs here, and returns the watcher of its progress."""
     limits: CallLimits | None = None
     """The limiters of their models' calls; by default those of the process."""
 

@@ -17,7 +17,7 @@ from agentnb.testing.requests.checks import (
     repeated,
 )
 
-MINIMAL = names("model messages tools stream stream_options max_tokens temperature stop response_format")
+MINIMAL = names("model messages tools stream stream_options max_tokens temperature seed stop response_format")
 FIELDS = MINIMAL | names(
     "audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens metadata modalities moderation "
     "n parallel_tool_calls prediction presence_penalty prompt_cache_key prompt_cache_options prompt_cache_retention "

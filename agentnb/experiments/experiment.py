@@ -1,0 +1,407 @@
+"""Experiments: which variant works, measured on the same tasks in random order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from typing import Any, Literal
+
+from agentnb.agent.agent import Agent
+from agentnb.errors import ExperimentProblems, SettingsError
+from agentnb.experiments.design import Design, design_of
+from agentnb.experiments.pilot import Pilot, pilot_of
+from agentnb.experiments.planning.cells import Schedule, Seeds
+from agentnb.experiments.planning.checks import Check, read_checks
+from agentnb.experiments.planning.content import content_hash
+from agentnb.experiments.planning.problems import are_free, check_models, example_problems, plan_problems, settings_problems
+from agentnb.experiments.planning.tasks import Task, read_tasks
+from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, read_variants, unseeded_models
+from agentnb.experiments.results.folder import FOLDER, ExperimentFolder, Memory, Plan, with_note
+from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.rows import Row
+from agentnb.experiments.running.cell_runs import Work
+from agentnb.experiments.running.control import Control, ProgressWatcher
+from agentnb.experiments.running.engine import Engine, Executor, InKernel
+from agentnb.experiments.running.live import LiveExperiment, watched
+from agentnb.experiments.running.processes import InProcesses, cores
+from agentnb.experiments.running.spending import CellSpending
+from agentnb.models.model import Model
+from agentnb.runtime.questions.answerers import Approve
+from agentnb.runtime.threads import LoopThread
+
+EXCLUSIONS = ("runs that did not complete: not passed in the first analysis, left out of the second",)
+"""What is frozen about runs that are excluded."""
+SETTINGS = ("repeats", "places", "seed", "seeds", "executor", "budget")
+"""Settings that can be wrong by themselves."""
+AT_A_TIME = 8
+"""Cells that run at the same time in the kernel, by default."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Variants compared on the same tasks: each task meets each variant, in random order, whatever fails on the way.
+
+    ``tasks``: a data frame or a list of rows with ``id``, ``prompt`` and further columns (for ``{{ column }}`` in prompts, for
+    checks, and ``cluster`` for tasks that belong together), functions of a seed that return such a row, or
+    ``{"traces": SOURCE, "at_round": K}`` to fork recorded runs. ``variants``, by name: a guidance set or its name, a policy, a
+    mapping of settings of an `Agent` (and ``prompt``, a template around ``{{ prompt }}``), an Agent, or a Workflow. ``agent``:
+    the Agent, or its settings, that variants change. ``models``: names or objects that every variant meets; without them each
+    variant has its own. ``repeats``: runs of a task per variant and model. ``seed`` decides order and draws; each task and
+    repeat has a seed of its own, the same for all variants unless ``seeds="independent"``, which models that take one draw by.
+    ``primary``: the check that decides, and ``checks``: further ones, each a name (`answered`, `passed`, `score`,
+    `todos_closed`, `no_loops`), ``within(...)``, a function of the run or of the run and the task's row, or an expectation.
+    ``folder``: where rows and logs are kept, by default ``.agentnb/experiments/ID``; False for memory only.
+
+    ``executor``: ``kernel``, or ``processes``, and ``places`` runs at a time. ``budget``: US dollars for all runs: at it, no
+    run begins. ``approve``: decides about calls that need permission, ``never`` by default. ``aa``: allow variants of equal
+    content, to see what chance alone does.
+
+    Nothing is checked or run before `design`, `pilot` or `run`, which raise `ExperimentProblems` with all that is wrong.
+    """
+
+    tasks: Any
+    variants: Any
+    models: Iterable[str | Model] | str | None = None
+    repeats: int = 1
+    seed: int = 0
+    primary: Any = "answered"
+    checks: Iterable[Any] = ()
+    folder: str | Path | Literal[False] | None = None
+    agent: Agent | Mapping[str, Any] | None = None
+    seeds: Seeds = "shared"
+    executor: Literal["kernel", "processes"] = "kernel"
+    places: int | None = None
+    budget: float | None = None
+    approve: Approve | str = "never"
+    aa: bool = False
+    _original: Experiment | None = field(default=None, repr=False, compare=False)
+    """The experiment that this one extends."""
+    _more: tuple[tuple[tuple[Task, ...], int], ...] = field(default=(), repr=False, compare=False)
+    """Extensions of the original: more tasks, and more repeats."""
+
+    # Before anything runs
+
+    def check(self) -> None:
+        """Raise `ExperimentProblems` with all that is wrong. Calls no model and runs no tool."""
+        problems = [*self._read.problems]
+        if not problems:
+            problems += example_problems(self._read.checks, self._read.tasks)
+            problems += check_models(self._read.variants, self._models, self.budget)
+        if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:
+            problems.append(
+                f"The experiment has changed since {self._records!r} was begun: {_difference(self._plan.frozen, self._frozen)}."
+                " Give it another folder, or take the change back; more tasks and repeats: extend(...)"
+            )
+        if problems:
+            raise ExperimentProblems.of(problems)
+
+    def design(self) -> Design:
+        """Return the cells, the cost and time to expect, and the minimum detectable effect. Runs nothing."""
+        self.check()
+        pilot = self._pilot_rows()
+        return self._design(pilot_of(self._read.primary, pilot, self._variant_names) if pilot else None)
+
+    async def pilot(self, n: int = 5, *, watch: ProgressWatcher | None = None, show: bool = True) -> Pilot:
+        """Run ``n`` random tasks under all variants, two repeats each, and return what they say of variance, cost and time.
+
+        They have other seeds than the experiment's runs, and never enter its result.
+        """
+        self.check()
+        await self._run_cells([self._pilot_schedule(n)], self._pilot_records, watch=watch, show=show)
+        return pilot_of(self._read.primary, self._pilot_rows(), self._variant_names)
+
+    # Running
+
+    async def run(self, *, watch: ProgressWatcher | None = None, show: bool = True) -> Results:
+        """Run all cells that have no row yet, on the running event loop, and return the results.
+
+        Interrupted, killed or stopped, it goes on when it is run again. ``watch`` is called with the `Progress` after each
+        cell; without ``show``, nothing shows it. Raises `ExperimentProblems` before anything runs.
+        """
+        control = self._control()
+        return await self._run(control, watch, show=show)
+
+    def start(self, *, watch: ProgressWatcher | None = None, show: bool = True) -> LiveExperiment:
+        """Start in the background and return a handle with ``progress``, ``pause``, ``resume``, ``stop`` and ``result``."""
+        self.check()
+        control, thread = self._control(), LoopThread()
+        future = thread.submit(lambda: self._run(control, watch, show=show))
+        future.add_done_callback(lambda _: thread.close())
+        return LiveExperiment(control, future)
+
+    def run_sync(self, *, watch: ProgressWatcher | None = None, show: bool = True) -> Results:
+        """Like `run`, for scripts and for code that cannot await. An interrupt stops it; run again, it goes on."""
+        return self.start(watch=watch, show=show).wait()
+
+    def extend(self, *, tasks: Any = None, repeats: int = 0) -> Experiment:
+        """Return the experiment with more tasks or repeats. Once its first run was made, every result names this deviation."""
+        problems: list[str] = []
+        more = () if tasks is None else read_tasks(tasks, problems)
+        if problems:
+            raise ExperimentProblems.of(problems)
+        if not more and not repeats:
+            raise SettingsError("Nothing is added", "Write extend(tasks=[...]), or extend(repeats=1)")
+        return replace(self, _original=self._original or self, _more=(*self._more, (more, repeats)))
+
+    def retry(self, reason: str) -> Experiment:
+        """Mark the runs that did not complete to be made again by the next `run`; every result names the reason."""
+        if not isinstance(reason, str) or not reason.strip():
+            raise SettingsError("A retry needs a reason", 'Write retry("the server was down")')
+        plan = self._plan
+        failed = tuple([key for key, row in self._records.rows().items() if not row.is_completed])
+        if plan is None or not failed:
+            raise SettingsError("There is no failed run to make again", "See exp.results().table()")
+        self._records.keep_plan(with_note(plan, "retried", f"{len(failed)} runs again: {reason.strip()}", failed))
+        return self
+
+    def results(self, *, peek: bool = False) -> Results:
+        """Return the results so far. Until all cells are done, what tells variants apart is covered, unless ``peek``.
+
+        A peek is noted, and every result names it. Raises `SettingsError` if nothing has run yet.
+        """
+        rows, plan = [*self._records.rows().values()], self._plan
+        if plan is None:
+            raise SettingsError("The experiment has not begun", "Run it: await exp.run(), or exp.run_sync()")
+        total = sum(map(len, self._schedules))
+        missing = self._missing({row.key for row in rows}) if len(rows) < total or self._more else 0
+        if peek and missing:
+            plan = with_note(plan, "looked", f"looked at after {len(rows)} of {total} runs")
+            self._records.keep_plan(plan)
+        return Results(
+            rows,
+            plan,
+            primary=self._read.primary,
+            variants=self._variant_names,
+            missing=missing,
+            is_covered=bool(missing) and not peek,
+            unseeded=self._unseeded,
+            records=self._records,
+        )
+
+    @property
+    def id(self) -> str:
+        """The name of the experiment: a hash of what is frozen."""
+        return (self._original or self)._frozen_hash[:12]
+
+    def _design(self, pilot: Pilot | None) -> Design:
+        read = self._read
+        return design_of(
+            tasks=len(read.tasks),
+            variants=self._variant_names,
+            models=tuple(map(name_of, self._models)),
+            repeats=self.repeats + sum(extra for _, extra in self._more),
+            cells=sum(map(len, self._schedules)),
+            primary=next((one for one in read.checks if one.name == read.primary), None),
+            places=self.places or (AT_A_TIME if self.executor == "kernel" else cores()),
+            is_free=are_free(read.variants, self._models),
+            unseeded=self._unseeded,
+            pilot=pilot,
+        )
+
+    # What it is made of, read once
+
+    @cached_property
+    def _read(self) -> _Parts:
+        base = self._original or self
+        problems: list[str] = []
+        tasks = read_tasks(base.tasks, problems)
+        for more, _ in self._more:
+            tasks += more
+        variants = read_variants(base.variants, base.agent, self._models, problems)
+        checks, primary = read_checks(base.checks, base.primary, problems)
+        problems += settings_problems({name: getattr(self, name) for name in SETTINGS})
+        problems += plan_problems(tasks, variants, aa=self.aa)
+        return _Parts(tasks, variants, checks, primary, tuple(dict.fromkeys(problems)))
+
+    @cached_property
+    def _models(self) -> tuple[str | Model, ...]:
+        models = self.models
+        if models is None:
+            return ()
+        return (models,) if isinstance(models, str) or not isinstance(models, Iterable) else tuple(models)
+
+    @property
+    def _model_names(self) -> tuple[str, ...]:
+        return tuple(map(name_of, self._models)) or (OWN_MODEL,)
+
+    @property
+    def _variant_names(self) -> tuple[str, ...]:
+        return tuple([one.name for one in self._read.variants])
+
+    @property
+    def _unseeded(self) -> tuple[str, ...]:
+        return unseeded_models(self._read.variants, self._models)
+
+    @cached_property
+    def _schedules(self) -> tuple[Schedule, ...]:
+        """The schedule of the experiment, and those of its extensions, over the tasks of the last."""
+        repeats = (self._original or self).repeats
+        count = len(self._read.tasks) - sum(len(more) for more, _ in self._more)
+        schedules = [self._schedule(range(count), repeats)]
+        for more, extra in self._more:
+            if more:
+                schedules.append(self._schedule(range(count, count + len(more)), repeats))
+                count += len(more)
+            if extra:
+                schedules.append(self._schedule(range(count), extra, first_repeat=repeats))
+                repeats += extra
+        return tuple(schedules)
+
+    def _schedule(self, places: Sequence[int], repeats: int, *, first_repeat: int = 0, is_pilot: bool = False) -> Schedule:
+        read = self._read
+        return Schedule(
+            read.tasks, places, read.variants, self._model_names, repeats, self.seed, self.seeds, is_pilot, first_repeat
+        )
+
+    def _pilot_schedule(self, n: int) -> Schedule:
+        if type(n) is not int or n < 1:
+            raise SettingsError(f"pilot({n!r}): no number of tasks", "Write await exp.pilot(5)")
+        count = len(self._read.tasks)
+        places = Random(f"{self.seed}:pilot").sample(range(count), min(n, count))
+        return self._schedule(places, 2, is_pilot=True)
+
+    @cached_property
+    def _frozen(self) -> dict[str, Any]:
+        base = self._original or self
+        read = base._read
+        return {
+            "primary": read.primary,
+            "arms": {one.name: one.content for one in read.variants},
+            "tools": {one.name: one.tools for one in read.variants},
+            "checks": {one.name: one.content for one in read.checks},
+            "exclusions": [*EXCLUSIONS],
+            "tasks": {"count": len(read.tasks), "content": content_hash([(one.id, one.content) for one in read.tasks])},
+            "models": [*base._model_names],
+            "repeats": base.repeats,
+            "runs": sum(map(len, base._schedules)),
+            "seed": base.seed,
+            "seeds": base.seeds,
+        }
+
+    @cached_property
+    def _frozen_hash(self) -> str:
+        return content_hash(self._frozen)
+
+    @cached_property
+    def _records(self) -> ExperimentFolder | Memory:
+        if self._original is not None:
+            return self._original._records
+        if self.folder is False:
+            return Memory()
+        return ExperimentFolder(Path(self.folder).expanduser().absolute() if self.folder else Path.cwd() / FOLDER / self.id)
+
+    @cached_property
+    def _pilot_records(self) -> ExperimentFolder | Memory:
+        """Those of the pilot: beside those of the experiment, so that no table of its folder has them."""
+        if self._original is not None:
+            return self._original._pilot_records
+        records = self._records
+        return (
+            Memory() if isinstance(records, Memory) else ExperimentFolder(records.path.with_name(f"{records.path.name}-pilot"))
+        )
+
+    @property
+    def _plan(self) -> Plan | None:
+        return self._records.plan()
+
+    def _pilot_rows(self) -> list[Row]:
+        return [*self._pilot_records.rows().values()]
+
+    def _missing(self, keys: set[str]) -> int:
+        return sum(cell.key not in keys for schedule in self._schedules for cell in schedule)
+
+    # Running
+
+    def _control(self) -> Control:
+        design = None
+        with suppress(ExperimentProblems):  # raised when it runs
+            design = self.design()
+        return Control(self.id, sum(map(len, self._schedules)), None if design is None else design.cost, self.budget)
+
+    async def _run(self, control: Control, watch: ProgressWatcher | None, *, show: bool) -> Results:
+        self.check()
+        records = self._records
+        with records.locked():
+            plan = self._begin()
+            retried = _retried(plan, records.rows())
+            await self._run_cells(self._schedules, records, control=control, watch=watch, show=show, retried=retried)
+        return self.results()
+
+    def _begin(self) -> Plan:
+        """Freeze the plan with the first run, and note extensions since."""
+        plan = self._plan
+        if plan is None:
+            plan = Plan(self.id, self._frozen_hash, self._frozen, datetime.now(UTC))
+            self._records.keep_plan(plan)
+        for more, extra in self._more:
+            what = " and ".join([*([f"{len(more)} tasks"] if more else []), *([f"{extra} repeats"] if extra else [])])
+            text = f"extended by {what} after its first run"
+            if all(note.text != text for note in plan.notes):
+                plan = with_note(plan, "extended", text)
+                self._records.keep_plan(plan)
+        return plan
+
+    async def _run_cells(
+        self,
+        schedules: Sequence[Schedule],
+        records: ExperimentFolder | Memory,
+        *,
+        control: Control | None = None,
+        watch: ProgressWatcher | None,
+        show: bool,
+        retried: dict[str, int] | None = None,
+    ) -> None:
+        control = control or Control(f"{self.id}-pilot", sum(map(len, schedules)), budget=self.budget)
+        rows = records.rows()
+        spending = CellSpending(self.budget, sum(row.cost or 0.0 for row in rows.values()))
+        read = self._read
+        work = Work(self.id, read.tasks, read.variants, self._models or (None,), read.checks, self.approve)
+        engine = Engine(schedules, work, records, control, spending, self._executor(work, records, spending), retried or {})
+        with watched(control, watch, show=show):
+            await engine.run(rows)
+
+    def _executor(self, work: Work, records: ExperimentFolder | Memory, spending: CellSpending) -> Executor:
+        if self.executor == "processes":
+            return InProcesses(work, records, spending, self.places or cores())
+        return InKernel(work, records, spending, self.places or AT_A_TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What an experiment is made of, and what is wrong with it."""
+
+    tasks: tuple[Task, ...]
+    variants: tuple[Variant, ...]
+    checks: tuple[Check, ...]
+    primary: str
+    problems: tuple[str, ...]
+
+
+def _retried(plan: Plan, rows: Mapping[str, Row]) -> dict[str, int]:
+    """Return the cells that a note says to run again and that were not since, with the number of the attempt."""
+    attempts: dict[str, int] = {}
+    for note in plan.notes:
+        if note.kind == "retried":
+            for key in note.keys:
+                attempts[key] = attempts.get(key, 1) + 1
+    return {key: attempt for key, attempt in attempts.items() if key in rows and rows[key].attempt < attempt}
+
+
+def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return the names of what differs."""
+    parts = []
+    for name in dict.fromkeys([*before, *now]):
+        old, new = before.get(name), now.get(name)
+        if old == new:
+            continue
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            inner = [str(key) for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
+            parts.append(f"{name} ({', '.join(inner)})")
+        else:
+            parts.append(name)
+    return ", ".join(parts)

@@ -1,0 +1,74 @@
+"""A pilot: what a few runs say of variance, clustering, cost and time, without the means of the variants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean
+
+from agentnb.experiments.results.rows import Row
+from agentnb.experiments.results.values import task_values
+from agentnb.experiments.statistics.power import (
+    Components,
+    compute_task_deviation,
+    estimate_components,
+    estimate_intraclass_correlation,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """Estimates from pilot runs. The means of the variants are left out: a plan made by them would be biased."""
+
+    runs: int
+    tasks: int
+    components: Components | None
+    """Variance components of the differences of two variants, of the pair that differs most; None if the pilot is too small."""
+    clustering: float | None
+    """How alike repeats of a task are: the intraclass correlation, averaged over variants; None if unknown."""
+    cost: float | None
+    """US dollars per run; None if unknown."""
+    seconds: float | None
+    """Seconds per run; None if unknown."""
+    reasons: tuple[tuple[str, str], ...] = ()
+    """Runs that did not complete, and why."""
+
+    def deviation(self, repeats: int) -> float | None:
+        """Return the standard deviation of the differences of tasks with this many repeats; None if unknown."""
+        return None if self.components is None else compute_task_deviation(self.components, repeats)
+
+    def __repr__(self) -> str:
+        alike = "unknown" if self.clustering is None else f"{self.clustering:.2f}"
+        cost = "unknown" if self.cost is None else f"${self.cost:.4g}"
+        seconds = "unknown" if self.seconds is None else f"{self.seconds:.3g} s"
+        failed = f", {len(self.reasons)} did not complete" if self.reasons else ""
+        deviation = self.deviation(1)
+        spread = "unknown" if deviation is None else f"{deviation:.2f}"
+        return (
+            f"Pilot of {self.runs} runs over {self.tasks} tasks{failed}: deviation of task differences {spread}, "
+            f"clustering {alike}, cost a run {cost}, time a run {seconds}. Means by variant are not shown"
+        )
+
+
+def pilot_of(primary: str, rows: Sequence[Row], variants: Sequence[str]) -> Pilot:
+    """Return what the rows of a pilot say of the primary."""
+    arms = {name: [row for row in rows if row.variant == name] for name in variants}
+    found = [
+        components
+        for a, b in combinations(variants, 2)
+        if (components := estimate_components(*task_values(arms[a], arms[b], primary))) is not None
+    ]
+    alike = [
+        one for arm in arms.values() if (one := estimate_intraclass_correlation(task_values(arm, arm, primary)[0])) is not None
+    ]
+    costs, seconds = [row.cost for row in rows], [row.seconds for row in rows if row.seconds is not None]
+    return Pilot(
+        runs=len(rows),
+        tasks=len({row.task for row in rows}),
+        components=max(found, key=lambda one: compute_task_deviation(one, 1), default=None),
+        clustering=fmean(alike) if alike else None,
+        cost=fmean([one or 0.0 for one in costs]) if costs and None not in costs else None,
+        seconds=fmean(seconds) if seconds else None,
+        reasons=tuple([(row.run_id, row.reason) for row in rows if not row.is_completed]),
+    )

@@ -1,0 +1,1 @@
+"""The plan of an experiment: its tasks, variants, checks and cells, and what is wrong with them."""

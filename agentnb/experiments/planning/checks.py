@@ -1,0 +1,197 @@
+"""Checks of an experiment: what counts as a run that did its task. Each returns true, false, a number, or None for unknown."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import isnan
+from typing import Any, TypeAlias
+
+from agentnb.core.todos import open_todos
+from agentnb.detect.run import Run
+from agentnb.errors import AgentnbError, SettingsError, near
+from agentnb.experiments.planning.content import content_hash, source_of
+from agentnb.rerun.expect import check_expectations, outcomes_of
+from agentnb.tables.loops import found
+
+Value: TypeAlias = float | bool | None
+CheckFunction: TypeAlias = Callable[..., Any]
+"""A function of the run, or of the run and the task's row."""
+
+
+def passed(run: Run) -> bool | None:
+    """Return whether the outcome of the run is passed; None if it is unknown."""
+    return None if run.outcome == "unknown" else run.outcome == "passed"
+
+
+def score(run: Run) -> float | None:
+    """Return the score of the run, such as a reward; None without one."""
+    return run.score
+
+
+def answered(run: Run) -> bool:
+    """Return whether the run completed with a text."""
+    return run.status == "completed" and bool(run.text.strip())
+
+
+def todos_closed(run: Run) -> bool:
+    """Return whether no todo is open."""
+    return not open_todos(run.todos)
+
+
+def no_loops(run: Run) -> bool:
+    """Return whether no loop was found, as in `tables.loops`."""
+    return not [*found(run)]
+
+
+@dataclass(frozen=True, slots=True)
+class within:  # noqa: N801  # written like the other checks: checks=[within(cost=0.05)]
+    """A check of limits: at most so many dollars, rounds and seconds. An unknown cost or time is unknown."""
+
+    cost: float | None = None
+    rounds: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.cost is None and self.rounds is None and self.seconds is None:
+            raise SettingsError("within() names no limit", "Write within(cost=0.05, rounds=8)")
+
+    @property
+    def __name__(self) -> str:
+        limits = {"cost": self.cost, "rounds": self.rounds, "seconds": self.seconds}
+        return "within " + ", ".join(f"{name} {value:g}" for name, value in limits.items() if value is not None)
+
+    def __call__(self, run: Run) -> bool | None:
+        """Return whether the run kept all limits."""
+        kept = [
+            None if value is None else value <= limit
+            for value, limit in ((run.cost, self.cost), (len(run.rounds), self.rounds), (run.seconds, self.seconds))
+            if limit is not None
+        ]
+        return False if False in kept else None if None in kept else True
+
+
+SHIPPED: dict[str, CheckFunction] = {one.__name__: one for one in (passed, score, answered, todos_closed, no_loops)}
+"""The checks that can be named as texts."""
+MEASURES = ("cost", "rounds", "seconds", "tokens")
+"""Columns that can be the primary measure although no check returns them: less is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check by its name."""
+
+    name: str
+    function: CheckFunction
+    takes_row: bool
+    content: str
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether it returns true or false: known of shipped checks, expectations, and functions that say ``-> bool``."""
+        if self.function is score:
+            return False
+        hint = getattr(self.function, "__annotations__", {}).get("return")
+        return self.name in SHIPPED or isinstance(self.function, within | Expected) or hint in (bool, "bool", "bool | None")
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A check that an expectation holds."""
+
+    text: str
+
+    def __call__(self, run: Run) -> bool | None:
+        """Return whether it holds; None if it has no value for this run."""
+        (outcome,) = outcomes_of(run, [self.text])
+        return outcome.holds if outcome.has_value else None
+
+
+def read_checks(checks: Iterable[Any], primary: Any, problems: list[str]) -> tuple[tuple[Check, ...], str]:
+    """Return the checks, the primary's included, and the name of the primary; problems are appended."""
+    if isinstance(checks, str) or callable(checks):
+        checks = (checks,)
+    read: dict[str, Check] = {}
+    for one in checks:
+        check = _check(one, problems)
+        if check is not None and read.setdefault(check.name, check) != check:
+            problems.append(f"Two checks have the name {check.name}. Give one of them another name")
+    if isinstance(primary, str) and (primary in read or primary in MEASURES):
+        return tuple(read.values()), primary
+    if isinstance(primary, str) and primary not in SHIPPED and not _is_expectation(primary):
+        known = [*read, *SHIPPED, *MEASURES]
+        problems.append(str(SettingsError(f"There is no check {primary!r} for the primary", near(primary, known))))
+        return tuple(read.values()), primary
+    check = _check(primary, problems)
+    if check is None:
+        return tuple(read.values()), str(primary)
+    read.setdefault(check.name, check)
+    return tuple(read.values()), check.name
+
+
+def value_of(check: Check, run: Run, row: Mapping[str, Any]) -> Value:
+    """Return the value of the check for a run. Raises what the check raises, `SettingsError` for no usable value."""
+    value = check.function(run, row) if check.takes_row else check.function(run)
+    if value is None or isinstance(value, bool):
+        return value
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return None if isnan(value) else float(value)
+    raise SettingsError(f"{check.name} returned {value!r}", "Return True, False, a number, or None for unknown")
+
+
+def values_of(checks: Iterable[Check], run: Run, row: Mapping[str, Any]) -> tuple[dict[str, Value], dict[str, str]]:
+    """Return the values of the checks for a run, and the errors of those that raised, whose values are unknown."""
+    values: dict[str, Value] = {}
+    errors: dict[str, str] = {}
+    for check in checks:
+        try:
+            values[check.name] = value_of(check, run, row)
+        except Exception as error:  # whatever the person's check raises
+            values[check.name] = None
+            errors[check.name] = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
+    return values, errors
+
+
+def _is_expectation(text: str) -> bool:
+    try:
+        check_expectations([text])
+    except AgentnbError:
+        return False
+    return not text.isidentifier()
+
+
+def _check(given: Any, problems: list[str]) -> Check | None:
+    if isinstance(given, Check):
+        return given
+    if isinstance(given, str):
+        if given in SHIPPED:
+            return Check(given, SHIPPED[given], takes_row=False, content=given)
+        try:
+            check_expectations([given])
+        except AgentnbError as error:
+            problems.append(str(error))
+            return None
+        return Check(given.strip(), Expected(given.strip()), takes_row=False, content=given.strip())
+    if not callable(given):
+        problems.append(f"{given!r} is neither a check nor an expectation. Give a function of the run, or a text")
+        return None
+    name = str(getattr(given, "__name__", type(given).__name__))
+    return Check(
+        name, given, _takes_row(given), content_hash(name, source_of(given), repr(given) if isinstance(given, within) else "")
+    )
+
+
+def _takes_row(function: CheckFunction) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    places = [
+        one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) and one.default is one.empty
+    ]
+    return len(places) > 1

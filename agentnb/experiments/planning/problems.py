@@ -1,0 +1,143 @@
+"""What is wrong with an experiment before anything runs, all at once, each as a sentence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from agentnb.agent.agent import Agent
+from agentnb.agent.price_check import check_has_price
+from agentnb.detect.run import Run
+from agentnb.errors import AgentnbError, MissingKey, SettingsError
+from agentnb.examples import path as example
+from agentnb.experiments.planning.checks import Check, value_of
+from agentnb.experiments.planning.tasks import Task, prompt_of
+from agentnb.experiments.planning.variants import Variant, equal_variants, forked_changes, name_of
+from agentnb.interchange.files import load_trace
+from agentnb.models.model import Model
+from agentnb.models.registry import check_key, check_model, make_model
+from agentnb.runtime.budget import Budget
+from agentnb.workflow.workflow import Workflow
+
+MAX_NAMED = 5
+"""Tasks that one problem names."""
+
+
+def plan_problems(tasks: Sequence[Task], variants: Sequence[Variant], *, aa: bool) -> list[str]:
+    """Return what is wrong with the tasks and variants together; ``aa``: variants may be equal."""
+    problems: list[str] = []
+    twice = [name for name, count in Counter(one.id for one in tasks).items() if count > 1]
+    if twice:
+        problems.append(f"Tasks with the same id: {_listed(twice)}. Give each task an id of its own")
+    if not aa:
+        for first, second in equal_variants(variants):
+            problems.append(f"The variants {first} and {second} are equal. To see what chance alone does: aa=True")
+    problems += _template_problems(tasks, variants)
+    if any(task.run is not None for task in tasks):
+        for one in variants:
+            if isinstance(one.work, Workflow):
+                problems.append(f"Variant {one.name}: a workflow cannot be forked from recorded runs")
+            elif unknown := forked_changes(one):
+                problems.append(f"Variant {one.name}: a fork of a recorded run keeps its {', '.join(unknown)}")
+    return problems
+
+
+def settings_problems(settings: Mapping[str, Any]) -> Iterable[str]:
+    """Yield what is wrong with the settings of an experiment by themselves."""
+    for name in ("repeats", "places"):
+        value = settings[name]
+        if value is not None and (type(value) is not int or value < 1):
+            yield f"{name}={value!r}: give a whole number from 1"
+    if type(settings["seed"]) is not int:
+        yield f"seed={settings['seed']!r}: give a whole number"
+    for name, known in (("seeds", ("shared", "independent")), ("executor", ("kernel", "processes"))):
+        if settings[name] not in known:
+            yield f"{name}={settings[name]!r}: it is {' or '.join(known)}"
+    budget = settings["budget"]
+    if budget is not None and not (isinstance(budget, int | float) and not isinstance(budget, bool) and budget > 0):
+        yield f"budget={budget!r}: give US dollars, more than 0"
+
+
+def _template_problems(tasks: Sequence[Task], variants: Iterable[Variant]) -> Iterable[str]:
+    """Yield the columns that templates of variants name and rows lack."""
+    for one in variants:
+        if one.template is None:
+            continue
+        lacking: dict[str, list[str]] = {}
+        for task in tasks:
+            try:
+                prompt_of(task.row, one.template)
+            except SettingsError as error:
+                lacking.setdefault(error.what, []).append(task.id)
+        for what, ids in lacking.items():
+            yield f"Variant {one.name}: {what} (tasks {_listed(ids)})"
+
+
+def example_problems(checks: Iterable[Check], tasks: Sequence[Task]) -> list[str]:
+    """Return the checks that raise on an example run: a recorded one of agentnb, with the row of the first task."""
+    run = load_trace(example("healthy"))
+    return [*_check_problems(checks, run, tasks)]
+
+
+def _check_problems(checks: Iterable[Check], run: Run, tasks: Sequence[Task]) -> Iterable[str]:
+    row = tasks[0].row
+    for check in checks:
+        try:
+            value_of(check, run, row)
+        except KeyError as error:
+            yield f"The check {check.name} reads the column {error}, which the rows lack: they have {', '.join(row)}"
+        except Exception as error:  # whatever the person's check raises
+            yield f"The check {check.name} raises on an example run: {type(error).__name__}: {error}".partition("\n")[0]
+
+
+def check_models(variants: Iterable[Variant], models: Sequence[str | Model], budget: float | None) -> list[str]:
+    """Return what is wrong with the models: unknown names, missing keys, and prices that a budget needs."""
+    problems: list[str] = []
+    agents = [one.work for one in variants if isinstance(one.work, Agent)]
+    own = [agent.model for agent in agents] if not models else []
+    for model in _once([*models, *own]):
+        try:
+            check_model(model)
+            if isinstance(model, str):
+                check_key(model)
+        except MissingKey as error:
+            problems.append(str(error))
+        except AgentnbError as error:
+            problems.append(f"{name_of(model)}: {error}")
+    if problems or budget is None:
+        return problems
+    return [*_price_problems(variants, models, budget)]
+
+
+def _price_problems(variants: Iterable[Variant], models: Sequence[str | Model], budget: float) -> Iterable[str]:
+    found: dict[str, None] = {}
+    for one in variants:
+        for model in models or (one.model,):
+            try:
+                if isinstance(one.work, Agent) and model is not None:
+                    check_has_price(make_model(model), one.work, Budget(budget))
+                elif isinstance(one.work, Workflow):
+                    orchestration = one.work.orchestration(model=model)
+                    if orchestration.check is not None:
+                        orchestration.check(Budget(budget))
+            except AgentnbError as error:
+                found[str(error)] = None
+    return found
+
+
+def are_free(variants: Iterable[Variant], models: Sequence[str | Model]) -> bool:
+    """Return whether no model costs anything: personas, without a price of their own."""
+    used: list[str | Model | None] = [*models] or [one.model for one in variants]
+    return all(
+        model is not None and name_of(model).startswith("simulated:") and "price=" not in name_of(model) for model in used
+    )
+
+
+def _once(models: Iterable[str | Model]) -> list[str | Model]:
+    return [*{name_of(model): model for model in models}.values()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return f"{', '.join(names[:MAX_NAMED])}{rest}"

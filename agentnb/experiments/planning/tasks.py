@@ -1,0 +1,162 @@
+"""The tasks of an experiment: rows with an id and a prompt, functions of a seed that return such a row, or recorded runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from agentnb.detect.agent_runs import check_of_agent
+from agentnb.detect.run import Run
+from agentnb.errors import AgentnbError, SettingsError
+from agentnb.experiments.planning.content import content_hash, source_of
+from agentnb.interchange.files import load_traces
+
+ID, PROMPT, CLUSTER = "id", "prompt", "cluster"
+"""Columns with a meaning: the task's name, its prompt, and the group of tasks that belong together."""
+TRACES, AT_ROUND = "traces", "at_round"
+"""Keys of tasks that are recorded runs: their source, and the round from which on forks of them are live."""
+_FIELD = re.compile(r"\{\{ ([^\W\d]\w*) \}\}")
+
+TaskFunction: TypeAlias = Callable[[int], Mapping[str, Any]]
+"""Makes the row of a task from a seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task, which every variant meets."""
+
+    id: str
+    row: Mapping[str, Any] = field(default_factory=dict)
+    """The columns of the task; of a function, those for the seed 0."""
+    make: TaskFunction | None = None
+    run: Run | None = None
+    """The recorded run to fork."""
+    at_round: int = 1
+    content: str = ""
+    """A hash of the row, the function's source, or the recorded events before the round."""
+
+    @property
+    def cluster(self) -> str:
+        """The group of tasks that it belongs to; by default the task itself."""
+        return str(self.row.get(CLUSTER) or self.id)
+
+    def row_for(self, seed: int) -> Mapping[str, Any]:
+        """Return the columns of the task for this seed."""
+        return self.row if self.make is None else {ID: self.id, **_row_made(self.make, seed)}
+
+
+def read_tasks(source: Any, problems: list[str]) -> tuple[Task, ...]:
+    """Return the tasks of a data frame, a list of rows and functions, or ``{"traces": SOURCE, "at_round": K}``.
+
+    What is wrong is appended to ``problems``, each as a sentence.
+    """
+    tasks: list[Task] = []
+    for place, item in enumerate(_items(source, problems), 1):
+        try:
+            tasks.append(item if isinstance(item, Task) else _task(item))
+        except (SettingsError, TypeError) as error:
+            problems.append(f"Task {place}: {error}")
+    if not tasks and not problems:
+        problems.append('There is no task. Give rows with an id and a prompt: [{"id": "a", "prompt": "..."}]')
+    return tuple(tasks)
+
+
+def fill_in(template: str, row: Mapping[str, Any]) -> str:
+    """Return the text with each ``{{ column }}`` replaced. Raises `SettingsError` for a column that the row lacks."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in row:
+            raise SettingsError(f"the prompt names {match.group()}, a column that the row lacks")
+        return str(row[match[1]])
+
+    return _FIELD.sub(value, template)
+
+
+def prompt_of(row: Mapping[str, Any], template: str | None) -> str:
+    """Return the prompt of a task: the row's, in the variant's template, if it has one. Raises `SettingsError`."""
+    prompt = fill_in(str(row.get(PROMPT, "")), row)
+    return prompt if template is None else fill_in(template, {**row, PROMPT: prompt})
+
+
+def _items(source: Any, problems: list[str]) -> Iterable[Any]:
+    if hasattr(source, "to_dict") and hasattr(source, "columns"):
+        return [_without_gaps(row) for row in source.to_dict("records")]
+    if isinstance(source, Mapping) and TRACES in source:
+        return _of_traces(source, problems)
+    if callable(source) or isinstance(source, Mapping):
+        return [source]
+    if isinstance(source, str | Path):
+        problems.append(
+            f'tasks={str(source)!r} is a path. To fork recorded runs: tasks={{"traces": {str(source)!r}, "at_round": 3}}'
+        )
+        return []
+    if not isinstance(source, Iterable):
+        problems.append(f"tasks={source!r} is neither a data frame nor a list of rows")
+        return []
+    return source
+
+
+def _without_gaps(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return a row of a data frame as plain values, without its missing ones."""
+    plain = {str(name): value.item() if hasattr(value, "item") else value for name, value in row.items()}
+    return {name: value for name, value in plain.items() if not (value is None or (isinstance(value, float) and isnan(value)))}
+
+
+def _task(item: Any) -> Task:
+    if callable(item):
+        row = _row_made(item, 0)
+        name = str(row.get(ID) or getattr(item, "__name__", type(item).__name__))
+        _check_prompt(row)
+        return Task(name, {ID: name, **row}, make=item, content=content_hash(source_of(item), row))
+    if not isinstance(item, Mapping):
+        raise SettingsError(f"{item!r} is neither a row nor a function of a seed")
+    row = {str(name): value for name, value in item.items()}
+    if ID not in row:
+        raise SettingsError(f"the row has no column {ID}: it has {', '.join(row) or 'none'}")
+    _check_prompt(row)
+    return Task(str(row[ID]), row, content=content_hash(row))
+
+
+def _row_made(make: TaskFunction, seed: int) -> Mapping[str, Any]:
+    try:
+        row = make(seed)
+    except Exception as error:  # whatever the person's function raises
+        raise SettingsError(f"{getattr(make, '__name__', make)}({seed}) raised {type(error).__name__}: {error}") from error
+    if not isinstance(row, Mapping):
+        raise SettingsError(f"{getattr(make, '__name__', make)}({seed}) returned {row!r}, not a row")
+    return row
+
+
+def _check_prompt(row: Mapping[str, Any]) -> None:
+    if not str(row.get(PROMPT) or "").strip():
+        raise SettingsError(f"the row has no {PROMPT}")
+    fill_in(str(row[PROMPT]), row)
+
+
+def _of_traces(source: Mapping[str, Any], problems: list[str]) -> Sequence[Task]:
+    at_round = source.get(AT_ROUND, 1)
+    tasks: list[Task] = []
+    try:
+        runs = load_traces(source[TRACES])
+    except AgentnbError as error:
+        problems.append(str(error))
+        return []
+    if extra := set(source) - {TRACES, AT_ROUND}:
+        problems.append(f"Tasks of recorded runs have {TRACES} and {AT_ROUND}, not {', '.join(sorted(extra))}")
+    for run in runs:
+        try:
+            check_of_agent(run, "there is none to fork")
+        except SettingsError as error:
+            problems.append(str(error))
+            continue
+        if type(at_round) is not int or not 1 <= at_round <= len(run.rounds) + 1:
+            problems.append(f"at_round={at_round!r}: run {run.id} has {len(run.rounds)} rounds, counted from 1")
+            continue
+        task = run.origin.task if run.origin is not None else ""
+        row = {ID: run.id, PROMPT: run.prompt, **({CLUSTER: task} if task else {})}
+        tasks.append(Task(run.id, row, run=run, at_round=at_round, content=content_hash(run.id, at_round)))
+    return tasks

@@ -1,0 +1,154 @@
+"""The variants of an experiment: guidance sets, policies, settings of an agent, agents and workflows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from agentnb.agent.agent import Agent
+from agentnb.agent.settings import AgentSettings
+from agentnb.errors import AgentnbError, SettingsError, near
+from agentnb.experiments.planning.content import content_hash, source_of
+from agentnb.guidance.sets import GuidanceSet, find_set
+from agentnb.models.model import Model
+from agentnb.models.seeds import seeded, takes_seed
+from agentnb.policies.limits import LIMITS
+from agentnb.policies.named import PolicySet
+from agentnb.workflow.workflow import Workflow
+
+OWN_MODEL = ""
+"""The name of the model of each variant's own agent."""
+PROMPT = "prompt"
+"""The setting of a variant that is no setting of an agent: a template around the prompt of each task."""
+_SETTINGS = {one.name for one in fields(AgentSettings) if one.init} | {PROMPT}
+
+
+FORKED = ("model", "guidance", "policy", "tools", "detect", "gates", *LIMITS)
+"""The settings that a fork of a recorded run can change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One arm of an experiment."""
+
+    name: str
+    work: Agent | Workflow
+    """The agent or the workflow that does its tasks."""
+    template: str | None = None
+    """The text around the prompt of each task, with ``{{ prompt }}``."""
+    changes: Mapping[str, Any] | None = None
+    """The settings that it changes; what it does not change is as recorded in forks of recorded runs."""
+    content: str = ""
+    """A hash of all that it does."""
+    tools: str = ""
+    """A hash of the source of its tools."""
+
+    @property
+    def model(self) -> str | Model | None:
+        """Its own model; None of a workflow."""
+        return self.work.model if isinstance(self.work, Agent) else None
+
+    def agent(self, model: str | Model | None, seed: int) -> Agent:
+        """Return its agent with this model, or with its own, which draws by the seed if it can."""
+        assert isinstance(self.work, Agent), "a workflow has its own agents"
+        chosen = seeded(self.work.model if model is None else model, seed)
+        return self.work if chosen is self.work.model else replace(self.work, model=chosen)
+
+
+def read_variants(given: Any, base: Any, models: Iterable[str | Model], problems: list[str]) -> tuple[Variant, ...]:
+    """Return the variants by name. ``base``: the agent, or its settings, that variants change; problems are appended."""
+    named = given if isinstance(given, Mapping) else _by_name(given, problems)
+    variants: list[Variant] = []
+    first_model = next(iter(models), None)
+    for name, what in named.items():
+        try:
+            variants.append(_variant(str(name), what, base, first_model))
+        except (AgentnbError, TypeError) as error:
+            problems.append(f"Variant {name}: {error}")
+    if not named and not problems:
+        problems.append('There is no variant. Give some by name: {"without": "off", "with": "matrix"}')
+    return tuple(variants)
+
+
+def equal_variants(variants: Iterable[Variant]) -> list[tuple[str, str]]:
+    """Return the names of each variant that has the content of an earlier one, with that one's."""
+    first: dict[str, str] = {}
+    return [(first[one.content], one.name) for one in variants if one.name != first.setdefault(one.content, one.name)]
+
+
+def forked_changes(variant: Variant) -> list[str]:
+    """Return the settings that a variant changes and a fork of a recorded run cannot."""
+    changes = [name for name in variant.changes or {} if name not in FORKED]
+    return [*changes, *(["prompt"] if variant.template is not None else [])]
+
+
+def unseeded_models(variants: Iterable[Variant], models: Iterable[str | Model]) -> tuple[str, ...]:
+    """Return the names of the models that take no seed, each once; those of a workflow's agents are not counted."""
+    used = [*models] or [one.model for one in variants if one.model is not None]
+    return tuple(dict.fromkeys(name_of(one) for one in used if not takes_seed(one)))
+
+
+def name_of(model: str | Model) -> str:
+    """Return ``provider:model``."""
+    return str(model) if isinstance(model, str) else model.name
+
+
+def _by_name(given: Any, problems: list[str]) -> dict[str, Any]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        problems.append(f'variants={given!r} is not a mapping. Give names: {{"without": "off", "with": "matrix"}}')
+        return {}
+    return {(one if isinstance(one, str) else getattr(one, "name", str(one))): one for one in given}
+
+
+def _variant(name: str, what: Any, base: Any, model: str | Model | None) -> Variant:
+    if isinstance(what, Workflow):
+        texts = [*(what.tool_names), *[source_of(one) for one in what.tools]]
+        agents = {key: _content_of(one) for key, one in (what.agents or {}).items()}
+        content = content_hash("workflow", what.declared.text, agents)
+        return Variant(name, what, content=content, tools=content_hash(texts))
+    changes, template = _changes(what)
+    if isinstance(what, Agent):
+        agent = what
+    elif isinstance(base, Agent):
+        agent = replace(base, **changes)
+    else:
+        settings = {**dict(base or {}), **changes}
+        if settings.get("model") is None:
+            if model is None:
+                raise SettingsError('there is no model. Give one: models=["provider:name"], or agent={"model": ...}')
+            settings["model"] = model
+        _check_names(settings)
+        agent = Agent(**settings)
+    sources = [(tool.spec.name, source_of(tool)) for tool in agent.toolbox]
+    content = content_hash(_content_of(agent), template)
+    return Variant(name, agent, template, changes, content, content_hash(sources))
+
+
+def _changes(what: Any) -> tuple[dict[str, Any], str | None]:
+    """Return the settings of an agent that a variant changes, and its template."""
+    if isinstance(what, Agent):
+        return {}, None
+    if isinstance(what, str | GuidanceSet):
+        return {"guidance": find_set(what)}, None
+    if isinstance(what, Mapping):
+        settings = {str(key): value for key, value in what.items()}
+        template = settings.pop(PROMPT, None)
+        _check_names(settings)
+        return settings, template
+    if callable(getattr(what, "rules", None)) and hasattr(what, "name"):
+        policy: PolicySet = what
+        return {"policy": policy}, None
+    raise SettingsError(f"{what!r} is no guidance set, policy, mapping of settings, Agent or Workflow")
+
+
+def _check_names(settings: Mapping[str, Any]) -> None:
+    for key in settings:
+        if key not in _SETTINGS:
+            raise SettingsError(f"an agent has no setting {key!r}", near(key, _SETTINGS))
+
+
+def _content_of(agent: Agent) -> str:
+    """Return a hash of what an agent does: its settings, model, system prompt and tools."""
+    tools = [(tool.spec.name, tool.spec.description, tool.spec.input_schema, source_of(tool)) for tool in agent.toolbox]
+    return content_hash(agent.settings, agent.guidance_texts.texts, agent.model_name, agent.system, tools)

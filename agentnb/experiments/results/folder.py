@@ -1,0 +1,213 @@
+"""The folder of an experiment: the log of each run, one row per finished cell, and the plan that was frozen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError, StoreError
+from agentnb.experiments.results.rows import Row
+from agentnb.store.run_file import try_lock
+from agentnb.store.store import Store
+
+FOLDER = Path(".agentnb") / "experiments"
+"""Where experiments are kept that name no folder, from the folder in which they begin."""
+PLAN, ROWS, LOCK, CUT = "experiment.plan", "experiment.rows", "experiment.lock", "cut"
+"""Names in the folder. Their endings are not those of traces, so that the folder reads as any other folder of runs."""
+
+
+class Note(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that every result names: a deviation from the frozen plan, a retry, or a look before the end."""
+
+    kind: str
+    """``extended``, ``retried`` or ``looked``."""
+    text: str
+    at: datetime | None = None
+    keys: tuple[str, ...] = ()
+    """The cells that it is about."""
+
+
+class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was frozen when the first run began that is not a pilot's, and the notes since."""
+
+    id: str
+    hash: str
+    """Of all that is frozen: primary, arms, checks, exclusions, tasks, models, repeats and seeds."""
+    frozen: dict[str, Any]
+    begun_at: datetime | None = None
+    notes: tuple[Note, ...] = ()
+    schema: int = 1
+
+
+class Records(Protocol):
+    """Where an experiment keeps its plan, its rows and its logs: a folder, or memory."""
+
+    @property
+    def store(self) -> Store | None:
+        """The store of the logs; None in memory."""
+
+    def plan(self) -> Plan | None:
+        """Return the frozen plan; None before the first run."""
+
+    def keep_plan(self, plan: Plan) -> None:
+        """Keep the plan in place of an earlier one."""
+
+    def rows(self) -> dict[str, Row]:
+        """Return the last row of each cell by its key, in the order in which the cells first finished."""
+
+    def add(self, row: Row, run: Run | None) -> None:
+        """Keep the row of a cell; ``run``: its run, if this process has it."""
+
+    def run(self, run_id: str) -> Run:
+        """Return a run; raises `StoreError` if it is not kept."""
+
+
+class Memory:
+    """Keeps an experiment in memory only."""
+
+    store: Store | None = None
+
+    def __init__(self) -> None:
+        self._plan: Plan | None = None
+        self._rows: dict[str, Row] = {}
+        self._runs: dict[str, Run] = {}
+
+    def plan(self) -> Plan | None:
+        """Return the frozen plan; None before the first run."""
+        return self._plan
+
+    def keep_plan(self, plan: Plan) -> None:
+        """Keep the plan in place of an earlier one."""
+        self._plan = plan
+
+    def rows(self) -> dict[str, Row]:
+        """Return the last row of each cell by its key."""
+        return dict(self._rows)
+
+    def add(self, row: Row, run: Run | None) -> None:
+        """Keep the row of a cell, and its run."""
+        self._rows[row.key] = row
+        if run is not None:
+            self._runs[run.id] = run
+
+    def run(self, run_id: str) -> Run:
+        """Return a run; raises `StoreError` if it is not kept."""
+        if run_id not in self._runs:
+            raise StoreError(f"Run {run_id} is not kept", "Give the experiment a folder")
+        return self._runs[run_id]
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Do nothing: no other process sees it."""
+        yield
+
+    def __repr__(self) -> str:
+        return "in memory"
+
+
+class ExperimentFolder:
+    """Keeps an experiment in a folder. Rows are appended, one write each, so that each survives the death of the process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.store: Store | None = Store(path)
+        self._descriptor: int | None = None
+
+    def plan(self) -> Plan | None:
+        """Return the frozen plan; None before the first run. Raises `StoreError` for one that cannot be read."""
+        try:
+            return msgspec.json.decode((self.path / PLAN).read_bytes(), type=Plan)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            raise StoreError(f"{self.path / PLAN} cannot be read: {error}", "Give the experiment another folder") from error
+
+    def keep_plan(self, plan: Plan) -> None:
+        """Keep the plan in place of an earlier one, in one step: it is whole or the earlier one."""
+        self._prepare()
+        beside = self.path / f"{PLAN}.new"
+        beside.write_bytes(msgspec.json.format(msgspec.json.encode(plan)))
+        beside.replace(self.path / PLAN)
+
+    def rows(self) -> dict[str, Row]:
+        """Return the last row of each cell by its key; a last line that was cut off is left out."""
+        try:
+            data = (self.path / ROWS).read_bytes()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise StoreError(f"{self.path / ROWS} cannot be read: {error.strerror or error}") from error
+        rows: dict[str, Row] = {}
+        decoder = msgspec.json.Decoder(Row)
+        for line in data.split(b"\n"):
+            if line:
+                with suppress(msgspec.DecodeError):  # cut off when a process died
+                    row = decoder.decode(line)
+                    rows[row.key] = row
+        return rows
+
+    def add(self, row: Row, run: Run | None) -> None:
+        """Append the row of a cell; its run has a log of its own."""
+        line = msgspec.json.encode(row) + b"\n"
+        if self._descriptor is None:
+            self._prepare()
+            self._descriptor = os.open(self.path / ROWS, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            if os.fstat(self._descriptor).st_size:
+                os.lseek(self._descriptor, -1, os.SEEK_END)
+                if os.read(self._descriptor, 1) != b"\n":
+                    line = b"\n" + line  # after a line that was cut off
+        os.write(self._descriptor, line)
+
+    def run(self, run_id: str) -> Run:
+        """Return a run from its log."""
+        assert self.store is not None, "a folder has one"
+        return self.store.load(run_id)
+
+    def put_aside(self, run_id: str) -> None:
+        """Move the log of a run that was cut off out of the way of tables, into the folder ``cut``."""
+        assert self.store is not None, "a folder has one"
+        aside = self.path / CUT
+        aside.mkdir(exist_ok=True)
+        path = self.store.path(run_id)
+        with suppress(FileNotFoundError):  # put aside by an earlier process
+            path.replace(aside / f"{path.name}.cut")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for this process; raises `SettingsError` if another process runs the experiment."""
+        self._prepare()
+        descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if not try_lock(descriptor):
+                raise SettingsError(
+                    f"Another process runs the experiment in {self.path}", "Wait for its end, or stop it there; then run again"
+                )
+            yield
+        finally:
+            os.close(descriptor)
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
+
+    def _prepare(self) -> None:
+        try:
+            assert self.store is not None, "a folder has one"
+            self.store.prepare()
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be made: {error.strerror or error}", "Choose another folder") from error
+
+    def __repr__(self) -> str:
+        return str(self.path)
+
+
+def with_note(plan: Plan, kind: str, text: str, keys: tuple[str, ...] = ()) -> Plan:
+    """Return the plan with another note."""
+    return replace(plan, notes=(*plan.notes, Note(kind, text, datetime.now(UTC), keys)))

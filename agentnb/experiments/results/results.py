@@ -1,0 +1,164 @@
+"""The results of an experiment: one row per cell, and all that a reader must know of how it was run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agentnb.core.run.facts import RunFacts
+from agentnb.detect.intervals import Share, wilson
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError, near
+from agentnb.experiments.results.folder import Plan, Records
+from agentnb.experiments.results.rows import Row
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS: dict[str, tuple[str, str]] = {
+    "task": ("str", "Id of the task"),
+    "cluster": ("str", "Group of tasks that the task belongs to; the task itself without one"),
+    "variant": ("str", "Name of the variant"),
+    "model": ("str", "Name of the model"),
+    "repeat": ("int64", "Number of the repeat, from 1"),
+    "seed": ("int64", "Seed of the task and repeat"),
+    "run_id": ("str", "The run; missing if none began"),
+    "status": ("str", "How the run ended"),
+    "reason": ("str", "Why it did not complete, or who did not answer; empty if it completed"),
+    "rounds": ("int64", "Rounds"),
+    "cost": ("float64", "US dollars; missing if unknown"),
+    "tokens": ("Int64", "Tokens sent and received; missing if unknown"),
+    "seconds": ("float64", "Seconds that it took"),
+    "loop_round": ("Int64", "First round with a loop; missing without one"),
+    "attempt": ("int64", "Number of the attempt: above 1 after a retry"),
+    "redone": ("str", "recovered or anew, if the run was cut off"),
+    "at": ("datetime64[us, UTC]", "When it was finished"),
+}
+"""The columns of `Results.table`, with their types; a column for each check, named by it, follows `reason`."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of an experiment, or of as much of it as is done."""
+
+    rows: Sequence[Row] = field(repr=False)
+    plan: Plan
+    primary: str
+    variants: tuple[str, ...]
+    missing: int = 0
+    """Cells without a row."""
+    is_covered: bool = False
+    """Whether what tells variants apart is covered: it is not done, and nobody asked to look."""
+    unseeded: tuple[str, ...] = ()
+    """Models that took no seed."""
+    records: Records | None = field(default=None, repr=False)
+
+    def table(self) -> pd.DataFrame:
+        """Return one row per run, in the order in which they finished. Until all is done, values of checks are missing."""
+        import pandas as pd
+
+        checks = [*dict.fromkeys(name for row in self.rows for name in row.values)]
+        values: dict[str, Any] = {
+            "cluster": [row.cluster or row.task for row in self.rows],
+            "repeat": [row.repeat + 1 for row in self.rows],
+            "run_id": [row.run_id or None for row in self.rows],
+        }
+        frame: dict[str, pd.Series[Any]] = {}
+        for name, (kind, _) in COLUMNS.items():
+            column = values.get(name) or [getattr(row, name) for row in self.rows]
+            if name == "at":
+                column = pd.to_datetime(pd.Series(column, dtype="object"), utc=True)
+            frame[name] = pd.Series(column, dtype=kind)
+            if name == "reason":
+                for check in checks:
+                    known = [None if self.is_covered else row.value(check) for row in self.rows]
+                    frame[check] = pd.Series(known, dtype="float64")
+        return pd.DataFrame(frame)
+
+    def of(self, variant: str) -> list[Row]:
+        """Return the rows of a variant. Raises `SettingsError` for an unknown one."""
+        if variant not in self.variants:
+            raise SettingsError(f"There is no variant {variant!r}", near(variant, self.variants))
+        return [row for row in self.rows if row.variant == variant]
+
+    def means(self) -> dict[str, Share]:
+        """Return the mean of the primary by variant; of a share its Wilson interval, which says nothing about differences.
+
+        Raises `SettingsError` while it is covered.
+        """
+        self.check_open()
+        return {
+            name: _mean([value for row in self.of(name) if (value := row.value(self.primary)) is not None])
+            for name in self.variants
+        }
+
+    def check_open(self) -> None:
+        """Raise `SettingsError` while what tells variants apart is covered."""
+        if self.is_covered:
+            raise SettingsError(
+                f"The experiment is not done: {self.missing:,} runs are missing, and what tells variants apart is covered",
+                "Run it to its end, or look all the same: exp.results(peek=True), which every result will name",
+            )
+
+    def run(self, run_id: str) -> Run:
+        """Return a run from its log. Raises `StoreError` if it is not kept."""
+        assert self.records is not None, "results of an experiment have them"
+        return self.records.run(run_id)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What every result names: deviations, retries, looks before the end, checks that raised, models without a seed."""
+        raised = sum(bool(row.check_errors) for row in self.rows)
+        first = next((f"{name}: {error}" for row in self.rows for name, error in row.check_errors.items()), "")
+        redone = {kind: sum(row.redone == kind for row in self.rows) for kind in ("recovered", "anew")}
+        return (
+            *[note.text for note in self.plan.notes],
+            *([f"{self.missing:,} runs are missing"] if self.missing else []),
+            *([f"a check raised for {raised} runs, whose values are unknown ({first})"] if raised else []),
+            *[f"{count} runs that were cut off were {_DONE[kind]}" for kind, count in redone.items() if count],
+            *([f"no seed: {', '.join(self.unseeded)}"] if self.unseeded else []),
+        )
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How many runs did not complete, by their reason."""
+        found: dict[str, int] = {}
+        for row in self.rows:
+            if not row.is_completed:
+                found[row.reason] = found.get(row.reason, 0) + 1
+        return dict(sorted(found.items(), key=lambda one: -one[1]))
+
+    def __repr__(self) -> str:
+        failed = sum(self.failures.values())
+        lines = [f"Results of {self.plan.id}: {len(self.rows):,} runs, {len(self.variants)} variants, primary {self.primary}"]
+        if failed:
+            reasons = ", ".join(f"{reason} {count}" for reason, count in [*self.failures.items()][:3])
+            lines.append(f"{failed} runs did not complete: {reasons}")
+        lines += [*self.notes]
+        if self.is_covered:
+            lines.append("What tells variants apart is covered until the end")
+        else:
+            lines.append("Compare two variants: compare(results, A, B)")
+        return "\n".join(lines)
+
+
+_DONE = {"recovered": "recovered", "anew": "made anew"}
+
+
+def _mean(values: Sequence[float]) -> Share:
+    if not values:
+        return Share(None, None, None)
+    if {*values} <= {0.0, 1.0}:
+        return wilson(round(sum(values)), len(values))
+    return Share(sum(values) / len(values), None, None)
+
+
+def name_of_task(run: RunFacts) -> str:
+    """Return the task that a run worked on: its tag, that of its benchmark, or its prompt."""
+    tag = next((one.removeprefix(TASK_TAG) for one in run.tags if one.startswith(TASK_TAG)), "")
+    return tag or (run.origin.task if run.origin is not None else "") or run.prompt
+
+
+TASK_TAG = "task:"
+"""Begins the tag of a run that names its task."""

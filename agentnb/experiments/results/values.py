@@ -1,0 +1,43 @@
+"""The values of rows by task, as the statistics take them: clusters with a value in both arms, in one order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from agentnb.experiments.results.rows import Row
+
+Measure: TypeAlias = Callable[[Row], float | None]
+ByTask: TypeAlias = dict[str, list[float]]
+
+
+def task_values(a: Iterable[Row], b: Iterable[Row], name: str) -> tuple[list[list[float]], list[list[float]]]:
+    """Return the known values of a check or measure in two arms, by task, for all tasks that either has."""
+
+    def measure(row: Row) -> float | None:
+        return row.value(name)
+
+    by_a, by_b = by_task(a, measure), by_task(b, measure)
+    tasks = [*dict.fromkeys([*by_a, *by_b])]
+    return [by_a.get(task, []) for task in tasks], [by_b.get(task, []) for task in tasks]
+
+
+def by_task(rows: Iterable[Row], measure: Measure) -> ByTask:
+    """Return the known values of rows by task; tasks without a known value have none."""
+    found: ByTask = {}
+    for row in rows:
+        values = found.setdefault(row.task, [])
+        value = measure(row)
+        if value is not None:
+            values.append(value)
+    return found
+
+
+def cluster_means(rows: Sequence[Row], tasks: Sequence[Sequence[float]], order: Sequence[str]) -> dict[str, list[float]]:
+    """Return the means of tasks by cluster; ``tasks``: their values in the order of ``order``."""
+    of = {row.task: row.cluster or row.task for row in rows}
+    found: dict[str, list[float]] = {}
+    for task, values in zip(order, tasks, strict=True):
+        if values:
+            found.setdefault(of[task], []).append(sum(values) / len(values))
+    return found

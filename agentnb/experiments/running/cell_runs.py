@@ -1,0 +1,181 @@
+"""The run of one cell, in whichever process: begun, forked, or recovered, and its row, whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec.structs
+
+from agentnb.agent.agent import Agent
+from agentnb.detect.run import Run
+from agentnb.errors import AgentnbError
+from agentnb.experiments.planning.cells import Cell
+from agentnb.experiments.planning.checks import Check
+from agentnb.experiments.planning.tasks import Task, prompt_of
+from agentnb.experiments.planning.variants import Variant
+from agentnb.experiments.results.rows import Row, row_of
+from agentnb.models.model import Model
+from agentnb.models.seeds import seeded
+from agentnb.policies.limits import LIMITS
+from agentnb.rerun.fork import fork
+from agentnb.runtime.budget import Spending
+from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.questions.answerers import Approve
+from agentnb.runtime.runs.launch import new_run_id
+from agentnb.store.store import Store
+
+CELL_TAG = "cell:"
+"""Begins the tag that names the cell of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What every process that runs cells of an experiment needs."""
+
+    id: str
+    tasks: Sequence[Task]
+    variants: Sequence[Variant]
+    models: Sequence[str | Model | None]
+    """The models of the experiment; None for the variants' own."""
+    checks: Sequence[Check]
+    approve: Approve | str = "never"
+
+
+class Resumable(NamedTuple):
+    """The log of a cell whose run was cut off, or ended without a row."""
+
+    run_id: str
+    is_over: bool
+    """Whether the run has ended, and only its row is missing."""
+
+
+class CellRun(NamedTuple):
+    """A finished cell."""
+
+    row: Row
+    run: Run | None
+
+
+async def run_cell(
+    work: Work,
+    cell: Cell,
+    model_name: str,
+    *,
+    store: Store | None,
+    spending: Spending | None,
+    attempt: int = 1,
+    begun: Resumable | None = None,
+    redone: bool = False,
+) -> CellRun:
+    """Run a cell to its end and return its row; a failure of any kind is a row with its reason.
+
+    ``begun``: its run that was cut off, to be recovered, or read if it is over; ``redone``: it was cut off and is made anew.
+    A cancellation is raised: the cell has no row then.
+    """
+    task, variant = work.tasks[cell.task], work.variants[cell.variant]
+    columns: Mapping[str, Any] = {}
+    run_id = new_run_id() if begun is None else begun.run_id
+    named: dict[str, Any] = {
+        "key": cell.key,
+        "task": task.id,
+        "variant": variant.name,
+        "model": model_name,
+        "repeat": cell.repeat,
+        "seed": cell.seed,
+        "cluster": "" if task.cluster == task.id else task.cluster,
+        "attempt": attempt,
+        "redone": "anew" if redone else "" if begun is None or begun.is_over else "recovered",
+        "at": datetime.now(UTC),
+    }
+    options = RunOptions(
+        store=store,
+        show=False,
+        tags=(f"experiment:{work.id}", f"task:{task.id}", f"variant:{variant.name}", f"{CELL_TAG}{cell.key}"),
+        approve=work.approve,
+        can_ask=False,
+        budget=spending,
+        run_id=run_id,
+    )
+    run: Run | None = None
+    error: BaseException | None = None
+    try:
+        columns = task.row_for(cell.seed)
+        with hosted(Host(store=store)):
+            run = await _run(work, cell, task, variant, columns, options, begun)
+    except AgentnbError as problem:
+        error, run = problem, problem.run if isinstance(problem.run, Run) else None
+    except Exception as problem:  # of the person's own model or tool: the experiment goes on
+        error = problem
+    if run is None and error is not None and store is not None and store.has(run_id):
+        run = store.load(run_id)
+    if run is None:
+        return CellRun(Row(**named, run_id="", stop_reason="error", error=_first_line(error)), None)
+    row = row_of(run, work.checks, columns, **named)
+    if error is not None and not row.error:
+        row = msgspec.structs.replace(row, error=_first_line(error))
+    return CellRun(msgspec.structs.replace(row, at=datetime.now(UTC)), run)
+
+
+async def _run(
+    work: Work,
+    cell: Cell,
+    task: Task,
+    variant: Variant,
+    columns: Mapping[str, Any],
+    options: RunOptions,
+    begun: Resumable | None,
+) -> Run:
+    model = work.models[cell.model]
+    if begun is not None and options.store is not None:
+        store: Any = options.store
+        if begun.is_over:
+            found: Run = store.load(begun.run_id)
+            return found
+        writer, run = store.reopen(begun.run_id)
+        resumed = replace(options, run_id=None, tags=())
+        return await variant.agent(model, cell.seed).resume_here(run, writer, resumed)
+    if task.run is not None:
+        return await fork(
+            task.run, task.at_round, model=_fork_model(variant, model, cell.seed), options=options, **_changes(variant)
+        )
+    prompt = prompt_of(columns, variant.template)
+    if isinstance(variant.work, Agent):
+        return await variant.agent(model, cell.seed).run(prompt, options)
+    return await variant.work.run(prompt, options, model=None if model is None else seeded(model, cell.seed))
+
+
+def _changes(variant: Variant) -> dict[str, Any]:
+    """Return the keywords of `fork` for a variant: what it does not change is as recorded."""
+    assert isinstance(variant.work, Agent), "a workflow is not forked"
+    changes = dict(variant.changes or {})
+    if not changes:  # an Agent changes all
+        agent = variant.work
+        changes = {"guidance": agent.guidance, "policy": agent.policy, "tools": agent.tools or "recorded", "gates": agent.gates}
+    limits = {name: changes.pop(name) for name in [*changes] if name in LIMITS}
+    changes.pop("model", None)
+    return {**changes, **({"limits": limits} if limits else {})}
+
+
+def _fork_model(variant: Variant, model: str | Model | None, seed: int) -> str | Model | None:
+    own = (variant.changes or {"model": variant.model}).get("model") if model is None else model
+    return None if own is None else seeded(own, seed)
+
+
+def can_recover(run: Run, task: Task, variant: Variant) -> bool:
+    """Return whether a run that was cut off can go on as if it had not been.
+
+    A call that was running may have had its effect, and the model would be told of the interruption: such a run is made anew,
+    and so are workflows and forks.
+    """
+    if task.run is not None or not isinstance(variant.work, Agent) or not run.rounds:
+        return False
+    current = run.open_round
+    return current is None or all(record.result is not None for record in current.records)
+
+
+def _first_line(error: BaseException | None) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:300] if error is not None else ""

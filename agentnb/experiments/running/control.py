@@ -1,0 +1,175 @@
+"""A running experiment as others see and steer it: its progress, pause and stop, from any thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TypeAlias
+
+from agentnb.experiments.results.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an experiment is."""
+
+    id: str
+    total: int
+    """Cells of the experiment."""
+    done: int = 0
+    """Cells with a row, those of earlier processes included."""
+    running: int = 0
+    reasons: tuple[tuple[str, int], ...] = ()
+    """Why runs did not complete, and how many, the most frequent first."""
+    cost: float | None = 0.0
+    """US dollars of all finished cells; None if that of one is unknown."""
+    cost_expected: float | None = None
+    """The estimate for all cells; None without one."""
+    budget: float | None = None
+    seconds: float = 0.0
+    """Since this process began."""
+    done_here: int = 0
+    """Cells that this process finished."""
+    state: str = "running"
+    """``running``, ``paused``, ``stopping``, ``done``, ``stopped`` or ``budget``."""
+
+    @property
+    def failed(self) -> int:
+        """Runs that did not complete."""
+        return sum(count for _, count in self.reasons)
+
+    @property
+    def rate(self) -> float | None:
+        """Cells per second in this process; None before the first."""
+        return self.done_here / self.seconds if self.done_here and self.seconds else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until the end at this rate; None before the first cell."""
+        return None if self.rate is None else (self.total - self.done) / self.rate
+
+
+ProgressWatcher: TypeAlias = Callable[[Progress], object]
+
+
+@dataclass(slots=True)
+class Control:
+    """Takes pause and stop from any thread, and tells its watchers of each finished cell."""
+
+    id: str
+    total: int
+    cost_expected: float | None = None
+    budget: float | None = None
+    watchers: list[ProgressWatcher] = field(default_factory=list)
+    _done: int = 0
+    _done_here: int = 0
+    _running: int = 0
+    _reasons: Counter[str] = field(default_factory=Counter)
+    _cost: float | None = 0.0
+    _begun: float = field(default_factory=monotonic)
+    _state: str = "running"
+    _paused: bool = False
+    _loop: asyncio.AbstractEventLoop | None = None
+    _woken: asyncio.Event | None = None
+    _stop: Callable[[], None] | None = None
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is now."""
+        state = "paused" if self._paused and self._state == "running" else self._state
+        return Progress(
+            self.id,
+            self.total,
+            self._done,
+            self._running,
+            tuple(self._reasons.most_common()),
+            self._cost,
+            self.cost_expected,
+            self.budget,
+            monotonic() - self._begun,
+            self._done_here,
+            state,
+        )
+
+    def pause(self) -> None:
+        """Begin no further cell; those under way go on."""
+        self._paused = True
+        self._tell()
+
+    def resume(self) -> None:
+        """Begin further cells."""
+        self._paused = False
+        self._wake()
+        self._tell()
+
+    def stop(self) -> None:
+        """Begin no further cell and cancel those under way: they have no row, and are run when the experiment goes on."""
+        if self._state in ("running", "paused"):
+            self._state = "stopping"
+            loop, stop = self._loop, self._stop
+            if loop is not None and stop is not None and not loop.is_closed():
+                loop.call_soon_threadsafe(stop)
+            self._wake()
+
+    # For the engine
+
+    def begin(self, rows: list[Row], stop: Callable[[], None]) -> None:
+        """Take in the rows of earlier processes; ``stop`` is called on this event loop."""
+        self._loop, self._woken, self._stop = asyncio.get_running_loop(), asyncio.Event(), stop
+        self._begun = monotonic()
+        for row in rows:
+            self._count(row)
+        self._tell()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was stopped."""
+        return self._state == "stopping"
+
+    async def may_begin(self) -> bool:
+        """Wait while paused; return False when it is stopped."""
+        assert self._woken is not None, "it has begun"
+        while self._paused and not self.is_stopping:
+            self._woken.clear()
+            await self._woken.wait()
+        return not self.is_stopping
+
+    def began(self) -> None:
+        """Count a cell that begins."""
+        self._running += 1
+
+    def left(self) -> None:
+        """Count a cell out that was cut off."""
+        self._running -= 1
+
+    def finished(self, row: Row) -> None:
+        """Count a finished cell, and tell the watchers."""
+        self._running -= 1
+        self._done_here += 1
+        self._count(row)
+        self._tell()
+
+    def end(self, *, spent: bool) -> None:
+        """Note the end."""
+        self._state = "stopped" if self.is_stopping else "budget" if spent and self._done < self.total else "done"
+        self._tell()
+
+    def _count(self, row: Row) -> None:
+        self._done += 1
+        if not row.is_completed:
+            self._reasons[row.stop_reason or row.status] += 1
+        self._cost = None if self._cost is None or row.cost is None else self._cost + row.cost
+
+    def _wake(self) -> None:
+        if self._loop is not None and self._woken is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._woken.set)
+
+    def _tell(self) -> None:
+        for watcher in [*self.watchers]:
+            try:
+                watcher(self.progress)
+            except Exception:  # a view that fails is dropped: the experiment goes on
+                self.watchers.remove(watcher)

@@ -1,0 +1,184 @@
+"""Runs the cells of an experiment that have no row yet, so many at a time, in their order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agentnb.detect.run import Run
+from agentnb.errors import AgentnbError
+from agentnb.experiments.planning.cells import Cell, Schedule
+from agentnb.experiments.results.folder import ExperimentFolder, Memory
+from agentnb.experiments.results.rows import Row
+from agentnb.experiments.running.cell_runs import CELL_TAG, CellRun, Resumable, Work, can_recover, run_cell
+from agentnb.experiments.running.control import Control
+from agentnb.experiments.running.spending import CellSpending
+
+ENDED_WITHOUT_ROW = ("completed", "limited", "stopped", "failed")
+"""States of runs that have ended by themselves; a cancelled one was cut off by the end of the experiment's process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A cell to run, and what is left of an earlier attempt at it."""
+
+    cell: Cell
+    model_name: str
+    attempt: int = 1
+    begun: Resumable | None = None
+    redone: bool = False
+    """Whether its run was cut off and is made anew."""
+
+
+class Executor(Protocol):
+    """Runs cells: in this process, or in others."""
+
+    places: int
+    """Cells at a time."""
+
+    async def run(self, job: Job) -> CellRun:
+        """Run a cell to its end."""
+
+    async def close(self) -> None:
+        """End what it started."""
+
+
+@dataclass(slots=True)
+class InKernel:
+    """Runs cells on the running event loop."""
+
+    work: Work
+    records: ExperimentFolder | Memory
+    spending: CellSpending
+    places: int
+
+    async def run(self, job: Job) -> CellRun:
+        """Run a cell to its end."""
+        return await run_cell(
+            self.work,
+            job.cell,
+            job.model_name,
+            store=self.records.store,
+            spending=self.spending,
+            attempt=job.attempt,
+            begun=job.begun,
+            redone=job.redone,
+        )
+
+    async def close(self) -> None:
+        """Do nothing: it started nothing."""
+
+
+@dataclass(slots=True)
+class Engine:
+    """Runs what is missing of an experiment."""
+
+    schedules: Sequence[Schedule]
+    work: Work
+    records: ExperimentFolder | Memory
+    control: Control
+    spending: CellSpending
+    executor: Executor
+    retried: dict[str, int] = field(default_factory=dict)
+    """Cells to run again, and the number of the attempt."""
+    _anew: set[str] = field(default_factory=set)
+    """Cells whose run was cut off and cannot go on."""
+
+    async def run(self, rows: dict[str, Row]) -> None:
+        """Run the cells without a row; ``rows``: those there are. A cancellation cancels the cells under way."""
+        done = {key for key in rows if key not in self.retried}
+        tasks: list[asyncio.Task[None]] = []
+
+        def cancel() -> None:
+            for task in tasks:
+                task.cancel()
+
+        self.control.begin([row for key, row in rows.items() if key in done], cancel)
+        begun = self._begun(rows)
+        jobs = self._jobs(done, begun)
+        try:
+            tasks += [asyncio.ensure_future(self._work(jobs)) for _ in range(self.executor.places)]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            failed = next((task for task in tasks if task.done() and not task.cancelled() and task.exception()), None)
+            if failed is not None:
+                failed.result()
+        finally:
+            cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.executor.close()
+            self.control.end(spent=self.spending.is_spent)
+
+    def _jobs(self, done: set[str], begun: dict[str, Resumable]) -> Iterator[Job]:
+        for schedule in self.schedules:
+            for cell in schedule:
+                if cell.key not in done:
+                    attempt = self.retried.get(cell.key, 1)
+                    name = schedule.model_name(cell)
+                    yield Job(cell, name, attempt, begun.get(cell.key), cell.key in self._anew)
+
+    async def _work(self, jobs: Iterator[Job]) -> None:
+        while await self.control.may_begin() and not self.spending.is_spent:
+            job = next(jobs, None)
+            if job is None:
+                return
+            self.control.began()
+            try:
+                row, run = await self.executor.run(job)
+            except BaseException:
+                self.control.left()
+                raise
+            self.records.add(row, run)
+            self.control.finished(row)
+
+    def _begun(self, rows: dict[str, Row]) -> dict[str, Resumable]:
+        """Return the runs of cells without a row, by cell: those that have ended, and those that can go on.
+
+        The logs of the others are put aside, and their cells are run anew.
+        """
+        records = self.records
+        if not isinstance(records, ExperimentFolder) or records.store is None:
+            return {}
+        for key in self.retried:
+            if key in rows and rows[key].run_id:
+                records.put_aside(rows[key].run_id)
+        known = {row.run_id for row in rows.values()}
+        unknown = [run_id for run_id in records.store.ids() if run_id not in known]
+        left = {cell: run_id for run_id in unknown if (cell := self._cell_of(run_id)) is not None}
+        if not left:  # as nearly always
+            return {}
+        cells = {cell.key: cell for schedule in self.schedules for cell in schedule if cell.key in left}
+        found: dict[str, Resumable] = {}
+        for key, run_id in left.items():
+            if key not in cells:
+                continue
+            resumable = self._resumable(run_id, cells[key])
+            if resumable is None:
+                records.put_aside(run_id)
+                self._anew.add(key)
+            else:
+                found[key] = resumable
+        return found
+
+    def _cell_of(self, run_id: str) -> str | None:
+        store = self.records.store
+        assert store is not None, "a folder has one"
+        try:
+            summary = store.summary(run_id)
+        except AgentnbError:
+            return None
+        if summary.parent_id is not None:
+            return None
+        return next((tag.removeprefix(CELL_TAG) for tag in summary.tags if tag.startswith(CELL_TAG)), None)
+
+    def _resumable(self, run_id: str, cell: Cell) -> Resumable | None:
+        store = self.records.store
+        assert store is not None, "a folder has one"
+        run: Run = store.load(run_id)
+        if run.status in ENDED_WITHOUT_ROW:
+            return Resumable(run_id, is_over=True)
+        is_cut = run.status == "interrupted"
+        if is_cut and can_recover(run, self.work.tasks[cell.task], self.work.variants[cell.variant]):
+            return Resumable(run_id, is_over=False)
+        return None
