@@ -1,0 +1,20 @@
+"""Adjustment of p values where several variants are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def adjust_holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
+    """Return the p values adjusted by Holm, in their order: reject those below the level of the whole family.
+
+    A comparison without a p value stays None and counts in the family, which was planned with it. Source: Holm (1979),
+    Scandinavian Journal of Statistics 6.
+    """
+    adjusted: list[float | None] = [None] * len(p_values)
+    largest = 0.0
+    known = sorted((p_value, place) for place, p_value in enumerate(p_values) if p_value is not None)
+    for rank, (p_value, place) in enumerate(known):
+        largest = max(largest, min((len(p_values) - rank) * p_value, 1.0))
+        adjusted[place] = largest
+    return tuple(adjusted)
