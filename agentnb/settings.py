@@ -263,6 +263,11 @@ def keep_key(name: str, text: str, in_keyring: bool = False) -> Key:
     return Key(variable, text, KERNEL)
 
 
+def kept_keys() -> dict[str, str]:
+    """Return the keys that only this kernel has, by variable, for its own worker processes: through a pipe only."""
+    return dict(_held.kept)
+
+
 def forget_key(name: str) -> tuple[str, ...]:
     """Forget a key, in this kernel and in the keyring, and return where it was. The environment is not changed."""
     variable = key_variable(name)

@@ -13,6 +13,8 @@ import msgspec
 from agentnb.advice import Install
 from agentnb.agent.agent import Agent
 from agentnb.agent.settings import AgentSettings
+from agentnb.core.log.events import AnyEvent
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.models.registry import REMOTE, endpoint_of
 from agentnb.models.transport.remote import RemoteModel
@@ -48,6 +50,14 @@ def portable(agent: Agent) -> bytes:
     model of your own whose class says ``portable = True``, because it holds neither a key nor a connection.
     Raises `SettingsError` for what cannot travel, and if the bytes would hold a key that is known.
     """
+    return to_bytes(agent, f"Agent {agent.name}")
+
+
+def to_bytes(value: Any, name: str) -> bytes:
+    """Return any value as bytes, with the agents, tools and models in it as `portable` has them. ``name`` is for errors.
+
+    Raises `SettingsError` for what cannot travel, and if the bytes would hold a key that is known.
+    """
     cloudpickle = _cloudpickle()
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc,name-defined]  # the package may be missing
@@ -61,18 +71,18 @@ def portable(agent: Agent) -> bytes:
 
     buffer = io.BytesIO()
     try:
-        Pickler(buffer).dump(agent)
+        Pickler(buffer).dump(value)
     except SettingsError:
         raise
     except Exception as error:  # whatever an object of the person raises
         raise SettingsError(
-            f"Agent {agent.name} cannot be sent to another process: {type(error).__name__}: {error}",
+            f"{name} cannot be sent to another process: {type(error).__name__}: {error}",
             "Open files, connections and locks inside of the tool that needs them",
         ) from error
     data = buffer.getvalue()
     if any(text.encode() in data for text in secrets()):
         raise SettingsError(
-            f"Agent {agent.name} holds a key, in a tool or in a variable that a tool uses",
+            f"{name} holds a key, in a tool or in a variable that a tool uses",
             "Read the key inside of the tool: os.environ[NAME]",
         )
     return data
@@ -121,6 +131,8 @@ def _made_again(value: Any) -> Any:
             type(value),
             {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.init},
         )
+    if isinstance(value, Run):
+        return _run_again, ([*value.events], value.gives_consent)
     if isinstance(value, RemoteModel):
         return _model_again, (value.name.partition(":")[0], value.model, value.options, value.retries, value.by_person)
     if type(value) is FunctionTool:
@@ -136,6 +148,12 @@ def _whole(value: Any, reduced: Any) -> Any:
     if isinstance(value, type) and issubclass(value, msgspec.Struct):
         return _struct_again, _struct_parts(value)
     return reduced
+
+
+def _run_again(events: list[AnyEvent], consents: bool) -> Run:
+    run = Run.from_events(events)
+    run.set_consent(consents)
+    return run
 
 
 def _tool_again(function: Any, settings: dict[str, Any]) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
@@ -26,6 +26,7 @@ from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.running.cell_runs import Work
 from agentnb.experiments.running.control import Control, ProgressWatcher
+from agentnb.experiments.running.cut_runs import continued_job
 from agentnb.experiments.running.engine import Engine, Executor, InKernel
 from agentnb.experiments.running.live import LiveExperiment, watched
 from agentnb.experiments.running.processes import InProcesses, cores
@@ -367,7 +368,7 @@ class Experiment:
 
     def _executor(self, work: Work, records: ExperimentFolder | Memory, spending: CellSpending) -> Executor:
         if self.executor == "processes":
-            return InProcesses(work, records, spending, self.places or cores())
+            return InProcesses(work, records, spending, self.places, partial(continued_job, records, work))
         return InKernel(work, records, spending, self.places or AT_A_TIME)
 
 

@@ -19,6 +19,7 @@ from agentnb.experiments.planning.variants import Variant
 from agentnb.experiments.results.rows import Row, row_of
 from agentnb.models.model import Model
 from agentnb.models.seeds import seeded
+from agentnb.models.transport.connections import CallLimits
 from agentnb.policies.limits import LIMITS
 from agentnb.rerun.fork import fork
 from agentnb.runtime.budget import Spending
@@ -70,11 +71,12 @@ async def run_cell(
     attempt: int = 1,
     begun: Resumable | None = None,
     redone: bool = False,
+    limits: CallLimits | None = None,
 ) -> CellRun:
     """Run a cell to its end and return its row; a failure of any kind is a row with its reason.
 
     ``begun``: its run that was cut off, to be recovered, or read if it is over; ``redone``: it was cut off and is made anew.
-    A cancellation is raised: the cell has no row then.
+    ``limits``: the limiters of the calls, by default those of the process. A cancellation is raised: the cell has no row then.
     """
     task, variant = work.tasks[cell.task], work.variants[cell.variant]
     columns: Mapping[str, Any] = {}
@@ -104,7 +106,7 @@ async def run_cell(
     error: BaseException | None = None
     try:
         columns = task.row_for(cell.seed)
-        with hosted(Host(store=store)):
+        with hosted(Host(store=store, limits=limits)):
             run = await _run(work, cell, task, variant, columns, options, begun)
     except AgentnbError as problem:
         error, run = problem, problem.run if isinstance(problem.run, Run) else None
@@ -163,18 +165,6 @@ def _changes(variant: Variant) -> dict[str, Any]:
 def _fork_model(variant: Variant, model: str | Model | None, seed: int) -> str | Model | None:
     own = (variant.changes or {"model": variant.model}).get("model") if model is None else model
     return None if own is None else seeded(own, seed)
-
-
-def can_recover(run: Run, task: Task, variant: Variant) -> bool:
-    """Return whether a run that was cut off can go on as if it had not been.
-
-    A call that was running may have had its effect, and the model would be told of the interruption: such a run is made anew,
-    and so are workflows and forks.
-    """
-    if task.run is not None or not isinstance(variant.work, Agent) or not run.rounds:
-        return False
-    current = run.open_round
-    return current is None or all(record.result is not None for record in current.records)
 
 
 def _first_line(error: BaseException | None) -> str:

@@ -7,29 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agentnb.detect.run import Run
-from agentnb.errors import AgentnbError
-from agentnb.experiments.planning.cells import Cell, Schedule
+from agentnb.experiments.planning.cells import Schedule
 from agentnb.experiments.results.folder import ExperimentFolder, Memory
 from agentnb.experiments.results.rows import Row
-from agentnb.experiments.running.cell_runs import CELL_TAG, CellRun, Resumable, Work, can_recover, run_cell
+from agentnb.experiments.running.cell_runs import CellRun, Resumable, Work, run_cell
 from agentnb.experiments.running.control import Control
+from agentnb.experiments.running.cut_runs import cell_of, resumable_run
 from agentnb.experiments.running.spending import CellSpending
-
-ENDED_WITHOUT_ROW = ("completed", "limited", "stopped", "failed")
-"""States of runs that have ended by themselves; a cancelled one was cut off by the end of the experiment's process."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A cell to run, and what is left of an earlier attempt at it."""
-
-    cell: Cell
-    model_name: str
-    attempt: int = 1
-    begun: Resumable | None = None
-    redone: bool = False
-    """Whether its run was cut off and is made anew."""
+from agentnb.experiments.running.worker import Job
 
 
 class Executor(Protocol):
@@ -145,7 +130,7 @@ class Engine:
                 records.put_aside(rows[key].run_id)
         known = {row.run_id for row in rows.values()}
         unknown = [run_id for run_id in records.store.ids() if run_id not in known]
-        left = {cell: run_id for run_id in unknown if (cell := self._cell_of(run_id)) is not None}
+        left = {cell: run_id for run_id in unknown if (cell := cell_of(records, run_id)) is not None}
         if not left:  # as nearly always
             return {}
         cells = {cell.key: cell for schedule in self.schedules for cell in schedule if cell.key in left}
@@ -153,32 +138,9 @@ class Engine:
         for key, run_id in left.items():
             if key not in cells:
                 continue
-            resumable = self._resumable(run_id, cells[key])
+            resumable = resumable_run(records, self.work, cells[key], run_id)
             if resumable is None:
-                records.put_aside(run_id)
                 self._anew.add(key)
             else:
                 found[key] = resumable
         return found
-
-    def _cell_of(self, run_id: str) -> str | None:
-        store = self.records.store
-        assert store is not None, "a folder has one"
-        try:
-            summary = store.summary(run_id)
-        except AgentnbError:
-            return None
-        if summary.parent_id is not None:
-            return None
-        return next((tag.removeprefix(CELL_TAG) for tag in summary.tags if tag.startswith(CELL_TAG)), None)
-
-    def _resumable(self, run_id: str, cell: Cell) -> Resumable | None:
-        store = self.records.store
-        assert store is not None, "a folder has one"
-        run: Run = store.load(run_id)
-        if run.status in ENDED_WITHOUT_ROW:
-            return Resumable(run_id, is_over=True)
-        is_cut = run.status == "interrupted"
-        if is_cut and can_recover(run, self.work.tasks[cell.task], self.work.variants[cell.variant]):
-            return Resumable(run_id, is_over=False)
-        return None

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from dataclasses import dataclass, field
+import pickle
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
 
-from agentnb.errors import NotAvailable
+from agentnb.advice import Install
+from agentnb.agent.portable import to_bytes
+from agentnb.detect.run import Run
+from agentnb.errors import AgentnbError, SettingsError
 from agentnb.experiments.results.folder import ExperimentFolder, Memory
+from agentnb.experiments.results.rows import Row
 from agentnb.experiments.running.cell_runs import CellRun, Work
-from agentnb.experiments.running.engine import Job
 from agentnb.experiments.running.spending import CellSpending
+from agentnb.experiments.running.worker import Finished, Job, Setup, serve
+from agentnb.settings import kept_keys
+
+AT_A_TIME = 8
+"""Cells that each process runs at the same time."""
+MAX_DEATHS = 2
+"""Deaths of a process at the same cell after which the cell is a row that says so."""
+
+
+class WorkerDied(Exception):
+    """The process that ran a cell has ended without a row."""
 
 
 def cores() -> int:
@@ -17,18 +37,175 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-@dataclass
 class InProcesses:
-    """Runs cells in worker processes."""
+    """Runs cells in worker processes, which start with the first cell. Used on one event loop."""
 
-    work: Work
-    records: ExperimentFolder | Memory
-    spending: CellSpending
-    places: int = field(default_factory=cores)
+    def __init__(
+        self,
+        work: Work,
+        records: ExperimentFolder | Memory,
+        spending: CellSpending,
+        places: int | None,
+        continued: Callable[[Job], Job],
+    ) -> None:
+        """``places``: cells at a time, in at most as many processes as there are cores; ``continued``: returns the job of a
+        cell whose process died, with what is left of its run.
+        """
+        self.processes = min(places or cores(), cores())
+        self.places = places or self.processes * AT_A_TIME
+        self._records = records
+        self._spending = spending
+        self._work = work
+        self._continued = continued
+        self._data: bytes | None = None
+        self._workers: list[_Process] = []
 
     async def run(self, job: Job) -> CellRun:
-        """Run a cell to its end."""
-        raise NotAvailable("processes are not there yet")
+        """Run a cell to its end, in another process if the first one dies."""
+        deaths = 0
+        while True:
+            worker = self._least_busy()
+            try:
+                row, events = await worker.run(job)
+            except WorkerDied:
+                deaths += 1
+                if deaths > MAX_DEATHS:
+                    return CellRun(self._died(job, deaths), None)
+                job = self._continued(job)
+                continue
+            return CellRun(row, None if events is None else Run.from_events(events))
 
     async def close(self) -> None:
         """End the processes."""
+        for worker in self._workers:
+            worker.end()
+        await asyncio.gather(*[asyncio.to_thread(worker.join) for worker in self._workers])
+        self._workers.clear()
+
+    def _least_busy(self) -> _Process:
+        self._workers = [worker for worker in self._workers if worker.is_alive]
+        if len(self._workers) < self.processes:
+            self._workers.append(self._begin())
+        return min(self._workers, key=lambda worker: len(worker.jobs))
+
+    def _begin(self) -> _Process:
+        if self._data is None:
+            store = self._records.store
+            setup = Setup(None if store is None else str(store.folder), self.processes)
+            self._data = to_bytes((setup, self._work), "The experiment")
+        return _Process(self._data, self._spending, self._pass_on)
+
+    def _pass_on(self, refusal: Any, source: _Process) -> None:
+        for worker in self._workers:
+            if worker is not source:
+                worker.send(("refused", refusal))
+
+    def _died(self, job: Job, deaths: int) -> Row:
+        task, variant = self._work.tasks[job.cell.task], self._work.variants[job.cell.variant]
+        return Row(
+            key=job.cell.key,
+            task=task.id,
+            variant=variant.name,
+            model=job.model_name,
+            repeat=job.cell.repeat,
+            seed=job.cell.seed,
+            attempt=job.attempt,
+            stop_reason="process_died",
+            error=f"The process that ran it died {deaths} times",
+            cluster="" if task.cluster == task.id else task.cluster,
+        )
+
+
+class _Process:
+    """One worker process, and the jobs that it has."""
+
+    def __init__(self, data: bytes, spending: CellSpending, pass_on: Callable[[Any, _Process], None]) -> None:
+        context = _context()
+        self._pipe: Connection
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=serve, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()
+        self.jobs: dict[str, asyncio.Future[Finished]] = {}
+        self.is_alive = True
+        self._spending = spending
+        self._pass_on = pass_on
+        self._loop = asyncio.get_running_loop()
+        self._failure: AgentnbError | None = None
+        threading.Thread(target=self._read, name="agentnb-worker", daemon=True).start()
+        with suppress(OSError):  # it died: its jobs learn of it
+            self._pipe.send_bytes(pickle.dumps(kept_keys()))
+            self._pipe.send_bytes(data)
+
+    async def run(self, job: Job) -> Finished:
+        """Have the process run a cell. Raises `WorkerDied`, and `SettingsError` for work that it cannot read."""
+        future: asyncio.Future[Finished] = self._loop.create_future()
+        self.jobs[job.cell.key] = future
+        try:
+            if not self.is_alive:
+                raise WorkerDied
+            self.send(("job", job))
+            return await future
+        finally:
+            self.jobs.pop(job.cell.key, None)
+
+    def send(self, message: Any) -> None:
+        """Send a message; a process that died learns nothing any more."""
+        with suppress(OSError):
+            self._pipe.send(message)
+
+    def end(self) -> None:
+        """Ask the process to end: it cancels what it still runs."""
+        self.send(("end", None))
+
+    def join(self) -> None:
+        """Wait for the end of the process, and kill it if a tool keeps it."""
+        self._process.join(5.0)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+        self._pipe.close()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                kind, given = self._pipe.recv()
+            except (EOFError, OSError, TypeError):  # closed meanwhile
+                break
+            if kind == "paid":
+                self._spending.pay(given)
+            else:
+                self._tell(self._take, kind, given)
+        self._tell(self._lose)
+
+    def _tell(self, function: Callable[..., None], *arguments: Any) -> None:
+        with suppress(RuntimeError):  # the event loop is closed
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    def _take(self, kind: str, given: Any) -> None:
+        if kind == "finished":
+            future = self.jobs.get(given.row.key)
+            if future is not None and not future.done():
+                future.set_result(given)
+        elif kind == "refused":
+            self._pass_on(given, self)
+        else:
+            self._failure = SettingsError(
+                f"A worker process cannot read the experiment: {given}", "Import what its tools use inside of them"
+            )
+
+    def _lose(self) -> None:
+        self.is_alive = False
+        for future in self.jobs.values():
+            if not future.done():
+                future.set_exception(self._failure or WorkerDied())
+
+
+def _context() -> Any:
+    try:
+        from loky.backend import get_context  # type: ignore[import-untyped]  # it has no types
+    except ImportError as error:
+        raise SettingsError(
+            "To run an experiment in processes needs the package loky", Install("agentnb[scale]", lead="Install it")
+        ) from error
+    return get_context("loky")

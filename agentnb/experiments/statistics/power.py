@@ -1,8 +1,8 @@
 """What an experiment can see: its minimum detectable effect, and the tasks that an effect needs.
 
 Formulas are those of the paired t test. Below 30 tasks experiments are analysed by sign flips, which on normal differences
-(4,000 simulated experiments each, at the effect that t detects with a power of .8) reach .78 to .80 from 8 tasks on, .77 with 7
-and .63 with 6. With 5 no p value can be below .05, and there is no minimum effect.
+(6,000 simulated experiments each, at the effect that t detects with a power of .8) reach .79 to .80 from 10 tasks on, .78 with
+8, .76 with 7 and .63 with 6. With 5 no p value can be below .05, and there is no minimum effect.
 
 Passes and fails at the minimum effect (2,000 simulated experiments, 3 repeats, Beta rates with the same ranks in both arms)
 reach .80 and .82 with 30 tasks and a clustering of 0 and .3. With a clustering of .7 differences are skewed, and their mean

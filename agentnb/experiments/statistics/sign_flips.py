@@ -28,9 +28,9 @@ MAX_EXACT_TASKS = 15
 CODE_BITS = 14
 """For more tasks the flips are the 2 ** 14 words of a linear code and their mirror images.
 
-Drawn flips are the same for every theta, and so err in the same direction in every comparison of as many tasks: 9,999 of them make
-p values up to 13 per cent too small or large, always. A code is balanced (any few tasks have each combination of signs equally
-often), and its p values are within 2 per cent on average.
+Random flips with a fixed seed err in the same direction in every comparison of as many tasks: 9,999 of them made p values near
+.05 up to 13 per cent too small or too large on average. A code is balanced, any two tasks have each combination of signs
+equally often: its p values are within 2 per cent of those of all flips on average.
 """
 CODE_SEED = 20_350
 """Seed of the parity bits of the code."""
@@ -82,8 +82,8 @@ def flip_signs(differences: Sequence[float]) -> FlipTest:
 def _choose_flips(tasks: int) -> tuple[Any, Any, Any]:
     """Return which differences keep their sign, a row a flip, and how many keep it and how many do not.
 
-    A flip and its opposite, which changes all other signs, have the same interval: one row stands for both. Words of the code come
-    with their mirror images, so that swapped arms, whose sorted differences are mirrored, get the same p value.
+    A flip and its opposite, which changes all other signs, have the same interval: one row stands for both. Words of the code
+    come with their mirror images, so that swapped arms, whose sorted differences are mirrored, get the same p value.
     """
     import numpy as np
 

@@ -1,0 +1,63 @@
+"""Runs that were cut off when their process died or was stopped: which can go on, and which are made anew."""
+
+from __future__ import annotations
+
+from agentnb.agent.agent import Agent
+from agentnb.detect.run import Run
+from agentnb.errors import AgentnbError
+from agentnb.experiments.planning.cells import Cell
+from agentnb.experiments.planning.tasks import Task
+from agentnb.experiments.planning.variants import Variant
+from agentnb.experiments.results.folder import ExperimentFolder, Memory
+from agentnb.experiments.running.cell_runs import CELL_TAG, Resumable, Work
+from agentnb.experiments.running.worker import Job
+
+ENDED = ("completed", "limited", "stopped", "failed")
+"""States of runs that have ended by themselves; a cancelled one was cut off by the end of the experiment."""
+
+
+def cell_of(records: ExperimentFolder, run_id: str) -> str | None:
+    """Return the cell that a run of the folder belongs to; None for a nested run, and for what is no run of the experiment."""
+    assert records.store is not None, "a folder has one"
+    try:
+        summary = records.store.summary(run_id)
+    except AgentnbError:
+        return None
+    if summary.parent_id is not None:
+        return None
+    return next((tag.removeprefix(CELL_TAG) for tag in summary.tags if tag.startswith(CELL_TAG)), None)
+
+
+def resumable_run(records: ExperimentFolder, work: Work, cell: Cell, run_id: str) -> Resumable | None:
+    """Return the run of a cell that lacks its row only, or can go on; None if it is to be made anew: its log is put aside."""
+    assert records.store is not None, "a folder has one"
+    run = records.store.load(run_id)
+    if run.status in ENDED:
+        return Resumable(run_id, is_over=True)
+    if run.status == "interrupted" and can_recover(run, work.tasks[cell.task], work.variants[cell.variant]):
+        return Resumable(run_id, is_over=False)
+    records.put_aside(run_id)
+    return None
+
+
+def can_recover(run: Run, task: Task, variant: Variant) -> bool:
+    """Return whether a run that was cut off can go on as if it had not been.
+
+    A call that was running may have had its effect, and the model would be told of the interruption: such a run is made anew,
+    and so are workflows and forks.
+    """
+    if task.run is not None or not isinstance(variant.work, Agent) or not run.rounds:
+        return False
+    current = run.open_round
+    return current is None or all(record.result is not None for record in current.records)
+
+
+def continued_job(records: ExperimentFolder | Memory, work: Work, job: Job) -> Job:
+    """Return the job of a cell whose process died, with what is left of its run."""
+    begun = None
+    if isinstance(records, ExperimentFolder) and records.store is not None:
+        for run_id in reversed(records.store.ids()):
+            if cell_of(records, run_id) == job.cell.key:
+                begun = resumable_run(records, work, job.cell, run_id)
+                break
+    return job._replace(begun=begun, redone=begun is None)

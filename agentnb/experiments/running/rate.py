@@ -1,0 +1,62 @@
+"""One rate for all worker processes: a refusal for too many requests in one of them slows all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeAlias
+
+from agentnb.models.transport.connections import Account, CallLimits
+from agentnb.models.transport.limiter import MAX_AT_ONCE, Limiter
+
+Refusal: TypeAlias = tuple[Account, float, float | None]
+"""The account whose provider refused a call, the seconds to wait, and those that it asked for."""
+
+
+class SharedLimiter:
+    """The limiter of an account in one of several processes: each has its part of the calls at once."""
+
+    def __init__(self, account: Account, processes: int, tell: Callable[[Refusal], None]) -> None:
+        """``tell``: passes a refusal on to the other processes."""
+        self.own = Limiter(max(1, MAX_AT_ONCE // processes), account.provider)
+        self._account = account
+        self._tell = tell
+
+    @property
+    def name(self) -> str:
+        """What messages to the person call it: the provider."""
+        return self.own.name
+
+    def place(self, most: float = math.inf, longest: float = math.inf) -> AbstractAsyncContextManager[float]:
+        """Wait for a place and hold it, as `Limiter.place`."""
+        return self.own.place(most, longest)
+
+    def went_well(self) -> None:
+        """Record a successful call."""
+        self.own.went_well()
+
+    def was_refused(self, seconds: float, asked: float | None = None) -> None:
+        """Record a refusal for too many requests, here and in the other processes."""
+        self.own.was_refused(seconds, asked)
+        self._tell((self._account, seconds, asked))
+
+
+class SharedLimits:
+    """The limiters of a worker process."""
+
+    def __init__(self, processes: int, tell: Callable[[Refusal], None]) -> None:
+        self._processes = processes
+        self._tell = tell
+        self._limiters: dict[Account, SharedLimiter] = {}
+        self.limits = CallLimits(self._limiter)
+
+    def _limiter(self, account: Account) -> SharedLimiter:
+        if account not in self._limiters:
+            self._limiters[account] = SharedLimiter(account, self._processes, self._tell)
+        return self._limiters[account]
+
+    def take(self, refusal: Refusal) -> None:
+        """Record a refusal of another process."""
+        account, seconds, asked = refusal
+        self._limiter(account).own.was_refused(seconds, asked)

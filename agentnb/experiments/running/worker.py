@@ -1,0 +1,151 @@
+"""A worker process of an experiment: takes cells through a pipe, runs them on one event loop, and sends their rows back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from agentnb.core.log.events import AnyEvent
+from agentnb.errors import AgentnbError
+from agentnb.experiments.planning.cells import Cell
+from agentnb.experiments.results.rows import Row
+from agentnb.experiments.running.cell_runs import Resumable, Work, run_cell
+from agentnb.experiments.running.rate import Refusal, SharedLimits
+from agentnb.settings import keep_key
+from agentnb.store.store import Store
+
+
+class Job(NamedTuple):
+    """A cell to run, and what is left of an earlier attempt at it."""
+
+    cell: Cell
+    model_name: str
+    attempt: int = 1
+    begun: Resumable | None = None
+    redone: bool = False
+    """Whether its run was cut off and is made anew."""
+
+
+class Setup(NamedTuple):
+    """What a worker is given once, besides its work: the folder of the logs, and how many workers there are."""
+
+    folder: str | None
+    processes: int
+
+
+class Finished(NamedTuple):
+    """A finished cell, on its way back; ``events``: those of its run if no store keeps them."""
+
+    row: Row
+    events: list[AnyEvent] | None
+
+
+Sent: TypeAlias = tuple[Literal["finished"], Finished] | tuple[Literal["paid"], float] | tuple[Literal["refused"], Refusal]
+"""What a worker sends: a finished cell, dollars spent, a refusal for too many requests."""
+
+
+class PaidBack:
+    """The budget of an experiment, in a worker process: what runs spend is counted in the parent process."""
+
+    def __init__(self, send: Any) -> None:
+        self._send = send
+
+    def pay(self, dollars: float) -> None:
+        """Pass on what a run has spent."""
+        self._send(("paid", dollars))
+
+    def left(self) -> None:
+        """Return None: no run ends for it."""
+
+    def exhausted(self) -> None:
+        """Return None: no run ends for it."""
+
+    def has_limit(self) -> bool:
+        """Return False: prices are checked before the experiment begins."""
+        return False
+
+
+def serve(pipe: Connection) -> None:
+    """Run cells until the pipe is closed. Keys come first, by the pipe alone, then the work.
+
+    If the parent process dies, this one ends at once: its logs are then those of a dead process, and can be recovered.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt reaches all processes: the parent sees to it
+    try:
+        keys: Mapping[str, str] = pickle.loads(pipe.recv_bytes())
+        for name, text in keys.items():
+            keep_key(name, text)
+        setup, work = pickle.loads(pipe.recv_bytes())
+    except EOFError:
+        return
+    except Exception as error:
+        pipe.send(("broken", str(error) if isinstance(error, AgentnbError) else f"{type(error).__name__}: {error}"))
+        return
+    asyncio.run(_Worker(pipe, setup, work).serve())
+    os._exit(0)  # a tool's own threads must not keep the process
+
+
+class _Worker:
+    def __init__(self, pipe: Connection, setup: Setup, work: Work) -> None:
+        self._pipe = pipe
+        self._work = work
+        self._store = None if setup.folder is None else Store(setup.folder)
+        self._sending = threading.Lock()
+        self._rate = SharedLimits(setup.processes, lambda refusal: self._send(("refused", refusal)))
+        self._spending = PaidBack(self._send)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ended = asyncio.Event()
+
+    async def serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._read, args=(loop,), daemon=True).start()
+        await self._ended.wait()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=1.0)
+
+    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
+        while True:
+            try:
+                kind, given = self._pipe.recv()
+            except (EOFError, OSError):
+                os._exit(1)
+            loop.call_soon_threadsafe(self._take, kind, given)
+            if kind == "end":
+                return
+
+    def _take(self, kind: str, given: Any) -> None:
+        if kind == "job":
+            task = asyncio.ensure_future(self._run(given))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        elif kind == "refused":
+            self._rate.take(given)
+        elif kind == "end":
+            self._ended.set()
+
+    async def _run(self, job: Job) -> None:
+        row, run = await run_cell(
+            self._work,
+            job.cell,
+            job.model_name,
+            store=self._store,
+            spending=self._spending,
+            attempt=job.attempt,
+            begun=job.begun,
+            redone=job.redone,
+            limits=self._rate.limits,
+        )
+        events = [*run.events] if run is not None and self._store is None else None
+        self._send(("finished", Finished(row, events)))
+
+    def _send(self, message: Sent) -> None:
+        with self._sending:
+            self._pipe.send(message)
