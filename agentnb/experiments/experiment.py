@@ -361,7 +361,7 @@ class Experiment:
         rows = records.rows()
         spending = CellSpending(self.budget, sum(row.cost or 0.0 for row in rows.values()))
         read = self._read
-        work = Work(self.id, read.tasks, read.variants, self._models or (None,), read.checks, self.approve)
+        work = Work(self.id, read.tasks, read.variants, self._models or (None,), read.checks, read.primary, self.approve)
         engine = Engine(schedules, work, records, control, spending, self._executor(work, records, spending), retried or {})
         with watched(control, watch, show=show):
             await engine.run(rows)

@@ -15,6 +15,7 @@ import msgspec
 from agentnb.core.log.outcome import BY_LABEL, Assessment
 from agentnb.errors import StoreError, TraceError
 from agentnb.store.bounds import MAX_HELD_BYTES
+from agentnb.store.check_values import assessments_of_rows
 from agentnb.store.regular_files import opened
 
 if TYPE_CHECKING:
@@ -93,12 +94,14 @@ def read_labels(path: str | Path) -> list[Label]:
 
 
 def assessments_in(folder: Path) -> dict[str, tuple[Assessment, ...]]:
-    """Return what the labels in the file of a folder say of runs, by their ids; nothing if it has none, or it holds others."""
+    """Return what the labels in a folder, and the checks of an experiment in it, say of runs, by their ids."""
+    checked = assessments_of_rows(folder)
     try:
         found = read_labels(folder / FILE)
     except (StoreError, TraceError):
-        return {}
-    return assessments_by_run(found)
+        return checked
+    labelled = assessments_by_run(found)
+    return {run_id: (*checked.get(run_id, ()), *labelled.get(run_id, ())) for run_id in (*checked, *labelled)}
 
 
 def assessments_by_run(labels: Iterable[Label]) -> dict[str, tuple[Assessment, ...]]:

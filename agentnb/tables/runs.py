@@ -109,7 +109,7 @@ COLUMNS: list[Column[Run]] = [
         "outcome_from",
         "str",
         lambda run: run.outcome_from,
-        "What the outcome comes from: trace, expectation or label, of which a later one wins; missing if nothing says it",
+        "What the outcome comes from: trace, expectation, check or label; a later one wins; missing if nothing says it",
         "outcome_given.assessment.source, store.labels",
     ),
     Column(

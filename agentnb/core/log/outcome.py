@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 Outcome: TypeAlias = Literal["passed", "failed", "unknown"]
 """Success of a run at its task. ``unknown``: without any assessment, or with a score between none and full marks."""
-Source: TypeAlias = Literal["trace", "expectation", "label"]
-"""Kinds of assessments, in the order in which a later one wins: recorded in the trace, an expectation, a label by hand."""
+Source: TypeAlias = Literal["trace", "expectation", "check", "label"]
+"""Kinds of assessments, in the order in which a later one wins: recorded in the trace, an expectation, a check of
+its experiment, a label by hand."""
 SOURCES: tuple[Source, ...] = get_args(Source)
 FULL_MARKS = 1.0
 """The score of a run that did all that it should, unless its format has another."""

@@ -169,7 +169,7 @@ def outcome_told(run: Run) -> str:
         product = f" ({run.origin.format.replace('_', '-')})" if run.origin is not None else ""
         return f"{found.outcome}: {outcome_words(found)}{clean(product)}"
     name = clean(first_line(found.name, MAX_OF_AN_EXPECTATION))
-    about = name if found.source == "expectation" else f"label by {name}" if name else "label"
+    about = name if found.source in ("expectation", "check") else f"label by {name}" if name else "label"
     return f"{found.outcome}: {about}" if about else found.outcome
 
 

@@ -15,12 +15,13 @@ from msgspec.structs import replace
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
 from agentnb.experiments.results.rows import Row
+from agentnb.store.check_values import ROWS
 from agentnb.store.run_file import try_lock
 from agentnb.store.store import Store
 
 FOLDER = Path(".agentnb") / "experiments"
 """Where experiments are kept that name no folder, from the folder in which they begin."""
-PLAN, ROWS, LOCK, CUT = "experiment.plan", "experiment.rows", "experiment.lock", "cut"
+PLAN, LOCK, CUT = "experiment.plan", "experiment.lock", "cut"
 """Names in the folder. Their endings are not those of traces, so that the folder reads as any other folder of runs."""
 
 

@@ -13,11 +13,11 @@ from agentnb.core.messages import ToolResult
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.experiments.planning.checks import MEASURES, Check, Value, values_of
+from agentnb.store.check_values import COMPLETED
 from agentnb.tables.loops import LOOP, found
 
 Redone: TypeAlias = Literal["", "recovered", "anew"]
 """Whether a run that was cut off was recovered, or made anew."""
-COMPLETED = "completed"
 UNANSWERED = ("nobody_to_ask", "declined", "denied")
 """Error codes of calls that a person could have answered or allowed."""
 
@@ -39,6 +39,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     stop_reason: str = ""
     error: str = ""
     """The first line of the error that ended it."""
+    primary: str = ""
+    """The name of the check that decides."""
     values: dict[str, Value] = {}
     """By the name of the check."""
     check_errors: dict[str, str] = {}

@@ -43,6 +43,7 @@ class Work:
     models: Sequence[str | Model | None]
     """The models of the experiment; None for the variants' own."""
     checks: Sequence[Check]
+    primary: str
     approve: Approve | str = "never"
 
 
@@ -88,6 +89,7 @@ async def run_cell(
         "model": model_name,
         "repeat": cell.repeat,
         "seed": cell.seed,
+        "primary": work.primary,
         "cluster": "" if task.cluster == task.id else task.cluster,
         "attempt": attempt,
         "redone": "anew" if redone else "" if begun is None or begun.is_over else "recovered",

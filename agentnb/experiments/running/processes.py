@@ -109,6 +109,7 @@ class InProcesses:
             model=job.model_name,
             repeat=job.cell.repeat,
             seed=job.cell.seed,
+            primary=self._work.primary,
             attempt=job.attempt,
             stop_reason="process_died",
             error=f"The process that ran it died {deaths} times",

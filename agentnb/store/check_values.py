@@ -1,0 +1,59 @@
+"""The checks of an experiment as assessments of its runs: read from the rows beside their logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from agentnb.core.log.outcome import Assessment, outcome_of
+from agentnb.errors import TraceError
+from agentnb.store.bounds import MAX_STREAMED_BYTES
+from agentnb.store.regular_files import opened
+
+ROWS = "experiment.rows"
+"""The file of the rows of an experiment, JSON Lines, in the folder of its logs."""
+COMPLETED = "completed"
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """The part of a row that assesses its run."""
+
+    run_id: str = ""
+    status: str = "failed"
+    primary: str = ""
+    values: dict[str, float | bool | None] = {}
+
+
+_decoder = msgspec.json.Decoder(_Row)
+
+
+def assessments_of_rows(folder: Path) -> dict[str, tuple[Assessment, ...]]:
+    """Return what the primary check of an experiment says of the runs in its folder, by their ids; nothing in other folders."""
+    try:
+        with opened(folder / ROWS, MAX_STREAMED_BYTES) as file:
+            lines = file.read().split(b"\n")
+    except (OSError, TraceError):
+        return {}
+    found: dict[str, tuple[Assessment, ...]] = {}
+    for line in lines:
+        try:
+            row = _decoder.decode(line)
+        except msgspec.DecodeError:  # blank, or cut off when a process died
+            continue
+        if row.run_id and (assessment := _assessment(row)) is not None:
+            found[row.run_id] = (assessment,)
+    return found
+
+
+def _assessment(row: _Row) -> Assessment | None:
+    if not row.primary:
+        return None
+    if row.status != COMPLETED:
+        return Assessment("failed", "check", row.primary)
+    value = row.values.get(row.primary)
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return Assessment("passed" if value else "failed", "check", row.primary)
+    return Assessment(outcome_of(value), "check", row.primary, value)
