@@ -8,7 +8,7 @@ from typing import Any
 
 from agentnb.agent.agent import Agent
 from agentnb.agent.settings import AgentSettings
-from agentnb.errors import AgentnbError, SettingsError, near
+from agentnb.errors import AgentnbError, SettingsError, UnknownModel, near
 from agentnb.experiments.planning.content import content_hash, source_of
 from agentnb.guidance.sets import GuidanceSet, find_set
 from agentnb.models.model import Model
@@ -64,6 +64,8 @@ def read_variants(given: Any, base: Any, models: Iterable[str | Model], problems
     for name, what in named.items():
         try:
             variants.append(_variant(str(name), what, base, first_model))
+        except UnknownModel as error:
+            problems.append(str(error))  # of the experiment's models, and so of each variant
         except (AgentnbError, TypeError) as error:
             problems.append(f"Variant {name}: {error}")
     if not named and not problems:

@@ -60,6 +60,6 @@ def _compute_p_value(differences: TaskDifferences, margin: float, method: Method
     nearer = margin if mean > 0 else -margin  # its test has the larger p value
     is_within = abs(mean) < margin
     if method == "sign_flips":
-        tail = flip_signs(differences.values).p_value(nearer) / 2
-        return tail if is_within else 1 - tail
+        test = flip_signs(differences.values)
+        return test.p_value(nearer) / 2 if is_within else 1 - test.exceeding_share(nearer) / 2
     return float(load_extra("scipy.special").stdtr(tasks - 1, (abs(mean) - margin) / (deviation / tasks**0.5)))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, inf, log
+from math import exp, log
 from typing import NamedTuple
 
 from agentnb.experiments.statistics.paired import Method, estimate_difference
 from agentnb.experiments.statistics.tasks import TooFewTasks, compute_mean
-
-MAX_LOG = 709.0
-"""Largest logarithm of a float."""
 
 
 class Ratio(NamedTuple):
@@ -42,9 +39,9 @@ def estimate_ratio(
     difference = estimate_difference([one for one, _ in logs], [other for _, other in logs], confidence=confidence)
     if isinstance(difference, TooFewTasks):
         return difference
-    interval = difference.interval and (_exp(difference.interval[0]), _exp(difference.interval[1]))
+    interval = difference.interval and (exp(difference.interval[0]), exp(difference.interval[1]))
     return Ratio(
-        _exp(difference.value),
+        exp(difference.value),
         interval,
         difference.p_value,
         difference.tasks,
@@ -60,7 +57,3 @@ def _compute_logs(a: Sequence[float | None], b: Sequence[float | None]) -> tuple
     if not known_a or not known_b or len(known_a) < len(a) or len(known_b) < len(b):
         return [], []
     return [log(compute_mean(known_a))], [log(compute_mean(known_b))]
-
-
-def _exp(value: float) -> float:
-    return exp(value) if value < MAX_LOG else inf

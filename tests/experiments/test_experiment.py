@@ -1,0 +1,354 @@
+"""Experiments as a whole: run to the end whatever fails, resumed where they stopped, and honest about how they were run."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from small_experiments import CHATTY, check_line, rows, small
+
+from agentnb import Agent, Experiment, Workflow, compare, load_traces, survey, tables
+from agentnb.detect.run import Run
+from agentnb.errors import ExperimentProblems, ModelError, SettingsError
+from agentnb.experiments.running.control import Progress
+from agentnb.models.scripted import ScriptedModel
+
+BUT_FOR_TIMES = ["seconds", "at", "run_id", "redone"]
+
+
+def table(results: Any) -> pd.DataFrame:
+    """The rows of a table in one order, without what differs from run to run."""
+    columns = results.table().drop(columns=BUT_FOR_TIMES)
+    return columns.sort_values(["task", "variant", "repeat"]).reset_index(drop=True)
+
+
+def test_each_task_meets_each_variant_once_per_repeat() -> None:
+    found = small(4, repeats=2).run_sync(show=False).table()
+    assert found.groupby(["task", "variant", "repeat"]).size().eq(1).all()
+    assert len(found) == 4 * 2 * 2
+    seeds = found.groupby(["task", "repeat"]).seed.nunique()
+    assert seeds.eq(1).all() and found.seed.nunique() == 8
+
+
+def test_folder_holds_one_log_per_cell_and_reads_as_any(tmp_path: Path) -> None:
+    settings = {"agent": {"tools": [check_line], "max_rounds": 4}, "primary": "answered"}  # a policy that survey knows
+    results = small(3, folder=tmp_path / "exp", **settings).run_sync(show=False)
+    runs = load_traces(tmp_path / "exp")
+    assert len(runs) == 6 and {run.id for run in runs} == set(results.table().run_id)
+    assert all(any(tag == f"experiment:{results.plan.id}" for tag in run.tags) for run in runs)
+    read = tables.runs(tmp_path / "exp")
+    values = results.table().set_index("run_id").answered
+    for run_id, outcome, source in zip(read.run_id, read.outcome, read.outcome_from, strict=True):
+        assert (outcome, source) == ("passed" if values[run_id] else "failed", "check")
+    assert [*survey(tmp_path / "exp").failures.unique()] == [sum(read.outcome == "failed")]
+
+
+def test_second_run_makes_nothing_again(tmp_path: Path) -> None:
+    first = small(3, folder=tmp_path / "exp").run_sync(show=False)
+    second = small(3, folder=tmp_path / "exp").run_sync(show=False)
+    assert [*first.table().run_id] == [*second.table().run_id]
+
+
+KILLED = """
+import os, sys
+sys.path[:0] = {paths!r}
+from small_experiments import *
+left = [int(sys.argv[2])]
+def check_line(name: str) -> str:
+    "Check a line of the plant."
+    left[0] -= 1
+    if left[0] == 0 and sys.argv[3] == "tool":
+        os._exit(9)
+    return f"{{name}} ok"
+def watch(progress):
+    if progress.done == int(sys.argv[2]) and sys.argv[3] == "between":
+        os._exit(9)
+small(6, folder=sys.argv[1], agent={{"tools": [check_line], "policy": TwoRounds()}}).run_sync(show=False, watch=watch)
+"""
+
+
+@pytest.mark.slow("two processes that are killed")
+def test_killed_experiment_goes_on_to_the_same_table(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    paths = [str(Path(__file__).parents[1] / "support")]
+    for where in ("tool", "between"):
+        with subtests.test(where):
+            folder = tmp_path / where
+            script = KILLED.format(paths=paths)
+            done = subprocess.run([sys.executable, "-c", script, str(folder), "3", where], capture_output=True, text=True)
+            assert done.returncode == 9, done.stderr
+            begun = len([*folder.glob("*.jsonl")])
+            assert begun > 0
+            # The tool of the script is another function, so that the experiment is the script's: it is run there again.
+            done = subprocess.run([sys.executable, "-c", script, str(folder), "-1", where], capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            from agentnb.experiments.results.folder import ExperimentFolder
+
+            rows_there = ExperimentFolder(folder).rows()
+            whole = {(row.task, row.variant): row for row in small(6).run_sync(show=False).rows}
+            assert {(row.task, row.variant) for row in rows_there.values()} == set(whole)
+            for row in rows_there.values():
+                other = whole[row.task, row.variant]
+                assert (row.values, row.status, row.seed) == (other.values, other.status, other.seed)
+            assert len([*folder.glob("*.jsonl")]) == 12
+            redone = [row.redone for row in rows_there.values() if row.redone]
+            assert redone or where == "between"
+            assert len([*folder.glob("cut/*")]) == redone.count("anew")
+
+
+def test_cells_of_failed_limited_and_broken_runs_are_rows_with_reasons() -> None:
+    class Breaks:
+        name = "own:breaks"
+
+        async def stream(self, request: Any) -> Any:
+            if len(request.messages) < 3:
+                raise RuntimeError("no luck")
+            yield
+
+    variants = {
+        "limited": {"max_rounds": 1},
+        "broken": {"model": Breaks()},
+        "failing": {"model": ScriptedModel([ModelError("the server is down")], repeat=True)},
+        "healthy": {"model": CHATTY},
+    }
+    settings = {"agent": {"tools": [check_line], "model": CHATTY}, "primary": "answered", "models": None}
+    results = small(5, variants, **settings).run_sync(show=False)
+    reasons = results.table().groupby("variant").reason.first()
+    assert len(results.rows) == 20
+    assert reasons["limited"] == "max_rounds"
+    assert "no luck" in reasons["broken"] and "the server is down" in reasons["failing"]
+    assert results.table().groupby("variant").answered.sum().drop("healthy").eq(0).all()
+
+
+def test_unanswered_question_is_a_row_with_its_reason() -> None:
+    def delete(name: str) -> str:
+        """Delete a file."""
+        return "deleted"
+
+    prompt = [{"id": f"t{n}", "prompt": f"Go on.\n\n- Delete `delete('{n}')`"} for n in range(2)]
+    experiment = Experiment(
+        prompt,
+        {"asks": {"gates": [lambda call, run: __import__("agentnb").Ask("sure?")]}, "does": "off"},
+        models=["simulated:disciplined"],
+        agent={"tools": [delete]},
+        folder=False,
+    )
+    found = experiment.run_sync(show=False).table().groupby("variant").reason.first()
+    assert found["asks"] == "nobody_to_ask" and found["does"] == ""
+
+
+def test_check_that_raises_is_missing_and_counted() -> None:
+    def fragile(run: Run, row: Any) -> bool:
+        return bool(1 / (1 - int(row["id"][1:]) % 2))
+
+    results = small(6, checks=[fragile]).run_sync(show=False)
+    found = results.table()
+    assert found.fragile.isna().equals(found.task.isin(["t1", "t3", "t5"]))
+    assert any("a check raised for 6 runs" in note for note in results.notes)
+
+
+def test_nothing_begins_at_the_budget_and_what_runs_ends() -> None:
+    price = "simulated:disciplined?price=3000/3000"
+    experiment = small(10, models=[price], budget=0.0001, places=2, primary="answered", agent={"tools": [check_line]})
+    results = experiment.run_sync(show=False)
+    assert len(results.rows) == 2 and results.missing == 18 and results.is_covered
+    assert {row.status for row in results.rows} == {"completed"}
+
+
+def test_budget_counts_what_earlier_processes_spent(tmp_path: Path) -> None:
+    settings = {"models": ["simulated:disciplined?price=3000/3000"], "primary": "answered", "agent": {"tools": [check_line]}}
+    first = small(4, folder=tmp_path / "exp", budget=0.0001, places=1, **settings).run_sync(show=False)
+    again = small(4, folder=tmp_path / "exp", budget=0.0001, places=1, **settings).run_sync(show=False)
+    assert len(first.rows) == len(again.rows) == 1
+
+
+def test_stop_leaves_the_rest_for_the_next_run(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    experiment = small(6, folder=tmp_path / "exp", places=1)
+
+    async def stopped() -> Any:
+        live = experiment.start(show=False, watch=lambda progress: (seen.append(progress), progress.done == 3 and live.stop()))
+        return await live
+
+    part = asyncio.run(stopped())
+    assert part.missing == 9 and seen[-1].state == "stopped"
+    assert small(6, folder=tmp_path / "exp").run_sync(show=False).missing == 0
+    assert len([*(tmp_path / "exp").glob("*.jsonl")]) == 12
+
+
+def test_pause_begins_nothing_until_resume() -> None:
+    done: list[int] = []
+    experiment = small(4, places=1)
+
+    async def paused() -> Any:
+        live = experiment.start(
+            show=False, watch=lambda progress: (done.append(progress.done), progress.done == 2 and live.pause())
+        )
+        while live.progress.state != "paused" or live.progress.running:
+            await asyncio.sleep(0)
+        held = live.progress.done
+        await asyncio.sleep(0)
+        assert live.progress.done == held < 8
+        live.resume()
+        return await live
+
+    assert asyncio.run(paused()).missing == 0
+
+
+def test_second_process_on_one_folder_is_refused(tmp_path: Path) -> None:
+    from agentnb.experiments.results.folder import ExperimentFolder
+
+    with ExperimentFolder(tmp_path / "exp").locked(), pytest.raises(SettingsError, match="Another process runs the experiment"):
+        small(2, folder=tmp_path / "exp").run_sync(show=False)
+
+
+def test_changed_experiment_is_refused_in_its_folder(tmp_path: Path, snapshot: Any) -> None:
+    small(2, folder=tmp_path / "exp").run_sync(show=False)
+    with pytest.raises(ExperimentProblems) as refused:
+        small(2, {"off": "off", "matrix": {"policy": "minimal"}}, folder=tmp_path / "exp", seed=4).run_sync(show=False)
+    assert str(refused.value) == snapshot(FOLDER=str(tmp_path / "exp"))
+
+
+def test_extension_after_the_first_run_is_a_named_deviation(tmp_path: Path) -> None:
+    experiment = small(3, folder=tmp_path / "exp")
+    experiment.run_sync(show=False)
+    more = experiment.extend(tasks=[{"id": "new", "prompt": "- Check `check_line('new')`"}], repeats=1)
+    results = more.run_sync(show=False)
+    assert len(results.rows) == 3 * 2 + 1 * 2 + 4 * 2
+    assert any("extended by 1 tasks and 1 repeats" in note for note in results.notes)
+    assert any("extended" in note for note in compare(results, "matrix", "off", primary="rounds").notes)
+    assert len(more.run_sync(show=False).plan.notes) == 1
+
+
+def test_retry_makes_failed_runs_again_and_names_the_reason(tmp_path: Path) -> None:
+    state = {"down": True}
+
+    def check_now(name: str) -> str:
+        """Check a line of the plant."""
+        if state["down"]:
+            raise SystemExit("down")
+        return "ok"
+
+    class Flaky:
+        name = "own:flaky"
+
+        async def stream(self, request: Any) -> Any:
+            if state["down"]:
+                raise ModelError("down")
+            from agentnb.core.messages import Message, Text
+            from agentnb.models.model import Reply
+
+            yield Reply(Message("assistant", (Text("here"),)))
+
+    settings = {"models": [Flaky()], "agent": {}, "primary": "answered", "folder": tmp_path / "exp"}
+    experiment = small(2, **settings)
+    assert sum(experiment.run_sync(show=False).failures.values()) == 4
+    assert sum(experiment.run_sync(show=False).failures.values()) == 4  # failed runs stay
+    state["down"] = False
+    results = experiment.retry("the server was down").run_sync(show=False)
+    assert not results.failures and {row.attempt for row in results.rows} == {2}
+    assert any("the server was down" in note for note in results.notes)
+    assert len(load_traces(tmp_path / "exp")) == 4
+
+
+def test_values_stay_covered_until_the_end_unless_looked_at(tmp_path: Path) -> None:
+    experiment = small(6, folder=tmp_path / "exp", places=1)
+    experiment.run_sync(show=False, watch=lambda progress: progress.done == 4 and _stop(progress))
+    _leave_out(tmp_path / "exp", 5)
+    results = experiment.results()
+    assert results.is_covered and results.table().was_called.isna().all()
+    for look in (results.means, lambda: compare(results, "matrix", "off")):
+        with pytest.raises(SettingsError, match="covered"):
+            look()
+    looked = experiment.results(peek=True)
+    assert looked.table().was_called.notna().all()
+    whole = small(6, folder=tmp_path / "exp").run_sync(show=False)
+    assert any("looked at after 7 of 12 runs" in note for note in compare(whole, "matrix", "off").notes)
+
+
+def _stop(progress: Progress) -> None:
+    """Nothing: the rest of the rows is taken out afterwards."""
+
+
+def _leave_out(folder: Path, count: int) -> None:
+    """Take the last rows out of the folder, as if the process had died before."""
+    path = folder / "experiment.rows"
+    lines = path.read_bytes().splitlines(keepends=True)
+    left = [line for line in lines[-count:]]
+    path.write_bytes(b"".join(lines[:-count]))
+    import msgspec
+
+    for line in left:
+        (folder / f"{msgspec.json.decode(line)['run_id']}.jsonl").unlink()
+
+
+def test_workflows_and_agents_are_variants_too() -> None:
+    flow = Workflow.from_yaml(
+        """
+workflow:
+  - type: agent
+    name: a
+agents:
+  a: {tools: [check_line]}
+""",
+        tools=[check_line],
+    )
+    agent = Agent(CHATTY, tools=[check_line])
+    results = Experiment(
+        rows(2), {"flow": flow, "agent": agent}, models=["simulated:disciplined"], primary="answered", folder=False
+    ).run_sync(show=False)
+    assert results.table().groupby("variant").answered.mean().to_dict() == {"flow": 1.0, "agent": 1.0}
+
+
+def test_recorded_runs_are_forked_at_a_round(tmp_path: Path) -> None:
+    first = small(2, {"a": "off"}, folder=tmp_path / "first", agent={"tools": [check_line]}, primary="answered")
+    first.run_sync(show=False)
+    forks = Experiment(
+        {"traces": tmp_path / "first", "at_round": 2},
+        {"off": "off", "matrix": "matrix"},
+        models=["simulated:disciplined"],
+        agent={"model": CHATTY},
+        folder=tmp_path / "forks",
+    ).run_sync(show=False)
+    runs = load_traces(tmp_path / "forks")
+    assert len(forks.rows) == 4 and all(run.forked_from is not None for run in runs)
+    assert {run.settings["guidance"]["set"] for run in runs} == {"off", "matrix"}
+
+
+def test_one_seed_for_all_tasks_would_make_them_one_task() -> None:
+    results = small(12, {"off": "off"}).run_sync(show=False)
+    assert results.table().was_called.nunique() == 2
+
+    def same_draw(task: str, repeat: int, variant: str) -> int:
+        return 7
+
+    from agentnb.experiments.planning import cells
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cells.Schedule, "seed_for", lambda self, task, repeat, variant: same_draw(task, repeat, variant))
+        alike = small(12, {"off": "off"}).run_sync(show=False)
+    assert alike.table().was_called.nunique() == 1
+
+
+def test_processes_make_the_same_table(tmp_path: Path) -> None:
+    here = small(4, repeats=2).run_sync(show=False)
+    there = small(4, repeats=2, executor="processes", places=2).run_sync(show=False)
+    pd.testing.assert_frame_equal(table(here), table(there))
+
+
+def test_variant_is_named_in_the_tags_of_its_runs(tmp_path: Path) -> None:
+    results = small(2, folder=tmp_path / "exp").run_sync(show=False)
+    for row in results.rows:
+        assert {f"task:{row.task}", f"variant:{row.variant}"} < set(results.run(row.run_id).tags)
+
+
+def test_default_folder_is_that_of_the_id() -> None:
+    experiment = small(1, folder=None)
+    experiment.run_sync(show=False)
+    assert (
+        Path(".agentnb", "experiments", experiment.id, "experiment.plan").exists() and Path(".agentnb", ".gitignore").exists()
+    )
