@@ -278,7 +278,7 @@ def _leave_out(folder: Path, count: int) -> None:
     """Take the last rows out of the folder, as if the process had died before."""
     path = folder / "experiment.rows"
     lines = path.read_bytes().splitlines(keepends=True)
-    left = [line for line in lines[-count:]]
+    left = lines[-count:]
     path.write_bytes(b"".join(lines[:-count]))
     import msgspec
 

@@ -1,0 +1,118 @@
+"""Cells in worker processes: deaths, keys, functions of the notebook, one budget and one rate."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_experiments import CHATTY, TwoRounds, check_line, rows, small
+
+from agentnb import Experiment, settings
+from agentnb.agent.portable import to_bytes
+from agentnb.errors import SettingsError
+from agentnb.experiments.running.rate import SharedLimits
+from agentnb.models.transport.connections import Endpoint
+from agentnb.testing import LoopbackServer
+
+WORKERS = {"executor": "processes", "places": 2}
+KEY = "test-0123456789abcdef-of-this-kernel"
+
+
+def two_rounds(tool: Any) -> dict[str, Any]:
+    return {"tools": [tool], "policy": TwoRounds()}
+
+
+@pytest.mark.slow("three worker processes that are started")
+def test_dead_worker_is_replaced_and_its_cells_are_made_anew(tmp_path: Path) -> None:
+    died = tmp_path / "died"
+
+    def check_line(name: str) -> str:
+        """Check a line of the plant."""
+        if not died.exists():
+            died.touch()
+            os._exit(9)
+        return f"{name} ok"
+
+    results = small(4, folder=tmp_path / "exp", agent=two_rounds(check_line), **WORKERS).run_sync(show=False)
+    assert results.missing == 0 and not results.failures
+    assert any(row.redone for row in results.rows) and len([*(tmp_path / "exp").glob("*.jsonl")]) == 8
+
+
+@pytest.mark.slow("four worker processes that are started")
+def test_cell_whose_workers_die_is_a_row_that_says_so(tmp_path: Path) -> None:
+    def check_line(name: str) -> str:
+        """Check a line of the plant."""
+        if name == "1":
+            os._exit(9)
+        return f"{name} ok"
+
+    settings = {"models": ["simulated:disciplined"], "agent": {"tools": [check_line]}, "folder": False}
+    results = Experiment(rows(2), {"a": "off"}, executor="processes", places=1, **settings).run_sync(show=False)
+    assert {row.task: row.stop_reason for row in results.rows if not row.is_completed} == {"t1": "process_died"}
+
+
+@pytest.mark.slow("a worker process that is started")
+def test_key_reaches_a_worker_by_the_pipe_alone(tmp_path: Path) -> None:
+    settings.keep_key("PLANT_KEY", KEY)
+    try:
+        with LoopbackServer(["Here."] * 2, minimal=True, key=KEY) as server:
+            model = f"compatible:m?url={server.url}/v1&key=PLANT_KEY&price=0"
+            given = {"models": [model], "folder": tmp_path / "exp", "executor": "processes"}
+            results = Experiment(rows(1), {"a": "off", "b": "matrix"}, **given).run_sync(show=False)
+            assert not results.failures and [one.answered for one in server.requests] == [200, 200]
+        for path in (tmp_path / "exp").iterdir():
+            assert KEY.encode() not in path.read_bytes(), path
+    finally:
+        settings.forget_key("PLANT_KEY")
+
+
+def test_work_that_holds_a_key_does_not_travel() -> None:
+    settings.keep_key("PLANT_KEY", KEY)
+    hidden = KEY
+
+    def check_line(name: str) -> str:
+        """Check a line of the plant."""
+        return hidden
+
+    try:
+        with pytest.raises(SettingsError, match="The experiment holds a key"):
+            small(1, agent=two_rounds(check_line), **WORKERS).run_sync(show=False)
+    finally:
+        settings.forget_key("PLANT_KEY")
+
+
+@pytest.mark.slow("a worker process that is started")
+def test_budget_counts_all_workers() -> None:
+    price = "simulated:disciplined?price=3000/3000"
+    given = {"models": [price], "primary": "answered", "agent": {"tools": [check_line]}}
+    results = small(10, budget=0.0001, executor="processes", places=2, **given).run_sync(show=False)
+    assert 0 < len(results.rows) <= 2 and results.missing
+
+
+def test_refusal_in_one_worker_slows_the_others() -> None:
+    workers: list[SharedLimits] = []
+
+    def pass_on(source: int) -> Any:
+        return lambda refusal: [one.take(refusal) for place, one in enumerate(workers) if place != source]
+
+    workers += [SharedLimits(2, pass_on(place)) for place in range(2)]
+    endpoint = Endpoint("openai", None, None, "OPENAI_API_KEY")
+    first, second = (one.limits.of(endpoint) for one in workers)
+    assert first.own.allowed == second.own.allowed == 16  # type: ignore[attr-defined]
+    first.was_refused(30.0, 60.0)
+    for limiter in (first, second):
+        assert limiter.own.allowed == 8 and limiter.own.closed_for > 50  # type: ignore[attr-defined]
+    second.went_well()
+    assert (first.own.allowed, second.own.allowed) == (8, 9)  # type: ignore[attr-defined]
+
+
+def test_runs_travel_with_their_consent() -> None:
+    import pickle
+
+    run = small(1, {"a": "off"}, primary="answered", models=[CHATTY])
+    results = run.run_sync(show=False)
+    one = results.run(results.rows[0].run_id)
+    again = pickle.loads(to_bytes(one, "A run"))
+    assert again == one and again.gives_consent == one.gives_consent
