@@ -9,6 +9,9 @@ from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.planning.checks import Check
 from agentnb.experiments.statistics.power import assume_binary_components, compute_minimum_effect, compute_task_deviation
 
+WIDEST = assume_binary_components(clustering=1.0, correlation=0.0)
+"""Components of an outcome that passes or fails when nothing is known: repeats that tell nothing new, arms without a link."""
+
 
 @dataclass(frozen=True, slots=True)
 class Design:
@@ -28,7 +31,7 @@ class Design:
     minimum_effect: float | None
     """Smallest difference in the primary between two variants that is detected with a power of 80 per cent."""
     assumption: str
-    """What the minimum effect rests on: ``pilot``, ``binary`` (a pass rate of one half, the widest), or ``unknown``."""
+    """What the minimum effect rests on: ``pilot``, ``binary`` (the widest spread that passing can have), or ``unknown``."""
     unseeded: tuple[str, ...]
     """Models that take no seed: their draws differ between variants."""
 
@@ -49,7 +52,7 @@ class Design:
         if self.minimum_effect is None:
             why = "too few tasks" if self.assumption != "unknown" else "the spread of the primary is unknown before a pilot"
             return f"Minimum detectable effect: unknown ({why})."
-        basis = "by the pilot" if self.assumption == "pilot" else "for a pass rate of one half, without a pilot"
+        basis = "by the pilot" if self.assumption == "pilot" else "at the widest spread; a pilot narrows it"
         return f"Minimum detectable effect: {self.minimum_effect:.3g} with a power of 80 % ({basis})."
 
 
@@ -71,7 +74,7 @@ def design_of(
     deviation = None if pilot is None else pilot.deviation(runs_of_task)
     assumption = "pilot" if deviation is not None else "unknown"
     if deviation is None and primary is not None and primary.is_binary:
-        deviation, assumption = compute_task_deviation(assume_binary_components(), runs_of_task), "binary"
+        deviation, assumption = compute_task_deviation(WIDEST, runs_of_task), "binary"
     cost = 0.0 if is_free else None if pilot is None or pilot.cost is None else pilot.cost * cells
     seconds = None if pilot is None or pilot.seconds is None else pilot.seconds * cells / places
     return Design(

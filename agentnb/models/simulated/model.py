@@ -91,7 +91,8 @@ class SimulatedModel:
         schema = request.settings.get("output_schema")
         text = move.text if schema is None else shaped(move, schema, request)
         message = Message("assistant", (Text(text), *move.calls))
-        for word in re.findall(r"\S+\s*|\s+", message.text):
+        # Nobody sees words that come at once.
+        for word in re.findall(r"\S+\s*|\s+", message.text) if self.delay else [message.text] * bool(message.text):
             if self.delay:
                 await asyncio.sleep(self.delay)
             yield TextDelta(word)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
-from agentnb.core.request import Request, role_of
+from agentnb.core.request import Request, ToolSpec, role_of
 from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.todos import TODO_TOOL
 from agentnb.models.simulated.plan_parser import (
@@ -35,6 +35,16 @@ class Step(NamedTuple):
 
     title: str
     calls: tuple[ToolCall, ...]
+
+
+class _StepMove(NamedTuple):
+    """A reply in which it made a step."""
+
+    at: int
+    """Its place in `Observation.since`."""
+    message: Message
+    place: int
+    """The index of the step, from 0."""
 
 
 class Observation:
@@ -69,8 +79,16 @@ class Observation:
     @cached_property
     def made(self) -> list[int]:
         """Steps whose calls it has made, by index from 0."""
-        numbers = {int(found[1]) - 1 for message in self.since if message.calls and (found := _STEP.match(message.text))}
-        return sorted(number for number in numbers if number < len(self.steps))
+        return sorted({made.place for made in self._moves if made.place < len(self.steps)})
+
+    @cached_property
+    def _moves(self) -> list[_StepMove]:
+        """The replies since the plan in which it made a step, and their places in `since`."""
+        moves = []
+        for index, message in enumerate(self.since):
+            if message.role == "assistant" and (found := _STEP.match(message.text)) and message.calls:
+                moves.append(_StepMove(index, message, int(found[1]) - 1))
+        return moves
 
     @cached_property
     def next_step(self) -> int | None:
@@ -92,8 +110,7 @@ class Observation:
     def _tried_since_words(self) -> set[int]:
         """Steps it has made since the last message of the person."""
         last = max((index for index, message in enumerate(self.since) if message.role == "user"), default=-1)
-        matches = (_STEP.match(message.text) for message in self.since[last + 1 :] if message.calls)
-        return {int(found[1]) - 1 for found in matches if found} if last >= 0 else set(self.made)
+        return {made.place for made in self._moves if made.at > last} if last >= 0 else set(self.made)
 
     @cached_property
     def answered(self) -> bool:
@@ -134,13 +151,20 @@ class Observation:
         """
         if not (self.keeps_list or self.attempts_at_list):
             return {}
-        left = [entry for entry in self.board if entry.is_open or self.attempts_at_list]
+        left: dict[str, list[Entry]] = {}
+        for entry in self.board:
+            if entry.is_open or self.attempts_at_list:
+                for title in entry.titles:
+                    left.setdefault(title, []).append(entry)
         own: dict[int, Entry] = {}
+        taken: set[int] = set()
         for place in range(len(self.steps) - 1, -1, -1):
-            title = short_title(self.steps[place].title)
-            at = next((at for at in range(len(left) - 1, -1, -1) if left[at].has_title(title)), None)
-            if at is not None:
-                own[place] = left.pop(at)
+            entries = left.get(short_title(self.steps[place].title), [])
+            while entries and entries[-1].id in taken:
+                entries.pop()
+            if entries:
+                own[place] = entries.pop()
+                taken.add(own[place].id)
         return own
 
     @cached_property
@@ -167,14 +191,13 @@ class Observation:
         """Steps of which every call failed, with the names of their tools."""
         results = {result.call_id: result for result in _results(self.since)}
         failed: dict[int, str] = {}
-        for message in self.since:
-            if message.calls and (found := _STEP.match(message.text)):
-                came = [results[call.id] for call in message.calls if call.id in results and call.name != TODO_TOOL]
-                came = [result for result in came if result.error_code != DUPLICATE]
-                if came and all(result.is_error for result in came):
-                    failed[int(found[1]) - 1] = ", ".join(dict.fromkeys(result.name for result in came))
-                elif came:
-                    failed.pop(int(found[1]) - 1, None)
+        for made in self._moves:
+            came = [results[call.id] for call in made.message.calls if call.id in results and call.name != TODO_TOOL]
+            came = [result for result in came if result.error_code != DUPLICATE]
+            if came and all(result.is_error for result in came):
+                failed[made.place] = ", ".join(dict.fromkeys(result.name for result in came))
+            elif came:
+                failed.pop(made.place, None)
         return failed
 
     def why_failed(self, entry: Entry) -> str:
@@ -236,9 +259,26 @@ def _since_plan(messages: Sequence[Message]) -> tuple[tuple[PlanItem, ...], list
     return (), list(messages)
 
 
-def _steps(plan: Iterable[PlanItem], tools: Sequence[object]) -> list[Step]:
-    found = ((item.title.rstrip("."), tuple(calls_of(item, tools))) for item in plan)  # type: ignore[arg-type]
-    return [Step(title, calls) for title, calls in found if calls]
+def _steps(plan: tuple[PlanItem, ...], tools: Sequence[ToolSpec]) -> tuple[Step, ...]:
+    return _steps_of(plan, tuple([_Signature(tool.name, tuple(tool.input_schema.get("properties", ()))) for tool in tools]))
+
+
+class _Signature(NamedTuple):
+    """A tool as far as calls of it are read: its name, and those of its arguments in order."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The schema, without types."""
+        return {"properties": dict.fromkeys(self.arguments)}
+
+
+@lru_cache(maxsize=64)  # a plan is read again in each round
+def _steps_of(plan: tuple[PlanItem, ...], tools: tuple[_Signature, ...]) -> tuple[Step, ...]:
+    found = ((item.title.rstrip("."), tuple(calls_of(item, tools))) for item in plan)
+    return tuple([Step(title, calls) for title, calls in found if calls])
 
 
 def _results(messages: Iterable[Message]) -> Iterator[ToolResult]:

@@ -6,10 +6,9 @@ import ast
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from agentnb.core.messages import ToolCall
-from agentnb.core.request import ToolSpec
 from agentnb.core.todos import normal_status
 
 LONGEST_TITLE = 60
@@ -17,8 +16,21 @@ LONGEST_TITLE = 60
 _HEADING = re.compile(r"^Todos \(\d+ of \d+ completed\):[ ]*$", re.MULTILINE)
 _EMPTY = ("There are no todos", "There is no list")
 """Beginnings of results that show no list because it is empty."""
+_AFTER_TITLE = re.compile(r"(?=: | \(blocked: )")
 _LIKE_A_CALL = re.compile(r"\s*[^\W\d][\w.]*\s*\(")
 _ENTRY = re.compile(r"(\d+)\. \[([^\]]*)\] (.*)")
+
+
+class Signature(Protocol):
+    """A tool as far as calls of it are read."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """JSON Schema of its arguments, whose order counts."""
 
 
 class PlanItem(NamedTuple):
@@ -47,9 +59,19 @@ class Entry(NamedTuple):
         """Return whether this is its title, whatever follows it."""
         return self.words == title or self.words.startswith((f"{title}: ", f"{title} (blocked: "))
 
+    @property
+    def titles(self) -> frozenset[str]:
+        """Every text that could be its title: all of it, or what comes before a description or a reason."""
+        return _titles(self.words)
+
     def as_item(self) -> PlanItem:
         """Return it as an item of a plan, as if it came from a prompt."""
         return PlanItem(self.words, tuple(re.findall(r"`([^`]+)`", self.words)))
+
+
+@lru_cache(maxsize=4096)
+def _titles(words: str) -> frozenset[str]:
+    return frozenset([words, *[words[: found.start()] for found in _AFTER_TITLE.finditer(words)]])
 
 
 def read_listing(text: str) -> tuple[Entry, ...] | None:
@@ -61,10 +83,16 @@ def read_listing(text: str) -> tuple[Entry, ...] | None:
         return None
     entries = []  # below the last heading: text before it may quote anything
     for line in text[headings[-1].end() :].lstrip("\n").split("\n"):
-        if (found := _ENTRY.fullmatch(line)) is None:
+        if (entry := _entry(line)) is None:
             break
-        entries.append(Entry(int(found[1]), normal_status(found[2]), found[3]))
+        entries.append(entry)
     return tuple(entries)
+
+
+@lru_cache(maxsize=4096)  # nearly all lines are as in the round before
+def _entry(line: str) -> Entry | None:
+    found = _ENTRY.fullmatch(line)
+    return None if found is None else Entry(int(found[1]), normal_status(found[2]), found[3])
 
 
 def short_title(title: str) -> str:
@@ -97,14 +125,14 @@ def read_plan(prompt: str) -> tuple[PlanItem, ...]:
     return tuple(items)
 
 
-def calls_of(item: PlanItem, tools: Sequence[ToolSpec]) -> list[ToolCall]:
+def calls_of(item: PlanItem, tools: Sequence[Signature]) -> list[ToolCall]:
     """Return the tool calls of one item: Python calls in backticks, with literal arguments, of existing tools."""
     specs = {tool.name: tool for tool in tools}
     calls = (_call(code, specs) for code in item.code)
     return [call for call in calls if call is not None]
 
 
-def left_out(item: PlanItem, tools: Sequence[ToolSpec]) -> list[str]:
+def left_out(item: PlanItem, tools: Sequence[Signature]) -> list[str]:
     """Return the code of one item that names an existing tool but is no valid call."""
     specs = {tool.name: tool for tool in tools}
     return [
@@ -112,7 +140,7 @@ def left_out(item: PlanItem, tools: Sequence[ToolSpec]) -> list[str]:
     ]
 
 
-def unread(item: PlanItem, tools: Sequence[ToolSpec]) -> list[str]:
+def unread(item: PlanItem, tools: Sequence[Signature]) -> list[str]:
     """Return what is not done of one item: the code that looks like a call and is not one, or the item if it holds no call."""
     specs = {tool.name: tool for tool in tools}
     bad = [code for code in item.code if _call(code, specs) is None and _LIKE_A_CALL.match(code)]
@@ -120,22 +148,38 @@ def unread(item: PlanItem, tools: Sequence[ToolSpec]) -> list[str]:
     return bad if has_more else [item.title]
 
 
-def _call(code: str, specs: dict[str, ToolSpec]) -> ToolCall | None:
+class _Written(NamedTuple):
+    """A Python call with literal arguments, as it is written."""
+
+    name: str
+    values: tuple[Any, ...]
+    named: tuple[tuple[str, Any], ...]
+
+
+def _call(code: str, specs: dict[str, Signature]) -> ToolCall | None:
+    written = _read_call(code)
+    if written is None or written.name not in specs:
+        return None
+    names = list(specs[written.name].input_schema.get("properties", {}))
+    if len(written.values) > len(names):
+        return None
+    return ToolCall(written.name, _as_json({**dict(zip(names, written.values, strict=False)), **dict(written.named)}))
+
+
+@lru_cache(maxsize=1024)  # a plan is read again in each round
+def _read_call(code: str) -> _Written | None:
+    """Return the call in this code; None if it is no call with literal arguments."""
     try:
         node = ast.parse(code.strip(), mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+            return None
+        if any(keyword.arg is None for keyword in node.keywords):
+            return None
+        values = tuple([ast.literal_eval(arg) for arg in node.args])
+        named = tuple([(str(keyword.arg), ast.literal_eval(keyword.value)) for keyword in node.keywords])
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         return None
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in specs):
-        return None
-    names = list(specs[node.func.id].input_schema.get("properties", {}))
-    if len(node.args) > len(names) or any(keyword.arg is None for keyword in node.keywords):
-        return None
-    try:
-        arguments: dict[str, Any] = {name: ast.literal_eval(arg) for name, arg in zip(names, node.args, strict=False)}
-        arguments |= {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return None
-    return ToolCall(node.func.id, _as_json(arguments))
+    return _Written(node.func.id, values, named)
 
 
 def _as_json(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from agentnb.core.messages import ToolCall, ToolResult
@@ -61,7 +62,8 @@ def step_move(observation: Observation, place: int, marks: Marks) -> Move:
     if place in observation.own:
         entries.append((observation.own[place], "in-progress", ""))
     updates = (_update(entries),) if entries else ()
-    return Move("step", f"Step {place + 1} of {len(observation.steps)}: {step.title}.", (*updates, *step.calls))
+    calls = deepcopy(step.calls)  # the steps of a plan are kept: a tool may change its arguments
+    return Move("step", f"Step {place + 1} of {len(observation.steps)}: {step.title}.", (*updates, *calls))
 
 
 def todo_call(operation: str, **what: Any) -> ToolCall:

@@ -1,0 +1,82 @@
+"""Two one-sided tests against a margin."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from arms import Values, two_arms
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from property_settings import examples
+from pytest import approx
+from scipy import stats
+
+from agentnb.experiments.statistics.equivalence import Equivalence, assess_equivalence
+from agentnb.experiments.statistics.tasks import TooFewTasks
+
+PINGOUIN = json.loads(Path(__file__).with_name("pingouin_numbers.json").read_text(encoding="utf-8"))
+
+
+def assessed(a: Values, b: Values, margin: float) -> Equivalence:
+    result = assess_equivalence(a, b, margin)
+    assert isinstance(result, Equivalence)
+    return result
+
+
+def test_p_equals_tost_of_pingouin(subtests: pytest.Subtests) -> None:
+    for number, row in enumerate(PINGOUIN["equivalence"]):
+        with subtests.test(f"data {number}"):
+            result = assessed([[value] for value in row["a"]], [[value] for value in row["b"]], row["margin"])
+            assert result.p_value == approx(row["p_value"], abs=1e-9)
+            assert result.is_equivalent == (row["p_value"] < 0.05)
+            interval = stats.ttest_rel(row["a"], row["b"]).confidence_interval(0.9)
+            assert result.interval == approx(tuple(interval), abs=1e-9)
+
+
+def test_few_tasks_equal_one_sided_permutation_tests_of_scipy(subtests: pytest.Subtests) -> None:
+    values = np.random.default_rng(29).normal(0.05, 0.3, 10)
+    assert abs(values.mean()) > 0.01
+    for margin in (0.01, 0.1, 0.3, 0.5):
+        with subtests.test(str(margin)):
+            tests = [
+                stats.permutation_test(
+                    (values + shift,),
+                    lambda x, axis: x.mean(axis),
+                    permutation_type="samples",
+                    vectorized=True,
+                    alternative=side,
+                ).pvalue
+                for shift, side in ((margin, "greater"), (-margin, "less"))
+            ]
+            assert assessed([[value] for value in values], [[0.0]] * 10, margin).p_value == approx(max(tests), abs=1e-9)
+
+
+@examples(300)
+@given(two_arms(), st.integers(1, 300).map(lambda number: number / 100 + 0.001))
+def test_arms_are_equivalent_exactly_if_interval_is_within_margin(arms: tuple[Values, Values], margin: float) -> None:
+    result = assessed(*arms, margin)
+    assume(result.interval is not None)
+    assert result.interval is not None and result.p_value is not None
+    assert result.is_equivalent == (-margin < result.interval[0] and result.interval[1] < margin) == (result.p_value < 0.05)
+
+
+@examples(100)
+@given(two_arms())
+def test_swapped_arms_are_as_equivalent(arms: tuple[Values, Values]) -> None:
+    one, other = assessed(*arms, 0.5), assessed(*arms[::-1], 0.5)
+    assert one.is_equivalent == other.is_equivalent and other.p_value == (one.p_value and approx(one.p_value, abs=1e-9))
+
+
+def test_equal_differences_show_no_equivalence() -> None:
+    result = assessed([[1.0]] * 40, [[1.0]] * 40, 0.1)
+    assert (result.is_equivalent, result.p_value, result.interval, result.method) == (False, None, None, "none_differs")
+    assert result.max_exception_share == approx(1 - 0.1 ** (1 / 40))
+
+
+def test_under_five_tasks_and_a_margin_of_zero_are_refused() -> None:
+    assert assess_equivalence([[1.0]] * 4, [[1.0]] * 4, 0.1) == TooFewTasks(4, 0)
+    with pytest.raises(ValueError):
+        assess_equivalence([[1.0]] * 9, [[1.0]] * 9, 0)

@@ -1,0 +1,68 @@
+"""pass^k and pass@k with their bands."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from property_settings import examples
+from pytest import approx
+from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
+
+from agentnb.experiments.statistics.pass_k import estimate_all_pass, estimate_any_pass
+
+TASKS = [[1, 1, 0, 1], [0, 0, 0, 0], [1, 1, 1, 1], [1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 1]]
+runs = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=4), min_size=5, max_size=12)
+
+
+@examples(100)
+@given(runs)
+def test_shares_are_those_of_all_choices_of_k_runs(passes: list[list[int]]) -> None:
+    for estimate, succeeds in ((estimate_all_pass, all), (estimate_any_pass, any)):
+        for share in estimate(passes):
+            known = [task for task in passes if len(task) >= share.k]
+            expected = [np.mean([succeeds(chosen) for chosen in combinations(task, share.k)]) for task in known]
+            assert share.value == approx(float(np.mean(expected)), abs=1e-9) and share.tasks == len(known)
+
+
+def test_more_runs_pass_together_less_often_and_once_more_often() -> None:
+    together, once = ([share.value for share in estimate(TASKS)] for estimate in (estimate_all_pass, estimate_any_pass))
+    assert together == sorted(together, reverse=True) and once == sorted(once) and together[0] == once[0] == approx(13 / 24)
+
+
+def test_no_task_with_k_repeats_has_no_share() -> None:
+    last = estimate_all_pass(TASKS, max_k=5)[-1]
+    assert last == (5, None, None, 0, None)
+    assert estimate_all_pass([]) == ()
+
+
+def test_band_equals_percentile_bootstrap_of_scipy() -> None:
+    share = estimate_all_pass(TASKS * 5)[1]
+    values = np.array([0.5, 0, 1, 0, 1 / 6, 0.5] * 5)
+    band = stats.bootstrap(
+        (values,), np.mean, method="percentile", n_resamples=2_000, vectorized=True, rng=np.random.default_rng(0)
+    ).confidence_interval
+    assert share.method == "bootstrap" and share.interval == approx((band.low, band.high), abs=1e-6)
+    assert estimate_all_pass(TASKS * 5)[1] == share
+
+
+def test_tasks_with_zero_or_one_have_wilson_intervals(subtests: pytest.Subtests) -> None:
+    for name, passes in {"one repeat": [[1]] * 17 + [[0]] * 3, "all pass": [[1, 1]] * 9, "none passes": [[0, 0]] * 9}.items():
+        with subtests.test(name):
+            (*_, share) = estimate_all_pass(passes)
+            wilson = proportion_confint(sum(task[0] for task in passes), len(passes), method="wilson")
+            assert share.method == "wilson" and share.interval == approx(wilson, abs=1e-6)
+
+
+def test_under_five_tasks_have_no_band() -> None:
+    share = estimate_all_pass(TASKS[:4])[0]
+    assert (share.interval, share.method, share.tasks) == (None, None, 4) and share.value is not None
+
+
+def test_scores_are_refused() -> None:
+    with pytest.raises(ValueError):
+        estimate_all_pass([[0.5]])
