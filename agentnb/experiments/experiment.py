@@ -19,7 +19,7 @@ from agentnb.experiments.planning.cells import Schedule, Seeds
 from agentnb.experiments.planning.checks import Check, read_checks
 from agentnb.experiments.planning.content import content_hash
 from agentnb.experiments.planning.problems import are_free, check_models, example_problems, plan_problems, settings_problems
-from agentnb.experiments.planning.tasks import Task, read_tasks
+from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
 from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, read_variants, unseeded_models
 from agentnb.experiments.results.folder import FOLDER, ExperimentFolder, Memory, Plan, with_note
 from agentnb.experiments.results.results import Results
@@ -82,7 +82,7 @@ class Experiment:
     aa: bool = False
     _original: Experiment | None = field(default=None, repr=False, compare=False)
     """The experiment that this one extends."""
-    _more: tuple[tuple[tuple[Task, ...], int], ...] = field(default=(), repr=False, compare=False)
+    _more: tuple[tuple[tuple[ExperimentTask, ...], int], ...] = field(default=(), repr=False, compare=False)
     """Extensions of the original: more tasks, and more repeats."""
 
     # Before anything runs
@@ -376,7 +376,7 @@ class Experiment:
 class _Parts:
     """What an experiment is made of, and what is wrong with it."""
 
-    tasks: tuple[Task, ...]
+    tasks: tuple[ExperimentTask, ...]
     variants: tuple[Variant, ...]
     checks: tuple[Check, ...]
     primary: str

@@ -97,7 +97,7 @@ def test_killed_experiment_goes_on_to_the_same_table(tmp_path: Path, subtests: p
             assert len([*folder.glob("*.jsonl")]) == 12
             redone = [row.redone for row in rows_there.values() if row.redone]
             assert redone or where == "between"
-            assert len([*folder.glob("cut/*")]) == redone.count("anew")
+            assert len([*folder.glob("cut/*")]) == redone.count("again")
 
 
 def test_cells_of_failed_limited_and_broken_runs_are_rows_with_reasons() -> None:

@@ -10,7 +10,7 @@ from random import Random
 from typing import Literal, NamedTuple, TypeAlias
 
 from agentnb.experiments.planning.content import content_hash
-from agentnb.experiments.planning.tasks import Task
+from agentnb.experiments.planning.tasks import ExperimentTask
 from agentnb.experiments.planning.variants import OWN_MODEL, Variant
 
 Seeds: TypeAlias = Literal["shared", "independent"]
@@ -35,7 +35,7 @@ class Cell(NamedTuple):
 class Schedule:
     """All cells of an experiment, in their order."""
 
-    tasks: Sequence[Task]
+    tasks: Sequence[ExperimentTask]
     """All tasks of the experiment."""
     places: Sequence[int]
     """The places of the tasks that it has cells for."""

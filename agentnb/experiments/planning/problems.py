@@ -12,7 +12,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, MissingKey, SettingsError
 from agentnb.examples import path as example
 from agentnb.experiments.planning.checks import Check, value_of
-from agentnb.experiments.planning.tasks import Task, prompt_of
+from agentnb.experiments.planning.tasks import ExperimentTask, prompt_of
 from agentnb.experiments.planning.variants import Variant, equal_variants, forked_changes, name_of
 from agentnb.interchange.files import load_trace
 from agentnb.models.model import Model
@@ -24,7 +24,7 @@ MAX_NAMED = 5
 """Tasks that one problem names."""
 
 
-def plan_problems(tasks: Sequence[Task], variants: Sequence[Variant], *, aa: bool) -> list[str]:
+def plan_problems(tasks: Sequence[ExperimentTask], variants: Sequence[Variant], *, aa: bool) -> list[str]:
     """Return what is wrong with the tasks and variants together; ``aa``: variants may be equal."""
     problems: list[str] = []
     twice = [name for name, count in Counter(one.id for one in tasks).items() if count > 1]
@@ -59,7 +59,7 @@ def settings_problems(settings: Mapping[str, Any]) -> Iterable[str]:
         yield f"budget={budget!r}: give US dollars, more than 0"
 
 
-def _template_problems(tasks: Sequence[Task], variants: Iterable[Variant]) -> Iterable[str]:
+def _template_problems(tasks: Sequence[ExperimentTask], variants: Iterable[Variant]) -> Iterable[str]:
     """Yield the columns that templates of variants name and rows lack."""
     for one in variants:
         if one.template is None:
@@ -74,13 +74,13 @@ def _template_problems(tasks: Sequence[Task], variants: Iterable[Variant]) -> It
             yield f"Variant {one.name}: {what} (tasks {_listed(ids)})"
 
 
-def example_problems(checks: Iterable[Check], tasks: Sequence[Task]) -> list[str]:
+def example_problems(checks: Iterable[Check], tasks: Sequence[ExperimentTask]) -> list[str]:
     """Return the checks that raise on an example run: a recorded one of agentnb, with the row of the first task."""
     run = load_trace(example("healthy"))
     return [*_check_problems(checks, run, tasks)]
 
 
-def _check_problems(checks: Iterable[Check], run: Run, tasks: Sequence[Task]) -> Iterable[str]:
+def _check_problems(checks: Iterable[Check], run: Run, tasks: Sequence[ExperimentTask]) -> Iterable[str]:
     row = tasks[0].row
     for check in checks:
         try:

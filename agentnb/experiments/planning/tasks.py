@@ -26,7 +26,7 @@ TaskFunction: TypeAlias = Callable[[int], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ExperimentTask:
     """One task, which every variant meets."""
 
     id: str
@@ -49,15 +49,15 @@ class Task:
         return self.row if self.make is None else {ID: self.id, **_row_made(self.make, seed)}
 
 
-def read_tasks(source: Any, problems: list[str]) -> tuple[Task, ...]:
+def read_tasks(source: Any, problems: list[str]) -> tuple[ExperimentTask, ...]:
     """Return the tasks of a data frame, a list of rows and functions, or ``{"traces": SOURCE, "at_round": K}``.
 
     What is wrong is appended to ``problems``, each as a sentence.
     """
-    tasks: list[Task] = []
+    tasks: list[ExperimentTask] = []
     for place, item in enumerate(_items(source, problems), 1):
         try:
-            tasks.append(item if isinstance(item, Task) else _task(item))
+            tasks.append(item if isinstance(item, ExperimentTask) else _task(item))
         except (SettingsError, TypeError) as error:
             problems.append(f"Task {place}: {error}")
     if not tasks and not problems:
@@ -106,19 +106,19 @@ def _without_gaps(row: Mapping[Any, Any]) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if not (value is None or (isinstance(value, float) and isnan(value)))}
 
 
-def _task(item: Any) -> Task:
+def _task(item: Any) -> ExperimentTask:
     if callable(item):
         row = _row_made(item, 0)
         name = str(row.get(ID) or getattr(item, "__name__", type(item).__name__))
         _check_prompt(row)
-        return Task(name, {ID: name, **row}, make=item, content=content_hash(source_of(item), row))
+        return ExperimentTask(name, {ID: name, **row}, make=item, content=content_hash(source_of(item), row))
     if not isinstance(item, Mapping):
         raise SettingsError(f"{item!r} is neither a row nor a function of a seed")
     row = {str(name): value for name, value in item.items()}
     if ID not in row:
         raise SettingsError(f"the row has no column {ID}: it has {', '.join(row) or 'none'}")
     _check_prompt(row)
-    return Task(str(row[ID]), row, content=content_hash(row))
+    return ExperimentTask(str(row[ID]), row, content=content_hash(row))
 
 
 def _row_made(make: TaskFunction, seed: int) -> Mapping[str, Any]:
@@ -137,9 +137,9 @@ def _check_prompt(row: Mapping[str, Any]) -> None:
     fill_in(str(row[PROMPT]), row)
 
 
-def _of_traces(source: Mapping[str, Any], problems: list[str]) -> Sequence[Task]:
+def _of_traces(source: Mapping[str, Any], problems: list[str]) -> Sequence[ExperimentTask]:
     at_round = source.get(AT_ROUND, 1)
-    tasks: list[Task] = []
+    tasks: list[ExperimentTask] = []
     try:
         runs = load_traces(source[TRACES])
     except AgentnbError as error:
@@ -158,5 +158,5 @@ def _of_traces(source: Mapping[str, Any], problems: list[str]) -> Sequence[Task]
             continue
         task = run.origin.task if run.origin is not None else ""
         row = {ID: run.id, PROMPT: run.prompt, **({CLUSTER: task} if task else {})}
-        tasks.append(Task(run.id, row, run=run, at_round=at_round, content=content_hash(run.id, at_round)))
+        tasks.append(ExperimentTask(run.id, row, run=run, at_round=at_round, content=content_hash(run.id, at_round)))
     return tasks

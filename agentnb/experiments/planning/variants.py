@@ -141,7 +141,7 @@ def _changes(what: Any) -> tuple[dict[str, Any], str | None]:
     if callable(getattr(what, "rules", None)) and hasattr(what, "name"):
         policy: PolicySet = what
         return {"policy": policy}, None
-    raise SettingsError(f"{what!r} is no guidance set, policy, mapping of settings, Agent or Workflow")
+    raise SettingsError(f"{what!r} is not a guidance set, policy, mapping of settings, Agent or Workflow")
 
 
 def _check_names(settings: Mapping[str, Any]) -> None:

@@ -32,7 +32,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "seconds": ("float64", "Seconds that it took"),
     "loop_round": ("Int64", "First round with a loop; missing without one"),
     "attempt": ("int64", "Number of the attempt: above 1 after a retry"),
-    "redone": ("str", "recovered or anew, if the run was cut off"),
+    "redone": ("str", "recovered or again, if the run was cut off"),
     "at": ("datetime64[us, UTC]", "When it was finished"),
 }
 """The columns of `Results.table`, with their types; a column for each check, named by it, follows `reason`."""
@@ -111,7 +111,7 @@ class Results:
         """What every result names: deviations, retries, looks before the end, checks that raised, models without a seed."""
         raised = sum(bool(row.check_errors) for row in self.rows)
         first = next((f"{name}: {error}" for row in self.rows for name, error in row.check_errors.items()), "")
-        redone = {kind: sum(row.redone == kind for row in self.rows) for kind in ("recovered", "anew")}
+        redone = {kind: sum(row.redone == kind for row in self.rows) for kind in ("recovered", "again")}
         return (
             *[note.text for note in self.plan.notes],
             *([f"{self.missing:,} runs are missing"] if self.missing else []),
@@ -143,7 +143,7 @@ class Results:
         return "\n".join(lines)
 
 
-_DONE = {"recovered": "recovered", "anew": "made anew"}
+_DONE = {"recovered": "recovered", "again": "made again"}
 
 
 def _mean(values: Sequence[float]) -> Share:

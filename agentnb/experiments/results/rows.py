@@ -16,8 +16,8 @@ from agentnb.experiments.planning.checks import MEASURES, Check, Value, values_o
 from agentnb.store.check_values import COMPLETED
 from agentnb.tables.loops import LOOP, found
 
-Redone: TypeAlias = Literal["", "recovered", "anew"]
-"""Whether a run that was cut off was recovered, or made anew."""
+Redone: TypeAlias = Literal["", "recovered", "again"]
+"""Whether a run that was cut off was recovered, or made again."""
 UNANSWERED = ("nobody_to_ask", "declined", "denied")
 """Error codes of calls that a person could have answered or allowed."""
 
@@ -126,17 +126,17 @@ def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell
 
 def digest_of(run: Run) -> str:
     """Return a hash of the conversation: texts, calls with their arguments, results, and the end."""
-    said = hashlib.sha256(f"{run.status} {run.stop_reason} {len(run.rounds)}".encode())
+    hashed = hashlib.sha256(f"{run.status} {run.stop_reason} {len(run.rounds)}".encode())
     for message in run.messages[run.inherited :]:
-        said.update(f"\n{message.role} {message.text}".encode())
+        hashed.update(f"\n{message.role} {message.text}".encode())
         for call in message.calls:
-            said.update(f"\n{call.name} {call.arguments!r}".encode())
+            hashed.update(f"\n{call.name} {call.arguments!r}".encode())
         for part in message.parts:
             if isinstance(part, ToolResult):
-                said.update(f"\n{part.name} {part.is_error} {part.text}".encode())
+                hashed.update(f"\n{part.name} {part.is_error} {part.text}".encode())
     if not run.rounds:
-        said.update(run.text.encode())
-    return said.hexdigest()[:16]
+        hashed.update(run.text.encode())
+    return hashed.hexdigest()[:16]
 
 
 def _unanswered(one: WorkflowRound) -> int:

@@ -14,9 +14,9 @@ from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError
 from agentnb.experiments.planning.cells import Cell
 from agentnb.experiments.planning.checks import Check
-from agentnb.experiments.planning.tasks import Task, prompt_of
+from agentnb.experiments.planning.tasks import ExperimentTask, prompt_of
 from agentnb.experiments.planning.variants import Variant
-from agentnb.experiments.results.rows import Row, row_of
+from agentnb.experiments.results.rows import Redone, Row, row_of
 from agentnb.models.model import Model
 from agentnb.models.seeds import seeded
 from agentnb.models.transport.connections import CallLimits
@@ -38,13 +38,32 @@ class Work:
     """What every process that runs cells of an experiment needs."""
 
     id: str
-    tasks: Sequence[Task]
+    tasks: Sequence[ExperimentTask]
     variants: Sequence[Variant]
     models: Sequence[str | Model | None]
     """The models of the experiment; None for the variants' own."""
     checks: Sequence[Check]
     primary: str
     approve: Approve | str = "never"
+
+    def fields_of(self, cell: Cell, model_name: str) -> dict[str, Any]:
+        """Return the fields of a row that name the cell."""
+        task = self.tasks[cell.task]
+        return {
+            "key": cell.key,
+            "task": task.id,
+            "variant": self.variants[cell.variant].name,
+            "model": model_name,
+            "repeat": cell.repeat,
+            "seed": cell.seed,
+            "cluster": "" if task.cluster == task.id else task.cluster,
+            "primary": self.primary,
+        }
+
+    def tags_of(self, cell: Cell) -> tuple[str, ...]:
+        """Return the tags of the cell's run."""
+        task, variant = self.tasks[cell.task], self.variants[cell.variant]
+        return f"experiment:{self.id}", f"task:{task.id}", f"variant:{variant.name}", f"{CELL_TAG}{cell.key}"
 
 
 class Resumable(NamedTuple):
@@ -79,60 +98,52 @@ async def run_cell(
     ``begun``: its run that was cut off, to be recovered, or read if it is over; ``redone``: it was cut off and is made anew.
     ``limits``: the limiters of the calls, by default those of the process. A cancellation is raised: the cell has no row then.
     """
-    task, variant = work.tasks[cell.task], work.variants[cell.variant]
+    task = work.tasks[cell.task]
     columns: Mapping[str, Any] = {}
     run_id = new_run_id() if begun is None else begun.run_id
-    named: dict[str, Any] = {
-        "key": cell.key,
-        "task": task.id,
-        "variant": variant.name,
-        "model": model_name,
-        "repeat": cell.repeat,
-        "seed": cell.seed,
-        "primary": work.primary,
-        "cluster": "" if task.cluster == task.id else task.cluster,
-        "attempt": attempt,
-        "redone": "anew" if redone else "" if begun is None or begun.is_over else "recovered",
-        "at": datetime.now(UTC),
-    }
+    named = work.fields_of(cell, model_name) | {"attempt": attempt, "redone": _redone(begun, redone=redone)}
     options = RunOptions(
         store=store,
         show=False,
-        tags=(f"experiment:{work.id}", f"task:{task.id}", f"variant:{variant.name}", f"{CELL_TAG}{cell.key}"),
+        tags=work.tags_of(cell),
         approve=work.approve,
         can_ask=False,
         budget=spending,
         run_id=run_id,
     )
     run: Run | None = None
-    error: BaseException | None = None
+    error: Exception | None = None
     try:
         columns = task.row_for(cell.seed)
         with hosted(Host(store=store, limits=limits)):
-            run = await _run(work, cell, task, variant, columns, options, begun)
+            run = await _run(work, cell, columns, options, begun)
     except AgentnbError as problem:
         error, run = problem, problem.run if isinstance(problem.run, Run) else None
     except Exception as problem:  # of the person's own model or tool: the experiment goes on
         error = problem
     if run is None and error is not None and store is not None and store.has(run_id):
         run = store.load(run_id)
+    return CellRun(_row(run, error, work.checks, columns, named), run)
+
+
+def _row(
+    run: Run | None, error: Exception | None, checks: Sequence[Check], columns: Mapping[str, Any], named: dict[str, Any]
+) -> Row:
+    """Return the row of a run, or of the error that came instead of one."""
     if run is None:
-        return CellRun(Row(**named, run_id="", stop_reason="error", error=_first_line(error)), None)
-    row = row_of(run, work.checks, columns, **named)
-    if error is not None and not row.error:
-        row = msgspec.structs.replace(row, error=_first_line(error))
-    return CellRun(msgspec.structs.replace(row, at=datetime.now(UTC)), run)
+        return Row(**named, run_id="", stop_reason="error", error=_first_line(error), at=datetime.now(UTC))
+    row = row_of(run, checks, columns, **named)
+    return msgspec.structs.replace(row, at=datetime.now(UTC), error=row.error or _first_line(error))
 
 
-async def _run(
-    work: Work,
-    cell: Cell,
-    task: Task,
-    variant: Variant,
-    columns: Mapping[str, Any],
-    options: RunOptions,
-    begun: Resumable | None,
-) -> Run:
+def _redone(begun: Resumable | None, *, redone: bool) -> Redone:
+    if redone:
+        return "again"
+    return "" if begun is None or begun.is_over else "recovered"
+
+
+async def _run(work: Work, cell: Cell, columns: Mapping[str, Any], options: RunOptions, begun: Resumable | None) -> Run:
+    task, variant = work.tasks[cell.task], work.variants[cell.variant]
     model = work.models[cell.model]
     if begun is not None and options.store is not None:
         store: Any = options.store

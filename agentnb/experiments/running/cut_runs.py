@@ -6,7 +6,7 @@ from agentnb.agent.agent import Agent
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError
 from agentnb.experiments.planning.cells import Cell
-from agentnb.experiments.planning.tasks import Task
+from agentnb.experiments.planning.tasks import ExperimentTask
 from agentnb.experiments.planning.variants import Variant
 from agentnb.experiments.results.folder import ExperimentFolder, Memory
 from agentnb.experiments.running.cell_runs import CELL_TAG, Resumable, Work
@@ -40,7 +40,7 @@ def resumable_run(records: ExperimentFolder, work: Work, cell: Cell, run_id: str
     return None
 
 
-def can_recover(run: Run, task: Task, variant: Variant) -> bool:
+def can_recover(run: Run, task: ExperimentTask, variant: Variant) -> bool:
     """Return whether a run that was cut off can go on as if it had not been.
 
     A call that was running may have had its effect, and the model would be told of the interruption: such a run is made anew,

@@ -101,19 +101,11 @@ class InProcesses:
                 worker.send(("refused", refusal))
 
     def _died(self, job: Job, deaths: int) -> Row:
-        task, variant = self._work.tasks[job.cell.task], self._work.variants[job.cell.variant]
         return Row(
-            key=job.cell.key,
-            task=task.id,
-            variant=variant.name,
-            model=job.model_name,
-            repeat=job.cell.repeat,
-            seed=job.cell.seed,
-            primary=self._work.primary,
+            **self._work.fields_of(job.cell, job.model_name),
             attempt=job.attempt,
             stop_reason="process_died",
             error=f"The process that ran it died {deaths} times",
-            cluster="" if task.cluster == task.id else task.cluster,
         )
 
 
