@@ -147,6 +147,13 @@ def _live_html(live: LiveRun, runs: CellRuns) -> str | None:
     return running_html(run, hint=MOMENT)
 
 
+def _variable(run: Run) -> str:
+    """Return a variable of the notebook that holds the run; without one, that of cells."""
+    known: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
+    names = [name for name, value in [*known.items()] if value is run and not name.startswith("_")]
+    return USUAL_OUT if USUAL_OUT in names or not names else names[0]
+
+
 def _html(run: Run, runs: CellRuns) -> str | None:
     """Return the run, or one line if its card is right above."""
     if not run.events:
@@ -154,7 +161,9 @@ def _html(run: Run, runs: CellRuns) -> str | None:
     kernel = getattr(get_ipython(), "kernel", None)
     if kernel is not None and is_attended(kernel):
         replay_buttons().add(run)
-    return run_line_html(run, "shown above") if runs.cell.has_card_of(run.id) else run_html(run, prompt=True)
+    if runs.cell.has_card_of(run.id):
+        return run_line_html(run, "shown above")
+    return run_html(run, prompt=True, variable=_variable(run))
 
 
 def unload(shell: InteractiveShell) -> None:

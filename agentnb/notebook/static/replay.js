@@ -33,7 +33,7 @@ class Replays {
     const place = document.createElement("span");
     place.dataset.replayed = "";
     place.tabIndex = -1;
-    place.innerHTML = '<button type="button" class="agentnb-button agentnb-quiet-button"></button><span role="status"></span>';
+    place.innerHTML = '<button type="button" class="agentnb-button"></button><span role="status"></span>';
     place.firstElementChild.title = "What the guidance and the policy matrix would have done with this run. No model is called";
     place.firstElementChild.addEventListener("click", () => this.ask(run));
     offer.firstElementChild.hidden = true;
