@@ -60,6 +60,16 @@ def test_click_replays_a_failed_run_and_says_what_came_of_it(lab: Any, card: Any
     assert lab.errors() == [] and lab.complaints() == []
 
 
+def test_opened_run_of_the_trace_browser_has_the_button(lab: Any, card: Any) -> None:
+    lab.write_last("from agentnb.interchange.files import Runs\nfound = Runs([run])\nfound")
+    lab.start_active()
+    opened = lab.page.get_by_role("region", name="Trace browser").locator("[data-run]")
+    opened.get_by_role("button", name="Replay under matrix").click()
+    opened.get_by_text("Under matrix: The run ended").wait_for()
+    wait_until(lambda: 'replay(found[0], guidance="matrix", policy="matrix").sentence' in opened.inner_text())
+    assert lab.errors() == [] and lab.complaints() == []
+
+
 def test_replay_that_fails_is_one_line_in_the_card(lab: Any, card: Any) -> None:
     lab.value("1", "replay_button.replay = broken")
     button = card.get_by_role("button", name="Replay under matrix")

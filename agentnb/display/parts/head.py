@@ -12,7 +12,7 @@ from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.totals import Totals
 from agentnb.display.texts.elapsed import Elapsed
 from agentnb.display.texts.figures import calls_told, used
-from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, counted, cut, duration, first_line, thousands, times
+from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, counted, duration, first_line, thousands, times
 from agentnb.display.texts.states import (
     chip,
     filled,
@@ -85,7 +85,7 @@ def folded_prompt_html(prompt: str) -> Html:
     text = prompt.strip()
     if len(text) <= MAX_AT_A_GLANCE and text.count("\n") < MAX_LINES:
         return prompt_html(text)
-    first = cut(" ".join(text[:MAX_OF_A_PROMPT].split()), MAX_AT_A_GLANCE)
+    first = first_line(text[:MAX_OF_A_PROMPT], MAX_AT_A_GLANCE)
     title = tag("summary", "prompt-title", tag("b", "", "Asked: "), words(first))
     return tag("details", "prompt", title, tag("div", "prompt-text", words(text, MAX_OF_A_PROMPT)), data_fold="prompt")
 
