@@ -115,6 +115,15 @@ class ListRuns(Advice, frozen=True, tag="list_runs"):
     """List the stored runs."""
 
 
+class ReplayRun(Advice, frozen=True, tag="replay_run"):
+    """Replay a run under the guidance and the policy ``matrix``."""
+
+    run: str = ""
+    """Its id; empty if no store has it."""
+    variable: str = "run"
+    """The expression that is the run."""
+
+
 class LoadTraces(Advice, frozen=True, tag="load_traces"):
     """Load the runs of a file or folder."""
 
@@ -259,6 +268,7 @@ AnyAdvice: TypeAlias = (
     | StopRun
     | LoadRun
     | ListRuns
+    | ReplayRun
     | LoadTraces
     | ReadLoosely
     | ListProblems
@@ -368,6 +378,11 @@ def _answer(advice: AnswerRun) -> str:
     return f"await recover({advice.run!r}, answers={{{f'{advice.question!r}' if advice.question else 'ID'}: ...}})"
 
 
+def replay_call(advice: ReplayRun) -> str:
+    """Return the expression that replays a run and has the sentences about it."""
+    return f'replay({advice.variable}, guidance="matrix", policy="matrix").sentence'
+
+
 PYTHON: Commands = {
     TryAgain: lambda _: "agent.run(PROMPT, continue_from=run)",
     ContinueRun: lambda _: "agent.run(PROMPT, continue_from=run)",
@@ -378,6 +393,7 @@ PYTHON: Commands = {
     StopRun: lambda _: "live.stop()",
     LoadRun: lambda one: f"Store(FOLDER).load({one.run!r})",
     ListRuns: lambda _: "Store(FOLDER).ids()",
+    ReplayRun: replay_call,
     LoadTraces: lambda one: f"load_traces({one.path!r})",
     ReadLoosely: lambda _: "load_traces(..., strict=False)",
     ListProblems: lambda _: "load_traces(...).problems",

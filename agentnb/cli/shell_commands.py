@@ -40,6 +40,7 @@ SHELL: a.Commands = {
     a.StopRun: lambda _: "",
     a.LoadRun: lambda one: f"agentnb show {one.run}",
     a.ListRuns: lambda _: "agentnb runs",
+    a.ReplayRun: lambda one: f"agentnb replay {one.run} -g matrix -p matrix" if one.run else None,
     a.LoadTraces: lambda one: f"agentnb runs {one.path}",
     a.ReadLoosely: lambda _: "--loose",
     a.ListProblems: lambda _: None,

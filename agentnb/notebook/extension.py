@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from IPython.core.getipython import get_ipython
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb.detect.run import Run
@@ -22,9 +23,11 @@ from agentnb.display.texts.states import is_going_on
 from agentnb.errors import AgentnbError, NotAvailable
 from agentnb.interchange.files import Runs
 from agentnb.notebook.browser import Browser
+from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.cells import call_streams
 from agentnb.notebook.cells.cell_runs import CellRuns, cell_runs
 from agentnb.notebook.completion import matcher
+from agentnb.notebook.frontend import is_attended
 from agentnb.notebook.magic_errors import RENDERER, lines_without_our_frames, one_line_errors
 from agentnb.notebook.magics import AgentMagics
 from agentnb.notebook.workflow_magic import WorkflowMagics
@@ -144,11 +147,23 @@ def _live_html(live: LiveRun, runs: CellRuns) -> str | None:
     return running_html(run, hint=MOMENT)
 
 
+def _variable(run: Run) -> str:
+    """Return a variable of the notebook that holds the run; without one, that of cells."""
+    known: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
+    names = [name for name, value in [*known.items()] if value is run and not name.startswith("_")]
+    return USUAL_OUT if USUAL_OUT in names or not names else names[0]
+
+
 def _html(run: Run, runs: CellRuns) -> str | None:
     """Return the run, or one line if its card is right above."""
     if not run.events:
         return None
-    return run_line_html(run, "shown above") if runs.cell.has_card_of(run.id) else run_html(run, prompt=True)
+    kernel = getattr(get_ipython(), "kernel", None)
+    if kernel is not None and is_attended(kernel):
+        replay_buttons().add(run)
+    if runs.cell.has_card_of(run.id):
+        return run_line_html(run, "shown above")
+    return run_html(run, prompt=True, variable=_variable(run))
 
 
 def unload(shell: InteractiveShell) -> None:
@@ -157,6 +172,7 @@ def unload(shell: InteractiveShell) -> None:
         shell.events.unregister(event, hook)
     setattr(shell, _HOOKS, {})
     current_host.set(Host())
+    replay_buttons().close()
     call_streams.uninstall()
     if RENDERER in vars(AgentnbError):
         delattr(AgentnbError, RENDERER)

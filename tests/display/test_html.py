@@ -79,6 +79,14 @@ def test_what_was_asked_stands_there_only_where_it_is_wanted() -> None:
     assert "Asked" not in Words(run_html(run)).text  # the cell above has it
 
 
+def test_long_prompt_is_folded_to_its_first_words_and_kept() -> None:
+    for prompt in ("word " * 200 + "end", "line\n" * 9 + "end"):
+        folded = run_html(play("Done.", prompt=prompt), prompt=True)
+        title, _, text = folded.partition("</summary>")
+        assert title.count("word") < 60 and "<details" in title and "end</div></details>" in text
+    assert "<details" not in run_html(play("Done.", prompt="Short."), prompt=True).partition("Done.")[0]
+
+
 def test_a_very_long_run_keeps_its_first_and_last_rounds_and_says_where_all_are() -> None:
     count = FIRST + 3 + MAX_ROUNDS
     run = made(*[ToolCall("add", {"a": n}) for n in range(count - 1)], "Done.", max_rounds=count)

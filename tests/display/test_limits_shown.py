@@ -89,7 +89,8 @@ def test_a_run_at_a_limit_says_which_what_it_has_and_what_to_type(subtests: pyte
 def test_what_is_to_be_typed_stands_on_one_line_and_nothing_else_is_taken_for_it() -> None:
     html = run_html(at_limit("session_budget", 5))
     found = re.findall(r'<code class="agentnb-command"[^>]*>([^<]*)</code>', html)
-    assert found == ["%agent defaults session-budget=10", "%%agent --continue"]
+    replayed = "%replay run -g matrix -p matrix"
+    assert found == ["%agent defaults session-budget=10", "%%agent --continue", replayed]
     long = at_limit(f"%agent {'x' * 500} <i>", 1)
     assert "<i>" not in run_html(long) and "x" * 80 not in "".join(re.findall(r"<code[^>]*>([^<]*)</code>", run_html(long)))
 

@@ -12,6 +12,8 @@ from run_builder import RunBuilder, called, guidance_of
 from agentnb.core.guidance import Followed
 from agentnb.core.log import events as e
 from agentnb.core.run.rounds import TodoViolation, WorkflowRound
+from agentnb.detect.judgements import UNTRACKED_WORK
+from agentnb.detect.rules import SENTENCES
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html
 from agentnb.display.card.live_card import LiveCard
@@ -21,6 +23,7 @@ from agentnb.display.form import Form
 from agentnb.display.lists.browser import browser_text, rows_html
 from agentnb.display.lists.run_rows import row_of
 from agentnb.display.parts.rounds import round_pieces
+from agentnb.display.texts.round_notes import round_warnings
 
 
 def with_todos(*, work: int, updates: int) -> Run:
@@ -141,3 +144,11 @@ def test_a_transcript_opens_to_the_rounds_that_it_counts() -> None:
     assert "Answer: shown above." in html and html.count("Done.") == 1
     alone = run_html(with_todos(work=0, updates=0))
     assert "Transcript" not in alone and "Done." in alone
+
+
+def test_work_without_todo_in_progress_is_said_once(subtests: pytest.Subtests) -> None:
+    worked = replace(one(False), todo_violations=(TodoViolation(UNTRACKED_WORK, "c-1"),))
+    ignored = replace(worked, followed=(Followed(False, SENTENCES["undisciplined"]),))
+    for name, (shown, warnings) in {"guidance says so": (ignored, 0), "guidance says another thing": (worked, 1)}.items():
+        with subtests.test(name):
+            assert len(round_warnings(shown)) == warnings

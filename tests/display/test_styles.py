@@ -45,6 +45,7 @@ from agentnb.display.parts.tool_card import tool_card_html
 from agentnb.display.style import NO_FORMULAS, style_sheet
 from agentnb.display.texts.states import STEP_STATES
 from agentnb.models import ScriptedModel
+from agentnb.rerun.expect import expectations_extension
 from agentnb.runtime.host.host import Beginning
 from agentnb.store.summaries import RunSummary
 from agentnb.workflow.form.spec import GotoStep, ToolStep, WorkflowSpec
@@ -111,6 +112,7 @@ def pieces() -> Iterator[str]:
     """Pieces that a run seldom has."""
     yield from (markdown_html(text) for text in (CODE, TABLE, FORMULA, "x" * 200_000))
     yield tool_card_html(CallRecord(TOOL, progress=Progress(1, 2, "half")))
+    yield run_html(Agent(ScriptedModel(["Done."]), extensions=[expectations_extension(["rounds == 1"])]).run_sync("Go."))
     about = judged_call(ToolCall("shell", {"command": "x" * 2_000_001}), "ask")
     yield question_html(
         AskedQuestion(question=WaitingOnUser("approval", "Well?", approval_schema(), "q1", "c1", about), round=0), live=True

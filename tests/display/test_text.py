@@ -30,7 +30,8 @@ def test_a_finished_run_says_how_it_ended_and_what_it_took() -> None:
 
 def test_a_limited_run_says_the_limit_and_what_to_type() -> None:
     shown = run_text(made(ToolCall("add", {"a": 1}), "x", max_rounds=1))
-    assert shown.startswith("Limit reached: 1 round · 1 round, ") and shown.endswith("%%agent --continue -t add --max-rounds 2")
+    assert shown.startswith("Limit reached: 1 round · 1 round, ")
+    assert "\nContinue: %%agent --continue -t add --max-rounds 2\n" in shown
 
 
 def test_a_long_run_that_goes_on_shows_its_last_rounds_only() -> None:

@@ -285,6 +285,13 @@ def test_history_lists_the_runs_and_load_brings_one_back(kernel: Any) -> None:
     assert kernel.value("run.continued_from == known.id") == "True"
 
 
+def test_shown_run_names_its_own_variable_in_commands(kernel: Any) -> None:
+    kernel.run("from agentnb import Agent, ToolCall\nfrom agentnb.models import ScriptedModel")
+    kernel.run("mine = Agent(ScriptedModel([ToolCall('x', {}), 'y']), max_rounds=1).run_sync('Go.', show=False)")
+    assert "%replay mine -g matrix" in kernel.run("mine").result["text/html"]
+    assert "%replay run -g matrix" in kernel.run("run = mine\nrun").result["text/html"]
+
+
 def test_tools_shows_the_schema_and_what_the_docstring_lacks(kernel: Any) -> None:
     printed = kernel.run("%agent tools add").printed
     assert '"description": "the first"' in printed and "Missing: b is not described in the docstring" in printed

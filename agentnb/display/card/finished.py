@@ -9,6 +9,7 @@ from agentnb.advice import Command, pieces
 from agentnb.core.messages import Image
 from agentnb.core.run.rounds import CallRecord
 from agentnb.detect.run import Run
+from agentnb.display.card.replay_offer import replay_offer
 from agentnb.display.card.transcript import MAX_OF_PICTURES, Transcript
 from agentnb.display.card.workflow_card import steps_html, steps_title
 from agentnb.display.form import Form
@@ -108,6 +109,9 @@ def foot_html(run: Run, totals: Totals, form: Form, shown: Transcript) -> Html:
     step = next_step(run)
     if step is not None:
         items.append(tag("span", "next-step", pieces_html(pieces("", [step], NOTEBOOK))))
+    if offer := replay_offer(run, form.variable):
+        typed = tag("span", "", pieces_html(pieces("", [offer], NOTEBOOK)))
+        items.append(tag("span", "replay-offer", typed, data_replay=run.id))
     return tag("div", "foot", Html(" ".join(items))) if items else NOTHING
 
 

@@ -19,7 +19,7 @@ from agentnb.display.form import Form, effects_of, no_nested_runs
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.expectations import expectations_html
 from agentnb.display.parts.finding_links import findings_html, lines_of
-from agentnb.display.parts.head import MAX_OF_A_PROMPT, meta_html, prompt_html, state_html
+from agentnb.display.parts.head import folded_prompt_html, meta_html, prompt_html, state_html
 from agentnb.display.parts.round_details import also_html, said_html
 from agentnb.display.parts.rounds import MAX_OF_A_TEXT, round_html, round_pieces
 from agentnb.display.parts.step_list import has_steps
@@ -69,7 +69,7 @@ def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
         "div",
         "run",
         head_html(run, totals),
-        prompt_html(asked(run), MAX_OF_A_TEXT if form.whole else MAX_OF_A_PROMPT) if prompt else NOTHING,
+        _prompt_html(run, form) if prompt else NOTHING,
         workflow_html(run),
         result_html(run),
         expectations_html(run),
@@ -79,6 +79,10 @@ def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
         findings_html(run, findings, form),
         foot_html(run, totals, form, transcript(run, form)),
     )
+
+
+def _prompt_html(run: Run, form: Form) -> Html:
+    return prompt_html(asked(run), MAX_OF_A_TEXT) if form.whole else folded_prompt_html(asked(run))
 
 
 def _user_messages(run: Run, form: Form) -> Html:

@@ -11,6 +11,7 @@ from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.run.inner_calls import with_inner
 from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.detect.run import Run
+from agentnb.display.card.replay_offer import replay_offer
 from agentnb.display.card.workflow_card import workflow_lines
 from agentnb.display.parts.begun_runs import begun_lines
 from agentnb.display.parts.expectations import expectation_lines
@@ -73,6 +74,8 @@ def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) ->
     lines += expectation_lines(run)
     if ending := states.ending(run, commands):
         lines.append(ending)
+    if (offer := replay_offer(run)) and (typed := in_words([offer], commands)):
+        lines.append(typed)
     return "\n".join(lines).rstrip()
 
 

@@ -23,7 +23,7 @@ def expectations_html(run: Run) -> Html:
         tag("div", "", tag("b", TONES[one.holds], MARKS[TONES[one.holds]]), " ", words(one.sentence, MAX_OF_A_LINE))
         for one in outcomes
     ]
-    return tag("div", "why" if kept else "why why-bad", tag("b", TONES[kept], f"{TITLE[kept]}:"), *lines)
+    return tag("div", f"why why-{TONES[kept]}", tag("b", TONES[kept], f"{TITLE[kept]}:"), *lines)
 
 
 def expectation_lines(run: Run) -> list[str]:

@@ -36,9 +36,13 @@ TONES = {
     "failed": "bad",
 }
 OUTCOME_TONES = {"passed": "good", "failed": "bad", "unknown": "neutral"}
-MARKS = {"active": "●", "asking": "◆", "good": "✓", "neutral": "□", "warn": "■", "bad": "✗"}
+MARKS = {"active": "●", "asking": "◆", "good": "✓", "neutral": "•", "warn": "■", "bad": "✗"}
 """Each state has its own mark and word: colour only underlines it."""
 MAX_OF_A_PROMPT = 2_000
+MAX_AT_A_GLANCE = 280
+"""Characters of a prompt that a card shows without being opened."""
+MAX_LINES = 5
+"""Lines of such a prompt."""
 MAX_OF_A_PLACE = 300
 """Characters of a file's name, or of another fact about where a run comes from."""
 MAX_OF_SPEAKERS = 400
@@ -74,6 +78,16 @@ def listed_state_html(kind: str, state: str, outcome: Outcome, outcome_told: str
 def prompt_html(prompt: str, most: int = MAX_OF_A_PROMPT, kind: str = "prompt") -> Html:
     """Return the prompt as the person wrote it."""
     return tag("div", kind, tag("b", "", "Asked: "), words(prompt.strip(), most)) if prompt.strip() else NOTHING
+
+
+def folded_prompt_html(prompt: str) -> Html:
+    """Return the prompt for a card: a long one is folded to its first words, so that it pushes no answer out of sight."""
+    text = prompt.strip()
+    if len(text) <= MAX_AT_A_GLANCE and text.count("\n") < MAX_LINES:
+        return prompt_html(text)
+    first = first_line(text[:MAX_OF_A_PROMPT], MAX_AT_A_GLANCE)
+    title = tag("summary", "prompt-title", tag("b", "", "Asked: "), words(first))
+    return tag("details", "prompt", title, tag("div", "prompt-text", words(text, MAX_OF_A_PROMPT)), data_fold="prompt")
 
 
 def chip_html(run: Run, *, hears: bool = False) -> Html:

@@ -97,6 +97,12 @@ def _answer(advice: a.AnswerRun) -> str:
     return " ".join(filter(None, ["%agent answer", advice.run, _model(advice.by), advice.question, "TEXT"]))
 
 
+def _replay(advice: a.ReplayRun) -> str:
+    """Return the magic for a run in a variable; for another expression, which no magic takes, the function."""
+    is_named = is_variable(advice.variable)
+    return f"%replay {advice.variable} -g matrix -p matrix" if is_named else a.replay_call(advice)
+
+
 def _key(advice: a.SetKey) -> str:
     names = {variable: provider for provider, variable in reversed(KEY_VARIABLES.items())}
     return f"%agent key {names.get(advice.variable, advice.variable)}"
@@ -125,6 +131,7 @@ NOTEBOOK: a.Commands = {
     a.StopRun: lambda one: f"%agent stop {one.run}",
     a.LoadRun: lambda one: f"%agent load {one.run}",
     a.ListRuns: lambda _: "%agent history",
+    a.ReplayRun: _replay,
     a.ReadLoosely: lambda one: f"%traces {one.path} --loose" if one.path else "load_traces(..., strict=False)",
     a.SetKey: _key,
     a.SetModel: lambda one: "-m VARIABLE" if one.again else f"%%agent -m {one.name}",

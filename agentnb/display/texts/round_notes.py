@@ -9,7 +9,7 @@ from agentnb.core.compaction import Compaction
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.run.rounds import Retry, WorkflowRound
 from agentnb.detect.judgements import UNTRACKED_WORK
-from agentnb.detect.rules import CELLS, INTERVENTION, TODO_LIST
+from agentnb.detect.rules import CELLS, INTERVENTION, SENTENCES, TODO_LIST
 from agentnb.display.texts.labels import amount, clean, counted, duration, first_line
 
 RECOVERED = "the kernel died here; resumed in a new kernel"
@@ -117,7 +117,8 @@ def round_warnings(one: WorkflowRound) -> list[str]:
         found.append(_STATUS[one.status])
     if one.stop_reason == "broken_off":
         found.append("the reply was cut off")
-    if any(violation.rule == UNTRACKED_WORK for violation in one.todo_violations):
+    is_untracked = any(violation.rule == UNTRACKED_WORK for violation in one.todo_violations)
+    if is_untracked and not any(SENTENCES["undisciplined"] in verdict.why for _, verdict in ignored_guidance(one)):
         found.append("worked while no todo was in progress")
     done = [str(violation.todo_id) for violation in one.todo_violations if violation.rule != UNTRACKED_WORK]
     if done:

@@ -20,6 +20,7 @@ from agentnb.errors import AgentnbError, SettingsError
 from agentnb.interchange.files import Runs, RunSource
 from agentnb.notebook.browser.trace_loading import read_runs
 from agentnb.notebook.browser.widget import make_widget
+from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.frontend import is_attended
 from agentnb.notebook.widgets import close
 from agentnb.notebook.worker import Worker
@@ -190,6 +191,8 @@ class Browser:
         self._send_opened()
 
     def _send_opened(self) -> None:
+        if self.run is not None:
+            replay_buttons().add(self.run)
         about = {"place": self._place, "variable": self._variable, "rounds": 0 if self.run is None else len(self.run.rounds)}
         self._tell({"kind": "opened", **about, "html": self._opened})
 

@@ -23,6 +23,7 @@ from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.display.texts.states import is_going_on
 from agentnb.errors import AgentnbError
 from agentnb.notebook.card.actions import ACTIONS, AT_ONCE, DRAWN, NOTES, drawing
+from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.card.settings import card_settings
 from agentnb.notebook.card.unsaved import unsaved_html
 from agentnb.notebook.card.widget import OpenWidgets, make_widget
@@ -143,7 +144,7 @@ class CardView:
         with self._lock:
             self._live = live
             if not self._run.should_continue or self._is_suspended():
-                self._place.keep(self._kept())
+                self._keep_ended()
                 return
             self._widget = make_widget(live.run_id if self._stored else "")
             self._widget.on_msg(self._hear)
@@ -291,9 +292,10 @@ class CardView:
 
     # The end
 
-    def _kept(self) -> dict[str, str]:
-        """Return the run in the form that stays in the notebook."""
-        return {"text/html": self._html(), "text/plain": run_text(self._run)}
+    def _keep_ended(self) -> None:
+        """Show the run in the form that stays in the notebook."""
+        self._place.keep({"text/html": self._html(), "text/plain": run_text(self._run)})
+        replay_buttons().add(self._run)
 
     def _html(self) -> Html:
         """Return the run as HTML, or as text if drawing fails: a live card must not outlive its run."""
@@ -314,7 +316,7 @@ class CardView:
         finally:
             self._is_over = True
             self._open_widgets.keep(self._widget)
-            self._place.keep(self._kept())
+            self._keep_ended()
             self._let_go_later()
 
     def _let_go_later(self) -> None:

@@ -26,6 +26,7 @@ from agentnb.display.texts.notebook_commands import USUAL_OUT, error_in_notebook
 from agentnb.display.texts.states import is_going_on
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.notebook.agent_options import AgentOptions, make_agent
+from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.cells.interpolation import interpolate, near_misses
@@ -243,6 +244,7 @@ class Panel:
             return
         run = self._run(run_id)
         html = running_html(run, hint=ELSEWHERE) if is_going_on(run) else run_html(run, prompt=True)
+        replay_buttons().add(run)
         self._show(RunPlace(self._area, html), run_id)
         self._watched = run_id if is_going_on(run) else ""
 

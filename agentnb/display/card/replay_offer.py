@@ -1,0 +1,31 @@
+"""The offer to replay a run that failed under ``matrix``: the command to type, in whose place a notebook puts a button."""
+
+from __future__ import annotations
+
+from agentnb.advice import ReplayRun
+from agentnb.detect.agent_runs import works_in_steps
+from agentnb.detect.run import Run
+from agentnb.display.texts.labels import clean, short_id
+from agentnb.display.texts.notebook_commands import USUAL_OUT
+from agentnb.display.texts.states import is_foreign
+
+FAILED_ENDS = frozenset({"failed", "limited", "stopped"})
+"""Statuses of runs that ended before their model was done."""
+
+
+def is_offered(run: Run) -> bool:
+    """Return whether the run ended badly or failed its task, and has rounds to replay."""
+    has_failed = run.status in FAILED_ENDS or (not run.should_continue and run.outcome == "failed")
+    return has_failed and bool(run.rounds) and not works_in_steps(run)
+
+
+def replay_offer(run: Run, variable: str = "") -> ReplayRun | None:
+    """Return how to replay the run; None unless that is offered.
+
+    ``variable``: the expression that is the run, by default the variable of its cell.
+    """
+    if not is_offered(run):
+        return None
+    by_cell = run.invocation.out if run.invocation is not None else ""
+    stored = "" if is_foreign(run) else clean(short_id(run.id))
+    return ReplayRun(lead="Replay under matrix", run=stored, variable=variable or clean(by_cell) or USUAL_OUT)

@@ -1,0 +1,99 @@
+"""The button of a failed run: on a click, it says what a replay under ``matrix`` makes of the run."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from functools import cache, partial
+from typing import Any
+
+from traitlets import List, Unicode
+
+from agentnb.core.redaction import redact
+from agentnb.detect.run import Run
+from agentnb.display.card.replay_offer import is_offered
+from agentnb.display.style import style_sheet
+from agentnb.display.texts.labels import clean
+from agentnb.display.texts.notebook_commands import error_in_notebook
+from agentnb.errors import AgentnbError
+from agentnb.notebook.widgets import close, heard_while_busy, script
+from agentnb.notebook.worker import Worker
+from agentnb.rerun.replay import replay
+
+MAX_RUNS = 16
+"""Runs that have a button, the newest; the cards of others keep the command."""
+
+GONE = "This run is no longer in memory"
+
+
+class ReplayButtons:
+    """The buttons of this kernel. A page puts each in the place of the command in the card of its run."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[str, Run] = OrderedDict()
+        self._widget: Any = None
+
+    def add(self, run: Run) -> None:
+        """Give the cards of this run a button, if its replay is offered. Nothing is replayed before a click."""
+        if not is_offered(run):
+            return
+        self._runs.pop(run.id, None)
+        self._runs[run.id] = run
+        while len(self._runs) > MAX_RUNS:
+            self._runs.popitem(last=False)
+        if self._widget is None:
+            self._widget = heard_while_busy(_widget_class()())
+            self._widget.on_msg(self._hear)
+        self._widget.runs = [*self._runs]
+
+    def close(self) -> None:
+        """Leave only the commands, and free the runs."""
+        self._runs.clear()
+        if self._widget is not None:
+            widget, self._widget = self._widget, None
+            close(widget)
+
+    def _hear(self, widget: Any, message: Any, buffers: Any) -> None:
+        if isinstance(message, dict) and message.get("do") == "replay":
+            _worker().do(partial(self._replay, str(message.get("run"))))
+
+    def _replay(self, run_id: str) -> None:
+        run = self._runs.get(run_id)
+        told, error = "", "" if run is not None else GONE
+        try:
+            if run is not None:
+                told = replay(run, guidance="matrix", policy="matrix").sentence
+        except AgentnbError as refused:
+            error = error_in_notebook(refused)
+        except Exception as broken:  # from detectors or policies on a record that nobody foresaw
+            logging.getLogger("agentnb").info("Run %s cannot be replayed", run_id, exc_info=True)
+            error = f"Failed: {type(broken).__name__}: {broken}"
+        widget = self._widget  # read once: it may be closed at any moment
+        if widget is not None:
+            widget.send({"run": run_id, "told": clean(told), "error": clean(redact(error))})
+
+
+@cache
+def replay_buttons() -> ReplayButtons:
+    """Return the buttons of this kernel."""
+    return ReplayButtons()
+
+
+@cache
+def _worker() -> Worker:
+    return Worker("agentnb-replays")
+
+
+@cache
+def _widget_class() -> Any:
+    import anywidget  # takes 60 ms, and is useless without a frontend that shows widgets
+
+    class ReplayWidget(anywidget.AnyWidget):
+        """Has no view of its own, as saved cards have no widget: the page finds the cards."""
+
+        _esm = script("document.js", "replay.js")
+        _css = style_sheet()
+        runs = List(Unicode()).tag(sync=True)
+        """The ids of the runs that have a button."""
+
+    return ReplayWidget
