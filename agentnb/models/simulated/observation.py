@@ -123,6 +123,11 @@ class Observation:
                     return False
         return False
 
+    @cached_property
+    def _results_since(self) -> list[ToolResult]:
+        """The results since the plan."""
+        return [*_results(self.since)]
+
     # The list
 
     @cached_property
@@ -170,7 +175,8 @@ class Observation:
     @cached_property
     def attempts_at_list(self) -> int:
         """How often it tried to write its steps down."""
-        asked = [call for message in self.since for call in message.calls if call.name == TODO_TOOL]
+        replies = (message for message in self.since if message.role == "assistant")
+        asked = [call for message in replies for call in message.calls if call.name == TODO_TOOL]
         return sum(isinstance(call.arguments, dict) and call.arguments.get("operation") in _MAKES_LIST for call in asked)
 
     @property
@@ -189,7 +195,9 @@ class Observation:
     @cached_property
     def failed(self) -> dict[int, str]:
         """Steps of which every call failed, with the names of their tools."""
-        results = {result.call_id: result for result in _results(self.since)}
+        if not any(result.is_error for result in self._results_since):  # as in nearly all rounds
+            return {}
+        results = {result.call_id: result for result in self._results_since}
         failed: dict[int, str] = {}
         for made in self._moves:
             came = [results[call.id] for call in made.message.calls if call.id in results and call.name != TODO_TOOL]
@@ -219,7 +227,8 @@ class Observation:
 
     def has_asked(self, call: ToolCall) -> bool:
         """Return whether it has made this same call since its last text-only reply."""
-        return any(call.name == one.name and call.arguments == one.arguments for m in self.since_words for one in m.calls)
+        replies = (message for message in self.since_words if message.role == "assistant")
+        return any(call.name == one.name and call.arguments == one.arguments for message in replies for one in message.calls)
 
     @cached_property
     def results(self) -> list[ToolResult]:
@@ -227,7 +236,7 @@ class Observation:
         working = {call.name for step in self.steps for call in step.calls}
         return [
             result
-            for result in _results(self.since)
+            for result in self._results_since
             if (result.name in working or role_of(result.name) == "work") and result.error_code != DUPLICATE
         ]
 
@@ -244,7 +253,9 @@ def _without_reminder(messages: Sequence[Message]) -> tuple[list[Message], str]:
         index: m[1] for index, part in enumerate(last.parts) if type(part) is Text and (m := _REMINDER.fullmatch(part.text))
     }
     kept = tuple(part for index, part in enumerate(last.parts) if index not in found)
-    return [*messages[:-1], Message(last.role, kept)], "\n".join(found.values())
+    whole = [*messages]
+    whole[-1] = Message(last.role, kept)
+    return whole, "\n".join(found.values())
 
 
 def _since_plan(messages: Sequence[Message]) -> tuple[tuple[PlanItem, ...], list[Message]]:
@@ -296,8 +307,10 @@ def _all_failed(message: Message, results: Mapping[str, ToolResult]) -> bool:
 
 def _newest_listing(messages: Iterable[Message]) -> tuple[Entry, ...] | None:
     # A blocked duplicate call shows the list as it was at the earlier call.
-    told = [one for one in _results(messages) if one.name == TODO_TOOL and one.error_code != DUPLICATE]
-    for result in reversed(told):
-        if (entries := read_listing(result.text)) is not None:
-            return entries
+    for message in reversed([*messages]):
+        for result in reversed([*_results([message])]):
+            if result.name == TODO_TOOL and result.error_code != DUPLICATE:
+                entries = read_listing(result.text)
+                if entries is not None:
+                    return entries
     return None

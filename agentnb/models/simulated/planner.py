@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from msgspec.structs import replace
+
 from agentnb.core.messages import ToolCall, ToolResult
 from agentnb.core.todos import TODO_TOOL
 from agentnb.models.simulated.observation import Observation
@@ -62,7 +64,8 @@ def step_move(observation: Observation, place: int, marks: Marks) -> Move:
     if place in observation.own:
         entries.append((observation.own[place], "in-progress", ""))
     updates = (_update(entries),) if entries else ()
-    calls = deepcopy(step.calls)  # the steps of a plan are kept: a tool may change its arguments
+    # The steps of a plan are kept: a tool may change its arguments.
+    calls = [replace(call, arguments=deepcopy(call.arguments)) if call.arguments else call for call in step.calls]
     return Move("step", f"Step {place + 1} of {len(observation.steps)}: {step.title}.", (*updates, *calls))
 
 
