@@ -34,7 +34,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.guidance.prompts import prompt as prompt_file
 from agentnb.models.model import Model
-from agentnb.models.registry import make_model
+from agentnb.models.registry import make_model, may_read_key
 from agentnb.policies.limits import OnLimit
 from agentnb.runtime.budget import WithinBudget
 from agentnb.runtime.calls.dispatch import Dispatch
@@ -97,7 +97,7 @@ class AgentParts:
     @property
     def is_slow(self) -> bool:
         """Whether a key may have to be read: from the system's keyring, which may be slow, and prompt the person."""
-        return isinstance(self.agent.model, str)
+        return may_read_key(self.agent.model)
 
     def prepare(self) -> None:
         """Make the model."""

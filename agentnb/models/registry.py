@@ -180,6 +180,11 @@ def check_key(model: str) -> None:
         endpoint_of(REMOTE[provider], _options(provider, name, given), by_person=_is_by_person(model))
 
 
+def may_read_key(model: str | Model) -> bool:
+    """Return whether making the model may read a key, from the system's keyring: for the name of a provider's model."""
+    return isinstance(model, str) and model.partition(":")[0] in REMOTE
+
+
 def can_be_made(model: str) -> bool:
     """Return whether a model can be made from this name alone."""
     try:

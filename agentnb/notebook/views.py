@@ -162,6 +162,7 @@ class TerminalView:
             rest = replace(self._run.rounds[-1], retries=(), compactions=(), recovered=False)
             for line in round_lines(rest, questions=self._run.questions_of(rest.index), with_text=False):
                 self._write(line + "\n")
+            self._written = ""  # so that the next reply is written if it comes whole
         elif isinstance(item, StepFinished | StepSkipped) and has_steps(self._run):
             record = self._run.step_records[item.step]
             self._write(f"{step_line(record, record.status)}\n")

@@ -91,11 +91,10 @@ class SimulatedModel:
         schema = request.settings.get("output_schema")
         text = move.text if schema is None else shaped(move, schema, request)
         message = Message("assistant", (Text(text), *move.calls))
-        # Nobody sees words that come at once.
-        for word in re.findall(r"\S+\s*|\s+", message.text) if self.delay else [message.text] * bool(message.text):
-            if self.delay:
+        if self.delay:  # else nobody would see the words come
+            for word in re.findall(r"\S+\s*|\s+", message.text):
                 await asyncio.sleep(self.delay)
-            yield TextDelta(word)
+                yield TextDelta(word)
         usage = self.used_until_cut(request, message)
         yield Reply(message, usage, stop_reason="tool_use" if message.calls else "end_turn", metadata=metadata)
 
