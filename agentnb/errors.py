@@ -179,9 +179,7 @@ class ExperimentProblems(SettingsError):
         """Return the error of these problems, a line each."""
         several = len(problems) > 1
         head = [f"The experiment has {len(problems)} problems:"] if several else []
-        lines = [f"- {one}" if several else one for one in problems[:MAX_PROBLEMS]]
-        more = [f"... and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
-        error = cls("\n".join([*head, *lines, *more]))
+        error = cls("\n".join([*head, *_first_lines([f"- {one}" if several else one for one in problems])]))
         error.problems = tuple(problems)
         return error
 
@@ -297,9 +295,12 @@ class RunFailed(AgentnbError, RuntimeError):
 
 def problem_lines(problems: Sequence[AnyProblem], commands: Commands) -> str:
     """Return the first problems in the words of a surface, a line each, and how many more there are."""
-    lines = [problem.worded(commands) for problem in problems[:MAX_PROBLEMS]]
+    return "\n".join(_first_lines([problem.worded(commands) for problem in problems]))
+
+
+def _first_lines(problems: Sequence[str]) -> list[str]:
     more = [f"... and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
-    return "\n".join(lines + more)
+    return [*problems[:MAX_PROBLEMS], *more]
 
 
 LIKE = 0.6

@@ -293,7 +293,8 @@ def _rows(runs: Sequence[Run], variant: str, checks: Sequence[Any]) -> list[Row]
     rows = []
     for run in runs:
         task = name_of_task(run)
-        repeat = repeats[task] = repeats.get(task, -1) + 1
+        trial = run.origin.trial if run.origin is not None else ""
+        repeat = repeats[task] = int(trial) - 1 if trial.isdecimal() else repeats.get(task, -1) + 1
         cell = {"key": run.id, "task": task, "variant": variant, "model": run.model, "repeat": repeat, "seed": 0}
         rows.append(row_of(run, checks, {}, **cell))
     return rows

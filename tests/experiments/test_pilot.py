@@ -1,0 +1,66 @@
+"""Pilots and designs: what is expected before anything runs, and what a few runs add."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from small_experiments import CHATTY, small
+
+from agentnb import Experiment
+from agentnb.experiments.statistics.power import compute_minimum_effect
+
+
+def test_design_counts_cells_and_says_what_is_unknown() -> None:
+    design = small(30, models=[CHATTY, "simulated:disciplined"], repeats=2, primary="answered").design()
+    assert (design.tasks, design.cells, design.cost, design.seconds) == (30, 240, 0.0, None)
+    assert design.assumption == "binary" and design.minimum_effect == compute_minimum_effect(30, 0.5**0.5)
+    unknown = small(30, primary="rounds").design()
+    assert unknown.minimum_effect is None and "unknown" in repr(unknown)
+
+
+def test_models_without_a_seed_are_named() -> None:
+    class Own:
+        name = "own:model"
+
+        async def stream(self, request: object) -> object:
+            yield
+
+    assert small(2, models=[CHATTY, Own()]).design().unseeded == ("own:model",)
+
+
+def test_pilot_estimates_what_the_design_lacked_and_stays_apart(tmp_path: Path) -> None:
+    experiment = small(12, folder=tmp_path / "exp")
+    pilot = asyncio.run(experiment.pilot(6, show=False))
+    assert (pilot.runs, pilot.tasks) == (6 * 2 * 2, 6)
+    assert pilot.components is not None and pilot.seconds is not None and pilot.clustering is not None
+    design = experiment.design()
+    assert design.assumption == "pilot" and design.seconds is not None
+    assert design.minimum_effect == compute_minimum_effect(12, pilot.deviation(1))  # type: ignore[arg-type]
+    results = experiment.run_sync(show=False)
+    assert len(results.rows) == 24
+    seeds = {row.seed for row in results.rows}
+    assert not seeds & {row.seed for row in experiment._pilot_rows()}
+    assert not [path for path in (tmp_path / "exp").rglob("*") if "pilot" in path.name]
+
+
+def test_pilot_shows_no_means_of_variants() -> None:
+    pilot = asyncio.run(small(6).pilot(3, show=False))
+    assert "off" not in repr(pilot) and "matrix" not in repr(pilot) and not hasattr(pilot, "rows")
+
+
+def test_more_repeats_lower_the_deviation_that_a_pilot_expects() -> None:
+    pilot = asyncio.run(small(12, seeds="independent").pilot(12, show=False))
+    assert pilot.components is not None and pilot.components.within_a > 0
+    assert pilot.deviation(4) < pilot.deviation(1)  # type: ignore[operator]
+
+
+def test_design_runs_nothing(tmp_path: Path) -> None:
+    small(3, folder=tmp_path / "exp").design()
+    assert not (tmp_path / "exp").exists()
+
+
+def test_results_before_the_first_run_are_refused() -> None:
+    with pytest.raises(Exception, match="has not begun"):
+        Experiment([{"id": "a", "prompt": "Go"}], {"a": "off"}, models=[CHATTY], folder=False).results()
