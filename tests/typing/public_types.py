@@ -17,6 +17,7 @@ from agentnb import (
     Block,
     Continue,
     Deny,
+    Experiment,
     Extension,
     Finding,
     GuidanceSet,
@@ -30,6 +31,7 @@ from agentnb import (
     TodoBoard,
     ToolCall,
     Workflow,
+    compare,
     detect,
     diff,
     expect,
@@ -47,12 +49,18 @@ from agentnb import (
     to_code,
     to_test,
     tool,
+    within,
 )
 from agentnb.core.messages import Message
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.usage import Usage
 from agentnb.core.view import View
 from agentnb.errors import AgentnbError, SettingsError
+from agentnb.experiments.design import Design
+from agentnb.experiments.pilot import Pilot
+from agentnb.experiments.results.comparison import Comparison
+from agentnb.experiments.results.results import Results
+from agentnb.experiments.running.live import LiveExperiment
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates.verdicts import Ask
 from agentnb.rerun.diff import RunDiff
@@ -153,6 +161,21 @@ async def rerun(run: Run) -> None:
     assert_type(detect.findings(run, "default"), list[Finding])
     fork_sync(run)  # type: ignore[call-arg]
     to_test(run, form="unittest")  # type: ignore[arg-type]
+
+
+async def experiment() -> None:
+    exp = Experiment([{"id": "a", "prompt": "Go"}], {"x": "off"}, checks=[within(cost=1.0)])
+    assert_type(exp.design(), Design)
+    assert_type(await exp.pilot(2), Pilot)
+    results = await exp.run()
+    assert_type(results, Results)
+    assert_type(exp.run_sync(), Results)
+    assert_type(exp.start(), LiveExperiment)
+    assert_type(exp.extend(repeats=1).retry("why"), Experiment)
+    assert_type(compare(results, "x", "y"), Comparison)
+    assert_type(compare(results), list[Comparison])
+    assert_type(compare("runs", ["more"]).p_value, float | None)
+    Experiment([], {}, executor="cloud")  # type: ignore[arg-type]
 
 
 def build(board: TodoBoard, bundle: PolicyBundle) -> None:
