@@ -98,9 +98,9 @@ def survival(source: ArmSource, preset: Detectors = DEFAULT, *, families: Iterab
         axes.set_xlim(0, last + 0.6)
         amounts(axes, "y", 1.0)
         axes.set_ylabel("share of runs")
-        notes = ["Shaded: intervals of 95 per cent.", *left_out([arm.name for arm in known])]
+        notes = ["Shaded: intervals of 95 per cent", *left_out([arm.name for arm in known])]
         if is_comparison(source) and (p_value := source.survival.p_value) is not None:  # type: ignore[union-attr]
-            notes[0] += f" Log-rank test, with runs taken as independent: p = {p_value:.2g}."
+            notes[0] += f". Log-rank test, with runs taken as independent: p = {p_value:.2g}"
         return finish(figure, TITLE, heading, [*lines, *marks[:1]], notes, ". ".join(says))
 
 

@@ -91,6 +91,13 @@ def panels(height: float, widths: Sequence[float] = (1.0,)) -> tuple[Figure, lis
     return figure, list(row[0])
 
 
+def stacked_panels(height: float) -> tuple[Figure, tuple[Axes, Axes]]:
+    """Return a figure with two axes above each other that share their horizontal axis."""
+    figure = new_figure(WIDTH, height, layout="constrained", facecolor=WHITE)
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    return figure, (upper, lower)
+
+
 def finish(
     figure: Figure, title: str, about: str, looks: Sequence[Any] = (), notes: Sequence[str] = (), says: str = ""
 ) -> Figure:

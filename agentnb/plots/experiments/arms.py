@@ -20,6 +20,8 @@ VARIANT_TAG = "variant:"
 UNTAGGED = "(no variant)"
 MAX_CURVES = len(SIGNS)
 """Variants of a figure with curves: as many as can be told apart."""
+MARKED = tuple([(SIGNS[place % MAX_CURVES][0], marker) for place, marker in enumerate("os^DvP*X<>pd")])
+"""Colour and marker of each variant of a figure with points: as many as can be told apart."""
 UNITS = {"cost": "US dollars", "seconds": "seconds", "tokens": "tokens", "rounds": "rounds"}
 """Units of measures; a check has none."""
 
@@ -112,9 +114,9 @@ def signs_of(names: Sequence[str]) -> list[tuple[str, str, Sign]]:
 
 
 def left_out(names: Sequence[str]) -> list[str]:
-    """Return the note on variants that are not drawn."""
+    """Return the note on variants that are not drawn"""
     more = len(names) - MAX_CURVES
-    return [f"{counted(more, 'more variant')} {'is' if more == 1 else 'are'} not drawn."] if more > 0 else []
+    return [f"{counted(more, 'more variant')} {'is' if more == 1 else 'are'} not drawn"] if more > 0 else []
 
 
 def tasks_range(counts: Iterable[int]) -> str:

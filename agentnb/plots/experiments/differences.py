@@ -67,7 +67,7 @@ def differences(comparisons: Comparisons) -> Figure:
         texts.set_axis_off()
         heading = f"{', '.join(primaries)}: the first variant minus the second, paired by task; "
         heading += tasks_range(one.tasks for one in rows)
-        notes = [f"{len(rows) - len(shown)} more comparisons are not drawn."] if len(rows) > len(shown) else []
+        notes = [f"{len(rows) - len(shown)} more comparisons are not drawn"] if len(rows) > len(shown) else []
         says = "; ".join(f"{name}: {one.missing or ', '.join(_beside(one))}" for name, one in zip(names, shown, strict=True))
         return finish(figure, TITLE, heading, [*drawn.values()], notes, says)
 

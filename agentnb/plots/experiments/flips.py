@@ -91,9 +91,9 @@ def flips(comparison: ComparisonLike) -> Figure:
         else:
             axes.set_xticks([])
             axes.set_xlabel("tasks")
-        notes = [f"{counted(unpaired, 'task')} left out: no known value in one of the variants."] if unpaired else []
+        notes = [f"{counted(unpaired, 'task')} left out: no known value in one of the variants"] if unpaired else []
         if len(shares) > len(shown):
-            notes.append(f"Drawn are the {len(shown)} tasks that differ most; the counts are of all.")
+            notes.append(f"Drawn are the {len(shown)} tasks that differ most; the counts are of all")
         return finish(figure, TITLE, heading, [first, second, alike], notes)
 
 

@@ -57,7 +57,7 @@ def pass_k(comparisons: Comparisons) -> Figure:
         axes.set_xlabel("k: runs of a task that all pass" + ("" if is_even else " (in brackets: tasks with as many runs)"))
         amounts(axes, "y", 1.0)
         axes.set_ylabel("share of tasks")
-        notes = ["Lines and bands: intervals of 95 per cent.", *left_out([*found])]
+        notes = ["Lines and bands: intervals of 95 per cent", *left_out([*found])]
         says = "; ".join(f"{name}: {', '.join(f'{share.value:.2f}' for share in shares)}" for name, shares in found.items())
         return finish(figure, TITLE, heading, drawn, notes, says)
 
