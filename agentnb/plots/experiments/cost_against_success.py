@@ -114,22 +114,16 @@ def _scale_spent(axes: Axes, shown: Sequence[VariantPoint], what: str) -> None:
     """Give what runs cost an axis from 0, or around its values where these are close together."""
     ends = [end for one in shown for end in one.spent if end is not None]
     low, high = min(ends), max(ends)
-    prefix = "$" if what == COST else ""
-    if low < CLOSE * high:
-        amounts(axes, "x", 1.08 * high, prefix=prefix)
-        return
     pad = 0.15 * (high - low) or 0.1 * high
-    axes.set_xlim(low - pad, high + pad)
-    axes.locator_params(axis="x", nbins=6)
-    axes.xaxis.set_major_formatter(lambda at, _: f"{prefix}{at:,.4g}" if what == COST else f"{at:,.0f}")
+    start, end = (0.0, 1.08 * high) if low < CLOSE * high else (low - pad, high + pad)
+    amounts(axes, "x", end, low=start, prefix="$" if what == COST else "")
 
 
 def _scale_success(axes: Axes, shown: Sequence[VariantPoint], primary: str) -> None:
     """Give the primary an axis from 0 to 1, or as far as its values go."""
     ends = [end for one in shown for end in one.success if end is not None]
     unit = f" ({UNITS[primary]})" if UNITS.get(primary, primary) != primary else ""
-    if min(ends) >= 0:
-        amounts(axes, "y", 1.0 if max(ends) <= 1 else 1.08 * max(ends))
+    amounts(axes, "y", 1.0 if max(ends) <= 1 else 1.08 * max(ends), low=min(0.0, 1.08 * min(ends)))
     axes.set_ylabel(f"mean of {primary}{unit}")
 
 

@@ -15,6 +15,7 @@ from agentnb.plots.drawing.style import (
     MAX_BARS,
     VERMILLION,
     WHITE,
+    amounts,
     bar_axis,
     clean,
     counted,
@@ -55,7 +56,7 @@ def differences(comparisons: Comparisons) -> Figure:
     with plot_style():
         figure, (axes, texts) = panels(0.75 + 0.52 * len(shown), (6, 5))
         reach = _reach(shown)
-        axes.set_xlim(-reach, reach)
+        amounts(axes, "x", reach, low=-reach)
         axes.axvline(0, color=INK, linewidth=1, zorder=1)
         drawn: dict[str, Any] = {}
         for place, one in enumerate(shown):
