@@ -92,9 +92,10 @@ def panels(height: float, widths: Sequence[float] = (1.0,)) -> tuple[Figure, lis
 
 
 def stacked_panels(height: float) -> tuple[Figure, tuple[Axes, Axes]]:
-    """Return a figure with two axes above each other that share their horizontal axis."""
+    """Return a figure with two axes above each other, for the same rounds: the lower one names them."""
     figure = new_figure(WIDTH, height, layout="constrained", facecolor=WHITE)
-    upper, lower = figure.subplots(2, 1, sharex=True)
+    upper, lower = figure.subplots(2, 1)
+    upper.tick_params(labelbottom=False)
     return figure, (upper, lower)
 
 

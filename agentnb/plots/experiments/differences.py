@@ -118,8 +118,13 @@ def _beside(one: ComparisonLike) -> list[str]:
     if one.difference is None or one.missing:
         return [f"n = {counted(one.tasks, 'task')}", *textwrap.wrap(clean(one.missing), _CHARACTERS)]
     p_value = one.p_value if one.p_adjusted is None else one.p_adjusted
-    limits = "the same in each task" if one.interval is None else f"[{one.interval[0]:+.3g}, {one.interval[1]:+.3g}]"
+    limits = "the same in each task" if one.interval is None else f"[{_signed(one.interval[0])}, {_signed(one.interval[1])}]"
     shown = "" if p_value is None else f", p {'< 0.001' if p_value < 0.001 else f'= {p_value:.2g}'}"
     shown += "" if one.p_adjusted is None or p_value is None else " (Holm)"
     detectable = f", detectable: {one.mde:.2g}" if one.mde is not None and holds_zero(one) else ""
-    return [f"{one.difference:+.3g} {limits}", f"n = {counted(one.tasks, 'task')}{shown}{detectable}"]
+    return [f"{_signed(one.difference)} {limits}", f"n = {counted(one.tasks, 'task')}{shown}{detectable}"]
+
+
+def _signed(value: float) -> str:
+    """Return the number with its sign and three digits; what rounding left of 0 is 0."""
+    return f"{round(value, 12) + 0.0:+.3g}"

@@ -68,12 +68,14 @@ def ledger(source: ArmSource) -> Figure:
             top = max([top, *(end for one in means for end in (one.value, one.high) if end is not None)])
             says.append(f"{name or 'all'}: {counted(len(runs), 'run')}, {_per_run(runs, what)}")
         last = max(len(run.tokens) for name, *_ in signs for run in known[name])
-        round_axis(spent, 1, last)
+        for axes in (shares, spent):
+            round_axis(axes, 1, last)
+        shares.set_xlabel("")
         amounts(shares, "y", 1.0)
         shares.set_ylabel("share of runs\nstill going")
         amounts(spent, "y", 1.08 * top, prefix="$" if what == COST else "")
         spent.set_ylabel("US dollars\nof a round" if what == COST else "tokens\nof a round")
-        notes = ["Shaded: intervals of 95 per cent, of shares and of means of the runs that go on"]
+        notes = ["Shaded: intervals of 95 per cent by run, of shares and of means of the runs that go on"]
         if what == TOKENS:
             notes.append("Tokens, not cost: the cost is 0, or not known of all model calls")
         if unknown := sum(value is None for runs in known.values() for run in runs for value in getattr(run, what)):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 from plotted_variants import compared, names, ran, rows_of, words
 
 from agentnb import compare, plots
 from agentnb.errors import SettingsError
 from agentnb.experiments.results.comparison import Comparison
+from agentnb.plots.experiments.protocols import ComparisonLike
 
 MANY = range(40)
 
@@ -74,6 +78,12 @@ def test_tasks_that_all_differ_alike_have_a_difference_without_interval() -> Non
     figure = plots.differences(compared({str(task): [1] for task in MANY}, {str(task): [0] for task in MANY}))
     assert lines(figure, "difference") == [[1.0]] and not figure.axes[0].collections
     assert "+1 the same in each task" in words(figure)
+
+
+def test_what_rounding_left_of_0_is_0() -> None:
+    told = {"a": "new", "b": "old", "primary": "passed", "missing": "", "rows_a": [], "rows_b": [], "tasks": 30, "mde": None}
+    one = SimpleNamespace(**told, difference=-3.7e-18, interval=(-0.146, 0.146), p_value=1.0, p_adjusted=None)
+    assert "+0 [-0.146, +0.146]" in words(plots.differences(cast("ComparisonLike", one)))
 
 
 def test_several_variants_show_p_values_by_holm_and_measures_their_unit() -> None:
