@@ -64,23 +64,10 @@ def survival(source: ArmSource, preset: Detectors = DEFAULT, *, families: Iterab
     their tags ``variant:NAME``. ``families``: the findings that count. Of results and comparisons, loops are those of
     `tables.loops`, whatever ``preset`` and ``families`` are.
     """
-    rows = rows_by_variant(source)
-    if rows is None:
-        runs = load_traces(source)  # type: ignore[arg-type]  # no results or comparisons
-        wanted = {*families}
-        arms = [Arm(name, _times(group, preset, wanted)) for name, group in runs_by_tag(runs).items()]
-    else:
-        arms = [Arm(name, [_time(row) for row in group if row.rounds]) for name, group in rows.items()]
-    known = [arm for arm in arms if arm.times]
-    shown = known[:MAX_CURVES]
-    loops, total = sum(arm.loops for arm in known), sum(len(arm.times) for arm in known)
-    more = f"{total - loops:,} censored"
-    if rows is None:
-        heading = about(runs, f"{loops:,} with a loop by {detect_name(preset)}", more)
-    else:
-        heading = f"n = {counted(total, 'run')}: {loops:,} with a loop, {more}"
-    if not known:
+    arms, heading = _arms(source, preset, {*families})
+    if not arms:
         return empty(TITLE, heading, "There are no rounds.")
+    shown = arms[:MAX_CURVES]
     with plot_style():
         figure, (axes,) = panels(3.0)
         last = max(time for arm in shown for time, _ in arm.times)
@@ -90,18 +77,33 @@ def survival(source: ArmSource, preset: Detectors = DEFAULT, *, families: Iterab
             drawn, censored = _draw(axes, arm, steps, place, len(shown))
             lines += drawn
             marks += censored
-            told = (
-                "; ".join(f"round {one.round}: {one.share:.2f} of {one.at_risk}" for one in steps[:20]) or "no loop was found"
-            )
-            says.append(f"{arm.name}: {told}" if arm.name else told)
+            told = [f"round {one.round}: {one.share:.2f} of {one.at_risk}" for one in steps[:20]] or ["no loop was found"]
+            says.append((f"{arm.name}: " if arm.name else "") + "; ".join(told))
         round_axis(axes, 1, last)
         axes.set_xlim(0, last + 0.6)
         amounts(axes, "y", 1.0)
         axes.set_ylabel("share of runs")
-        notes = ["Shaded: intervals of 95 per cent", *left_out([arm.name for arm in known])]
+        notes = ["Shaded: intervals of 95 per cent", *left_out([arm.name for arm in arms])]
         if is_comparison(source) and (p_value := source.survival.p_value) is not None:  # type: ignore[union-attr]
             notes[0] += f". Log-rank test, with runs taken as independent: p = {p_value:.2g}"
         return finish(figure, TITLE, heading, [*lines, *marks[:1]], notes, ". ".join(says))
+
+
+def _arms(source: ArmSource, preset: Detectors, families: set[str]) -> tuple[list[Arm], str]:
+    """Return the arms that have rounds, and the heading of their figure."""
+    rows = rows_by_variant(source)
+    if rows is None:
+        runs = load_traces(source)  # type: ignore[arg-type]  # no results or comparisons
+        found = [Arm(name, _times(group, preset, families)) for name, group in runs_by_tag(runs).items()]
+    else:
+        found = [Arm(name, [_time(row) for row in group if row.rounds]) for name, group in rows.items()]
+    arms = [arm for arm in found if arm.times]
+    loops = sum(arm.loops for arm in arms)
+    total = sum(len(arm.times) for arm in arms)
+    more = f"{total - loops:,} censored"
+    if rows is None:
+        return arms, about(runs, f"{loops:,} with a loop by {detect_name(preset)}", more)
+    return arms, f"n = {counted(total, 'run')}: {loops:,} with a loop, {more}"
 
 
 def _draw(axes: Axes, arm: Arm, steps: list[Step], place: int, arms: int) -> tuple[list[Any], list[Any]]:

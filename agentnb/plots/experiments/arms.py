@@ -114,7 +114,7 @@ def signs_of(names: Sequence[str]) -> list[tuple[str, str, Sign]]:
 
 
 def left_out(names: Sequence[str]) -> list[str]:
-    """Return the note on variants that are not drawn"""
+    """Return the note on variants that are not drawn."""
     more = len(names) - MAX_CURVES
     return [f"{counted(more, 'more variant')} {'is' if more == 1 else 'are'} not drawn"] if more > 0 else []
 

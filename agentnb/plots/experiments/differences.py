@@ -69,6 +69,8 @@ def differences(comparisons: Comparisons) -> Figure:
         heading = f"{', '.join(primaries)}: the first variant minus the second, paired by task; "
         heading += tasks_range(one.tasks for one in rows)
         notes = [f"{len(rows) - len(shown)} more comparisons are not drawn"] if len(rows) > len(shown) else []
+        if any(one.p_adjusted is not None for one in shown):
+            notes.append("Each interval is of its comparison alone; p values are adjusted by Holm")
         says = "; ".join(f"{name}: {one.missing or ', '.join(_beside(one))}" for name, one in zip(names, shown, strict=True))
         return finish(figure, TITLE, heading, [*drawn.values()], notes, says)
 

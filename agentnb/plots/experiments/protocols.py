@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from agentnb.detect.run import Run
@@ -131,5 +131,5 @@ class ResultsLike(Protocol):
         """Return a run from its log."""
 
 
-Comparisons: TypeAlias = "ComparisonLike | Iterable[ComparisonLike]"
+Comparisons: TypeAlias = "ComparisonLike | Sequence[ComparisonLike]"
 ArmSource: TypeAlias = "RunSource | ResultsLike | Comparisons"

@@ -92,6 +92,7 @@ def test_several_variants_show_p_values_by_holm_and_measures_their_unit() -> Non
     figure = plots.differences(found)
     assert names(figure) == [f"{name} \N{MINUS SIGN} off" for name in ("matrix", "four", "eleven")]
     assert sum("(Holm)" in text for text in words(figure)) == 3
+    assert "Each interval is of its comparison alone; p values are adjusted by Holm" in words(figure)
     assert figure.axes[0].get_xlabel() == "difference in rounds (rounds)"
     with pytest.raises(SettingsError, match="have no unit in common"):
         plots.differences([*found, compare(results, "matrix", "off")])
