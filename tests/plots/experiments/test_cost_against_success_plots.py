@@ -43,6 +43,14 @@ def test_without_a_price_tokens_are_drawn_and_the_figure_says_so(subtests: pytes
             assert "Tokens, not cost: the cost is 0, or not known of all runs" in words(figure)
 
 
+def test_a_cost_that_is_known_of_some_runs_only_is_not_drawn() -> None:
+    fields = {"rounds": 3, "input_tokens": 90, "output_tokens": 10}
+    figure = plots.cost_against_success(
+        results_of(rows_of("new", PASSES, cost=0.1, **fields), rows_of("old", FAILS, cost=None, **fields))
+    )
+    assert points(figure) == {"new (n = 8 runs)": (100.0, 0.75), "old (n = 8 runs)": (100.0, 0.0)}
+
+
 def test_with_several_runs_of_a_task_intervals_are_of_resampled_tasks() -> None:
     rows = rows_of("new", {f"t{task}": [1.0, float(task < 6)] for task in range(8)}, rounds=3, cost=0.1)
     figure = plots.cost_against_success(results_of(rows))

@@ -66,6 +66,13 @@ def test_comparison_without_a_number_says_what_is_missing_in_its_row() -> None:
     assert alone.axes[0].get_xlim() == (-1, 1) and not lines(alone, "difference")
 
 
+def test_identical_runs_have_no_point_at_0() -> None:
+    rows = [rows_of(name, {str(task): [1] for task in MANY}, digest="same") for name in ("new", "old")]
+    figure = plots.differences(Comparison("new", "old", "passed", *rows))
+    assert not lines(figure, "difference") and not figure.legends
+    assert "All runs are identical" in " ".join(words(figure)) and "n = 40 tasks" in words(figure)
+
+
 def test_interval_without_ends_points_outward_from_the_edges() -> None:
     one = compared({str(task): [task % 2] for task in range(5)}, {str(task): [0] for task in range(5)})
     assert one.interval is not None and one.interval[0] == float("-inf")

@@ -44,6 +44,7 @@ def test_shares_still_going_and_tokens_are_drawn_by_round_and_variant() -> None:
         "old (n = 1 run)": [(1, 1.0), (2, 1.0), (3, 1.0)],
     }
     assert curves(figure, 1)["new (n = 2 runs)"] == [(1, 150), (2, 100)]
+    assert not any(text.get_visible() and text.get_text() for text in figure.axes[0].get_xticklabels()), "below only"
     said = words(figure)
     assert "n = 3 runs" in said and "Tokens, not cost: the cost is 0, or not known of all model calls" in said
     assert "new: 2 runs, 200 tokens a run" in repr(figure)
