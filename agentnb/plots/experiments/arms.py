@@ -20,7 +20,7 @@ VARIANT_TAG = "variant:"
 UNTAGGED = "(no variant)"
 MAX_CURVES = len(SIGNS)
 """Variants of a figure with curves: as many as can be told apart."""
-MARKED = tuple([(SIGNS[place % MAX_CURVES][0], marker) for place, marker in enumerate("os^DvP*X<>pd")])
+MARKED = tuple([(SIGNS[place % MAX_CURVES][0], marker) for place, marker in enumerate("os^DvPX<>pd*")])
 """Colour and marker of each variant of a figure with points: as many as can be told apart."""
 UNITS = {"cost": "US dollars", "seconds": "seconds", "tokens": "tokens", "rounds": "rounds"}
 """Units of measures; a check has none."""

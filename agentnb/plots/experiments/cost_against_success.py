@@ -86,13 +86,13 @@ def _measure(rows: Sequence[ArmRow]) -> str:
 
 
 def _by_task(rows: Sequence[ArmRow], name: str) -> list[float]:
-    """Return the mean of each task that has a known value."""
+    """Return the mean of each task that has a known value, sorted: resampled, any order of runs gives the same interval."""
     values: dict[str, list[float]] = {}
     for row in rows:
         value = row.value(name)
         if value is not None:
             values.setdefault(row.task, []).append(value)
-    return [sum(each) / len(each) for each in values.values()]
+    return sorted(sum(each) / len(each) for each in values.values())
 
 
 def _draw(axes: Axes, one: VariantPoint, label: str, place: int, variants: int) -> Any:
@@ -104,7 +104,7 @@ def _draw(axes: Axes, one: VariantPoint, label: str, place: int, variants: int) 
         axes.hlines(y, one.spent.low, one.spent.high, color=color, linewidth=1.4)
     if one.success.low is not None and one.success.high is not None:
         axes.vlines(x, one.success.low, one.success.high, color=color, linewidth=1.4)
-    size = min(7.0 + 1.5 * (variants - 1 - place), 13.0)  # those below are larger: of equal points all can be seen
+    size = 8.0 + min(variants - 1 - place, 4)  # those below are larger: of equal points all can be seen
     look: dict[str, Any] = {"color": color, "markersize": size, "clip_on": False, "zorder": 3, "markeredgecolor": WHITE}
     (mark,) = axes.plot([x], [y], marker, linestyle="none", label=label, **look)
     return mark

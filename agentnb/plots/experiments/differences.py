@@ -54,7 +54,7 @@ def differences(comparisons: Comparisons) -> Figure:
     primaries = [*dict.fromkeys(one.primary for one in rows)]
     names = [f"{one.a} \N{MINUS SIGN} {one.b}" + (f", {one.primary}" if len(primaries) > 1 else "") for one in shown]
     with plot_style():
-        figure, (axes, texts) = panels(0.75 + 0.52 * len(shown), (6, 5))
+        figure, (axes, texts) = panels(0.75 + 0.56 * len(shown), (6, 5))
         reach = _reach(shown)
         amounts(axes, "x", reach, low=-reach)
         axes.axvline(0, color=INK, linewidth=1, zorder=1)
@@ -123,8 +123,8 @@ def _beside(one: ComparisonLike) -> list[str]:
     limits = "the same in each task" if one.interval is None else f"[{_signed(one.interval[0])}, {_signed(one.interval[1])}]"
     shown = "" if p_value is None else f", p {'< 0.001' if p_value < 0.001 else f'= {p_value:.2g}'}"
     shown += "" if one.p_adjusted is None or p_value is None else " (Holm)"
-    detectable = f", detectable: {one.mde:.2g}" if one.mde is not None and holds_zero(one) else ""
-    return [f"{_signed(one.difference)} {limits}", f"n = {counted(one.tasks, 'task')}{shown}{detectable}"]
+    lines = [f"{_signed(one.difference)} {limits}", f"n = {counted(one.tasks, 'task')}{shown}"]
+    return [*lines, f"detectable: {one.mde:.2g}"] if one.mde is not None and holds_zero(one) else lines
 
 
 def _signed(value: float) -> str:

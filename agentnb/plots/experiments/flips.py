@@ -72,7 +72,8 @@ def flips(comparison: ComparisonLike) -> Figure:
     shown = sorted(sorted(shares, key=lambda each: -abs(each.a - each.b))[:MAX_TASKS], key=_order)
     width = 0.8 if len(shown) <= MAX_NAMED else 1.0
     with plot_style():
-        figure, (axes,) = panels(3.3 if len(shown) <= MAX_NAMED else 2.8)
+        names = distinct([task.task for task in shown], 18) if len(shown) <= MAX_NAMED else []
+        figure, (axes,) = panels(2.8 + 0.07 * max(map(len, names), default=0))
         for place, task in enumerate(shown):
             is_flip = task.a != task.b
             for height, look in ((task.a, first), (-task.b, second)):
@@ -83,14 +84,11 @@ def flips(comparison: ComparisonLike) -> Figure:
         axes.set_xlim(-0.8, len(shown) - 0.2)
         axes.set_ylim(-1.04, 1.2)
         axes.set_yticks([-1, -0.5, 0, 0.5, 1], ["1", "0.5", "0", "0.5", "1"])
-        axes.set_ylabel(f"share passed\n(down: {short(one.b, 16)}, up: {short(one.a, 16)})")
+        axes.set_ylabel(f"share of runs passed\nup: {short(one.a, 20)}\ndown: {short(one.b, 20)}")
         axes.grid(visible=False, axis="x")
-        if len(shown) <= MAX_NAMED:
-            axes.set_xticks(range(len(shown)), distinct([task.task for task in shown], 18), rotation=90, fontsize=7.5)
-            axes.tick_params(axis="x", length=0)
-        else:
-            axes.set_xticks([])
-            axes.set_xlabel("tasks")
+        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7.5)
+        axes.tick_params(axis="x", length=0)
+        axes.set_xlabel("" if names else "tasks")
         notes = [f"{counted(unpaired, 'task')} left out: no known value in one of the variants"] if unpaired else []
         if len(shares) > len(shown):
             notes.append(f"Drawn are the {len(shown)} tasks that differ most; the counts are of all")

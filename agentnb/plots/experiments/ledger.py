@@ -100,7 +100,7 @@ def by_round(runs: Sequence[RunLedger], what: str) -> list[Point]:
     points = []
     for at in range(max(len(run.tokens) for run in runs)):
         values = [value for run in runs if at < len(run.tokens) and (value := getattr(run, what)[at]) is not None]
-        mean = mean_interval(values)
+        mean = mean_interval(sorted(values))  # any order of runs gives the same interval
         if mean.value is not None:
             points.append(Point(at + 1, mean.value, mean.low, mean.high, len(values)))
     return points

@@ -58,6 +58,12 @@ def test_with_several_runs_of_a_task_intervals_are_of_resampled_tasks() -> None:
     assert tuple(upright[:, 1]) == pytest.approx(mean_interval([1.0] * 6 + [0.5] * 2)[1:])
 
 
+def test_the_order_in_which_runs_finished_changes_nothing() -> None:
+    rows = [row for task in range(9) for row in rows_of("new", {f"t{task}": [task % 2, 1.0]}, rounds=3, cost=0.1 + task)]
+    there, back = (plots.cost_against_success(results_of(each)).axes[0].collections for each in (rows, rows[::-1]))
+    assert [one.get_segments()[0].tolist() for one in there] == [one.get_segments()[0].tolist() for one in back]
+
+
 def test_what_is_unknown_is_counted_and_named() -> None:
     known, unknown = rows_of("new", PASSES, rounds=3, cost=0.1), rows_of("late", {"t0": [None]}, rounds=3, cost=0.1)
     begun = rows_of("new", {"t9": [0.0]})

@@ -28,6 +28,15 @@ def figures() -> Iterator[tuple[str, Figure]]:
     yield "cost_against_success", plots.cost_against_success(results)
 
 
+def long_named() -> Iterator[tuple[str, Figure]]:
+    """Figures of a comparison whose variants and tasks have long names."""
+    tasks = [f"swe-bench__django-{number}" for number in range(45)]
+    values = [{task: [float((place * factor) % 7 < 3)] for place, task in enumerate(tasks)} for factor in (3, 4)]
+    one = compared(values[0], values[1], ("a guidance set with a very long name, version 12", "claude-opus with many tools"))
+    for name in ("differences", "flips", "pass_k"):
+        yield f"{name}, long names", getattr(plots, name)(one)
+
+
 def png(figure: Figure) -> bytes:
     file = BytesIO()
     figure.savefig(file)
@@ -36,7 +45,7 @@ def png(figure: Figure) -> bytes:
 
 @pytest.mark.slow("runs 144 runs and draws six figures")
 def test_nothing_is_cut_off_or_drawn_over_another_text(subtests: pytest.Subtests) -> None:
-    for name, figure in figures():
+    for name, figure in (*figures(), *long_named()):
         with subtests.test(name):
             figure.draw_without_rendering()
             around = [found for found in (*figure.texts, *figure.legends) if found.get_window_extent().height]
