@@ -55,7 +55,7 @@ def test_with_several_runs_of_a_task_intervals_are_of_resampled_tasks() -> None:
     rows = rows_of("new", {f"t{task}": [1.0, float(task < 6)] for task in range(8)}, rounds=3, cost=0.1)
     figure = plots.cost_against_success(results_of(rows))
     upright = figure.axes[0].collections[-1].get_segments()[0]
-    assert tuple(upright[:, 1]) == pytest.approx(mean_interval([1.0] * 6 + [0.5] * 2)[1:])
+    assert tuple(upright[:, 1]) == pytest.approx(mean_interval([0.5] * 2 + [1.0] * 6)[1:])
 
 
 def test_the_order_in_which_runs_finished_changes_nothing() -> None:
