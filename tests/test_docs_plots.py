@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -31,8 +32,7 @@ def test_the_page_and_the_folder_have_a_picture_of_each_plot() -> None:
 def test_each_picture_is_of_the_plot_as_it_is_now() -> None:
     for name, figure in figures():
         with Image.open(IMAGES / f"{name}.png") as picture:
-            described = picture.info["Description"].replace("&#8230;", "…")
-            assert described == repr(figure), "make pictures, and look at them"
+            assert unescape(picture.info["Description"]) == repr(figure), "make pictures, and look at them"
             width, height = figure.get_size_inches() * 200
             assert picture.size == (round(width), round(height))
             assert (IMAGES / f"{name}.png").stat().st_size < 60_000

@@ -1,9 +1,10 @@
 """Runs as plots: one function a plot, each of which returns a matplotlib figure.
 
 Each takes a run, several runs, a path, a folder, a glob or a store, as the tables do; `timeline`, `detections`
-and `similarity` take one run, `sweep` a table of `agentnb.detect.sweep`, and `survey` one of `agentnb.survey`. The figures
-are made without pyplot: a notebook shows them once, and ``figure.savefig("plot.png")`` writes them. Rounds count from 1, an
-unknown value is never drawn as 0, and a plot without data says so.
+and `similarity` take one run, `sweep` a table of `agentnb.detect.sweep`, and `survey` one of `agentnb.survey`; `differences`,
+`flips` and `pass_k` take comparisons, `cost_against_success` the results of an experiment, `survival` and `ledger` any of them.
+The figures are made without pyplot: a notebook shows them once, and ``figure.savefig("plot.png")`` writes them. Rounds count
+from 1, an unknown value is never drawn as 0, and a plot without data says so.
 """
 
 from typing import TYPE_CHECKING
@@ -12,6 +13,11 @@ from agentnb.errors import module_getattr
 from agentnb.plots.cost import cost
 from agentnb.plots.detections import detections
 from agentnb.plots.ends import ends
+from agentnb.plots.experiments.cost_against_success import cost_against_success
+from agentnb.plots.experiments.differences import differences
+from agentnb.plots.experiments.flips import flips
+from agentnb.plots.experiments.ledger import ledger
+from agentnb.plots.experiments.pass_k import pass_k
 from agentnb.plots.guidance import guidance
 from agentnb.plots.outcomes import outcomes
 from agentnb.plots.similarity import similarity
@@ -25,14 +31,21 @@ from agentnb.plots.tools import tools
 
 OF_A_TABLE = frozenset({"survey", "sweep"})
 """Plots that take a table instead of runs."""
+OF_EXPERIMENTS = frozenset({"cost_against_success", "differences", "flips", "pass_k"})
+"""Plots that take comparisons or results instead of runs."""
 OF_ONE_RUN = frozenset({"detections", "similarity", "timeline"})
 
 __all__ = [
     "cost",
+    "cost_against_success",
     "detections",
+    "differences",
     "ends",
+    "flips",
     "guidance",
+    "ledger",
     "outcomes",
+    "pass_k",
     "similarity",
     "survey",
     "survival",

@@ -17,6 +17,7 @@ HERE = Path(__file__).resolve().parent
 if __name__ == "__main__":
     sys.path[:0] = [str(HERE.parents[1]), str(HERE.parents[0] / "support"), str(HERE.parents[0]), str(HERE)]
 
+from experiment_pictures import figures_of_experiments  # noqa: E402
 from run_builder import START, RunBuilder, answered, called, todos_are, todos_of  # noqa: E402
 
 from agentnb import Agent, Run, detect, plots, survey  # noqa: E402
@@ -194,6 +195,7 @@ def figures() -> Iterator[tuple[str, Any]]:
     yield "sweep", plots.sweep(detect.sweep(simulated(), labels, detect.blocks.RepeatedCall, times=range(2, 7)))
     limits = [None, *[{"max_rounds": most} for most in (10, 8, 6)]]
     yield "survey", plots.survey(survey(simulated(), limits=limits, failed=["loops == 0", "todos_closed"]))
+    yield from figures_of_experiments()
 
 
 def assessed() -> list[Run]:

@@ -25,7 +25,7 @@ def test_each_plot_is_made_of_a_random_run_cut_off_anywhere(plan: Plan, share: f
     with TemporaryDirectory() as folder:
         whole = really_run(plan, Store(Path(folder)))[0]
     for run in (whole, Run.from_events(whole.events[: max(1, int(len(whole.events) * share))])):
-        for name in sorted({*plots.__all__} - plots.OF_A_TABLE):
+        for name in sorted({*plots.__all__} - plots.OF_A_TABLE - plots.OF_EXPERIMENTS):
             assert getattr(plots, name)(run).axes
         found = spans_of(run)
         assert all(0 <= span.start <= span.end for span in found.spans)
@@ -36,6 +36,6 @@ def test_each_plot_is_made_of_a_random_run_cut_off_anywhere(plan: Plan, share: f
 def test_each_plot_is_drawn_of_the_logs_of_earlier_versions() -> None:
     runs = load_traces(OLDER)
     assert len(runs) == 9
-    for name in sorted({*plots.__all__} - plots.OF_A_TABLE):
+    for name in sorted({*plots.__all__} - plots.OF_A_TABLE - plots.OF_EXPERIMENTS):
         for source in runs if name in plots.OF_ONE_RUN else [runs]:
             getattr(plots, name)(source).savefig(BytesIO())

@@ -91,6 +91,14 @@ def panels(height: float, widths: Sequence[float] = (1.0,)) -> tuple[Figure, lis
     return figure, list(row[0])
 
 
+def stacked_panels(height: float) -> tuple[Figure, tuple[Axes, Axes]]:
+    """Return a figure with two axes above each other, for the same rounds: the lower one names them."""
+    figure = new_figure(WIDTH, height, layout="constrained", facecolor=WHITE)
+    upper, lower = figure.subplots(2, 1)
+    upper.tick_params(labelbottom=False)
+    return figure, (upper, lower)
+
+
 def finish(
     figure: Figure, title: str, about: str, looks: Sequence[Any] = (), notes: Sequence[str] = (), says: str = ""
 ) -> Figure:
@@ -196,23 +204,27 @@ def round_axis(axes: Axes, first: int, last: int) -> None:
 
 
 def amounts(
-    axes: Axes, which: str, top: float, *, prefix: str = "", unit: float = 1, whole: bool = False, most: int = 6
+    axes: Axes, which: str, top: float, *, low: float = 0, prefix: str = "", unit: float = 1, whole: bool = False, most: int = 6
 ) -> None:
-    """Let an axis (``x`` or ``y``) of amounts go from 0 to ``top``, with round numbers of ``unit``."""
+    """Let an axis (``x`` or ``y``) of amounts go from ``low`` to ``top``, with round numbers of ``unit``.
+
+    The ticks are fixed: those that matplotlib makes while it draws have the person's style.
+    """
     from matplotlib.ticker import MaxNLocator
 
-    top = top if top > 0 else unit
+    top = top if top > low else low + unit
     steps = [1, 2, 5, 10] if whole else [1, 2, 2.5, 5, 10]
-    found = MaxNLocator(most, steps=steps, integer=whole, min_n_ticks=2).tick_values(0, top / unit)
-    places = [float(at) for at in found if 0 <= at <= top / unit * 1.001]
+    found = MaxNLocator(most, steps=steps, integer=whole, min_n_ticks=2).tick_values(low / unit, top / unit)
+    slack = 0.001 * (top - low) / unit
+    places = [float(at) for at in found if low / unit - slack <= at <= top / unit + slack]
     decimals = max((len(f"{at:.10f}".rstrip("0").partition(".")[2]) for at in places), default=0)
     decimals = max(decimals, 2) if prefix == "$" else decimals
     labels = [f"{prefix}{at:,.{decimals}f}" for at in places]
     if which == "x":
-        axes.set_xlim(0, top)
+        axes.set_xlim(low, top)
         axes.set_xticks([at * unit for at in places], labels)
     else:
-        axes.set_ylim(0, top)
+        axes.set_ylim(low, top)
         axes.set_yticks([at * unit for at in places], labels)
 
 

@@ -1,0 +1,127 @@
+"""Variants of experiments as the figures take them: rows or runs by the name of the variant, and how each is drawn.
+
+Results and comparisons are known by their attributes: plots do not import experiments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, cast
+
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+from agentnb.interchange.files import load_traces
+from agentnb.plots.drawing.several import SIGNS
+from agentnb.plots.drawing.style import counted, distinct
+from agentnb.plots.experiments.protocols import ArmRow, ComparisonLike, ResultsLike
+
+VARIANT_TAG = "variant:"
+"""Begins the tag of a run that names its variant."""
+UNTAGGED = "(no variant)"
+MAX_CURVES = len(SIGNS)
+"""Variants of a figure with curves: as many as can be told apart."""
+MARKED = tuple([(SIGNS[place % MAX_CURVES][0], marker) for place, marker in enumerate("os^DvPX<>pd*")])
+"""Colour and marker of each variant of a figure with points: as many as can be told apart."""
+UNITS = {"cost": "US dollars", "seconds": "seconds", "tokens": "tokens", "rounds": "rounds"}
+"""Units of measures; a check has none."""
+
+
+class Sign(NamedTuple):
+    """How a variant is drawn."""
+
+    color: str
+    marker: str
+    dashes: str
+
+
+def comparisons_of(source: object, plot: str) -> list[ComparisonLike]:
+    """Return the comparisons. Raises `SettingsError` for anything else."""
+    found = [source] if is_comparison(source) else [*source] if isinstance(source, list | tuple) else [None]
+    if not all(is_comparison(one) for one in found):
+        raise SettingsError(
+            f"plots.{plot} draws comparisons, not {type(source).__name__}",
+            f"Give what compare returned: plots.{plot}(compare(results, A, B))",
+        )
+    return cast("list[ComparisonLike]", found)
+
+
+def one_comparison(source: object, plot: str) -> ComparisonLike:
+    """Return the comparison. Raises `SettingsError` for several, and for anything else."""
+    found = comparisons_of(source, plot)
+    if len(found) != 1:
+        raise SettingsError(f"plots.{plot} draws one comparison, and these are {len(found):,}", "Give one of them")
+    return found[0]
+
+
+def is_comparison(source: object) -> bool:
+    """Return whether it is a comparison of two variants."""
+    return hasattr(source, "rows_a") and hasattr(source, "rows_b")
+
+
+def is_results(source: object) -> bool:
+    """Return whether these are the results of an experiment."""
+    return hasattr(source, "check_open") and hasattr(source, "variants")
+
+
+def rows_by_variant(source: object) -> dict[str, Sequence[ArmRow]] | None:
+    """Return the rows of results or comparisons by variant; None if the source has runs instead.
+
+    Raises `SettingsError` while the results are covered.
+    """
+    arms = _arms_of(source)
+    return None if arms is None else {name: rows for name, (rows, _) in arms.items()}
+
+
+def runs_by_variant(source: Any) -> dict[str, list[Run]]:
+    """Return runs by variant: those of results or comparisons, else as their tags ``variant:NAME`` say.
+
+    Without any such tag, all runs are of one variant, whose name is empty.
+    """
+    arms = _arms_of(source)
+    if arms is not None:
+        return {name: [holder.run(row.run_id) for row in rows if row.run_id] for name, (rows, holder) in arms.items()}
+    return runs_by_tag(load_traces(source))
+
+
+def runs_by_tag(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Return runs by the variant that their tag names, in the order of the names."""
+    names = [next((tag.removeprefix(VARIANT_TAG) for tag in run.tags if tag.startswith(VARIANT_TAG)), "") for run in runs]
+    found: dict[str, list[Run]] = {name: [] for name in sorted({*names})}
+    for run, name in zip(runs, names, strict=True):
+        found[name].append(run)
+    return {name or (UNTAGGED if len(found) > 1 else ""): group for name, group in found.items()}
+
+
+def _arms_of(source: object) -> dict[str, tuple[Sequence[ArmRow], ComparisonLike | ResultsLike]] | None:
+    if is_results(source):
+        results = cast("ResultsLike", source)
+        results.check_open()
+        return {name: (results.of(name), results) for name in results.variants}
+    several = [source] if is_comparison(source) else source
+    if not isinstance(several, list | tuple) or not several or not all(map(is_comparison, several)):
+        return None
+    found: dict[str, tuple[Sequence[ArmRow], ComparisonLike | ResultsLike]] = {}
+    for one in cast("Sequence[ComparisonLike]", several):
+        found.setdefault(one.a, (one.rows_a, one))
+        found.setdefault(one.b, (one.rows_b, one))
+    return found
+
+
+def signs_of(names: Sequence[str]) -> list[tuple[str, str, Sign]]:
+    """Return the variants that are drawn, each with its label and how it is drawn; the first `MAX_CURVES`."""
+    labels = distinct([*names], 30)
+    return [(name, label, Sign(*sign)) for name, label, sign in zip(names, labels, SIGNS, strict=False)]
+
+
+def left_out(names: Sequence[str]) -> list[str]:
+    """Return the note on variants that are not drawn."""
+    more = len(names) - MAX_CURVES
+    return [f"{counted(more, 'more variant')} {'is' if more == 1 else 'are'} not drawn"] if more > 0 else []
+
+
+def tasks_range(counts: Iterable[int]) -> str:
+    """Return ``n = 30 tasks``, or ``n = 12 to 30 tasks`` where counts differ."""
+    known = sorted({*counts})
+    if len(known) > 1:
+        return f"n = {known[0]:,} to {known[-1]:,} tasks"
+    return f"n = {counted(known[0] if known else 0, 'task')}"

@@ -1,0 +1,135 @@
+"""Cost against success: what a run of each variant costs, and how often it does its task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agentnb.detect.intervals import Share, mean_interval
+from agentnb.errors import SettingsError
+from agentnb.plots.cost import dollars
+from agentnb.plots.drawing.style import WHITE, amounts, counted, distinct, empty, finish, panels, plot_style
+from agentnb.plots.experiments.arms import MARKED, UNITS, is_results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from agentnb.plots.experiments.protocols import ArmRow, ResultsLike
+
+TITLE = "Cost against success"
+COST, TOKENS = "cost", "tokens"
+CLOSE = 0.5
+"""Share of the largest value above which all of them are close together."""
+
+
+class VariantPoint(NamedTuple):
+    """A variant: what its runs cost, and how they did."""
+
+    name: str
+    runs: int
+    spent: Share
+    success: Share
+
+
+def cost_against_success(results: ResultsLike) -> Figure:
+    """Draw each variant at the mean cost of its runs and the mean of the primary, both with intervals of 95 per cent.
+
+    Takes the results of an experiment. Where cost is 0 or unknown, tokens are drawn, and the figure says so. With several runs
+    of a task, intervals are of resampled tasks. Raises `SettingsError` while the results are covered.
+    """
+    if not is_results(results):
+        raise SettingsError(
+            f"plots.cost_against_success draws results, not {type(results).__name__}",
+            "Give what the experiment returned: plots.cost_against_success(await exp.run())",
+        )
+    results.check_open()
+    rows = {name: results.of(name) for name in results.variants}
+    what = _measure(results.rows)
+    has_repeats = any(len({row.task for row in group}) < len(group) for group in rows.values())
+    means = results.means()
+    points = []
+    for name, group in rows.items():
+        success = means[name]
+        if has_repeats or success.low is None:
+            success = Share(success.value, *mean_interval(_by_task(group, results.primary))[1:])
+        points.append(VariantPoint(name, len(group), mean_interval(_by_task(group, what)), success))
+    known = [one for one in points if one.spent.value is not None and one.success.value is not None]
+    heading = f"{results.primary}: n = {counted(len(results.rows), 'run')}"
+    heading += f" of {counted(len({row.task for row in results.rows}), 'task')}"
+    if not known:
+        sentence = f"Neither cost nor tokens are known, or no run has a known {results.primary}."
+        return empty(TITLE, heading, sentence if results.rows else "There are no runs.")
+    shown = known[: len(MARKED)]
+    with plot_style():
+        figure, (axes,) = panels(3.4)
+        labels = distinct([f"{one.name} (n = {counted(one.runs, 'run')})" for one in shown], 44)
+        lines = [_draw(axes, one, labels[place], place, len(shown)) for place, one in enumerate(shown)]
+        _scale_spent(axes, shown, what)
+        axes.set_xlabel("US dollars of a run (mean)" if what == COST else "tokens of a run (mean)")
+        _scale_success(axes, shown, results.primary)
+        notes = ["Lines: intervals of 95 per cent. They say nothing about differences: see plots.differences"]
+        if what == TOKENS:
+            notes.append("Tokens, not cost: the cost is 0, or not known of all runs")
+        if unknown := sum(row.value(what) is None for row in results.rows):
+            notes.append(f"{counted(unknown, 'run')} without known {what}: the means leave them out")
+        if names := [one.name for one in points if one not in shown]:
+            notes.append(f"Not drawn: {', '.join(names)}")
+        says = "; ".join(map(_told_dollars if what == COST else _told_tokens, shown))
+        return finish(figure, TITLE, heading, lines, notes, says)
+
+
+def _measure(rows: Sequence[ArmRow]) -> str:
+    """Return what is drawn: the cost if it is known of all runs with rounds and above 0, else tokens."""
+    costs = [row.cost for row in rows if row.rounds]
+    return COST if None not in costs and any(costs) else TOKENS
+
+
+def _by_task(rows: Sequence[ArmRow], name: str) -> list[float]:
+    """Return the mean of each task that has a known value, sorted: resampled, any order of runs gives the same interval."""
+    values: dict[str, list[float]] = {}
+    for row in rows:
+        value = row.value(name)
+        if value is not None:
+            values.setdefault(row.task, []).append(value)
+    return sorted(sum(each) / len(each) for each in values.values())
+
+
+def _draw(axes: Axes, one: VariantPoint, label: str, place: int, variants: int) -> Any:
+    """Draw a variant with its two intervals, and return its mark for the legend."""
+    color, marker = MARKED[place]
+    x, y = one.spent.value, one.success.value
+    assert x is not None and y is not None, "variants without a value are not drawn"
+    if one.spent.low is not None and one.spent.high is not None:
+        axes.hlines(y, one.spent.low, one.spent.high, color=color, linewidth=1.4)
+    if one.success.low is not None and one.success.high is not None:
+        axes.vlines(x, one.success.low, one.success.high, color=color, linewidth=1.4)
+    size = 8.0 + min(variants - 1 - place, 4)  # those below are larger: of equal points all can be seen
+    look: dict[str, Any] = {"color": color, "markersize": size, "clip_on": False, "zorder": 3, "markeredgecolor": WHITE}
+    (mark,) = axes.plot([x], [y], marker, linestyle="none", label=label, **look)
+    return mark
+
+
+def _scale_spent(axes: Axes, shown: Sequence[VariantPoint], what: str) -> None:
+    """Give what runs cost an axis from 0, or around its values where these are close together."""
+    ends = [end for one in shown for end in one.spent if end is not None]
+    low, high = min(ends), max(ends)
+    pad = 0.15 * (high - low) or 0.1 * high
+    start, end = (0.0, 1.08 * high) if low < CLOSE * high else (low - pad, high + pad)
+    amounts(axes, "x", end, low=start, prefix="$" if what == COST else "")
+
+
+def _scale_success(axes: Axes, shown: Sequence[VariantPoint], primary: str) -> None:
+    """Give the primary an axis from 0 to 1, or as far as its values go."""
+    ends = [end for one in shown for end in one.success if end is not None]
+    unit = f" ({UNITS[primary]})" if UNITS.get(primary, primary) != primary else ""
+    amounts(axes, "y", 1.0 if max(ends) <= 1 else 1.08 * max(ends), low=min(0.0, 1.08 * min(ends)))
+    axes.set_ylabel(f"mean of {primary}{unit}")
+
+
+def _told_dollars(one: VariantPoint) -> str:
+    return f"{one.name}: {dollars(one.spent.value or 0.0)} a run, {one.success.value:.2f}"
+
+
+def _told_tokens(one: VariantPoint) -> str:
+    return f"{one.name}: {one.spent.value:,.0f} tokens a run, {one.success.value:.2f}"

@@ -1,0 +1,147 @@
+"""Ledger by round: how many runs of a variant still go on, and what a round of theirs costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agentnb.detect.intervals import mean_interval, wilson
+from agentnb.detect.run import Run
+from agentnb.plots.cost import dollars
+from agentnb.plots.drawing.style import amounts, counted, empty, finish, plot_style, round_axis, stacked_panels
+from agentnb.plots.experiments.arms import left_out, runs_by_variant, signs_of
+from agentnb.tables.model_calls import model_calls
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from agentnb.plots.experiments.arms import Sign
+    from agentnb.plots.experiments.protocols import ArmSource
+
+TITLE = "Ledger by round"
+COST, TOKENS = "cost", "tokens"
+
+
+class RunLedger(NamedTuple):
+    """What each round of a run cost, from the first; None where it is unknown."""
+
+    cost: list[float | None]
+    tokens: list[float | None]
+
+
+class Point(NamedTuple):
+    """A value of a round with its interval, and the runs that it is of."""
+
+    round: int
+    value: float
+    low: float | None
+    high: float | None
+    runs: int
+
+
+def ledger(source: ArmSource) -> Figure:
+    """Draw by round the share of runs that go on to it, and the mean cost of a round, a curve for each variant.
+
+    Takes what the tables take, results of an experiment, or comparisons; variants of runs are told by their tags
+    ``variant:NAME``. Where cost is 0 or unknown, tokens are drawn. All model calls of a round count; those before the first
+    round count as its own.
+    """
+    arms = {name: [_ledger_of(run) for run in runs if run.rounds] for name, runs in runs_by_variant(source).items()}
+    known = {name: runs for name, runs in arms.items() if runs}
+    heading = f"n = {counted(sum(map(len, known.values())), 'run')}"
+    if not known:
+        return empty(TITLE, heading, "There are no rounds.")
+    signs = signs_of([*known])
+    what = _measure([run for runs in known.values() for run in runs])
+    with plot_style():
+        figure, (shares, spent) = stacked_panels(4.6)
+        lines, says, top = [], [], 0.0
+        for place, (name, label, sign) in enumerate(signs):
+            runs = known[name]
+            named = f"{label} (n = {counted(len(runs), 'run')})" if name else counted(len(runs), "run")
+            thick = 1.4 + 0.8 * (len(signs) - 1 - place)  # those below are thicker: of equal curves all can be seen
+            lines += _draw(shares, goes_on(runs), sign, named, thick)
+            means = by_round(runs, what)
+            _draw(spent, means, sign, named, thick)
+            top = max([top, *(end for one in means for end in (one.value, one.high) if end is not None)])
+            says.append(f"{name or 'all'}: {counted(len(runs), 'run')}, {_per_run(runs, what)}")
+        last = max(len(run.tokens) for name, *_ in signs for run in known[name])
+        for axes in (shares, spent):
+            round_axis(axes, 1, last)
+        shares.set_xlabel("")
+        amounts(shares, "y", 1.0)
+        shares.set_ylabel("share of runs\nstill going")
+        amounts(spent, "y", 1.08 * top, prefix="$" if what == COST else "")
+        spent.set_ylabel("US dollars\nof a round" if what == COST else "tokens\nof a round")
+        notes = ["Shaded: intervals of 95 per cent by run, of shares and of means of the runs that go on"]
+        if what == TOKENS:
+            notes.append("Tokens, not cost: the cost is 0, or not known of all model calls")
+        if unknown := sum(value is None for runs in known.values() for run in runs for value in getattr(run, what)):
+            notes.append(f"Not recorded: the {what} of {counted(unknown, 'round')}")
+        return finish(figure, TITLE, heading, lines, [*notes, *left_out([*known])], "; ".join(says))
+
+
+def goes_on(runs: Sequence[RunLedger]) -> list[Point]:
+    """Return the share of runs that have each round."""
+    lengths = Counter(len(run.tokens) for run in runs)
+    left, points = len(runs), []
+    for at in range(1, max(lengths) + 1):
+        share = wilson(left, len(runs))
+        assert share.value is not None, "there are runs"
+        points.append(Point(at, share.value, share.low, share.high, left))
+        left -= lengths[at]
+    return points
+
+
+def by_round(runs: Sequence[RunLedger], what: str) -> list[Point]:
+    """Return the mean cost or tokens of each round, of the runs that have it and whose value is known."""
+    points = []
+    for at in range(max(len(run.tokens) for run in runs)):
+        values = [value for run in runs if at < len(run.tokens) and (value := getattr(run, what)[at]) is not None]
+        mean = mean_interval(sorted(values))  # any order of runs gives the same interval
+        if mean.value is not None:
+            points.append(Point(at + 1, mean.value, mean.low, mean.high, len(values)))
+    return points
+
+
+def _draw(axes: Axes, points: Sequence[Point], sign: Sign, label: str, thick: float) -> list[Any]:
+    """Draw the curve of a variant with its band, and return it for the legend."""
+    known = [(one.round, one.low, one.high) for one in points if one.low is not None and one.high is not None]
+    lows, highs = [low for _, low, _ in known], [high for *_, high in known]
+    axes.fill_between([at for at, *_ in known], lows, highs, color=sign.color, alpha=0.1, linewidth=0)
+    look: dict[str, Any] = {"color": sign.color, "linewidth": thick, "clip_on": False, "zorder": 3}
+    if len(points) <= 30:
+        look |= {"marker": sign.marker, "markersize": thick + 3}
+    return axes.plot([one.round for one in points], [one.value for one in points], sign.dashes, label=label, **look)
+
+
+def _ledger_of(run: Run) -> RunLedger:
+    """Return what each round cost, with all its model calls."""
+    cost: list[float | None] = [0.0] * len(run.rounds)
+    tokens: list[float | None] = [0.0] * len(run.rounds)
+    for call in model_calls(run):
+        usage, at = call.usage, min(call.round or 0, len(run.rounds) - 1)
+        if call.failed and usage.cost is None and usage.input is None and usage.output is None:
+            continue  # no reply came: nothing was received
+        both = None if usage.input is None or usage.output is None else float(usage.input + usage.output)
+        for values, value in ((cost, usage.cost), (tokens, both)):
+            known = values[at]
+            values[at] = None if known is None or value is None else known + value
+    return RunLedger(cost, tokens)
+
+
+def _measure(runs: Sequence[RunLedger]) -> str:
+    """Return what is drawn of rounds: the cost if it is known of all and above 0, else tokens."""
+    costs = [value for run in runs for value in run.cost]
+    return COST if None not in costs and any(costs) else TOKENS
+
+
+def _per_run(runs: Sequence[RunLedger], what: str) -> str:
+    """Return the mean of a run, of those of which it is known."""
+    sums = [sum(values) for run in runs if None not in (values := getattr(run, what))]
+    if not sums:
+        return f"{what} not recorded"
+    mean = sum(sums) / len(sums)
+    return f"{dollars(mean) if what == COST else f'{mean:,.0f} tokens'} a run"
