@@ -41,7 +41,8 @@ async def check(name: str) -> str:
 
 
 def tasks(count: int) -> list[dict[str, Any]]:
-    return [{"id": f"t{n}", "prompt": f"Do this.\n\n- Check `check('{n}')`\n- Check again `check('{n} b')`"} for n in range(count)]
+    prompt = "Do this.\n\n- Check `check('{n}')`\n- Check again `check('{n} b')`"
+    return [{"id": f"t{n}", "prompt": prompt.format(n=n)} for n in range(count)]
 
 
 def experiment(count: int, folder: Any, **settings: Any) -> Experiment:

@@ -14,7 +14,7 @@ from agentnb.experiments.planning.checks import MEASURES, read_checks
 from agentnb.experiments.results.folder import Records
 from agentnb.experiments.results.results import Results, name_of_task
 from agentnb.experiments.results.rows import Row, row_of
-from agentnb.experiments.results.values import by_task, cluster_means, task_values
+from agentnb.experiments.results.values import cluster_means, task_values
 from agentnb.experiments.statistics.discordant import Discordance, compare_discordant
 from agentnb.experiments.statistics.equivalence import Equivalence, assess_equivalence
 from agentnb.experiments.statistics.multiplicity import adjust_holm
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RATIOS = ("cost", "tokens", "seconds")
+ROUNDING = 1e-12
+"""Differences below this are rounding errors."""
 Found: TypeAlias = Difference | TooFewTasks
 
 
@@ -231,7 +233,7 @@ def comparison_lines(one: Comparison) -> list[str]:
         second = one.of_completed
         left = sum(not row.is_completed for row in (*one.rows_a, *one.rows_b))
         if left:
-            told = f"{second.value:+.3g}{_limits(second.interval)}" if isinstance(second, Difference) else "too few tasks"
+            told = f"{signed(second.value)}{_limits(second.interval)}" if isinstance(second, Difference) else "too few tasks"
             lines.append(f"Without the {left} runs that did not complete: {told}")
         lines.append(f"Pairs of runs with another value: {len(one.flips)}")
     return [*lines, *one.notes]
@@ -244,12 +246,11 @@ def _told(one: Comparison) -> str:
     assert isinstance(analysis, Difference), "nothing is missing"
     if analysis.interval is None:
         most = analysis.max_exception_share
-        return (
-            f"{analysis.value:+.3g} in each of {analysis.tasks} tasks; at most {most:.0%} of all tasks differ from that (95 %)"
-        )
+        each = f"{signed(analysis.value)} in each of {analysis.tasks} tasks"
+        return f"{each}; at most {most:.0%} of all tasks differ from that (95 %)"
     p_value = analysis.p_value if one.p_adjusted is None else one.p_adjusted
     holm = ", Holm" if one.p_adjusted is not None else ""
-    lines = f"{analysis.value:+.3g}{_limits(analysis.interval)}, p = {p_value:.3g}{holm}, {analysis.tasks} tasks"
+    lines = f"{signed(analysis.value)}{_limits(analysis.interval)}, p = {p_value:.3g}{holm}, {analysis.tasks} tasks"
     is_clear = p_value < 1 - analysis.confidence
     if is_clear or one.mde is None:
         return lines
@@ -257,7 +258,12 @@ def _told(one: Comparison) -> str:
 
 
 def _limits(interval: tuple[float, float] | None) -> str:
-    return "" if interval is None else f" [{interval[0]:+.3g}, {interval[1]:+.3g}]"
+    return "" if interval is None else f" [{signed(interval[0])}, {signed(interval[1])}]"
+
+
+def signed(value: float) -> str:
+    """Return a difference with its sign; what is left of 0 by rounding errors is 0."""
+    return f"{0.0 if abs(value) < ROUNDING else value:+.3g}"
 
 
 def _of_results(results: Results, a: str, b: str, primary: str) -> Comparison:
@@ -310,7 +316,7 @@ def _units(a: Sequence[Row], b: Sequence[Row], name: str) -> tuple[list[list[flo
     rows = [*a, *b]
     if not any(row.cluster for row in rows):
         return values_a, values_b
-    order = [*by_task(rows, lambda row: 0.0)]
+    order = sorted({row.task for row in rows})
     paired = [task for task, one, other in zip(order, values_a, values_b, strict=True) if one and other]
     kept_a = [one for one, other in zip(values_a, values_b, strict=True) if one and other]
     kept_b = [other for one, other in zip(values_a, values_b, strict=True) if one and other]
@@ -327,7 +333,7 @@ def _measured(a: Sequence[Row], b: Sequence[Row], name: str) -> tuple[list[list[
         return found
 
     by_a, by_b = values(a), values(b)
-    tasks = [*dict.fromkeys([*by_a, *by_b])]
+    tasks = sorted({*by_a, *by_b})
     return [by_a.get(task, []) for task in tasks], [by_b.get(task, []) for task in tasks]
 
 

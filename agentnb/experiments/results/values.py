@@ -18,7 +18,7 @@ def task_values(a: Iterable[Row], b: Iterable[Row], name: str) -> tuple[list[lis
         return row.value(name)
 
     by_a, by_b = by_task(a, measure), by_task(b, measure)
-    tasks = [*dict.fromkeys([*by_a, *by_b])]
+    tasks = sorted({*by_a, *by_b})  # resampling depends on the order, and runs finish in any
     return [by_a.get(task, []) for task in tasks], [by_b.get(task, []) for task in tasks]
 
 
