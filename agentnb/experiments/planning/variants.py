@@ -40,7 +40,7 @@ class Variant:
     changes: Mapping[str, Any] | None = None
     """The settings that it changes; what it does not change is as recorded in forks of recorded runs."""
     content: str = ""
-    """A hash of all that it does."""
+    """A hash of all that it does, but for the source of its tools."""
     tools: str = ""
     """A hash of the source of its tools."""
 
@@ -75,8 +75,10 @@ def read_variants(given: Any, base: Any, models: Iterable[str | Model], problems
 
 def equal_variants(variants: Iterable[Variant]) -> list[tuple[str, str]]:
     """Return the names of each variant that has the content of an earlier one, with that one's."""
-    first: dict[str, str] = {}
-    return [(first[one.content], one.name) for one in variants if one.name != first.setdefault(one.content, one.name)]
+    first: dict[tuple[str, str], str] = {}
+    return [
+        (earlier, one.name) for one in variants if (earlier := first.setdefault((one.content, one.tools), one.name)) != one.name
+    ]
 
 
 def forked_changes(variant: Variant) -> list[str]:
@@ -151,6 +153,6 @@ def _check_names(settings: Mapping[str, Any]) -> None:
 
 
 def _content_of(agent: Agent) -> str:
-    """Return a hash of what an agent does: its settings, model, system prompt and tools."""
-    tools = [(tool.spec.name, tool.spec.description, tool.spec.input_schema, source_of(tool)) for tool in agent.toolbox]
+    """Return a hash of what an agent does but for the source of its tools."""
+    tools = [(tool.spec.name, tool.spec.description, tool.spec.input_schema) for tool in agent.toolbox]
     return content_hash(agent.settings, agent.guidance_texts.texts, agent.model_name, agent.system, tools)
