@@ -170,15 +170,18 @@ def test_what_a_person_tests_with_is_in_one_place() -> None:
         assert all(getattr(package, name).__doc__ for name in package.__all__)
 
 
+def _room(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
 def imports() -> dict[str, tuple[str, object]]:
     """Ways to import public names: what each is called, the code, and what it is to tell."""
     ways: dict[str, tuple[str, object]] = {}
-    first_of_module = {module: name for name, module in reversed(NAMES.items())}
+    first_of_room = {_room(module): name for name, module in reversed(NAMES.items())}  # by day
     for name, module in NAMES.items():
-        if first_of_module[module] != name and not AT_NIGHT:
-            continue
         code = f"from agentnb import {name}; import agentnb; told = [{name} is agentnb.{name}, {name}.__name__.split('.')[-1]]"
-        ways[f"{name} alone"] = code, [True, name]
+        if first_of_room[_room(module)] == name or AT_NIGHT:
+            ways[f"{name} alone"] = code, [True, name]
         if module.endswith(f".{name}") or AT_NIGHT:  # such a module could hide what it holds
             code = f"import {module} as module; from agentnb import {name}; told = {name} is getattr(module, {name!r}, module)"
             ways[f"{name} after its module"] = code, True

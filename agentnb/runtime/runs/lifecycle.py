@@ -257,7 +257,10 @@ class Lifecycle:
         """Raise if the run is to stop: no other tool may follow one that swallowed its cancellation."""
         if self._log_failure is not None:
             raise self._log_failure
-        if self.inbox.stop_requested or self._time_up is not None or self._others_cancel:
+        task, caller = self._task, self._caller
+        # Looked at first: this runs several times per round.
+        is_cancelled = (task is not None and task.cancelling()) or (caller is not None and caller.cancelling())
+        if self.inbox.stop_requested or self._time_up is not None or (is_cancelled and self._others_cancel):
             raise asyncio.CancelledError
 
     @property
