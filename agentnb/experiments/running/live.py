@@ -53,6 +53,10 @@ class LiveExperiment:
         """Wait for the end, at most ``timeout`` seconds, and return the results; raise what the experiment raised."""
         return self._future.result(timeout)
 
+    def add_done_callback(self, call: Callable[[Future[Results]], object]) -> None:
+        """Have a function called with the future of the results when the experiment has ended, on its thread."""
+        self._future.add_done_callback(call)
+
     def wait(self) -> Results:
         """Wait for the end; an interrupt stops the experiment and is raised once it has ended."""
         try:
@@ -80,10 +84,12 @@ def watched(control: Control, watch: ProgressWatcher | None, *, show: bool) -> I
     view = offered(control) if offered is not None else None
     if show and view is not None:
         control.watchers.append(view)
-    bar = _bar(control) if show and offered is None and sys.stderr.isatty() else None
+    bar = _bar(control) if show and view is None and sys.stderr.isatty() else None
     try:
         yield
     finally:
+        if not control.progress.is_over:  # it was cut off before its first cell
+            control.end(spent=False)
         if bar is not None:
             bar()
 
