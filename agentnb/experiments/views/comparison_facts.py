@@ -64,7 +64,7 @@ def verdict(comparison: Comparison) -> str:
     p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
     if p_value < SIGNIFICANT:
         more = comparison.a if analysis.value > 0 else comparison.b
-        return f"A difference is shown: {comparison.primary} is higher with {more}."
+        return f"A difference is shown: {comparison.primary} is higher with {more!r}."
     adjusted = f" after adjusting for {comparison.family} comparisons" if comparison.p_adjusted is not None else ""
     return f"No difference is shown{adjusted}.{_detectable(comparison)}"
 
@@ -81,8 +81,7 @@ def facts(comparison: Comparison) -> Iterator[Fact]:
         yield from _passes(comparison)
     yield Fact("Tasks", _tasks(comparison))
     if not comparison.is_identical:
-        for name, ratio in comparison.ratios.items():
-            yield Fact(RATIO_NAMES[name], estimate_told(ratio), f"{comparison.a} by {comparison.b}, within tasks")
+        yield from _ratios(comparison)
         yield from _loops(comparison)
 
 
@@ -149,6 +148,14 @@ def _tasks(comparison: Comparison) -> str:
     analysis = comparison.analysis
     left = f", {analysis.left_out} without a value in both" if analysis.left_out else ""
     return f"{analysis.tasks} paired{left}"
+
+
+def _ratios(comparison: Comparison) -> Iterator[Fact]:
+    for name, ratio in comparison.ratios.items():
+        if name == "cost" and all(row.cost == 0 for row in (*comparison.rows_a, *comparison.rows_b)):
+            yield Fact(RATIO_NAMES[name], "$0 in both")
+        else:
+            yield Fact(RATIO_NAMES[name], estimate_told(ratio), f"{comparison.a} by {comparison.b}, within tasks")
 
 
 def _loops(comparison: Comparison) -> Iterator[Fact]:
