@@ -139,6 +139,11 @@ def load(shell: InteractiveShell) -> None:
     if getattr(shell, "kernel", None) is not None:
         runs.begin_cell()  # the cell that loads the extension
     setattr(AgentnbError, RENDERER, lambda error: lines_without_our_frames(shell, error))
+    _register_views(shell, runs)
+
+
+def _register_views(shell: InteractiveShell, runs: CellRuns) -> None:
+    """Register the display of runs and of what is made of them."""
     formatters = shell.display_formatter.formatters  # type: ignore[union-attr]  # a running shell has one
     formatters["text/html"].for_type(Run, lambda run: _html(run, runs))
     formatters["text/html"].for_type(LiveRun, lambda live: _live_html(live, runs))

@@ -149,10 +149,11 @@ class Session:
             self._newest = live
 
     def take_experiment(self, control: Control) -> None:
-        """Count an experiment among the live ones."""
+        """Count an experiment among the live ones, once."""
         with self._lock:
-            self._experiments = [*self.experiments(), control]
-            self._newest = control
+            if all(one is not control for one in self._experiments):
+                self._experiments = [*self.experiments(), control]
+                self._newest = control
 
     def experiments(self) -> list[Control]:
         """Return the experiments that have not ended, oldest first."""

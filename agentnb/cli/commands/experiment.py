@@ -72,7 +72,7 @@ def _read(given: Namespace) -> Experiment:
     if path.suffix == ".py":
         found = experiment_in(load_file(path), given.name)
     else:
-        found = read_experiment(file_text(path), find_names(given.tools), path=path)
+        found = read_experiment(file_text(path), find_names(given.tools), path=path, commands=SHELL)
     return replace(found, folder=given.folder) if given.folder else found
 
 

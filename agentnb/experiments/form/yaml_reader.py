@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from agentnb.advice import PYTHON, Commands
 from agentnb.agent.agent import Agent
 from agentnb.agent.settings import AgentSettings
 from agentnb.errors import ExperimentProblems, SettingsError, near
@@ -41,12 +42,17 @@ def is_yaml_experiment(text: str) -> bool:
 
 
 def read_experiment(
-    text: str, variables: Mapping[str, Any], sets: Mapping[str, GuidanceSet] | None = None, *, path: Path | None = None
+    text: str,
+    variables: Mapping[str, Any],
+    sets: Mapping[str, GuidanceSet] | None = None,
+    *,
+    path: Path | None = None,
+    commands: Commands = PYTHON,
 ) -> Experiment:
     """Return the experiment of a text. Raises `ExperimentProblems` with all that is wrong, each with its line.
 
     ``variables``: what its names stand for; ``sets``: guidance sets by name. ``path``: the file that the text is from: models
-    that it names choose addresses and keys only as the person allowed.
+    that it names choose addresses and keys only as the person allowed. ``commands``: the surface whose words say what to type.
     """
     problems = Problems("" if path is None else str(path))
     folder = None if path is None else str(path.parent)
@@ -59,7 +65,7 @@ def read_experiment(
     elif node is not None:
         problems.add(node.line, "An experiment is a mapping", "Write tasks: and variants: with what belongs to them")
     if problems.found:
-        raise ExperimentProblems.of([str(one) for one in sorted(problems.found, key=lambda one: one.line)])
+        raise ExperimentProblems.of([one.worded(commands) for one in sorted(problems.found, key=lambda one: one.line)])
     return Experiment(**values)
 
 

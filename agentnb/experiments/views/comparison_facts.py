@@ -57,13 +57,13 @@ def verdict(comparison: Comparison) -> str:
         return f"{comparison.missing}."
     analysis = comparison.analysis
     assert isinstance(analysis, Difference), "nothing is missing"
+    more = comparison.a if analysis.value > 0 else comparison.b
     if analysis.interval is None:
         if analysis.value == 0:
             return f"No task differs.{_exceptions(analysis)}"
-        return f"All tasks differ alike.{_exceptions(analysis)}"
+        return f"All tasks differ alike: {comparison.primary} is higher with {more!r}.{_exceptions(analysis)}"
     p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
     if p_value < SIGNIFICANT:
-        more = comparison.a if analysis.value > 0 else comparison.b
         return f"A difference is shown: {comparison.primary} is higher with {more!r}."
     adjusted = f" after adjusting for {comparison.family} comparisons" if comparison.p_adjusted is not None else ""
     return f"No difference is shown{adjusted}.{_detectable(comparison)}"
@@ -88,6 +88,9 @@ def facts(comparison: Comparison) -> Iterator[Fact]:
 def flips_of(comparison: Comparison, most: int) -> list[Flip]:
     """Return the first pairs of runs with different values."""
     shown = comparison.flips.head(most)
+    lost = {
+        row.run_id: row.stop_reason or row.status for row in (*comparison.rows_a, *comparison.rows_b) if not row.is_completed
+    }
     found = []
     for row in shown.itertuples(index=False):
         task, repeat = str(row.task), int(row.repeat)
@@ -95,7 +98,8 @@ def flips_of(comparison: Comparison, most: int) -> list[Flip]:
         command = f"c.diff({named})" if repeat == 1 else f"c.diff({named}, {repeat})"
         log_a, log_b = (_log(comparison, str(run_id or "")) for run_id in (row.run_a, row.run_b))
         run_a, run_b = str(row.run_a or ""), str(row.run_b or "")
-        found.append(Flip(task, str(row.model), repeat, _value(row.a), _value(row.b), run_a, run_b, log_a, log_b, command))
+        a, b = _value(row.a, lost.get(run_a)), _value(row.b, lost.get(run_b))
+        found.append(Flip(task, str(row.model), repeat, a, b, run_a, run_b, log_a, log_b, command))
     return found
 
 
@@ -180,8 +184,9 @@ def _detectable(comparison: Comparison) -> str:
     return f" One of {comparison.mde:.2g} would have been seen with a power of 80 %."
 
 
-def _value(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float | int) and not isnan(value) else UNKNOWN
+def _value(value: object, reason: str | None) -> str:
+    told = f"{value:g}" if isinstance(value, float | int) and not isnan(value) else UNKNOWN
+    return told if reason is None else f"{told} ({reason})"
 
 
 def _log(comparison: Comparison, run_id: str) -> str:

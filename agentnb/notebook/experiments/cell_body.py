@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.errors import SettingsError
 from agentnb.experiments.experiment import Experiment
 from agentnb.experiments.form.yaml_reader import is_yaml_experiment, read_experiment
@@ -19,10 +20,10 @@ def experiment_of_cell(shell: Any, text: str, sets: dict[str, GuidanceSet]) -> E
         raise SettingsError("This cell has no experiment", EXAMPLE)
     lines = f"\n{text}\n"  # with a line for the magic's own, so that problems have the lines that the cell shows
     if is_yaml_experiment(text):
-        return read_experiment(lines, shell.user_ns, sets)
+        return read_experiment(lines, shell.user_ns, sets, commands=NOTEBOOK)
     value = _executed(shell, text)
     if not isinstance(value, Experiment):
-        told = "ends in no expression" if value is None else f"ends in a {type(value).__name__}"
+        told = "ends in no expression" if value is None else f"ends in a value of type {type(value).__name__}"
         raise SettingsError(f"The cell {told}, not in an Experiment", EXAMPLE)
     return value
 
