@@ -56,8 +56,16 @@ def _rows(progress: Progress) -> Iterator[tuple[str, str, str]]:
     left = "-" if is_over else time_told(progress.seconds_left)
     yield "Time", time_told(progress.seconds), "" if is_over else f"{left} left"
     yield "Rate", UNKNOWN if progress.rate is None else _rate(progress.rate), ""
-    expected = f"of {money(progress.cost_expected)} expected" if progress.cost_expected is not None else "no estimate"
-    yield "Cost", money(progress.cost), expected if progress.budget is None else f"{expected}, budget {money(progress.budget)}"
+    yield "Cost", money(progress.cost), ", ".join(_cost_notes(progress))
+
+
+def _cost_notes(progress: Progress) -> Iterator[str]:
+    if progress.cost_expected is None:
+        yield "no estimate"
+    elif progress.cost_expected:
+        yield f"of {money(progress.cost_expected)} expected"
+    if progress.budget is not None:
+        yield f"budget {money(progress.budget)}"
 
 
 def _rate(rate: float) -> str:
