@@ -45,21 +45,22 @@ def test_table_fills_in_without_a_card_and_reads_as_words(lab: Any) -> None:
     wait_until(lambda: "of 40 runs" in done.inner_text())
     table.get_by_text("Running").first.wait_for()
     lab.allow("first")
-    wait_until(lambda: int(done.inner_text().split()[0]) > 0)
-    assert int(done.inner_text().split()[0]) < 40 and table.locator("progress").get_attribute("max") == "40"
+    wait_until(lambda: 0 < int(done.inner_text().split()[0]) < 40)
+    wait_until(lambda: table.locator("progress").get_attribute("max") == "40")
     shots(lab, "experiment-running")
     lab.allow("rest")
     table.get_by_text("40 of 40 runs").wait_for()
     lab.wait_done(1)
-    assert lab.cell(1).locator(".agentnb-exp").count() == 2, "the table, and the results"
-    assert lab.cell(1).locator(".agentnb-card, .agentnb-run").count() == 0
+    wait_until(lambda: lab.cell(1).locator(".agentnb-exp").count() == 2)  # the table, and the results
+    wait_until(lambda: lab.cell(1).locator(".agentnb-card, .agentnb-run").count() == 0)
     lab.run(2)
     comparison = lab.cell(2).locator(".agentnb-exp")
     comparison.get_by_text("Minimum detectable effect").wait_for()
-    assert comparison.locator("a").first.get_attribute("href")
+    wait_until(lambda: bool(comparison.locator("a").first.get_attribute("href")))
     shots(lab, "experiment-compared")
     for theme in ("Light", "Dark"):
         lab.theme(theme)
         for place in (1, 2):
-            assert faint(lab.cell(place).locator(".agentnb-exp").first.evaluate(COLOURS)) == []
+            shown = lab.cell(place).locator(".agentnb-exp").first
+            wait_until(lambda shown=shown: faint(shown.evaluate(COLOURS)) == [])
     lab.theme("Light")

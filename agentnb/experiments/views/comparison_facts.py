@@ -134,10 +134,8 @@ def _completed(comparison: Comparison) -> Iterator[Fact]:
 def _passes(comparison: Comparison) -> Iterator[Fact]:
     pairs = comparison.discordant
     if pairs is not None:
-        told = (
-            f"b = {pairs.only_a} only with {comparison.a}, c = {pairs.only_b} only with {comparison.b}, {p_told(pairs.p_value)}"
-        )
-        yield Fact("McNemar, exact", told, "tasks that pass with one variant only")
+        told = f"b = {pairs.only_a} only with {comparison.a!r}, c = {pairs.only_b} only with {comparison.b!r}"
+        yield Fact("McNemar, exact", f"{told}, {p_told(pairs.p_value)}", "tasks that pass with one variant only")
     for name, shares in comparison.pass_k.items():
         if len(shares) > 1:
             told = ", ".join(
