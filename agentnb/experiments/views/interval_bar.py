@@ -9,6 +9,8 @@ from agentnb.experiments.views.numbers import signed
 
 MARGIN = 1.15
 """The axis is this many times as long as what is drawn on it."""
+BLUE, DARK = "#3b82d6", "rgba(127,127,127,.95)"
+"""Colours with contrast on light and dark. Borders, not backgrounds: a notebook that is not trusted keeps those only."""
 
 
 def interval_html(value: float, interval: tuple[float, float] | None) -> Html:
@@ -24,9 +26,9 @@ def interval_html(value: float, interval: tuple[float, float] | None) -> Html:
         return round(50 + 50 * number / reach, 2)
 
     parts = [
-        _at(place(low), f"width:{place(high) - place(low):.2f}%;top:8px;height:6px;background:currentColor;opacity:.35"),
-        _at(50, "width:1px;top:0;height:22px;background:currentColor;opacity:.6"),
-        _at(place(value), "width:4px;top:4px;height:14px;margin-left:-2px;background:currentColor"),
+        _at(place(low), f"width:{place(high) - place(low):.2f}%;top:8px;border-top:6px solid rgba(127,127,127,.55)"),
+        _at(50, f"top:0px;height:22px;border-left:1px solid {DARK}"),
+        _at(place(value), f"top:3px;height:16px;border-left:4px solid {BLUE}"),
     ]
     line = Html(f'<div style="position:relative;height:22px">{"".join(parts)}</div>')
     ends = tag(

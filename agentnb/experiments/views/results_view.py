@@ -75,8 +75,9 @@ def _rows(results: Results) -> list[list[str]]:
 def _mean(share: Share) -> str:
     if share.value is None:
         return UNKNOWN
-    limits = "" if share.low is None or share.high is None else f" [{share.low:.2f}, {share.high:.2f}]"
-    return f"{share.value:.3g}{limits}"
+    if share.low is None or share.high is None:
+        return f"{share.value:.3g}"
+    return f"{share.value:.2f} [{share.low:.2f}, {share.high:.2f}]"
 
 
 def _reasons(results: Results) -> list[tuple[str, int]]:
