@@ -20,6 +20,7 @@ from agentnb.detect import presets
 from agentnb.models.options import Options
 from agentnb.models.registry import REMOTE
 from agentnb.notebook.commands import COMMANDS
+from agentnb.notebook.experiments.magic import ExperimentMagics
 from agentnb.notebook.magics import AgentMagics
 from agentnb.notebook.workflow_magic import WorkflowMagics
 from agentnb.policies.limits import SESSION_BUDGET
@@ -37,6 +38,7 @@ Made by `python tests/reference_page.py` from the code; a test fails when it is 
 MAGICS = {
     "%%agent": AgentMagics.agent_cell,
     "%%workflow": WorkflowMagics.workflow_cell,
+    "%%experiment": ExperimentMagics.experiment_cell,
     "%%guidance": AgentMagics.guidance_cell,
     "%replay": AgentMagics.replay_line,
     "%traces": AgentMagics.traces_line,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from agentnb.cli.command import Command
 from agentnb.cli.commands.answer import ANSWER
 from agentnb.cli.commands.execute import EXEC
+from agentnb.cli.commands.experiment import EXPERIMENT
 from agentnb.cli.commands.recorded_runs import RECORDED
 from agentnb.cli.commands.recover import RECOVER
 from agentnb.cli.commands.schema import SCHEMA
@@ -14,6 +15,7 @@ COMMANDS: dict[str, Command] = {
     **RECORDED,
     "exec": EXEC,
     "validate": VALIDATE,
+    "experiment": EXPERIMENT,
     "answer": ANSWER,
     "recover": RECOVER,
     "schema": SCHEMA,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,35 @@ def find_gates(names: Iterable[str]) -> list[Any]:
             )
         gates.append(gate)
     return gates
+
+
+def find_names(sources: Iterable[str]) -> dict[str, Any]:
+    """Return the public names of Python files and modules, by name. Raises `SettingsError` for one that cannot be imported."""
+    found: dict[str, Any] = {}
+    for source in sources:
+        module = load_file(Path(source)) if source.endswith(".py") else vars(_module(source, "--tools"))
+        found.update({name: value for name, value in module.items() if not name.startswith("_")})
+    return found
+
+
+def load_file(path: Path) -> dict[str, Any]:
+    """Execute a Python file as a module of its name, and return its variables. Its folder is searched for modules too."""
+    if not path.is_file():
+        raise SettingsError(f"There is no file {path}", "Give the path of a Python file")
+    folder = str(path.parent.absolute())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None, "a Python file has one"
+    assert spec.loader is not None, "likewise"
+    module = sys.modules[path.stem] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # what a file does when it is executed is its own, an exit included
+        raise SettingsError(f"{path} cannot be executed: {type(error).__name__}: {error}") from error
+    return vars(module)
 
 
 def _import(option: str, name: str) -> Any:

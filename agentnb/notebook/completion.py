@@ -113,7 +113,11 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any]) 
             if before[-1] in MODEL_OPTIONS
             else [DECLINE, *offered(session), *islice(session.suspended(), MAX_IDS)]
         ),
-        "stop": lambda: [ALL, *(live.run_id for live in session.running()[::-1])],
+        "stop": lambda: [
+            ALL,
+            *(live.run_id for live in session.running()[::-1]),
+            *(control.id for control in session.experiments()[::-1]),
+        ],
         "delete": lambda: [*DELETE_OPTIONS, *session.store.ids()[::-1]],
         "load": lambda: session.store.ids()[::-1],
         "recover": lambda: _recover_words(before[1:], session, variables),

@@ -21,12 +21,23 @@ from agentnb.display.lists.replay_view import replay_html, replay_text
 from agentnb.display.texts.notebook_commands import USUAL_OUT
 from agentnb.display.texts.states import is_going_on
 from agentnb.errors import AgentnbError, NotAvailable
+from agentnb.experiments.design import Design
+from agentnb.experiments.pilot import Pilot
+from agentnb.experiments.results.comparison import Comparison
+from agentnb.experiments.results.results import Results
+from agentnb.experiments.running.control import Progress
+from agentnb.experiments.running.live import LiveExperiment
+from agentnb.experiments.views.comparison_view import comparison_html, comparison_text
+from agentnb.experiments.views.design_view import design_html, design_text, pilot_html, pilot_text
+from agentnb.experiments.views.progress_view import progress_html, progress_text
+from agentnb.experiments.views.results_view import results_html, results_text
 from agentnb.interchange.files import Runs
 from agentnb.notebook.browser import Browser
 from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.cells import call_streams
 from agentnb.notebook.cells.cell_runs import CellRuns, cell_runs
 from agentnb.notebook.completion import matcher
+from agentnb.notebook.experiments.magic import ExperimentMagics
 from agentnb.notebook.frontend import is_attended
 from agentnb.notebook.magic_errors import RENDERER, lines_without_our_frames, one_line_errors
 from agentnb.notebook.magics import AgentMagics
@@ -43,8 +54,17 @@ _HOOKS = "_agentnb_hooks"
 _TRANSFORMERS = "_agentnb_transformers"
 
 MOMENT = "As it was when this cell ran. Its live card is below the cell that started it"
-LATER_MAGICS = (("cell", "plan"), ("cell", "context"), ("cell", "experiment"))
+LATER_MAGICS = (("cell", "plan"), ("cell", "context"))
 """Magics that the documentation promises for a later version."""
+EXPERIMENT_VIEWS: tuple[tuple[type, Callable[[Any], str], Callable[[Any], str]], ...] = (
+    (Comparison, comparison_html, comparison_text),
+    (Design, design_html, design_text),
+    (LiveExperiment, lambda live: progress_html(live.progress), lambda live: progress_text(live.progress)),
+    (Pilot, pilot_html, pilot_text),
+    (Progress, progress_html, progress_text),
+    (Results, results_html, results_text),
+)
+"""What is shown of an experiment, as HTML and as text."""
 
 
 def _later(kind: str, name: str) -> Callable[..., Any]:
@@ -76,7 +96,8 @@ def notebook_name(variables: Mapping[str, Any], folder: Path) -> str:
 
 def blank_body(lines: list[str]) -> list[str]:
     """Give a bare ``%%agent`` line a blank body: IPython rejects a cell without one before we can say what is missing."""
-    if lines and lines[0].startswith(("%%agent", "%%guidance", "%%workflow")) and not "".join(lines[1:]).strip():
+    ours = ("%%agent", "%%guidance", "%%workflow", "%%experiment")
+    if lines and lines[0].startswith(ours) and not "".join(lines[1:]).strip():
         return [lines[0].rstrip("\n") + "\n", "\n"]
     return lines
 
@@ -93,14 +114,18 @@ def load(shell: InteractiveShell) -> None:
     setattr(shell, _SESSION, session)  # kept across a reload: its runs continue
     session.notebook = notebook_name(shell.user_ns, Path.cwd())
     magics = AgentMagics(shell, session)
-    shell.register_magics(magics, WorkflowMagics(shell, session))
+    shell.register_magics(magics, WorkflowMagics(shell, session), ExperimentMagics(shell, session))
     for kind, name in LATER_MAGICS:
         shell.magics_manager.register_function(_later(kind, name), magic_kind=kind, magic_name=name)
     transformers = [blank_body, partial(bare_run, shell.user_ns)]
     shell.input_transformers_cleanup[:0] = transformers
     setattr(shell, _TRANSFORMERS, transformers)
     if shell.Completer is not None:
-        cells = {"%%agent": AgentMagics.agent_cell, "%%workflow": WorkflowMagics.workflow_cell}
+        cells = {
+            "%%agent": AgentMagics.agent_cell,
+            "%%workflow": WorkflowMagics.workflow_cell,
+            "%%experiment": ExperimentMagics.experiment_cell,
+        }
         options = {magic: _long_options(cell) for magic, cell in cells.items()}
         shell.Completer.custom_matchers.append(matcher(shell, session, options))
     runs = cell_runs(shell, session)
@@ -114,6 +139,11 @@ def load(shell: InteractiveShell) -> None:
     if getattr(shell, "kernel", None) is not None:
         runs.begin_cell()  # the cell that loads the extension
     setattr(AgentnbError, RENDERER, lambda error: lines_without_our_frames(shell, error))
+    _register_views(shell, runs)
+
+
+def _register_views(shell: InteractiveShell, runs: CellRuns) -> None:
+    """Register the display of runs and of what is made of them."""
     formatters = shell.display_formatter.formatters  # type: ignore[union-attr]  # a running shell has one
     formatters["text/html"].for_type(Run, lambda run: _html(run, runs))
     formatters["text/html"].for_type(LiveRun, lambda live: _live_html(live, runs))
@@ -124,9 +154,17 @@ def load(shell: InteractiveShell) -> None:
     formatters["text/plain"].for_type(RunDiff, lambda diff, printer, cycle: printer.text(diff_text(diff)))
     formatters["text/html"].for_type(Workflow, lambda workflow: graph_html(workflow.declared))
     formatters["text/plain"].for_type(Workflow, lambda workflow, printer, cycle: printer.text(graph_text(workflow.declared)))
+    for shown_type, html, text in EXPERIMENT_VIEWS:
+        formatters["text/html"].for_type(shown_type, html)
+        formatters["text/plain"].for_type(shown_type, _printed(text))
     # A list has a printer of its own, which would win over the bundle.
     formatters["text/plain"].for_type(Runs, lambda runs, printer, cycle: printer.text(repr(Browser(runs))))
     shell.display_formatter.mimebundle_formatter.for_type(Runs, _browsed)  # type: ignore[union-attr]  # likewise
+
+
+def _printed(text: Callable[[Any], str]) -> Callable[[Any, Any, bool], None]:
+    """Return the function of IPython's printer for a view as text."""
+    return lambda value, printer, cycle: printer.text(text(value))
 
 
 def _long_options(cell_magic: Any) -> list[str]:
@@ -184,6 +222,7 @@ def unload(shell: InteractiveShell) -> None:
         ("line", "agent"),
         ("cell", "guidance"),
         ("cell", "workflow"),
+        ("cell", "experiment"),
         ("line", "replay"),
         ("line", "traces"),
     )
@@ -195,5 +234,5 @@ def unload(shell: InteractiveShell) -> None:
             shell.Completer.custom_matchers.remove(one)
     shell.display_formatter.mimebundle_formatter.type_printers.pop(Runs, None)  # type: ignore[union-attr]  # likewise
     for formatter in ("text/html", "text/plain"):
-        for shown in (Run, LiveRun, RunDiff, Replay, Runs, Workflow):
+        for shown in (Run, LiveRun, RunDiff, Replay, Runs, Workflow, *[kind for kind, _, _ in EXPERIMENT_VIEWS]):
             shell.display_formatter.formatters[formatter].type_printers.pop(shown, None)  # type: ignore[union-attr]  # a running shell has one

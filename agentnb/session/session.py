@@ -17,6 +17,7 @@ from agentnb.core.todos import Todo
 from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, TraceError, near
+from agentnb.experiments.running.control import Control
 from agentnb.guidance import BUILT_IN, GuidanceSet, find_set
 from agentnb.models.registry import check_model
 from agentnb.policies import find_policy
@@ -48,6 +49,10 @@ class Session:
         self._begun_here: list[LiveRun] = []
         """All runs that began in this kernel and may be live, in order, with those that are not part of the conversation."""
         self._sweep_at = SWEEP
+        self._experiments: list[Control] = []
+        """The experiments that began in this kernel and may be live, in order."""
+        self._newest: LiveRun | Control | None = None
+        """What began last in this kernel."""
         self._loaded: Run | None = None
         self._loaded_board: Board | None = None
         self._store_note = ""
@@ -127,6 +132,7 @@ class Session:
             grants=self.grants,
             thread=lambda: self._thread("background"),
             notebook=self.notebook,
+            experiment=self.take_experiment,
         )
 
     def _hosting(self) -> AbstractContextManager[None]:
@@ -140,6 +146,18 @@ class Session:
                 self._begun_here = [one for one in self._begun_here if not one.done]
                 self._sweep_at = 2 * len(self._begun_here) + SWEEP
             self._begun_here.append(live)
+            self._newest = live
+
+    def take_experiment(self, control: Control) -> None:
+        """Count an experiment among the live ones, once."""
+        with self._lock:
+            if all(one is not control for one in self._experiments):
+                self._experiments = [*self.experiments(), control]
+                self._newest = control
+
+    def experiments(self) -> list[Control]:
+        """Return the experiments that have not ended, oldest first."""
+        return [one for one in tuple(self._experiments) if not one.progress.is_over]
 
     def interrupted(self) -> Iterator[str]:
         """Yield the ids of the interrupted runs in the store, newest first."""
@@ -252,6 +270,12 @@ class Session:
     def running(self) -> list[LiveRun]:
         """Return the runs that have not ended, oldest first."""
         return [live for live in tuple(self._begun_here) if not live.done]
+
+    def newest(self) -> LiveRun | Control:
+        """Return the newest run or experiment that has not ended; raises `SettingsError` if there is none."""
+        live: list[LiveRun | Control] = [*self.experiments(), *self.running()]
+        newest = next((one for one in live if one is self._newest), None)
+        return newest or (live[-1] if live else self.current())
 
     def current(self) -> LiveRun:
         """Return the newest run that has not ended; raises `SettingsError` if there is none."""

@@ -19,6 +19,7 @@ ALLOWED = {
     "agent/portable.py": ["_model_again: endpoint_of"],  # with the origin that the model had
     "cli/resumed_runs.py": ["_started_with: is_trusted"],  # of modules with tools, not of a model
     "agent/start.py": ["AgentParts.prepare: make_model"],  # of the agent's
+    "experiments/form/names.py": ["Names.model: FileModelName"],
     "experiments/planning/problems.py": ["_price_problems: make_model"],  # of the experiment's
     "experiments/planning/variants.py": ["_variant: Agent"],  # of what was written in Python, or marked by who read a file
     "models/registry.py": ["check_key: endpoint_of", "make_model: endpoint_of", "seed_in: FileModelName"],  # as it was

@@ -10,11 +10,12 @@ from pathlib import Path
 import PIL.Image
 from drawn_workflows import BRANCH, LOOP, NESTED, ONCE_AROUND, spec_of, workflow_run
 from hostile_runs import Pause, hostile_run, items, texts_of
+from made_results import results_of
 from run_builder import START, RunBuilder, begun, called, todos_of
 from scripted_runs import look
 
 import agentnb.notebook
-from agentnb import Agent, Matrix, Run, diff, examples, load_trace, replay
+from agentnb import Agent, Matrix, Run, compare, diff, examples, load_trace, replay
 from agentnb.context.request_history import sent_requests
 from agentnb.core.display_data import Table
 from agentnb.core.log import events as e
@@ -44,6 +45,10 @@ from agentnb.display.parts.question import question_html
 from agentnb.display.parts.tool_card import tool_card_html
 from agentnb.display.style import NO_FORMULAS, style_sheet
 from agentnb.display.texts.states import STEP_STATES
+from agentnb.experiments.running.control import Progress as ExperimentProgress
+from agentnb.experiments.views.comparison_view import comparison_html
+from agentnb.experiments.views.progress_view import progress_html
+from agentnb.experiments.views.results_view import results_html
 from agentnb.models import ScriptedModel
 from agentnb.rerun.expect import expectations_extension
 from agentnb.runtime.host.host import Beginning
@@ -168,12 +173,19 @@ def workflows() -> Iterator[str]:
     yield from live_steps.pieces(Form(), {}, runs_nested).values()
 
 
+def experiments() -> Iterator[str]:
+    """Views of experiments, with a note, pairs that differ, runs that did not complete and an interval."""
+    results = results_of({"a": [1, 0] * 20, "b": [0, 1, 1, None] * 10}, notes=["extended"])
+    yield comparison_html(compare(results, "a", "b")) + results_html(results)
+    yield progress_html(ExperimentProgress("e", 3))
+
+
 def test_every_rule_of_the_style_sheet_is_for_something_and_every_class_has_a_rule_or_a_script() -> None:
     sheet = re.sub(r"/\*.*?\*/", "", style_sheet(), flags=re.DOTALL)
     styled, scripted = set(re.findall(r"\.(agentnb-[\w-]+)", sheet)), set(CLASS.findall(SCRIPTS))
-    found = {name for html in (*runs(), *quiet_runs(), *pieces(), *many(), *workflows()) for name in classes(html)} - set(
-        NO_FORMULAS.split()
-    )
+    found = {
+        name for html in (*runs(), *quiet_runs(), *pieces(), *many(), *workflows(), *experiments()) for name in classes(html)
+    } - set(NO_FORMULAS.split())
     assert styled - found - scripted == set()
     own = set(CLASS.findall("".join(path.read_text("utf-8") for path in STATIC.glob("*.css"))))
     assert found - styled - scripted - own == {f"agentnb-{name}" for name in NO_STYLE}

@@ -127,7 +127,7 @@ def test_a_mistake_raises_one_line_that_says_what_to_type(kernel: Any, subtests:
         ("%%agent --bogus\nhi", "Unrecognized arguments: --bogus. %%agent? shows the options"),
         ("%%agent -o for\nhi", "is not a valid variable name"),
         ("%agent stop nothing", "No live runs match 'nothing'. Nothing is running"),
-        ("%%experiment\nx", "%%experiment is not in this version"),
+        ("%%context\nx", "%%context is not in this version"),
         ("%replay complex-fail", "Did you mean complex-fails"),
         ("%replay healthy -g matrx", "no guidance set 'matrx'. Did you mean matrix?"),
         ("%replay healthy --max-rounds 0", "from 1 to 1,000"),

@@ -41,6 +41,8 @@ def test_options_models_tools_and_commands_are_completed(kernel: Any, subtests: 
         ("%%workflow --on-stop c", "continue"),
         ("%%workflow -i stat", "stations"),
         ('%%workflow --expect "ste', '"steps'),
+        ("%%experiment --des", "--design"),
+        ("%%experiment --back", "--background"),
         ("%replay complex", "complex-fails"),
         ("%replay healthy -p mi", "minimal"),
         ("%replay healthy -d def", "default"),

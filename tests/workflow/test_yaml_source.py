@@ -104,6 +104,7 @@ def test_what_would_be_lost_or_cannot_be_read_is_a_problem_with_its_line(subtest
         "a: 1e999": (1, "not finite"),
         f"a: {'9' * 5000}": (1, "too large"),
         "a: [1\nb: 2": (2, "not YAML"),
+        "a: [\nb: 2\n": (3, "not YAML"),
         "a:\n\tb: 1": (2, "Indent with spaces"),
         "a: b: c": (1, "quotes"),
         "a: 1\nb: \x07": (2, "U+0007"),

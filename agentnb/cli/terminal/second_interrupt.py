@@ -28,15 +28,18 @@ SECONDS = 1.0
 
 
 @contextmanager
-def second_interrupt_kills() -> Iterator[None]:
-    """Have the second Ctrl-C within this block kill the process. What its logs have is kept."""
+def second_interrupt_kills(message: str = MESSAGE) -> Iterator[None]:
+    """Have the second Ctrl-C within this block kill the process. What its logs have is kept.
+
+    ``message``: what the first one writes to standard error.
+    """
     shell = shutil.which("sh") if hasattr(os, "killpg") else None
     if shell is None or threading.current_thread() is not threading.main_thread():
         yield
         return
     reading, writing = os.pipe()
     try:
-        words = [shell, "-c", _SCRIPT, "agentnb", str(os.getpid()), MESSAGE]
+        words = [shell, "-c", _SCRIPT, "agentnb", str(os.getpid()), message]
         watcher = subprocess.Popen(words, stdin=reading, stdout=subprocess.DEVNULL)
     except OSError:  # no further process is to be had
         watcher = None

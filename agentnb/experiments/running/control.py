@@ -11,6 +11,9 @@ from typing import TypeAlias
 
 from agentnb.experiments.results.rows import Row
 
+OVER = ("done", "stopped", "budget")
+"""The states of an experiment that has ended."""
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -40,6 +43,11 @@ class Progress:
     def failed(self) -> int:
         """Runs that did not complete."""
         return sum(count for _, count in self.reasons)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, with or without all cells."""
+        return self.state in OVER
 
     @property
     def rate(self) -> float | None:
@@ -154,7 +162,8 @@ class Control:
 
     def end(self, *, spent: bool) -> None:
         """Note the end."""
-        self._state = "stopped" if self.is_stopping else "budget" if spent and self._done < self.total else "done"
+        is_whole = self._done >= self.total and not self.is_stopping
+        self._state = "done" if is_whole else "budget" if spent and not self.is_stopping else "stopped"
         self._tell()
 
     def _count(self, row: Row) -> None:

@@ -19,18 +19,18 @@ class LiveExperiment:
     """A handle on an experiment that runs in the background. ``await`` it, or call `result`, for the results."""
 
     def __init__(self, control: Control, future: Future[Results]) -> None:
-        self._control = control
+        self.control = control
         self._future = future
 
     @property
     def id(self) -> str:
         """The name of the experiment."""
-        return self._control.id
+        return self.control.id
 
     @property
     def progress(self) -> Progress:
         """How far it is."""
-        return self._control.progress
+        return self.control.progress
 
     @property
     def done(self) -> bool:
@@ -39,19 +39,23 @@ class LiveExperiment:
 
     def pause(self) -> None:
         """Begin no further cell; those under way go on."""
-        self._control.pause()
+        self.control.pause()
 
     def resume(self) -> None:
         """Begin further cells."""
-        self._control.resume()
+        self.control.resume()
 
     def stop(self) -> None:
         """Begin no further cell and cancel those under way: run again, the experiment goes on there."""
-        self._control.stop()
+        self.control.stop()
 
     def result(self, timeout: float | None = None) -> Results:
         """Wait for the end, at most ``timeout`` seconds, and return the results; raise what the experiment raised."""
         return self._future.result(timeout)
+
+    def add_done_callback(self, call: Callable[[Future[Results]], object]) -> None:
+        """Have a function called with the future of the results when the experiment has ended, on its thread."""
+        self._future.add_done_callback(call)
 
     def wait(self) -> Results:
         """Wait for the end; an interrupt stops the experiment and is raised once it has ended."""
@@ -80,10 +84,12 @@ def watched(control: Control, watch: ProgressWatcher | None, *, show: bool) -> I
     view = offered(control) if offered is not None else None
     if show and view is not None:
         control.watchers.append(view)
-    bar = _bar(control) if show and offered is None and sys.stderr.isatty() else None
+    bar = _bar(control) if show and view is None and sys.stderr.isatty() else None
     try:
         yield
     finally:
+        if not control.progress.is_over:  # it was cut off before its first cell
+            control.end(spent=False)
         if bar is not None:
             bar()
 

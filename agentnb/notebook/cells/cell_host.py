@@ -9,8 +9,10 @@ from typing import Any
 from agentnb.core.log.events import AnyEvent, Delta, Event, QuestionAsked, RunFinished
 from agentnb.core.log.stores import Watcher
 from agentnb.display.card.nested import NestedRuns
+from agentnb.experiments.running.control import Control
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import OpenWidgets
+from agentnb.notebook.experiments.progress import ProgressTable
 from agentnb.notebook.frontend import can_ask, view_for
 from agentnb.notebook.progress_line import ProgressLine
 from agentnb.notebook.views import DisplayView, TerminalView, running_loop
@@ -41,7 +43,10 @@ class CellHost:
 
     def host(self) -> Host:
         """Return what the runs take that the code of the cell begins."""
-        return replace(self._session.host(), watch=self._watch, begun=self._take, can_ask=can_ask(self._shell, blocks=True))
+        asks = can_ask(self._shell, blocks=True)
+        return replace(
+            self._session.host(), watch=self._watch, begun=self._take, can_ask=asks, experiment=self._watch_experiment
+        )
 
     def has_card_of(self, run_id: str) -> bool:
         """Return whether this run is shown below the cell; if that was still open, it is decided now."""
@@ -84,6 +89,11 @@ class CellHost:
             one = self._begun[beginning.run_id] = CellRun(self, beginning)
             self._undecided.append(one)
             return one
+
+    def _watch_experiment(self, control: Control) -> ProgressTable | None:
+        """Return the table of an experiment that the cell begins; in a terminal it has a line of its own."""
+        self._session.take_experiment(control)
+        return None if getattr(self._shell, "kernel", None) is None else ProgressTable(control)
 
     def _take(self, live: LiveRun) -> None:
         self._session.take(live)

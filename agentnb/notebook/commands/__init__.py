@@ -13,6 +13,7 @@ from agentnb.advice import NameOne, Plain
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, nearest
+from agentnb.experiments.running.control import Control
 from agentnb.notebook.commands.answer import answer_command
 from agentnb.notebook.commands.delete import delete_command
 from agentnb.notebook.commands.guidance import find_guidance, set_lines, set_text
@@ -21,7 +22,7 @@ from agentnb.notebook.commands.keys import key_lines, key_verdict
 from agentnb.notebook.commands.models import model_lines, provider_models
 from agentnb.notebook.commands.recover import recover_run
 from agentnb.notebook.commands.status import default_lines, status_lines
-from agentnb.notebook.commands.stop import live_run, stop_command
+from agentnb.notebook.commands.stop import steered, stop_command
 from agentnb.notebook.commands.todos import change_todos, todo_text
 from agentnb.notebook.dry import tool_text
 from agentnb.notebook.names import find_model, find_tools, tool_names
@@ -57,23 +58,27 @@ def status(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[ID | --all]: stop the newest run, or that one, or all, and keep their results"""
+    """[ID | --all]: stop the newest run or experiment, or that one, or all, and keep their results"""
     print(stop_command(session, rest))
 
 
 def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[ID]: hold the newest run, or that one, before its next round"""
-    live = live_run(session, rest)
+    """[ID]: hold the newest run before its next round, or experiment before its next run, or that one"""
+    live = steered(session, rest)
+    if isinstance(live, Control):
+        live.pause()
+        print(f"Experiment {live.id} begins no further run; those under way go on. %agent resume continues it")
+        return
     live.pause()
     unit = "round" if live.run.kind == "agent" else "step"
     print(f"Run {live.run_id} pauses before its next {unit}. %agent resume continues it")
 
 
 def resume(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[ID]: continue a paused run"""
-    live = live_run(session, rest)
+    """[ID]: continue a paused run or experiment"""
+    live = steered(session, rest)
     live.resume()
-    print(f"Run {live.run_id} continues")
+    print(f"Experiment {live.id} continues" if isinstance(live, Control) else f"Run {live.run_id} continues")
 
 
 def say(session: Session, shell: InteractiveShell, rest: str) -> None:

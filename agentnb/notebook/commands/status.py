@@ -8,6 +8,7 @@ from itertools import islice
 
 from agentnb.display.card.text import run_text
 from agentnb.display.texts.labels import clean, counted
+from agentnb.experiments.views.progress_view import progress_text
 from agentnb.notebook.commands.history import SHOWN, as_known_here, families_known_here
 from agentnb.session.defaults import SESSION_BUDGET, may_be_empty
 from agentnb.session.session import Session
@@ -22,8 +23,10 @@ ONLY_PYTHON = (
 
 def status_lines(session: Session) -> list[str]:
     """Return what is running, or how the last run ended; suspended runs; what is left of the session's budget."""
-    runs = [live.run for live in session.running()] or ([session.last_run()] if session.has_run else [])
-    lines = [f"{run.id}  {run_text(run)}" for run in runs] or _left_behind(session) or [_none_yet(session)]
+    experiments = [progress_text(one.progress) for one in session.experiments()]
+    runs = [live.run for live in session.running()] or ([session.last_run()] if session.has_run and not experiments else [])
+    lines = [*experiments, *[f"{run.id}  {run_text(run)}" for run in runs]]
+    lines = lines or _left_behind(session) or [_none_yet(session)]
     lines += _suspended(session, {run.id for run in runs})
     lines += _costs(session)
     if session.budget.limit is not None:

@@ -1,11 +1,14 @@
-"""``%agent stop``: ends live runs, and names those that stay live."""
+"""``%agent stop``: ends live runs and experiments, and names those that stay live."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from agentnb.display.texts.labels import clean, first_line
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.display.texts.states import continue_hint
 from agentnb.errors import SettingsError
+from agentnb.experiments.running.control import Control
 from agentnb.runtime.host.live import LiveRun
 from agentnb.session.session import Session
 from agentnb.store.store import bare_id
@@ -21,16 +24,26 @@ MAX_LIVE = 10
 
 def stop_command(session: Session, rest: str) -> str:
     """Stop the newest run, the one whose id the line holds, or all, and return what has ended and what is still live."""
-    if rest == ALL:
-        chosen = session.running()
-        if not chosen:
-            raise SettingsError("Nothing is running", "%agent history lists past runs")
-    else:
-        chosen = [live_run(session, rest)]
-    told = [len(live.run.warned) for live in chosen]
-    session.stop(chosen, PATIENCE)
-    lines = [line for live, count in zip(chosen, told, strict=True) for line in _stopped(live, count)]
+    chosen: list[LiveRun | Control] = [*session.experiments(), *session.running()] if rest == ALL else [steered(session, rest)]
+    if not chosen:
+        raise SettingsError("Nothing is running", "%agent history lists past runs")
+    experiments = [one for one in chosen if isinstance(one, Control)]
+    for control in experiments:
+        control.stop()
+    runs = [one for one in chosen if isinstance(one, LiveRun)]
+    told = [len(live.run.warned) for live in runs]
+    session.stop(runs, PATIENCE)
+    lines = [f"Stopping experiment {control.id}. Run it again to make its missing runs" for control in experiments]
+    lines += [line for live, count in zip(runs, told, strict=True) for line in _stopped(live, count)]
     return "\n".join([*lines, *_still_live(session, chosen)])
+
+
+def steered(session: Session, part_of_id: str) -> LiveRun | Control:
+    """Return the newest live run or experiment, or the one whose id contains this part."""
+    if not part_of_id:
+        return session.newest()
+    found = [control for control in session.experiments() if bare_id(part_of_id) in control.id]
+    return found[0] if len(found) == 1 else live_run(session, part_of_id)
 
 
 def live_run(session: Session, part_of_id: str) -> LiveRun:
@@ -54,16 +67,19 @@ def _stopped(live: LiveRun, told: int) -> list[str]:
     return [line, *(clean(note.worded(NOTEBOOK)) for note in live.run.warned[told:])]
 
 
-def _still_live(session: Session, stopped: list[LiveRun]) -> list[str]:
-    """Return a line that names the runs that go on."""
-    others = [live for live in session.running() if live not in stopped]
+def _still_live(session: Session, stopped: Sequence[LiveRun | Control]) -> list[str]:
+    """Return a line that names the runs and experiments that go on."""
+    live: list[LiveRun | Control] = [*session.experiments(), *session.running()]
+    others = [one for one in live if not any(one is each for each in stopped)]
     if not others:
         return []
-    named = [_named(live) for live in others[: -MAX_LIVE - 1 : -1]]
+    named = [_named(one) for one in others[: -MAX_LIVE - 1 : -1]]
     more = [f"{len(others) - MAX_LIVE:,} more"] if len(others) > MAX_LIVE else []
     return [f"Still live: {', '.join(named + more)}. To stop all: %agent stop {ALL}"]
 
 
-def _named(live: LiveRun) -> str:
+def _named(live: LiveRun | Control) -> str:
+    if isinstance(live, Control):
+        return f"experiment {live.id}"
     prompt = first_line(clean(live.run.prompt), MAX_PROMPT)
     return f"{live.run_id} ({prompt})" if prompt else live.run_id

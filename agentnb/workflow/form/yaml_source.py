@@ -119,7 +119,7 @@ def _indentation(text: str, line: int) -> str:
     """Return how the line is indented, if it is deeper than the line before it, which holds a value already; else empty."""
     lines = text.splitlines()[:line]
     before = next((place for place in range(line - 1, 0, -1) if lines[place - 1].strip()), 0)
-    if not before or not _VALUE.search(lines[before - 1]):
+    if not before or line > len(lines) or not _VALUE.search(lines[before - 1]):
         return ""
     deep, deeper = (len(one) - len(one.lstrip(" -")) for one in (lines[before - 1], lines[line - 1]))
     return f"Line {line} is indented deeper than line {before}" if deeper > deep else ""

@@ -1,0 +1,125 @@
+"""``agentnb experiment``: runs an experiment from a file."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from contextlib import redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from agentnb.agent.agent import Agent
+from agentnb.cli.command import DONE, FAILED, INTERRUPTED, INVALID, Command, Outcome, argument, file, text_of
+from agentnb.cli.inputs import find_names, load_file
+from agentnb.cli.shell_commands import SHELL
+from agentnb.cli.terminal.second_interrupt import second_interrupt_kills
+from agentnb.cli.workflow_options import ALLOW_URL
+from agentnb.errors import AgentnbError, UrlNotAllowed
+from agentnb.experiments.experiment import Experiment
+from agentnb.experiments.form.python_source import experiment_in
+from agentnb.experiments.form.yaml_reader import read_experiment
+from agentnb.experiments.results.comparison import compare
+from agentnb.experiments.results.results import Results
+from agentnb.experiments.views.comparison_view import comparison_text
+from agentnb.experiments.views.design_view import design_text
+from agentnb.experiments.views.results_view import results_text
+from agentnb.models.destinations.allowed_urls import allow_urls
+from agentnb.models.registry import check_destinations
+from agentnb.workflow.files.files import file_text, path_of
+
+MISSING = INVALID
+"""The exit code if runs are missing."""
+SECOND = "Stopping. Ctrl-C again ends agentnb at once; the same command goes on where it stopped"
+
+
+def experiment(given: Namespace) -> Outcome:
+    """Run an experiment from a file of YAML or Python; run again, it makes the missing runs."""
+    try:
+        return _outcome(given)
+    except UrlNotAllowed:  # the person may be asked, and then the command begins again
+        raise
+    except AgentnbError as error:
+        told = error.worded(SHELL)
+        return Outcome("", FAILED, told) if "\n" in told else Outcome("", FAILED, last=told)
+
+
+def _outcome(given: Namespace) -> Outcome:
+    found = _read(given)
+    allow_urls(given.allow_urls)
+    check_destinations(_models_of(found))
+    if given.design:
+        return Outcome(f"{design_text(found.design())}\n")
+    live = None
+    try:
+        with second_interrupt_kills(SECOND), redirect_stdout(sys.stderr):
+            live = found.start()
+            results = live.wait()
+    except KeyboardInterrupt:
+        told = "" if live is None else f" after {live.progress.done:,} of {live.progress.total:,} runs"
+        return Outcome("", INTERRUPTED, last=f"The experiment was stopped{told}. To go on:", command=_again(given))
+    if results.missing:
+        at_budget = f" at the budget of ${found.budget:g}; raise it" if live.progress.state == "budget" else ""
+        told = f"{results.missing:,} runs are missing{at_budget}. To make them:"
+        return Outcome(f"{results_text(results)}\n", MISSING, last=told, command=_again(given))
+    return Outcome("\n".join(_told(results)), DONE)
+
+
+def _read(given: Namespace) -> Experiment:
+    path = path_of(given.file)
+    if path.suffix == ".py":
+        found = experiment_in(load_file(path), given.name)
+    else:
+        found = read_experiment(file_text(path), find_names(given.tools), path=path, commands=SHELL)
+    return replace(found, folder=given.folder) if given.folder else found
+
+
+def _told(results: Results) -> Iterator[str]:
+    yield f"{results_text(results)}\n"
+    if len(results.variants) > 1:
+        for comparison in compare(results):
+            yield f"{comparison_text(comparison)}\n"
+
+
+def _models_of(found: Experiment) -> Iterator[Any]:
+    """Yield the models that the experiment names: its own, and those of its agents."""
+    models = found.models
+    yield from [models] if models is None or isinstance(models, str) or hasattr(models, "stream") else models
+    variants = found.variants.values() if isinstance(found.variants, Mapping) else found.variants
+    for one in (found.agent, *variants):
+        yield one.model if isinstance(one, Agent) else one.get("model") if isinstance(one, Mapping) else None
+
+
+def _again(given: Namespace) -> str:
+    options = {"--folder": [given.folder] if given.folder else [], "--tools": given.tools, "--allow-url": given.allow_urls}
+    options["--name"] = [given.name] if given.name else []
+    words = [str(word) for option, values in options.items() for value in values for word in (option, value)]
+    return shlex.join(["agentnb", "experiment", str(given.file), *words])
+
+
+EXPERIMENT = Command(
+    experiment,
+    (
+        argument(
+            "file", metavar="FILE", type=file, help="a YAML file with tasks: and variants:, or a Python file with an Experiment"
+        ),
+        argument("--folder", metavar="FOLDER", type=Path, help="where rows and logs are kept, instead of the experiment's"),
+        argument(
+            "-t",
+            "--tools",
+            metavar="PY",
+            action="append",
+            default=[],
+            type=text_of,
+            help="a Python file or module whose tools, checks, tasks and agents a YAML file names; repeatable",
+        ),
+        argument("--name", metavar="NAME", default="", help="which experiment of a Python file that has several"),
+        argument("--design", action="store_true", help="print runs, cost, time and the minimum detectable effect; run nothing"),
+        ALLOW_URL,
+    ),
+    "agentnb experiment guidance.yaml --tools my_tools.py --design\n"
+    "agentnb experiment guidance.py --folder results/guidance\n\n"
+    "exit codes: 0 all runs are made, 1 a problem, 2 runs are missing, 130 stopped: the same command goes on",
+)

@@ -1,0 +1,94 @@
+"""The names that an experiment in YAML may use: variables of a notebook or of a file with tools, and guidance sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentnb.advice import Advised
+from agentnb.agent.agent import Agent
+from agentnb.errors import SettingsError, near
+from agentnb.experiments.planning.checks import MEASURES, SHIPPED
+from agentnb.guidance.sets import BUILT_IN, GuidanceSet, find_set
+from agentnb.models.destinations.destination import FileModelName
+from agentnb.models.model import Model
+from agentnb.models.registry import is_model
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.workflow import Workflow
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a name in the text stands for. Nothing is executed: a name is looked up, or it is a problem."""
+
+    variables: Mapping[str, Any]
+    problems: Problems
+    sets: Mapping[str, GuidanceSet] = field(default_factory=dict)
+    """Guidance sets written with ``%%guidance``, by name."""
+    folder: str | None = None
+    """That of the file; None for a cell, whose text is the person's own word."""
+    is_file: bool = False
+
+    def variable(self, name: Any, line: int, what: str, fits: Callable[[Any], bool], *, hint: Advised = "") -> Any:
+        """Return the variable of this name; a missing one is noted as a problem. ``what``: such as ``tool``."""
+        if isinstance(name, str) and name in self.variables:
+            return self.variables[name]
+        known = [one for one, value in self.variables.items() if not one.startswith("_") and fits(value)]
+        self.problems.add(line, f"There is no {what} {name!r}", near(str(name), known) or hint)
+        return None
+
+    def model(self, name: Any) -> str | Model | Any:
+        """Return the model object in the variable of this name, or the name, marked as a file's if it is one's."""
+        value = self.variables.get(name) if isinstance(name, str) and ":" not in name else None
+        if value is not None and (is_model(value) or (isinstance(value, str) and ":" in value)):
+            return value
+        return FileModelName(name, self.folder) if self.is_file and isinstance(name, str) else name
+
+    def guidance(self, name: Any, line: int) -> GuidanceSet | None:
+        """Return the guidance set of this name: a variable, one of ``%%guidance``, or a built-in one."""
+        value = self.variables.get(name) if isinstance(name, str) else None
+        if isinstance(value, GuidanceSet):
+            return value
+        try:
+            return find_set(name, self.sets)
+        except SettingsError as error:
+            self.problems.add(line, error.what, error.advice)
+            return None
+
+    def arm(self, name: Any, line: int) -> Any:
+        """Return what a variant names: a variable with a set, a policy, settings, an Agent or a Workflow, or a guidance set."""
+        value = self.variables.get(name) if isinstance(name, str) else None
+        if is_arm(value):
+            return value
+        if isinstance(name, str) and (name in self.sets or name in BUILT_IN):
+            return find_set(name, self.sets)
+        held = [one for one, value in self.variables.items() if not one.startswith("_") and is_arm(value)]
+        advice = near(str(name), [*BUILT_IN, *self.sets, *held])
+        self.problems.add(line, f"There is no variant or guidance set {name!r}", advice)
+        return None
+
+    def check(self, name: Any, line: int) -> Any:
+        """Return the function of this name; a shipped check, a measure or an expectation stays a text."""
+        if isinstance(name, str) and name not in SHIPPED and name not in MEASURES and name in self.variables:
+            value = self.variables[name]
+            if callable(value):
+                return value
+            self.problems.add(line, f"{name} is a {type(value).__name__}, not a check", "A check is a function of the run")
+            return None
+        if isinstance(name, str) and name.isidentifier() and name not in SHIPPED and name not in MEASURES:
+            held = [one for one, value in self.variables.items() if not one.startswith("_") and callable(value)]
+            self.problems.add(line, f"There is no check {name!r}", near(name, [*SHIPPED, *MEASURES, *held]))
+            return None
+        return name
+
+
+def is_arm(value: Any) -> bool:
+    """Return whether a value can be a variant."""
+    is_policy = callable(getattr(value, "rules", None)) and hasattr(value, "name")
+    return isinstance(value, GuidanceSet | Agent | Workflow | Mapping) or (is_policy and not isinstance(value, type))
+
+
+def is_frame(value: Any) -> bool:
+    """Return whether a value can be the tasks: a data frame, rows, or functions."""
+    return hasattr(value, "to_dict") or (isinstance(value, list | tuple) and bool(value))

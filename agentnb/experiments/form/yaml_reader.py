@@ -1,0 +1,200 @@
+"""Reads an experiment from YAML: its keys are the keywords of `Experiment`, its names are looked up and never executed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from agentnb.advice import PYTHON, Commands
+from agentnb.agent.agent import Agent
+from agentnb.agent.settings import AgentSettings
+from agentnb.errors import ExperimentProblems, SettingsError, near
+from agentnb.experiments.experiment import Experiment
+from agentnb.experiments.form.names import Names, is_frame
+from agentnb.experiments.planning.checks import within
+from agentnb.experiments.planning.tasks import TRACES
+from agentnb.experiments.planning.variants import PROMPT
+from agentnb.guidance.sets import GuidanceSet
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, plain, read_yaml
+
+KEYS = tuple([one.name for one in fields(Experiment) if not one.name.startswith("_")])
+"""The keys of an experiment in YAML."""
+NEEDED = ("tasks", "variants")
+SETTINGS = tuple([one.name for one in fields(AgentSettings) if one.init])
+VARIABLES = ("output", "history", "detect", "policy", "extensions")
+"""Settings of agents whose text may be the name of a variable."""
+LISTS = ("tools", "gates")
+"""Settings of agents that are functions, by their names."""
+DEFINE_IT = "Define it in an earlier cell, or give a file with it: --tools FILE"
+_TOP_KEY = re.compile(rf"^({'|'.join(KEYS)})[ \t]*:", re.MULTILINE)
+
+
+def is_yaml_experiment(text: str) -> bool:
+    """Return whether a text is meant as an experiment in YAML: a mapping with a key of one."""
+    node = read_yaml(text, Problems())
+    if isinstance(node, MappingNode):
+        return any(key in node.entries for key in KEYS)
+    return node is None and _TOP_KEY.search(text) is not None
+
+
+def read_experiment(
+    text: str,
+    variables: Mapping[str, Any],
+    sets: Mapping[str, GuidanceSet] | None = None,
+    *,
+    path: Path | None = None,
+    commands: Commands = PYTHON,
+) -> Experiment:
+    """Return the experiment of a text. Raises `ExperimentProblems` with all that is wrong, each with its line.
+
+    ``variables``: what its names stand for; ``sets``: guidance sets by name. ``path``: the file that the text is from: models
+    that it names choose addresses and keys only as the person allowed. ``commands``: the surface whose words say what to type.
+    """
+    problems = Problems("" if path is None else str(path))
+    folder = None if path is None else str(path.parent)
+    names = Names(variables, problems, sets or {}, folder, path is not None)
+    node = read_yaml(text, problems)
+    values: dict[str, Any] = {}
+    if isinstance(node, MappingNode):
+        _check_keys(node, problems)
+        values = {key: _READERS.get(key, _plain)(entry.value, names) for key, entry in node.entries.items() if key in KEYS}
+    elif node is not None:
+        problems.add(node.line, "An experiment is a mapping", "Write tasks: and variants: with what belongs to them")
+    if problems.found:
+        raise ExperimentProblems.of([one.worded(commands) for one in sorted(problems.found, key=lambda one: one.line)])
+    return Experiment(**values)
+
+
+def _check_keys(node: MappingNode, problems: Problems) -> None:
+    for key, entry in node.entries.items():
+        if key not in KEYS:
+            problems.add(entry.line, f"An experiment has no key {key!r}", near(key, KEYS))
+    for key in NEEDED:
+        if key not in node.entries:
+            problems.add(node.line, f"The key {key!r} is missing", "An experiment needs tasks: and variants:")
+
+
+def _plain(node: Node, names: Names) -> Any:
+    return plain(node)
+
+
+def _tasks(node: Node, names: Names) -> Any:
+    if isinstance(node, ScalarNode):
+        return names.variable(node.value, node.line, "data frame or list of tasks", is_frame, hint=DEFINE_IT)
+    if isinstance(node, MappingNode):
+        if TRACES not in node.entries:
+            names.problems.add(node.line, "Tasks are rows, or a mapping with traces:", 'Such as - {id: a, prompt: "..."}')
+        return plain(node)
+    return [_task(one, names) for one in node.items]
+
+
+def _task(node: Node, names: Names) -> Any:
+    if isinstance(node, ScalarNode):
+        return names.variable(node.value, node.line, "function that makes a task", callable, hint=DEFINE_IT)
+    return plain(node)
+
+
+def _variants(node: Node, names: Names) -> Any:
+    if isinstance(node, MappingNode):
+        return {key: _variant(entry.value, names) for key, entry in node.entries.items()}
+    if isinstance(node, ListNode):
+        return {_name(one): _variant(one, names) for one in node.items}
+    return names.variable(node.value, node.line, "mapping of variants", lambda value: isinstance(value, Mapping))
+
+
+def _name(node: Node) -> str:
+    return str(node.value) if isinstance(node, ScalarNode) else f"line {node.line}"
+
+
+def _variant(node: Node, names: Names) -> Any:
+    return _settings(node, names) if isinstance(node, MappingNode) else names.arm(plain(node), node.line)
+
+
+def _agent(node: Node, names: Names) -> Any:
+    if isinstance(node, MappingNode):
+        return _settings(node, names)
+    return names.variable(plain(node), node.line, "agent", lambda value: isinstance(value, Agent))
+
+
+def _settings(node: MappingNode, names: Names) -> dict[str, Any]:
+    """Return the settings of an agent; names of tools, gates, guidance sets and models are looked up."""
+    known = (*SETTINGS, PROMPT)
+    found: dict[str, Any] = {}
+    for key, entry in node.entries.items():
+        if key not in known:
+            names.problems.add(entry.line, f"An agent has no setting {key!r}", near(key, known))
+        else:
+            found[key] = _setting(key, entry.value, names)
+    return found
+
+
+def _setting(key: str, node: Node, names: Names) -> Any:
+    if key in LISTS:
+        return _functions(key, node, names)
+    value = plain(node)
+    if key == "model":
+        return names.model(value)
+    if key == "guidance":
+        return names.guidance(value, node.line)
+    return names.variables[value] if key in VARIABLES and isinstance(value, str) and value in names.variables else value
+
+
+def _functions(key: str, node: Node, names: Names) -> list[Any]:
+    """Return functions by their names; the name of a list stands for its items."""
+    found: list[Any] = []
+    for one in _items(node):
+        value = names.variable(plain(one), one.line, key.removesuffix("s"), callable, hint=DEFINE_IT)
+        found += value if isinstance(value, list | tuple) else [value]
+    return found
+
+
+def _models(node: Node, names: Names) -> Any:
+    found = [names.model(plain(one)) for one in _items(node)]
+    return found or None
+
+
+def _primary(node: Node, names: Names) -> Any:
+    return _check(node, names)
+
+
+def _checks(node: Node, names: Names) -> list[Any]:
+    return [_check(one, names) for one in _items(node)]
+
+
+def _check(node: Node, names: Names) -> Any:
+    if not isinstance(node, MappingNode):
+        return names.check(plain(node), node.line)
+    limits = plain(node).get("within")
+    if set(node.entries) == {"within"} and isinstance(limits, dict):
+        try:
+            return within(**limits)
+        except (SettingsError, TypeError):
+            pass
+    names.problems.add(node.line, "A check is a name, an expectation, or within", "Such as {within: {cost: 0.05, rounds: 8}}")
+    return None
+
+
+def _approve(node: Node, names: Names) -> Any:
+    value = plain(node)
+    return names.variables[value] if isinstance(value, str) and callable(names.variables.get(value)) else value
+
+
+def _items(node: Node) -> tuple[Node, ...]:
+    if isinstance(node, ListNode):
+        return node.items
+    return () if isinstance(node, ScalarNode) and node.value is None else (node,)
+
+
+_READERS: dict[str, Callable[[Node, Names], Any]] = {
+    "tasks": _tasks,
+    "variants": _variants,
+    "agent": _agent,
+    "models": _models,
+    "primary": _primary,
+    "checks": _checks,
+    "approve": _approve,
+}

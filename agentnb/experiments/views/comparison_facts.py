@@ -1,0 +1,202 @@
+"""What a comparison says, fact by fact, for its text and its HTML alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import isnan
+from os.path import relpath
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+from agentnb.display.texts.labels import counted
+from agentnb.experiments.results.comparison import Comparison, log_of
+from agentnb.experiments.results.values import task_values
+from agentnb.experiments.statistics.paired import Difference
+from agentnb.experiments.views.numbers import UNKNOWN, estimate_told, limits_told, p_told, signed
+
+SIGNIFICANT = 0.05
+RATIO_NAMES = {"cost": "Cost", "tokens": "Tokens", "seconds": "Time"}
+
+
+class Fact(NamedTuple):
+    """A line of a comparison: what it is, and its value in words."""
+
+    name: str
+    value: str
+    meaning: str = ""
+    """What the number says."""
+
+
+class Flip(NamedTuple):
+    """A pair of runs with different values."""
+
+    task: str
+    model: str
+    repeat: int
+    """From 1."""
+    a: str
+    b: str
+    run_a: str
+    run_b: str
+    log_a: str
+    """The path of the log, relative to the current folder; empty if it is not kept."""
+    log_b: str
+    command: str
+    """What to type to see both runs side by side."""
+
+
+def heading(comparison: Comparison) -> str:
+    """Return the names of the variants and of the primary."""
+    return f"{comparison.a} minus {comparison.b}"
+
+
+def verdict(comparison: Comparison) -> str:
+    """Return in a sentence whether a difference is shown; beside no difference, the effect that would have been seen."""
+    if comparison.missing:
+        return f"{comparison.missing}."
+    analysis = comparison.analysis
+    assert isinstance(analysis, Difference), "nothing is missing"
+    more = comparison.a if analysis.value > 0 else comparison.b
+    if analysis.interval is None:
+        if analysis.value == 0:
+            return f"No task differs.{_exceptions(analysis)}"
+        return f"All tasks differ alike: {comparison.primary} is higher with {more!r}.{_exceptions(analysis)}"
+    p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
+    if p_value < SIGNIFICANT:
+        return f"A difference is shown: {comparison.primary} is higher with {more!r}."
+    adjusted = f" after adjusting for {comparison.family} comparisons" if comparison.p_adjusted is not None else ""
+    return f"No difference is shown{adjusted}.{_detectable(comparison)}"
+
+
+def facts(comparison: Comparison) -> Iterator[Fact]:
+    """Yield the numbers of the comparison."""
+    analysis = comparison.analysis
+    if isinstance(analysis, Difference) and not comparison.is_identical:
+        yield Fact("Difference", _difference(comparison, analysis), "mean of tasks, each with equal weight")
+        yield from _means(comparison)
+        yield from _completed(comparison)
+        if comparison.mde is not None:
+            yield Fact("Minimum detectable effect", f"{comparison.mde:.2g}", "seen with a power of 80 %")
+        yield from _passes(comparison)
+    yield Fact("Tasks", _tasks(comparison))
+    if not comparison.is_identical:
+        yield from _ratios(comparison)
+        yield from _loops(comparison)
+
+
+def flips_of(comparison: Comparison, most: int) -> list[Flip]:
+    """Return the first pairs of runs with different values."""
+    shown = comparison.flips.head(most)
+    lost = {
+        row.run_id: row.stop_reason or row.status for row in (*comparison.rows_a, *comparison.rows_b) if not row.is_completed
+    }
+    found = []
+    for row in shown.itertuples(index=False):
+        task, repeat = str(row.task), int(row.repeat)
+        named = repr(task) if '"' in task else f'"{task}"'
+        command = f"c.diff({named})" if repeat == 1 else f"c.diff({named}, {repeat})"
+        log_a, log_b = (_log(comparison, str(run_id or "")) for run_id in (row.run_a, row.run_b))
+        run_a, run_b = str(row.run_a or ""), str(row.run_b or "")
+        a, b = _value(row.a, lost.get(run_a)), _value(row.b, lost.get(run_b))
+        found.append(Flip(task, str(row.model), repeat, a, b, run_a, run_b, log_a, log_b, command))
+    return found
+
+
+def _difference(comparison: Comparison, analysis: Difference) -> str:
+    if analysis.interval is None:
+        return f"{signed(analysis.value)} in each of {analysis.tasks} tasks"
+    parts = [f"{signed(analysis.value)}", f"95 % interval {limits_told(analysis.interval)}"]
+    if comparison.p_adjusted is None:
+        parts.append(p_told(analysis.p_value))
+    else:
+        family = counted(comparison.family, "comparison")
+        alone = f"interval and {p_told(analysis.p_value)} of this one alone"
+        parts.append(f"{p_told(comparison.p_adjusted)} by Holm over {family} ({alone})")
+    return ", ".join(parts)
+
+
+def _means(comparison: Comparison) -> Iterator[Fact]:
+    a, b = task_values(comparison.rows_a, comparison.rows_b, comparison.primary)
+    paired = [(fmean(one), fmean(other)) for one, other in zip(a, b, strict=True) if one and other]
+    if paired:
+        means = [fmean(side) for side in zip(*paired, strict=True)]
+        yield Fact("Means", f"{comparison.a} {means[0]:.3g}, {comparison.b} {means[1]:.3g}", "of the paired tasks")
+
+
+def _completed(comparison: Comparison) -> Iterator[Fact]:
+    out_a, out_b = (sum(not row.is_completed for row in rows) for rows in (comparison.rows_a, comparison.rows_b))
+    if out_a or out_b:
+        left = f"{comparison.a} {out_a} of {len(comparison.rows_a)}, {comparison.b} {out_b} of {len(comparison.rows_b)}"
+        yield Fact("Only completed runs", estimate_told(comparison.of_completed), f"left out: {left}")
+
+
+def _passes(comparison: Comparison) -> Iterator[Fact]:
+    pairs = comparison.discordant
+    if pairs is not None:
+        told = f"b = {pairs.only_a} only with {comparison.a!r}, c = {pairs.only_b} only with {comparison.b!r}"
+        yield Fact("McNemar, exact", f"{told}, {p_told(pairs.p_value)}", "tasks that pass with one variant only")
+    for name, shares in comparison.pass_k.items():
+        if len(shares) > 1:
+            told = ", ".join(
+                f"{one.k}: {one.value:.2f}" + (f" [{one.interval[0]:.2f}, {one.interval[1]:.2f}]" if one.interval else "")
+                for one in shares
+                if one.value is not None
+            )
+            yield Fact(f"pass^k, {name}", told, "k runs of a task all pass")
+
+
+def _tasks(comparison: Comparison) -> str:
+    analysis = comparison.analysis
+    left = f", {analysis.left_out} without a value in both" if analysis.left_out else ""
+    return f"{analysis.tasks} paired{left}"
+
+
+def _ratios(comparison: Comparison) -> Iterator[Fact]:
+    for name, ratio in comparison.ratios.items():
+        if name == "cost" and all(row.cost == 0 for row in (*comparison.rows_a, *comparison.rows_b)):
+            yield Fact(RATIO_NAMES[name], "$0 in both")
+        else:
+            yield Fact(RATIO_NAMES[name], estimate_told(ratio), f"{comparison.a} by {comparison.b}, within tasks")
+
+
+def _loops(comparison: Comparison) -> Iterator[Fact]:
+    arms = comparison.survival
+    if not arms.a.events and not arms.b.events:
+        return
+    told = [
+        f"{name} {arm.events} of {arm.runs} runs" for name, arm in ((comparison.a, arms.a), (comparison.b, arms.b)) if arm.runs
+    ]
+    p_value = "" if arms.p_value is None else f", log-rank {p_told(arms.p_value)}"
+    yield Fact("Loops", f"{', '.join(told)}{p_value}", "rounds until the first one; runs without one are censored")
+
+
+def _exceptions(analysis: Difference) -> str:
+    share = analysis.max_exception_share
+    return "" if share is None else f" At most {share:.0%} of all tasks are otherwise (95 %)."
+
+
+def _detectable(comparison: Comparison) -> str:
+    if comparison.mde is None:
+        return ""
+    return f" One of {comparison.mde:.2g} would have been seen with a power of 80 %."
+
+
+def _value(value: object, reason: str | None) -> str:
+    told = f"{value:g}" if isinstance(value, float | int) and not isnan(value) else UNKNOWN
+    return told if reason is None else f"{told} ({reason})"
+
+
+def _log(comparison: Comparison, run_id: str) -> str:
+    path = log_of(comparison.records, run_id)
+    if path is None or not path.is_file():
+        return ""
+    try:
+        return Path(relpath(path)).as_posix()
+    except ValueError:  # on another drive
+        return ""
+
+
+def several_models(flips: Sequence[Flip]) -> bool:
+    """Return whether the pairs are of several models."""
+    return len({one.model for one in flips}) > 1

@@ -1,0 +1,115 @@
+"""A comparison as HTML and as text."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.texts.labels import counted
+from agentnb.errors import SettingsError
+from agentnb.experiments.results.comparison import Comparison
+from agentnb.experiments.statistics.paired import Difference
+from agentnb.experiments.views.comparison_facts import Flip, facts, flips_of, heading, several_models, verdict
+from agentnb.experiments.views.interval_bar import interval_html
+from agentnb.experiments.views.layout import (
+    facts_html,
+    facts_text,
+    notes_html,
+    sentence_html,
+    table_html,
+    table_text,
+    text_of,
+    view_html,
+)
+from agentnb.experiments.views.numbers import limits_told, signed
+
+MAX_FLIPS = 200
+"""Pairs of runs that are listed; `Comparison.flips` has them all."""
+MAX_FLIPS_IN_TEXT = 10
+MAX_OPEN = 5
+"""Pairs of runs that are shown unfolded."""
+MAX_OF_A_NAME = 120
+
+
+def comparison_html(comparison: Comparison) -> Html:
+    """Return the difference with its interval, what it rests on, the pairs of runs that differ, and all notes."""
+    title, about = heading(comparison), f"{comparison.primary} · paired by task"
+    try:
+        parts = (sentence_html(verdict(comparison)), _bar(comparison), facts_html(facts(comparison)), _flips(comparison))
+    except SettingsError as error:  # the extra `stats` is not installed
+        return view_html(title, about, sentence_html(str(error)))
+    return view_html(title, about, *parts, notes_html(comparison.notes))
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """Return the same as lines of text."""
+    lines = [f"{heading(comparison)} · {comparison.primary} · paired by task"]
+    try:
+        lines += [verdict(comparison), *facts_text(facts(comparison)), *_flip_lines(comparison)]
+    except SettingsError as error:
+        return text_of([*lines, str(error)])
+    return text_of([*lines, *[f"Note: {note}" for note in comparison.notes]])
+
+
+def _bar(comparison: Comparison) -> Html:
+    analysis = comparison.analysis
+    if not isinstance(analysis, Difference) or comparison.is_identical:
+        return NOTHING
+    bar = interval_html(analysis.value, analysis.interval)
+    if not bar:
+        return NOTHING
+    number = tag("span", "exp-big", signed(analysis.value))
+    return tag("div", "exp-drawn", number, tag("span", "exp-limits", limits_told(analysis.interval)), bar)
+
+
+def _flips(comparison: Comparison) -> Html:
+    count = len(comparison.flips)
+    if not count:
+        return NOTHING
+    flips = flips_of(comparison, MAX_FLIPS)
+    with_model = several_models(flips)
+    with_repeat = any(one.repeat > 1 for one in flips)
+    headings = [
+        "task",
+        *(["model"] if with_model else []),
+        *(["repeat"] if with_repeat else []),
+        comparison.a,
+        comparison.b,
+        "side by side",
+    ]
+    first = 1 + with_model + with_repeat
+    rows = [
+        [
+            words(one.task, MAX_OF_A_NAME),
+            *([words(one.model, MAX_OF_A_NAME)] if with_model else []),
+            *([str(one.repeat)] if with_repeat else []),
+            _linked(one.a, one.log_a, one.run_a),
+            _linked(one.b, one.log_b, one.run_b),
+            tag("code", "exp-code", one.command),
+        ]
+        for one in flips
+    ]
+    more = tag("div", "exp-hint", f"{count - len(flips):,} more in c.flips") if count > len(flips) else NOTHING
+    summary = tag("summary", "exp-summary", f"{counted(count, 'pair')} of runs with different values")
+    table = table_html(headings, rows, numbers=(first, first + 1))
+    return tag("details", "exp-flips", summary, table, more, open=count <= MAX_OPEN)
+
+
+def _linked(value: str, log: str, run_id: str) -> Html:
+    """Return a value, and a link to the log of its run, if that is a file."""
+    return tag("a", "", value, href=quote(log), title=f"Log of run {run_id}") if log else words(value)
+
+
+def _flip_lines(comparison: Comparison) -> list[str]:
+    count = len(comparison.flips)
+    if not count:
+        return []
+    flips = flips_of(comparison, MAX_FLIPS_IN_TEXT)
+    rows = [_flip_row(one, with_model=several_models(flips)) for one in flips]
+    headings = ["task", comparison.a, comparison.b, "side by side"]
+    more = [f"  {count - len(flips):,} more in c.flips"] if count > len(flips) else []
+    return [f"{counted(count, 'pair')} of runs with different values:", *table_text(headings, rows), *more]
+
+
+def _flip_row(flip: Flip, *, with_model: bool) -> list[str]:
+    return [f"{flip.task} ({flip.model})" if with_model else flip.task, flip.a, flip.b, flip.command]

@@ -1,0 +1,94 @@
+"""Designs and pilots as HTML and as text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from agentnb.display.markup import Html
+from agentnb.display.texts.labels import counted, first_line
+from agentnb.experiments.design import Design
+from agentnb.experiments.pilot import Pilot
+from agentnb.experiments.views.layout import facts_html, facts_text, hint_html, sentence_html, text_of, view_html
+from agentnb.experiments.views.numbers import UNKNOWN, money, time_told
+
+MAX_NAMES = 12
+NO_MEANS = "Means by variant are not shown: a plan made by them would be biased"
+RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
+
+
+def design_html(design: Design) -> Html:
+    """Return what an experiment will do and cost, and what it can detect."""
+    return view_html(
+        "Design", _about(design), sentence_html(_effect(design)), facts_html(_design_facts(design)), hint_html(_hint(design))
+    )
+
+
+def design_text(design: Design) -> str:
+    """Return the same as lines of text."""
+    hint = [_hint(design)] if _hint(design) else []
+    return text_of([f"Design · {_about(design)}", _effect(design), *facts_text(_design_facts(design)), *hint])
+
+
+def pilot_html(pilot: Pilot) -> Html:
+    """Return what a pilot says of variance, cost and time."""
+    return view_html("Pilot", _pilot_about(pilot), facts_html(_pilot_facts(pilot)), hint_html(NO_MEANS))
+
+
+def pilot_text(pilot: Pilot) -> str:
+    """Return the same as lines of text."""
+    return text_of([f"Pilot · {_pilot_about(pilot)}", *facts_text(_pilot_facts(pilot)), NO_MEANS])
+
+
+def _about(design: Design) -> str:
+    parts = [counted(design.tasks, "task"), counted(len(design.variants), "variant")]
+    parts += [f"{len(design.models)} models"] if len(design.models) > 1 else []
+    parts += [f"{design.repeats} repeats"] if design.repeats > 1 else []
+    return f"{' x '.join(parts)} = {counted(design.cells, 'run')}"
+
+
+def _effect(design: Design) -> str:
+    if design.minimum_effect is not None:
+        return f"A difference of {design.minimum_effect:.2g} is detected with a power of 80 %."
+    if design.assumption == "unknown":
+        return "The smallest effect that is detected is unknown: nothing says how the primary varies."
+    if design.assumption == "pilot":
+        return "The smallest effect that is detected is unknown: the tasks of the pilot did not differ."
+    return "The smallest effect that is detected is unknown: there are too few tasks."
+
+
+def _design_facts(design: Design) -> Iterator[tuple[str, str, str]]:
+    yield "Variants", _names(design.variants), ""
+    if design.models:
+        yield "Models", _names(design.models), ""
+    basis = {"pilot": "by the pilot", "binary": "for a pass rate of one half, without a pilot"}.get(design.assumption, "")
+    effect = UNKNOWN if design.minimum_effect is None else f"{design.minimum_effect:.3g}"
+    yield "Minimum detectable effect", effect, basis
+    yield "Cost", money(design.cost), "" if design.cost is None else "for all runs"
+    yield "Time", time_told(design.seconds), "" if design.seconds is None else "by the pilot"
+    if design.unseeded:
+        yield "Without a seed", _names(design.unseeded), "their draws differ between variants"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    rest = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + rest
+
+
+def _hint(design: Design) -> str:
+    return RUN_A_PILOT if design.cost is None or design.seconds is None else ""
+
+
+def _pilot_about(pilot: Pilot) -> str:
+    return f"{counted(pilot.runs, 'run')} of {counted(pilot.tasks, 'task')}, never part of the result"
+
+
+def _pilot_facts(pilot: Pilot) -> Iterator[tuple[str, str, str]]:
+    deviation = pilot.deviation(1)
+    yield "Deviation of task differences", UNKNOWN if deviation is None else f"{deviation:.2f}", "with one repeat"
+    alike = UNKNOWN if pilot.clustering is None else f"{pilot.clustering:.2f}"
+    yield "Clustering", alike, "how alike repeats of a task are: 0 not at all, 1 the same"
+    yield "Cost of a run", money(pilot.cost), ""
+    yield "Time of a run", time_told(pilot.seconds), ""
+    for reason, count in Counter(reason for _, reason in pilot.reasons).most_common(MAX_NAMES):
+        yield "Did not complete", f"{count}: {first_line(reason, 160)}", ""

@@ -1,0 +1,79 @@
+"""The parts that the views of experiments share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.style import kept
+from agentnb.display.texts.labels import clean
+
+MAX_OF_A_NOTE = 600
+
+
+def view_html(title: str, about: str, *parts: str) -> Html:
+    """Return a view with its title, and facts beside it."""
+    head = tag("div", "exp-head", tag("b", "", title), " ", tag("span", "meta", about))
+    return kept(tag("div", "exp", head, *parts))
+
+
+def sentence_html(text: str) -> Html:
+    """Return the sentence that says it all."""
+    return tag("div", "exp-sentence", text) if text else NOTHING
+
+
+def facts_html(rows: Iterable[tuple[str, str, str]]) -> Html:
+    """Return facts as a table: name, value, and what the number says."""
+    lines = [
+        tag(
+            "tr",
+            "",
+            tag("th", "exp-cell exp-name", name, scope="row"),
+            tag("td", "exp-cell", value, *([tag("span", "exp-meaning", f" {meaning}")] if meaning else [])),
+        )
+        for name, value, meaning in rows
+    ]
+    return tag("table", "exp-facts", *lines) if lines else NOTHING
+
+
+def table_html(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Html:
+    """Return a table in a box that scrolls. ``numbers``: the columns that hold numbers."""
+
+    def kind(place: int) -> str:
+        return "exp-cell exp-number" if place in numbers else "exp-cell"
+
+    head = tag("tr", "", *[tag("th", f"{kind(place)} exp-column", name, scope="col") for place, name in enumerate(headings)])
+    body = [tag("tr", "", *[tag("td", kind(place), cell) for place, cell in enumerate(row)]) for row in rows]
+    return tag("div", "exp-scroll", tag("table", "exp-table", tag("thead", "", head), tag("tbody", "", *body)))
+
+
+def notes_html(notes: Sequence[str]) -> Html:
+    """Return what a reader must know, as a list under its own heading."""
+    if not notes:
+        return NOTHING
+    lines = [tag("li", "", words(note, MAX_OF_A_NOTE)) for note in notes]
+    return tag("div", "exp-notes", tag("b", "", "Notes"), tag("ul", "exp-list", *lines))
+
+
+def hint_html(text: str) -> Html:
+    """Return what to type next."""
+    return tag("div", "exp-hint", text) if text else NOTHING
+
+
+def facts_text(rows: Iterable[tuple[str, str, str]]) -> list[str]:
+    """Return facts as lines of text."""
+    lines = [*rows]
+    width = max((len(name) for name, _, _ in lines), default=0)
+    return [f"  {name.ljust(width)}  {value}{f'  ({meaning})' if meaning else ''}" for name, value, meaning in lines]
+
+
+def table_text(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return a table as lines of text."""
+    table = [headings, *rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+
+
+def text_of(lines: Iterable[str]) -> str:
+    """Return lines as one text, without control characters."""
+    return clean("\n".join(lines))

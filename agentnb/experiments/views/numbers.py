@@ -1,0 +1,64 @@
+"""Numbers of experiments in words, for text and HTML alike."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from agentnb.display.texts.labels import dollars
+from agentnb.experiments.statistics.paired import Difference
+from agentnb.experiments.statistics.ratios import Ratio
+from agentnb.experiments.statistics.tasks import TooFewTasks
+
+UNKNOWN = "unknown"
+
+
+def signed(value: float) -> str:
+    """Return a difference with its sign, to three digits."""
+    return "0" if value == 0 else f"{value:+.3g}"
+
+
+def limits_told(interval: tuple[float, float] | None, *, is_ratio: bool = False) -> str:
+    """Return the limits of an interval; empty without one."""
+    if interval is None:
+        return ""
+    low, high = interval
+    if not (isfinite(low) and isfinite(high)):
+        return "any value: too few tasks for limits"
+    return f"{_ratio(low)} to {_ratio(high)}" if is_ratio else f"{signed(low)} to {signed(high)}"
+
+
+def p_told(value: float) -> str:
+    """Return a p value; a tiny one as a bound."""
+    return "p < 0.0001" if value < 0.0001 else f"p = {value:.2g}"
+
+
+def money(amount: float | None) -> str:
+    """Return US dollars, to the cent or to three digits."""
+    return UNKNOWN if amount is None else "$0" if not amount else dollars(float(f"{amount:.3g}"))
+
+
+def time_told(seconds: float | None) -> str:
+    """Return a time: ``unknown``, ``12 s``, ``3 min 5 s``, ``2 h 10 min``."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def estimate_told(estimate: Difference | Ratio | TooFewTasks) -> str:
+    """Return an estimate with its limits and p value, or what is missing for one."""
+    if isinstance(estimate, TooFewTasks):
+        return f"unknown: {estimate.tasks} tasks have a value in both, {estimate.required} are needed"
+    is_ratio = isinstance(estimate, Ratio)
+    value = f"{_ratio(estimate.value)} times" if is_ratio else signed(estimate.value)
+    if estimate.interval is None:
+        return f"{value} in each of {estimate.tasks} tasks"
+    limits = limits_told(estimate.interval, is_ratio=is_ratio)
+    return f"{value} (95 % interval {limits}, {p_told(estimate.p_value)}, {estimate.tasks} tasks)"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:#.3g}" if value < 100 else f"{value:.3g}"

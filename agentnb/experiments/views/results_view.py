@@ -1,0 +1,93 @@
+"""The results of an experiment as HTML and as text."""
+
+from __future__ import annotations
+
+from agentnb.detect.intervals import Share
+from agentnb.display.markup import Html
+from agentnb.display.texts.labels import counted, first_line
+from agentnb.experiments.results.results import Results
+from agentnb.experiments.views.layout import (
+    hint_html,
+    notes_html,
+    sentence_html,
+    table_html,
+    table_text,
+    text_of,
+    view_html,
+)
+from agentnb.experiments.views.numbers import UNKNOWN, money
+
+MAX_REASONS = 12
+MAX_OF_A_REASON = 160
+NO_DIFFERENCE = "The intervals are those of each variant alone: they say nothing about differences"
+COVERED = "What tells variants apart is covered until all runs are made"
+
+
+def results_html(results: Results) -> Html:
+    """Return the variants with their runs and means, why runs did not complete, and all notes."""
+    reasons = [[str(count), first_line(reason, MAX_OF_A_REASON)] for reason, count in _reasons(results)]
+    failed = table_html(["runs", "did not complete because"], reasons, numbers=(0,)) if reasons else ""
+    return view_html(
+        "Results",
+        _about(results),
+        sentence_html(_sentence(results)),
+        table_html(_headings(results), _rows(results), numbers=range(1, 5)),
+        failed,
+        notes_html(results.notes),
+        hint_html(_hint(results)),
+    )
+
+
+def results_text(results: Results) -> str:
+    """Return the same as lines of text."""
+    reasons = [f"  {count} did not complete: {first_line(reason, MAX_OF_A_REASON)}" for reason, count in _reasons(results)]
+    lines = [f"Results · {_about(results)}", _sentence(results), *table_text(_headings(results), _rows(results)), *reasons]
+    return text_of([*lines, *[f"Note: {note}" for note in results.notes], _hint(results)])
+
+
+def _about(results: Results) -> str:
+    return f"{results.plan.id} · {counted(len(results.rows), 'run')} · primary {results.primary}"
+
+
+def _sentence(results: Results) -> str:
+    if results.is_covered:
+        return f"{counted(results.missing, 'run')} missing. {COVERED}."
+    return ""
+
+
+def _headings(results: Results) -> list[str]:
+    mean = [] if results.is_covered else [f"mean {results.primary}"]
+    return ["variant", "runs", "completed", *mean, "cost"]
+
+
+def _rows(results: Results) -> list[list[str]]:
+    means = {} if results.is_covered else results.means()
+    found = []
+    for name in results.variants:
+        rows = results.of(name)
+        costs = [row.cost for row in rows]
+        cost = None if None in costs else sum(one or 0.0 for one in costs)
+        mean = [_mean(means[name])] if name in means else []
+        found.append([name, f"{len(rows):,}", f"{sum(row.is_completed for row in rows):,}", *mean, money(cost)])
+    return found
+
+
+def _mean(share: Share) -> str:
+    if share.value is None:
+        return UNKNOWN
+    if share.low is None or share.high is None:
+        return f"{share.value:.3g}"
+    return f"{share.value:.2f} [{share.low:.2f}, {share.high:.2f}]"
+
+
+def _reasons(results: Results) -> list[tuple[str, int]]:
+    return [*results.failures.items()][:MAX_REASONS]
+
+
+def _hint(results: Results) -> str:
+    if results.is_covered:
+        return "Run it again to make the missing runs: await exp.run()"
+    if len(results.variants) < 2:
+        return "All rows: results.table()"
+    a, b = results.variants[1], results.variants[0]
+    return f"Compare: compare(results, {a!r}, {b!r}). {NO_DIFFERENCE}"

@@ -1,0 +1,40 @@
+"""The body of an ``%%experiment`` cell: YAML, or Python that ends in an `Experiment`."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from agentnb.display.texts.notebook_commands import NOTEBOOK
+from agentnb.errors import SettingsError
+from agentnb.experiments.experiment import Experiment
+from agentnb.experiments.form.yaml_reader import is_yaml_experiment, read_experiment
+from agentnb.guidance.sets import GuidanceSet
+
+EXAMPLE = "Write tasks: and variants: in YAML, or Python that ends in Experiment(...)"
+
+
+def experiment_of_cell(shell: Any, text: str, sets: dict[str, GuidanceSet]) -> Experiment:
+    """Return the experiment that a cell declares. YAML is only read; Python is executed as the code of any other cell."""
+    if not text.strip():
+        raise SettingsError("This cell has no experiment", EXAMPLE)
+    lines = f"\n{text}\n"  # with a line for the magic's own, so that problems have the lines that the cell shows
+    if is_yaml_experiment(text):
+        return read_experiment(lines, shell.user_ns, sets, commands=NOTEBOOK)
+    value = _executed(shell, text)
+    if not isinstance(value, Experiment):
+        told = "ends in no expression" if value is None else f"ends in a value of type {type(value).__name__}"
+        raise SettingsError(f"The cell {told}, not in an Experiment", EXAMPLE)
+    return value
+
+
+def _executed(shell: Any, text: str) -> Any:
+    """Execute the code in the notebook's namespace, and return the value of its last expression."""
+    code = shell.transform_cell(text)
+    name = shell.compile.cache(code, shell.execution_count, raw_code=text)  # so that functions of the cell have a source
+    tree = ast.parse(code, name)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, name, "exec"), shell.user_ns)  # the person's own code, as in any cell
+    if not isinstance(last, ast.Expr):
+        return None
+    return eval(compile(ast.Expression(last.value), name, "eval"), shell.user_ns)  # likewise

@@ -1,0 +1,84 @@
+"""The magic ``%%experiment``: it parses, calls the experiment and shows."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from concurrent.futures import Future
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments
+
+from agentnb.experiments.design import Design
+from agentnb.experiments.experiment import Experiment
+from agentnb.experiments.results.results import Results
+from agentnb.experiments.running.live import LiveExperiment
+from agentnb.notebook.experiments.cell_body import experiment_of_cell
+from agentnb.notebook.magic_errors import in_one_line, one_line_errors, parsed
+from agentnb.notebook.names import check_variable
+from agentnb.session.session import Session
+
+
+@magics_class
+class ExperimentMagics(Magics):
+    """The magic ``%%experiment``."""
+
+    shell: InteractiveShell
+
+    def __init__(self, shell: InteractiveShell, session: Session) -> None:
+        super().__init__(shell)
+        self.session = session
+
+    @one_line_errors
+    @magic_arguments("%experiment")
+    @argument(
+        "-o", "--out", metavar="NAME", default="results", help="the variable that will hold the results (default: results)"
+    )
+    @argument("--as", dest="name", metavar="NAME", default="", help="a variable that gets the Experiment itself")
+    @argument("--design", action="store_true", help="show runs, cost, time and the minimum detectable effect; run nothing")
+    @argument(
+        "--background",
+        action="store_true",
+        help="return at once; watch and steer it with %%agent status, pause, stop. Until it ends, -o NAME holds its handle",
+    )
+    @no_var_expand
+    @cell_magic("experiment")  # type: ignore[arg-type]  # typed for functions, used on methods
+    def experiment_cell(self, line: str, cell: str) -> Results | Design | None:
+        """Run the experiment that this cell declares: in YAML with the keywords of Experiment, or in Python that ends in one.
+
+        In YAML, tools, checks, guidance sets, data frames and agents are named by their variables, and nothing is executed. A
+        table fills in while it runs, and the results are in ``results`` (or -o NAME). Stopped or interrupted, it goes on when
+        the cell is run again: only the missing runs are made.
+        """
+        options = parsed(ExperimentMagics.experiment_cell, line, {})
+        names = [check_variable(name) for name in (options.out, options.name) if name]
+        experiment = experiment_of_cell(self.shell, cell.replace("\r\n", "\n"), self.session.sets)
+        if options.name:
+            self.shell.user_ns[names[-1]] = experiment
+        if options.design:
+            return experiment.design()
+        return self._run(experiment, options)
+
+    def _run(self, experiment: Experiment, options: Namespace) -> Results | None:
+        """Start the experiment; wait for it unless it is in the background."""
+        live = experiment.start()
+        if options.background:
+            self.session.take_experiment(live.control)  # it begins on a thread, and the next cell may steer it
+            self.shell.user_ns[options.out] = live
+            live.add_done_callback(lambda ended: self._keep(options.out, live, ended))
+            return None
+        try:
+            results = live.wait()
+        except KeyboardInterrupt as interrupt:
+            progress = live.progress
+            told = f"the experiment was stopped after {progress.done:,} of {progress.total:,} runs"
+            raise in_one_line(interrupt, f"KeyboardInterrupt: {told}. Run the cell again to make the rest") from None
+        self.shell.user_ns[options.out] = results
+        return results
+
+    def _keep(self, name: str, live: LiveExperiment, ended: Future[Results]) -> None:
+        """Put the results of an experiment in the background where its handle is, unless the variable holds something else."""
+        variables: dict[str, Any] = self.shell.user_ns
+        if not ended.cancelled() and ended.exception() is None and variables.get(name) is live:
+            variables[name] = ended.result()

@@ -1,0 +1,66 @@
+"""An experiment in a real JupyterLab: one table that fills in, no card of a run, and a comparison that can be read."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contrast import COLOURS, faint
+from waiting import wait_until
+
+pytestmark = pytest.mark.browser
+STORY = Path(__file__).with_name("story.py")
+SETUP = """%load_ext agentnb
+from story import *
+from agentnb import compare
+
+rows = [{"id": f"t{n}", "prompt": f"- Note {n} with `wait('{'first' if n < 5 else 'rest'}')`"} for n in range(20)]"""
+EXPERIMENT = """%%experiment
+tasks: rows
+variants: {without: off, with: matrix}
+models: simulated:chatty?p=0.5&heed=0.5
+agent: {tools: [wait], max_rounds: 6}
+primary: rounds < 5
+places: 40"""
+
+
+def shots(lab: Any, name: str) -> None:
+    for theme in ("Light", "Dark"):
+        lab.theme(theme)
+        for width in (700, 1400):
+            lab.width(width)
+            lab.shot(f"{name}-{theme.lower()}-{width}")
+    lab.theme("Light")
+
+
+def test_table_fills_in_without_a_card_and_reads_as_words(lab: Any) -> None:
+    shutil.copy(STORY, lab.folder)
+    lab.share([SETUP, EXPERIMENT, "compare(results, 'with', 'without')"])
+    lab.run_above(1)
+    lab.start(1)
+    table = lab.cell(1).locator(".agentnb-exp").first
+    done = table.locator("tr", has_text="Done").locator("td")
+    wait_until(lambda: "of 40 runs" in done.inner_text())
+    table.get_by_text("Running").first.wait_for()
+    lab.allow("first")
+    wait_until(lambda: 0 < int(done.inner_text().split()[0]) < 40)
+    wait_until(lambda: table.locator("progress").get_attribute("max") == "40")
+    shots(lab, "experiment-running")
+    lab.allow("rest")
+    table.get_by_text("40 of 40 runs").wait_for()
+    lab.wait_done(1)
+    wait_until(lambda: lab.cell(1).locator(".agentnb-exp").count() == 2)  # the table, and the results
+    wait_until(lambda: lab.cell(1).locator(".agentnb-card, .agentnb-run").count() == 0)
+    lab.run(2)
+    comparison = lab.cell(2).locator(".agentnb-exp")
+    comparison.get_by_text("Minimum detectable effect").wait_for()
+    wait_until(lambda: bool(comparison.locator("a").first.get_attribute("href")))
+    shots(lab, "experiment-compared")
+    for theme in ("Light", "Dark"):
+        lab.theme(theme)
+        for place in (1, 2):
+            shown = lab.cell(place).locator(".agentnb-exp").first
+            wait_until(lambda shown=shown: faint(shown.evaluate(COLOURS)) == [])
+    lab.theme("Light")

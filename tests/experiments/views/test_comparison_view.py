@@ -1,0 +1,118 @@
+"""A comparison as text and as HTML: what it says beside its number, and that nothing in it becomes markup."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asserted_sentences import Snapshot
+from made_results import results_from, results_of, row
+from small_experiments import small
+
+from agentnb import compare
+from agentnb.experiments.results.comparison import Comparison
+from agentnb.experiments.views.comparison_view import MAX_FLIPS, comparison_html, comparison_text
+from agentnb.experiments.views.interval_bar import interval_html
+
+HALF = [1, 0] * 20
+MORE = [1, 1, 1, 0] * 10
+
+
+def made(a: Any, b: Any, repeats: int = 1, **more: Any) -> Comparison:
+    return compare(results_of({"a": a, "b": b}, repeats, **more), "a", "b")
+
+
+def plain(html: str) -> str:
+    return " ".join(unescape(re.sub("<[^>]*>", " ", html)).split())
+
+
+def test_verdict_says_what_is_shown_or_what_would_have_been_seen(snapshot: Snapshot, subtests: Any) -> None:
+    results = results_of({"a": HALF, "b": [0] * 40, "c": MORE})
+    cases = {
+        "a difference": made([1] * 20 + [0] * 20, [0] * 40),
+        "no difference": made(HALF, [0, 1] * 20),
+        "no difference by Holm": compare(results, primary="rounds")[0],
+        "too few tasks": made([1, 0, 1], [0, 0, 1]),
+        "none differs": made([1] * 12, [1] * 12),
+        "all differ alike": made([1] * 12, [0] * 12),
+        "identical runs": compare(
+            results_from([row(arm, f"t{n}", True, digest="same") for arm in "ab" for n in range(6)]), "a", "b"
+        ),
+        "adjusted": compare(results_of({"b": HALF, "a": MORE, "c": [0, 1] * 20}))[1],
+    }
+    for name, comparison in cases.items():
+        with subtests.test(name):
+            told = comparison_text(comparison).splitlines()[1]
+            assert told == snapshot(name)
+            assert told in plain(comparison_html(comparison))
+
+
+def test_text_and_html_hold_every_number(snapshot: Snapshot, subtests: Any) -> None:
+    lost = [None, None, *MORE[2:]]
+    cases = {
+        "one repeat": made(lost, HALF),
+        "four repeats": made(MORE, HALF, repeats=4, notes=["extended by 10 tasks after its first run"]),
+        "three variants": compare(results_of({"b": HALF, "a": MORE, "c": [0, 1] * 20}))[0],
+        "loops": compare(
+            results_from(
+                [row(arm, f"t{n}", n % 2, loop_round=2 if arm == "a" and n < 4 else None) for arm in "ab" for n in range(8)]
+            ),
+            "a",
+            "b",
+        ),
+    }
+    for name, comparison in cases.items():
+        with subtests.test(name):
+            text = comparison_text(comparison)
+            assert text == snapshot(name)
+            html = plain(comparison_html(comparison))
+            for line in text.splitlines()[1:]:
+                label, _, value = line.removeprefix("Note:").strip().partition("  ")
+                assert label.rstrip(":") in html
+                assert "c.diff" in line or "side by side" in line or value.strip().partition("  (")[0] in html
+
+
+def test_flips_name_task_values_and_what_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    results = small(8, folder="exp").run_sync(show=False)
+    comparison = compare(results, "matrix", "off")
+    html, flips = comparison_html(comparison), comparison.flips
+    assert len(flips) > 0
+    for flip in flips.itertuples():
+        assert f"c.diff(&quot;{flip.task}&quot;)" in html or f'c.diff("{flip.task}")' in html
+        assert comparison.diff(flip.task).a.id == flip.run_a
+    links = re.findall(r'<a[^>]* href="([^"]*)"', html)
+    assert len(links) == 2 * len(flips) and all((tmp_path / link).is_file() for link in links)
+
+
+def test_flips_of_memory_have_no_links_and_only_so_many_are_listed() -> None:
+    comparison = made([1] * (MAX_FLIPS + 5), [0] * (MAX_FLIPS + 5))
+    html = comparison_html(comparison)
+    assert "<a " not in html and html.count("c.diff(") == MAX_FLIPS
+    assert "5 more in c.flips" in html
+
+
+def test_names_of_variants_and_tasks_never_become_markup() -> None:
+    evil = "<img src=x onerror=alert(1)>\x1b[31m"
+    rows = [row(arm, f"{evil}{n}", n % 2 if arm == evil else 0) for arm in (evil, "b") for n in range(6)]
+    comparison = compare(results_from(rows, [evil]), evil, "b")
+    html = comparison_html(comparison)
+    assert "<img" not in html and html.count("&lt;img") > 5
+    assert "\x1b" not in html + comparison_text(comparison)
+
+
+def test_bar_marks_zero_estimate_and_limits(subtests: Any) -> None:
+    for name, limits in {"around 0": (-0.2, 0.4), "above 0": (0.1, 0.3), "below 0": (-0.3, -0.1)}.items():
+        with subtests.test(name):
+            html = interval_html(sum(limits) / 2, limits)
+            places = [float(one) for one in re.findall(r"left:([\d.]+)%", html)]
+            width = float(re.findall(r"width:([\d.]+)%", html)[0])
+            low, zero, estimate = places
+            assert "background" not in html, "a notebook that is not trusted drops them"
+            assert zero == 50 and low < estimate < low + width
+            assert (low < 50) == (limits[0] < 0) and (low + width > 50) == (limits[1] > 0)
+            assert low >= 0 and low + width <= 100
+    assert interval_html(0.2, None) == interval_html(0.2, (float("-inf"), float("inf"))) == ""

@@ -1,0 +1,90 @@
+"""Results, designs, pilots and progress as text and as HTML."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html import unescape
+from typing import Any
+
+from asserted_sentences import Snapshot
+from made_results import results_of
+
+from agentnb.experiments.design import Design
+from agentnb.experiments.pilot import Pilot
+from agentnb.experiments.running.control import OVER, Progress
+from agentnb.experiments.statistics.power import assume_binary_components
+from agentnb.experiments.views.design_view import design_html, design_text, pilot_html, pilot_text
+from agentnb.experiments.views.numbers import time_told
+from agentnb.experiments.views.progress_view import STATES, progress_html, progress_text
+from agentnb.experiments.views.results_view import results_html, results_text
+
+EVIL = "<img src=x>"
+DESIGN = Design(30, ("off", EVIL), ("a:b",), 2, 120, 1.25, 90.0, 0.31, "pilot", ("a:b",))
+PILOT = Pilot(20, 5, assume_binary_components(), 0.4, 0.01, 2.5, (("r1", EVIL), ("r2", EVIL)))
+PROGRESS = Progress("c0ac", 80, 33, 8, (("max_rounds", 3), (EVIL, 1)), 0.31, 0.8, 1.0, 12.0, 33)
+
+
+def words_of(html: str) -> list[str]:
+    return unescape(re.sub("<[^>]*>", " ", html)).split()
+
+
+def agree(html: str, text: str) -> None:
+    """Whether both say the same words, in any layout."""
+    assert "<img" not in html
+    missing = {word.strip("():,") for word in text.split()} - {word.strip("():,") for word in words_of(html)}
+    assert missing - {"Note", "·"} == set()
+
+
+def test_results_name_variants_means_reasons_and_notes(snapshot: Snapshot, subtests: Any) -> None:
+    arms = {"off": [1, 0, None, 1], EVIL: [1, 1, 1, None]}
+    cases = {
+        "all runs": results_of(arms, notes=[EVIL]),
+        "covered": results_of(arms, missing=3, is_covered=True),
+        "scores": results_of({"off": [0, 1]}, primary="rounds"),
+    }
+    for name, results in cases.items():
+        with subtests.test(name):
+            text = results_text(results)
+            assert text == snapshot(name)
+            agree(results_html(results), text.replace("did not complete:", ""))
+
+
+def test_covered_results_show_no_mean() -> None:
+    results = results_of({"off": [1, 0, 1, 1], "on": [1, 1, 1, 1]}, missing=3, is_covered=True)
+    assert "mean" not in results_text(results) + results_html(results)
+
+
+def test_design_says_what_is_known_and_how_to_learn_the_rest(snapshot: Snapshot, subtests: Any) -> None:
+    unknown = replace(DESIGN, cost=None, seconds=None, minimum_effect=None, assumption="unknown", unseeded=())
+    few = replace(DESIGN, tasks=3, minimum_effect=None, assumption="binary")
+    alike = replace(DESIGN, minimum_effect=None)
+    for name, design in {"by a pilot": DESIGN, "unknown": unknown, "few tasks": few, "a pilot without spread": alike}.items():
+        with subtests.test(name):
+            assert design_text(design) == snapshot(name)
+            agree(design_html(design), design_text(design))
+
+
+def test_pilot_shows_no_mean_of_a_variant(snapshot: Snapshot) -> None:
+    assert pilot_text(PILOT) == snapshot
+    agree(pilot_html(PILOT), pilot_text(PILOT))
+
+
+def test_progress_has_the_same_rows_in_every_state(snapshot: Snapshot, subtests: Any) -> None:
+    for state in STATES:
+        with subtests.test(state):
+            progress = replace(PROGRESS, state=state)
+            html = progress_html(progress)
+            assert " ".join(words_of(html)) == snapshot(state)
+            assert html.count("<tr") == 6 and "<img" not in html
+            assert ('value="33"' in html and 'max="80"' in html) and progress.is_over == (state in OVER)
+    assert progress_text(PROGRESS) == snapshot("as text")
+
+
+def test_progress_before_the_first_run_knows_no_rate(snapshot: Snapshot) -> None:
+    assert " ".join(words_of(progress_html(Progress("c0ac", 80, cost=None)))) == snapshot
+
+
+def test_times_are_worded_by_their_size() -> None:
+    told = {None: "unknown", 0.01: "0.01 s", 12: "12 s", 185: "3 min 5 s", 7_800: "2 h 10 min"}
+    assert {seconds: time_told(seconds) for seconds in told} == told

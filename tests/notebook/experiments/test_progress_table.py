@@ -1,0 +1,84 @@
+"""The table of a running experiment: drawn a few times a second, at once when the state changes, and whole at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from made_results import row
+from virtual_time import by_itself
+
+from agentnb.experiments.running.control import Control
+from agentnb.notebook.experiments.progress import INTERVAL, PULSE, ProgressTable
+from agentnb.notebook.views import Cell
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the cell showed, oldest first, as text."""
+    found: list[str] = []
+    monkeypatch.setattr(Cell, "keep", lambda self, data: found.append(data["text/plain"]))
+    return found
+
+
+def begun(total: int) -> Control:
+    control = Control("e", total)
+    control.watchers.append(ProgressTable(control))
+    control.begin([], lambda: None)
+    return control
+
+
+def test_many_cells_are_drawn_four_times_a_second_and_at_the_end(drawn: list[str]) -> None:
+    async def work() -> None:
+        control = begun(1_000)
+        for place in range(1_000):
+            control.began()
+            control.finished(row("a", str(place), True))
+            await asyncio.sleep(0.001)
+        control.end(spent=False)
+        await asyncio.sleep(2 * PULSE)
+
+    by_itself(work())
+    assert 3 <= len(drawn) <= 2 + 1 / INTERVAL
+    assert "running: 0 of 1,000 runs" in drawn[0] and "done: 1,000 of 1,000 runs" in drawn[-1]
+
+
+def test_time_goes_on_while_no_cell_ends(drawn: list[str]) -> None:
+    async def work() -> None:
+        control = begun(2)
+        await asyncio.sleep(3 * PULSE + INTERVAL)
+        assert len(drawn) == 4
+        control.end(spent=False)
+
+    by_itself(work())
+    assert len(drawn) == 5 and "stopped: 0 of 2 runs" in drawn[-1]
+
+
+def test_changes_of_state_are_drawn_at_once_from_any_thread(drawn: list[str]) -> None:
+    async def work() -> None:
+        control = begun(2)
+        await asyncio.to_thread(control.pause)
+        assert "paused: " in drawn[-1]
+        await asyncio.to_thread(control.resume)
+        assert "running: " in drawn[-1]
+        control.end(spent=True)
+
+    by_itself(work())
+    assert "budget: 0 of 2 runs" in drawn[-1] and len(drawn) == 4
+
+
+def test_view_that_fails_leaves_the_experiment_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Any, data: Any) -> None:
+        raise OSError("the frontend is gone")
+
+    monkeypatch.setattr(Cell, "keep", fail)
+
+    async def work() -> Control:
+        control = begun(1)
+        control.began()
+        control.finished(row("a", "t", True))
+        control.end(spent=False)
+        return control
+
+    assert by_itself(work()).progress.state == "done"

@@ -1,0 +1,46 @@
+"""The experiments of a session: those that have not ended, and what began last."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from small_experiments import small
+
+from agentnb.errors import SettingsError
+from agentnb.experiments.running.control import Control
+from agentnb.runtime.host.host import hosted
+from agentnb.session.session import Session
+
+
+def test_experiment_that_python_starts_is_live_until_it_ends() -> None:
+    session = Session()
+    seen: list[list[str]] = []
+    experiment = small(2)
+    with hosted(session.host()):
+        experiment.run_sync(watch=lambda progress: seen.append([one.id for one in session.experiments()]), show=False)
+    assert [experiment.id] in seen and session.experiments() == []
+
+
+def test_experiment_that_fails_to_begin_is_not_live(tmp_path: object) -> None:
+    session, experiment = Session(), small(2)
+    records = experiment._records
+
+    def fail() -> None:
+        raise OSError("the disk is gone")
+
+    records.rows = fail  # type: ignore[method-assign,assignment]
+    with hosted(session.host()), pytest.raises(OSError, match="disk"):
+        asyncio.run(experiment.run())
+    assert session.experiments() == []
+
+
+def test_newest_is_what_began_last_and_has_not_ended() -> None:
+    session, first, second = Session(), Control("first", 2), Control("second", 2)
+    with pytest.raises(SettingsError):
+        session.newest()
+    for control in (first, second, first):
+        session.take_experiment(control)
+    assert session.experiments() == [first, second] and session.newest() is second
+    second.end(spent=False)
+    assert session.newest() is first and session.experiments() == [first]
