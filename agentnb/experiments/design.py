@@ -50,7 +50,10 @@ class Design:
 
     def _effect(self) -> str:
         if self.minimum_effect is None:
-            why = "too few tasks" if self.assumption != "unknown" else "the spread of the primary is unknown before a pilot"
+            why = {
+                "unknown": "the spread of the primary is unknown before a pilot",
+                "pilot": "the tasks of the pilot did not differ",
+            }.get(self.assumption, "too few tasks")
             return f"Minimum detectable effect: unknown ({why})."
         basis = "by the pilot" if self.assumption == "pilot" else "at the widest spread; a pilot narrows it"
         return f"Minimum detectable effect: {self.minimum_effect:.3g} with a power of 80 % ({basis})."

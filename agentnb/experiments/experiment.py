@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -113,7 +113,10 @@ class Experiment:
         They have other seeds than the experiment's runs, and never enter its result.
         """
         self.check()
-        await self._run_cells([self._pilot_schedule(n)], self._pilot_records, watch=watch, show=show)
+        schedule, records = self._pilot_schedule(n), self._pilot_records
+        control = Control(f"{self.id}-pilot", len(schedule), budget=self.budget)
+        with watched(control, watch, show=show), records.locked():
+            await self._run_cells([schedule], records, control)
         return pilot_of(self._read.primary, self._pilot_rows(), self._variant_names)
 
     # Running
@@ -125,14 +128,17 @@ class Experiment:
         cell; without ``show``, nothing shows it. Raises `ExperimentProblems` before anything runs.
         """
         control = self._control()
-        return await self._run(control, watch, show=show)
+        with watched(control, watch, show=show):
+            return await self._run(control)
 
     def start(self, *, watch: ProgressWatcher | None = None, show: bool = True) -> LiveExperiment:
         """Start in the background and return a handle with ``progress``, ``pause``, ``resume``, ``stop`` and ``result``."""
         self.check()
-        control, thread = self._control(), LoopThread()
-        future = thread.submit(lambda: self._run(control, watch, show=show))
-        future.add_done_callback(lambda _: thread.close())
+        control, thread, views = self._control(), LoopThread(), ExitStack()
+        views.enter_context(watched(control, watch, show=show))  # here, so that the next cell can steer it
+        views.callback(thread.close)
+        future = thread.submit(lambda: self._run(control))
+        future.add_done_callback(lambda _: views.close())
         return LiveExperiment(control, future)
 
     def run_sync(self, *, watch: ProgressWatcher | None = None, show: bool = True) -> Results:
@@ -324,13 +330,13 @@ class Experiment:
             design = self.design()
         return Control(self.id, sum(map(len, self._schedules)), None if design is None else design.cost, self.budget)
 
-    async def _run(self, control: Control, watch: ProgressWatcher | None, *, show: bool) -> Results:
+    async def _run(self, control: Control) -> Results:
         self.check()
         records = self._records
         with records.locked():
             plan = self._begin()
             retried = _retried(plan, records.rows())
-            await self._run_cells(self._schedules, records, control=control, watch=watch, show=show, retried=retried)
+            await self._run_cells(self._schedules, records, control, retried)
         return self.results()
 
     def _begin(self) -> Plan:
@@ -351,20 +357,14 @@ class Experiment:
         self,
         schedules: Sequence[Schedule],
         records: ExperimentFolder | Memory,
-        *,
-        control: Control | None = None,
-        watch: ProgressWatcher | None,
-        show: bool,
+        control: Control,
         retried: dict[str, int] | None = None,
     ) -> None:
-        control = control or Control(f"{self.id}-pilot", sum(map(len, schedules)), budget=self.budget)
-        rows = records.rows()
+        rows, read = records.rows(), self._read
         spending = CellSpending(self.budget, sum(row.cost or 0.0 for row in rows.values()))
-        read = self._read
         work = Work(self.id, read.tasks, read.variants, self._models or (None,), read.checks, read.primary, self.approve)
         engine = Engine(schedules, work, records, control, spending, self._executor(work, records, spending), retried or {})
-        with watched(control, watch, show=show):
-            await engine.run(rows)
+        await engine.run(rows)
 
     def _executor(self, work: Work, records: ExperimentFolder | Memory, spending: CellSpending) -> Executor:
         if self.executor == "processes":

@@ -131,15 +131,15 @@ class Comparison:
 
     @cached_property
     def flips(self) -> pd.DataFrame:
-        """One row per pair of runs with different values: ``task``, ``model``, ``repeat``, both values, and both runs."""
+        """One row per pair of runs with different values: ``task``, ``model``, ``repeat``, both values, runs and statuses."""
         import pandas as pd
 
         found = [
-            (one.task, one.model, one.repeat + 1, one.value(self.primary), other.value(self.primary), one.run_id, other.run_id)
+            (one.task, one.model, one.repeat + 1, *values, one.run_id, other.run_id, one.status, other.status)
             for one, other in self._pairs()
-            if one.value(self.primary) != other.value(self.primary)
+            if (values := (one.value(self.primary), other.value(self.primary)))[0] != values[1]
         ]
-        columns = ["task", "model", "repeat", "a", "b", "run_a", "run_b"]
+        columns = ["task", "model", "repeat", "a", "b", "run_a", "run_b", "status_a", "status_b"]
         return pd.DataFrame(found, columns=columns)
 
     def run(self, run_id: str) -> Run:
@@ -150,10 +150,11 @@ class Comparison:
             raise SettingsError(f"Run {run_id} is not kept", "Give the experiment a folder")
         return self.records.run(run_id)
 
-    def diff(self, task: str, repeat: int = 1) -> RunDiff:
-        """Return both runs of a task side by side. ``repeat`` counts from 1."""
+    def diff(self, task: str, repeat: int = 1, model: str | None = None) -> RunDiff:
+        """Return both runs of a task side by side. ``repeat`` counts from 1; ``model``: by default the first there is."""
         for one, other in self._pairs():
-            if one.task == task and one.repeat + 1 == repeat and one.run_id and other.run_id:
+            is_meant = one.task == task and one.repeat + 1 == repeat and model in (None, one.model)
+            if is_meant and one.run_id and other.run_id:
                 return diff(self.run(one.run_id), self.run(other.run_id))
         raise SettingsError(f"Task {task!r} has no pair of runs with the repeat {repeat}", "See c.flips")
 

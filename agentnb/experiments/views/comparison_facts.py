@@ -91,11 +91,13 @@ def flips_of(comparison: Comparison, most: int) -> list[Flip]:
     lost = {
         row.run_id: row.stop_reason or row.status for row in (*comparison.rows_a, *comparison.rows_b) if not row.is_completed
     }
+    several = len({row.model for row in comparison.rows_a}) > 1
     found = []
     for row in shown.itertuples(index=False):
         task, repeat = str(row.task), int(row.repeat)
         named = repr(task) if '"' in task else f'"{task}"'
-        command = f"c.diff({named})" if repeat == 1 else f"c.diff({named}, {repeat})"
+        places = [named, *([str(repeat)] if repeat != 1 else []), *([f"model={str(row.model)!r}"] if several else [])]
+        command = f"c.diff({', '.join(places)})"
         log_a, log_b = (_log(comparison, str(run_id or "")) for run_id in (row.run_a, row.run_b))
         run_a, run_b = str(row.run_a or ""), str(row.run_b or "")
         a, b = _value(row.a, lost.get(run_a)), _value(row.b, lost.get(run_b))

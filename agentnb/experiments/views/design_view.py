@@ -61,7 +61,7 @@ def _design_facts(design: Design) -> Iterator[tuple[str, str, str]]:
     yield "Variants", _names(design.variants), ""
     if design.models:
         yield "Models", _names(design.models), ""
-    basis = {"pilot": "by the pilot", "binary": "for a pass rate of one half, without a pilot"}.get(design.assumption, "")
+    basis = {"pilot": "by the pilot", "binary": "at the widest spread; a pilot narrows it"}.get(design.assumption, "")
     effect = UNKNOWN if design.minimum_effect is None else f"{design.minimum_effect:.3g}"
     yield "Minimum detectable effect", effect, basis
     yield "Cost", money(design.cost), "" if design.cost is None else "for all runs"

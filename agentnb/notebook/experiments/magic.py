@@ -64,7 +64,6 @@ class ExperimentMagics(Magics):
         """Start the experiment; wait for it unless it is in the background."""
         live = experiment.start()
         if options.background:
-            self.session.take_experiment(live.control)  # it begins on a thread, and the next cell may steer it
             self.shell.user_ns[options.out] = live
             live.add_done_callback(lambda ended: self._keep(options.out, live, ended))
             return None
