@@ -109,11 +109,14 @@ class Comparison:
 
     @cached_property
     def pass_k(self) -> dict[str, tuple[PassShare, ...]]:
-        """The share of tasks of which k runs all pass, by variant; empty unless the primary passes or fails."""
-        a, b = task_values(self.rows_a, self.rows_b, self.primary)
-        if any(not {*values} <= {0.0, 1.0} for values in (*a, *b)):
+        """The share of tasks of which k runs all pass, by variant; empty unless the primary passes or fails.
+
+        With several models, a task under each model counts as a task.
+        """
+        arms = [_runs_of_tasks(rows, self.primary) for rows in (self.rows_a, self.rows_b)]
+        if any(not {*values} <= {0.0, 1.0} for arm in arms for values in arm):
             return {}
-        return {self.a: estimate_all_pass(a), self.b: estimate_all_pass(b)}
+        return {name: estimate_all_pass(arm) for name, arm in zip((self.a, self.b), arms, strict=True)}
 
     @cached_property
     def ratios(self) -> dict[str, Ratio | TooFewTasks]:
@@ -323,6 +326,16 @@ def _units(a: Sequence[Row], b: Sequence[Row], name: str) -> tuple[list[list[flo
     kept_b = [other for one, other in zip(values_a, values_b, strict=True) if one and other]
     means_a, means_b = cluster_means(rows, kept_a, paired), cluster_means(rows, kept_b, paired)
     return [means_a[one] for one in means_a], [means_b[one] for one in means_a]
+
+
+def _runs_of_tasks(rows: Iterable[Row], name: str) -> list[list[float]]:
+    """Return the known values of each task under each model."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        value = row.value(name)
+        if value is not None:
+            found.setdefault((row.task, row.model), []).append(value)
+    return [found[key] for key in sorted(found)]
 
 
 def _measured(a: Sequence[Row], b: Sequence[Row], name: str) -> tuple[list[list[float | None]], list[list[float | None]]]:

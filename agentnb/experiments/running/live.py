@@ -103,9 +103,14 @@ def progress_line(progress: Progress) -> str:
         reasons = ", ".join(f"{reason} {count}" for reason, count in progress.reasons)
         parts.append(f"{progress.failed} did not complete ({reasons})")
     if progress.rate is not None and progress.done < progress.total:
-        parts.append(f"{progress.rate:.2g} a second, {_duration(progress.seconds_left or 0)} left")
+        parts.append(f"{rate_told(progress.rate)} a second, {_duration(progress.seconds_left or 0)} left")
     parts.append(cost_told(progress))
     return ", ".join(parts)
+
+
+def rate_told(rate: float) -> str:
+    """Return a rate with three digits that count."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def cost_told(progress: Progress) -> str:

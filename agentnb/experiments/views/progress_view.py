@@ -8,7 +8,7 @@ from agentnb.display.markup import Html, tag
 from agentnb.display.parts.head import marked_html
 from agentnb.display.texts.labels import clean, first_line
 from agentnb.experiments.running.control import Progress
-from agentnb.experiments.running.live import progress_line
+from agentnb.experiments.running.live import progress_line, rate_told
 from agentnb.experiments.views.layout import facts_html, hint_html, view_html
 from agentnb.experiments.views.numbers import UNKNOWN, money, time_told
 
@@ -69,7 +69,7 @@ def _cost_notes(progress: Progress) -> Iterator[str]:
 
 
 def _rate(rate: float) -> str:
-    return f"{rate:.2g} runs a second" if rate >= 0.5 else f"{rate * 60:.2g} runs a minute"
+    return f"{rate_told(rate)} runs a second" if rate >= 0.5 else f"{rate_told(rate * 60)} runs a minute"
 
 
 def _reasons(progress: Progress) -> str:
