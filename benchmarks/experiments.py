@@ -91,10 +91,14 @@ def over_a_gather(count: int) -> str:
 
 
 def one_process_over_two(count: int) -> str:
-    """One worker process over two, on as many cores, in memory; the start of the processes counts."""
+    """One worker process over two, on as many cores, with logs; the start of the processes counts."""
 
     def in_processes(number: int) -> Callable[[], None]:
-        return lambda: experiment(count, False, executor="processes", places=number).run_sync(show=False) and None
+        def run() -> None:
+            with tempfile.TemporaryDirectory() as folder:
+                experiment(count, folder, executor="processes", places=number).run_sync(show=False)
+
+        return run
 
     return f"{ratio(in_processes(1), in_processes(2), 3)} on {os.cpu_count()} cores"
 
@@ -183,7 +187,7 @@ def persona_over_script(count: int) -> str:
 
 JOBS: dict[str, tuple[Callable[[int], str], int, str]] = {
     "gather": (over_a_gather, 200, "an experiment over its runs in a bare gather, at most 1.15"),
-    "processes": (one_process_over_two, 600, "one process over two, at least 1.6"),
+    "processes": (one_process_over_two, 1_000, "one process over two, at least 1.6"),
     "resume": (resumed_over_read, 10_000, "going on with finished cells over reading their first and last lines, at most 2"),
     "memory": (memory_of, 100_000, "memory of many cells"),
     "persona": (persona_over_script, 800, "a persona's round over a scripted one, at most 1.5"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -25,14 +25,24 @@ def tokens_of_text(text: str) -> int:
 
 def tokens_of_message(message: Message) -> int:
     """Estimate the tokens of a message as it is sent."""
-    parts = [part for one in message.parts for part in (one.parts if isinstance(one, ToolResult) else (one,))]
-    images = sum(isinstance(part, Image) for part in parts)
-    words = [_without_images(part) for part in message.parts if not isinstance(part, Image)]
+    images, words = _images(message.parts), message.parts
+    if images:
+        words = tuple([_without_images(part) for part in message.parts if not isinstance(part, Image)])
     try:
         length = len(_encode(words))
     except UnicodeEncodeError:  # a lone surrogate, e.g. of a stream that broke off
         length = len(_encode(encodable_data(msgspec.to_builtins(words))))
     return round(length / CHARACTERS_A_TOKEN) + images * TOKENS_AN_IMAGE
+
+
+def _images(parts: Iterable[object]) -> int:
+    images = 0
+    for part in parts:
+        if isinstance(part, Image):
+            images += 1
+        elif isinstance(part, ToolResult):
+            images += _images(part.parts)
+    return images
 
 
 def _without_images(part: AnyPart) -> AnyPart:
