@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -104,8 +104,7 @@ class Experiment:
     def design(self) -> Design:
         """Return the cells, the cost and time to expect, and the minimum detectable effect. Runs nothing."""
         self.check()
-        pilot = self._pilot_rows()
-        return self._design(pilot_of(self._read.primary, pilot, self._variant_names) if pilot else None)
+        return self._design()
 
     async def pilot(self, n: int = 5, *, watch: ProgressWatcher | None = None, show: bool = True) -> Pilot:
         """Run ``n`` random tasks under all variants, two repeats each, and return what they say of variance, cost and time.
@@ -127,6 +126,7 @@ class Experiment:
         Interrupted, killed or stopped, it goes on when it is run again. ``watch`` is called with the `Progress` after each
         cell; without ``show``, nothing shows it. Raises `ExperimentProblems` before anything runs.
         """
+        self.check()
         control = self._control()
         with watched(control, watch, show=show):
             return await self._run(control)
@@ -174,8 +174,7 @@ class Experiment:
         rows, plan = [*self._records.rows().values()], self._plan
         if plan is None:
             raise SettingsError("The experiment has not begun", "Run it: await exp.run(), or exp.run_sync()")
-        total = sum(map(len, self._schedules))
-        missing = self._missing({row.key for row in rows}) if len(rows) < total or self._more else 0
+        total, missing = sum(map(len, self._schedules)), self._missing({row.key for row in rows})
         if peek and missing:
             plan = with_note(plan, "looked", f"looked at after {len(rows)} of {total} runs")
             self._records.keep_plan(plan)
@@ -195,8 +194,8 @@ class Experiment:
         """The name of the experiment: a hash of what is frozen."""
         return (self._original or self)._frozen_hash[:12]
 
-    def _design(self, pilot: Pilot | None) -> Design:
-        read = self._read
+    def _design(self) -> Design:
+        read, rows = self._read, self._pilot_rows()
         return design_of(
             tasks=len(read.tasks),
             variants=self._variant_names,
@@ -207,7 +206,7 @@ class Experiment:
             places=self.places or (AT_A_TIME if self.executor == "kernel" else cores()),
             is_free=are_free(read.variants, self._models),
             unseeded=self._unseeded,
-            pilot=pilot,
+            pilot=pilot_of(read.primary, rows, self._variant_names) if rows else None,
         )
 
     # What it is made of, read once
@@ -325,13 +324,9 @@ class Experiment:
     # Running
 
     def _control(self) -> Control:
-        design = None
-        with suppress(ExperimentProblems):  # raised when it runs
-            design = self.design()
-        return Control(self.id, sum(map(len, self._schedules)), None if design is None else design.cost, self.budget)
+        return Control(self.id, sum(map(len, self._schedules)), self._design().cost, self.budget)
 
     async def _run(self, control: Control) -> Results:
-        self.check()
         records = self._records
         with records.locked():
             plan = self._begin()

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from small_experiments import CHATTY, check_line, rows, small
+from waiting import wait_until
 
-from agentnb import Agent, Experiment, Workflow, compare, load_traces, survey, tables
+from agentnb import Agent, Experiment, Workflow, compare, load_traces, settings, survey, tables
 from agentnb.detect.run import Run
 from agentnb.errors import ExperimentProblems, ModelError, SettingsError
 from agentnb.experiments.running.control import Progress
+from agentnb.experiments.running.live import LiveExperiment
 from agentnb.models.scripted import ScriptedModel
 
+LONG = 60
 BUT_FOR_TIMES = ["seconds", "at", "run_id", "redone"]
 
 
@@ -166,37 +170,36 @@ def test_budget_counts_what_earlier_processes_spent(tmp_path: Path) -> None:
     assert len(first.rows) == len(again.rows) == 1
 
 
+def started(experiment: Experiment, at: int, act: Callable[[LiveExperiment], None], seen: list[Progress]) -> LiveExperiment:
+    """A live experiment that is acted on when so many cells are done."""
+    here = threading.Event()
+
+    def watch(progress: Progress) -> None:
+        here.wait()  # on another thread, which may come before the handle
+        seen.append(progress)
+        if progress.done == at:
+            act(live)
+
+    live = experiment.start(show=False, watch=watch)
+    here.set()
+    return live
+
+
 def test_stop_leaves_the_rest_for_the_next_run(tmp_path: Path) -> None:
     seen: list[Progress] = []
-    experiment = small(6, folder=tmp_path / "exp", places=1)
-
-    async def stopped() -> Any:
-        live = experiment.start(show=False, watch=lambda progress: (seen.append(progress), progress.done == 3 and live.stop()))
-        return await live
-
-    part = asyncio.run(stopped())
+    part = started(small(6, folder=tmp_path / "exp", places=1), 3, LiveExperiment.stop, seen).result(LONG)
     assert part.missing == 9 and seen[-1].state == "stopped"
     assert small(6, folder=tmp_path / "exp").run_sync(show=False).missing == 0
     assert len([*(tmp_path / "exp").glob("*.jsonl")]) == 12
 
 
 def test_pause_begins_nothing_until_resume() -> None:
-    done: list[int] = []
-    experiment = small(4, places=1)
-
-    async def paused() -> Any:
-        live = experiment.start(
-            show=False, watch=lambda progress: (done.append(progress.done), progress.done == 2 and live.pause())
-        )
-        while live.progress.state != "paused" or live.progress.running:
-            await asyncio.sleep(0)
-        held = live.progress.done
-        await asyncio.sleep(0)
-        assert live.progress.done == held < 8
-        live.resume()
-        return await live
-
-    assert asyncio.run(paused()).missing == 0
+    seen: list[Progress] = []
+    live = started(small(4, places=1), 2, LiveExperiment.pause, seen)
+    wait_until(lambda: any(one.state == "paused" for one in seen))
+    assert live.progress.done == 2 and not live.done
+    live.resume()
+    assert live.result(LONG).missing == 0
 
 
 def test_second_process_on_one_folder_is_refused(tmp_path: Path) -> None:
@@ -257,7 +260,7 @@ def test_retry_makes_failed_runs_again_and_names_the_reason(tmp_path: Path) -> N
 
 def test_values_stay_covered_until_the_end_unless_looked_at(tmp_path: Path) -> None:
     experiment = small(6, folder=tmp_path / "exp", places=1)
-    experiment.run_sync(show=False, watch=lambda progress: progress.done == 4 and _stop(progress))
+    experiment.run_sync(show=False)
     _leave_out(tmp_path / "exp", 5)
     results = experiment.results()
     assert results.is_covered and results.table().was_called.isna().all()
@@ -268,10 +271,6 @@ def test_values_stay_covered_until_the_end_unless_looked_at(tmp_path: Path) -> N
     assert looked.table().was_called.notna().all()
     whole = small(6, folder=tmp_path / "exp").run_sync(show=False)
     assert any("looked at after 7 of 12 runs" in note for note in compare(whole, "matrix", "off").notes)
-
-
-def _stop(progress: Progress) -> None:
-    """Nothing: the rest of the rows is taken out afterwards."""
 
 
 def _leave_out(folder: Path, count: int) -> None:
@@ -352,3 +351,27 @@ def test_default_folder_is_that_of_the_id() -> None:
     assert (
         Path(".agentnb", "experiments", experiment.id, "experiment.plan").exists() and Path(".agentnb", ".gitignore").exists()
     )
+
+
+def test_known_key_enters_neither_row_nor_log(tmp_path: Path) -> None:
+    key = "test-0123456789abcdef-of-this-kernel"
+    settings.keep_key("PLANT_KEY", key)
+
+    class Tells:
+        name = "own:tells"
+
+        async def stream(self, request: Any) -> Any:
+            raise RuntimeError(f"refused {key}")
+            yield
+
+    def leaks(run: Run) -> bool:
+        if run.model.startswith("own:"):
+            raise ValueError(f"saw {key}")
+        return True
+
+    try:
+        results = small(2, models=[Tells()], primary=leaks, folder=tmp_path / "exp").run_sync(show=False)
+        assert all("[key]" in row.error or "[key]" in str(row.check_errors) for row in results.rows)
+        assert all(key.encode() not in path.read_bytes() for path in (tmp_path / "exp").iterdir())
+    finally:
+        settings.forget_key("PLANT_KEY")

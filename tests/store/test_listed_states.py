@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -57,16 +58,18 @@ def test_lists_and_cards_have_one_word_for_each_end(tmp_path: Path, subtests: py
 
 
 def test_a_run_that_waits_is_waiting_in_the_list_before_and_after_its_process_has_left_it(tmp_path: Path) -> None:
-    store, seen = Store(tmp_path), []
+    store, seen, started = Store(tmp_path), [], threading.Event()
 
     async def main() -> Run:
         def watch(event: object) -> None:
             if isinstance(event, e.QuestionAsked):
+                started.wait()  # on another thread, which may come first
                 seen.append(store.summary(live.run_id))
                 live.suspend()
 
         agent = Agent(ScriptedModel([[ToolCall("look", {}, "c1")], "Done."]), tools=[look])
         live = agent.start("go", store=store, watch=watch, approve="ask", suspend=True, show=False)
+        started.set()
         return await live
 
     run = asyncio.run(main())

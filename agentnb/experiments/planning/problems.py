@@ -18,6 +18,7 @@ from agentnb.interchange.files import load_trace
 from agentnb.models.model import Model
 from agentnb.models.registry import check_key, check_model, make_model
 from agentnb.runtime.budget import Budget
+from agentnb.workflow.files.declared_files import model_names
 from agentnb.workflow.workflow import Workflow
 
 MAX_NAMED = 5
@@ -91,12 +92,13 @@ def _check_problems(checks: Iterable[Check], run: Run, tasks: Sequence[Experimen
             yield f"The check {check.name} raises on an example run: {type(error).__name__}: {error}".partition("\n")[0]
 
 
-def check_models(variants: Iterable[Variant], models: Sequence[str | Model], budget: float | None) -> list[str]:
+def check_models(variants: Sequence[Variant], models: Sequence[str | Model], budget: float | None) -> list[str]:
     """Return what is wrong with the models: unknown names, missing keys, and prices that a budget needs."""
     problems: list[str] = []
     agents = [one.work for one in variants if isinstance(one.work, Agent)]
     own = [agent.model for agent in agents] if not models else []
-    for model in _once([*models, *own]):
+    declared = [name for one in variants if isinstance(one.work, Workflow) for name in model_names(one.work.declared)]
+    for model in _once([*models, *own, *declared]):
         try:
             check_model(model)
             if isinstance(model, str):

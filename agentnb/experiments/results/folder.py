@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError, StoreError
+from agentnb.errors import AgentnbError, SettingsError, StoreError
 from agentnb.experiments.results.rows import Row
 from agentnb.store.check_values import ROWS
 from agentnb.store.run_file import try_lock
@@ -172,14 +172,31 @@ class ExperimentFolder:
         assert self.store is not None, "a folder has one"
         return self.store.load(run_id)
 
-    def put_aside(self, run_id: str) -> None:
-        """Move the log of a run that was cut off out of the way of tables, into the folder ``cut``."""
+    def put_aside(self, run_ids: Iterable[str], top_level: Container[str] = ()) -> None:
+        """Move the logs of runs, and of those nested in them, out of the way of tables: into the folder ``cut``.
+
+        ``top_level``: runs that are known not to be nested.
+        """
         assert self.store is not None, "a folder has one"
-        aside = self.path / CUT
+        moved = {*run_ids}
+        if not moved:
+            return
+        aside, first = self.path / CUT, min(moved)
         aside.mkdir(exist_ok=True)
-        path = self.store.path(run_id)
-        with suppress(FileNotFoundError):  # put aside by an earlier process
-            path.replace(aside / f"{path.name}.cut")
+        for one in self.store.ids():  # nested runs begin after the run around them, and ids begin with the time
+            if one > first and one not in top_level and self._parent_of(one) in moved:
+                moved.add(one)
+        for one in moved:
+            path = self.store.path(one)
+            with suppress(FileNotFoundError):  # put aside by an earlier process
+                path.replace(aside / f"{path.name}.cut")
+
+    def _parent_of(self, run_id: str) -> str | None:
+        assert self.store is not None, "a folder has one"
+        try:
+            return self.store.summary(run_id).parent_id
+        except AgentnbError:
+            return None
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec.structs
 
 from agentnb.agent.agent import Agent
+from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError
 from agentnb.experiments.planning.cells import Cell
@@ -123,7 +124,7 @@ async def run_cell(
         error = problem
     if run is None and error is not None and store is not None and store.has(run_id):
         run = store.load(run_id)
-    return CellRun(_row(run, error, work.checks, columns, named), run)
+    return CellRun(redact(_row(run, error, work.checks, columns, named)), run)
 
 
 def _row(

@@ -36,7 +36,7 @@ def resumable_run(records: ExperimentFolder, work: Work, cell: Cell, run_id: str
         return Resumable(run_id, is_over=True)
     if run.status == "interrupted" and can_recover(run, work.tasks[cell.task], work.variants[cell.variant]):
         return Resumable(run_id, is_over=False)
-    records.put_aside(run_id)
+    records.put_aside([run_id])
     return None
 
 

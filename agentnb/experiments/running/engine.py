@@ -125,12 +125,14 @@ class Engine:
         records = self.records
         if not isinstance(records, ExperimentFolder) or records.store is None:
             return {}
-        for key in self.retried:
-            if key in rows and rows[key].run_id:
-                records.put_aside(rows[key].run_id)
         known = {row.run_id for row in rows.values()}
-        unknown = [run_id for run_id in records.store.ids() if run_id not in known]
-        left = {cell: run_id for run_id in unknown if (cell := cell_of(records, run_id)) is not None}
+        records.put_aside([rows[key].run_id for key in self.retried if key in rows and rows[key].run_id], known)
+        left: dict[str, str] = {}
+        for run_id in records.store.ids():
+            if run_id not in known and (key := cell_of(records, run_id)) is not None:
+                if key in left:
+                    records.put_aside([left[key]], known)
+                left[key] = run_id
         if not left:  # as nearly always
             return {}
         cells = {cell.key: cell for schedule in self.schedules for cell in schedule if cell.key in left}

@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
+from agentnb import Agent, ToolCall
 from agentnb.errors import StoreError
 from agentnb.experiments.results.folder import ExperimentFolder, Memory, Plan, with_note
 from agentnb.experiments.results.rows import Row
+from agentnb.models.scripted import ScriptedModel
 from agentnb.store.check_values import assessments_of_rows
 
 
@@ -75,3 +77,22 @@ def test_primary_decides_the_outcome_of_runs(tmp_path: Path, subtests: pytest.Su
             (tmp_path / "experiment.rows").write_bytes(msgspec.json.encode(row("k", primary="ok", **fields)) + b"\n{cut")
             found = assessments_of_rows(tmp_path).get("r-k", ())
             assert [(one.outcome, one.score, one.source) for one in found] == ([(*expected, "check")] if expected else [])
+
+
+def test_log_put_aside_takes_nested_logs_along(tmp_path: Path) -> None:
+    async def inner(n: int) -> str:
+        """Have another agent look."""
+        return (await Agent(ScriptedModel(["seen"]), name="inner").run("look", show=False)).text
+
+    folder = ExperimentFolder(tmp_path / "exp")
+    runs = [
+        Agent(ScriptedModel([ToolCall("inner", {"n": 1}), "done"]), tools=[inner]).run_sync(
+            "go", store=folder.store, show=False
+        )
+        for _ in range(2)
+    ]
+    assert folder.store is not None and len(folder.store.ids()) == 4
+    folder.put_aside([runs[0].id])
+    left = folder.store.ids()
+    assert len(left) == 2 and runs[1].id in left and runs[0].id not in left
+    assert len([*(tmp_path / "exp" / "cut").iterdir()]) == 2
