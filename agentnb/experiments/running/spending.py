@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from typing import Literal
 
 
-class CellSpending:
-    """What the runs of an experiment have spent, in US dollars. Thread-safe.
+class Unending:
+    """A budget that ends no run: a run cut short by the experiment's budget would count as a failure of its variant."""
 
-    It ends no run: a run cut short by the experiment's budget would count as a failure of its variant.
-    """
+    def left(self) -> None:
+        """Return None: a run may end although the experiment's budget is spent."""
+
+    def exhausted(self) -> None:
+        """Return None: no run ends for it."""
+
+    def has_limit(self) -> bool:
+        """Return False: prices are checked before the experiment begins."""
+        return False
+
+
+class CellSpending(Unending):
+    """What the runs of an experiment have spent, in US dollars. Thread-safe."""
 
     def __init__(self, limit: float | None, spent: float = 0.0) -> None:
         self.limit = limit
@@ -31,12 +44,13 @@ class CellSpending:
         with self._lock:
             self._spent += dollars
 
-    def left(self) -> None:
-        """Return None: a run may end although the experiment's budget is spent."""
 
-    def exhausted(self) -> None:
-        """Return None: no run ends for it."""
+class SentSpending(Unending):
+    """The same in a worker process: what runs spend is sent to the parent process, which counts it."""
 
-    def has_limit(self) -> bool:
-        """Return False: prices are checked before the experiment begins."""
-        return False
+    def __init__(self, send: Callable[[tuple[Literal["paid"], float]], None]) -> None:
+        self._send = send
+
+    def pay(self, dollars: float) -> None:
+        """Pass on what a run has spent."""
+        self._send(("paid", dollars))

@@ -17,6 +17,7 @@ from agentnb.experiments.planning.cells import Cell
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.running.cell_runs import Resumable, Work, run_cell
 from agentnb.experiments.running.rate import Refusal, SharedLimits
+from agentnb.experiments.running.spending import SentSpending
 from agentnb.settings import keep_key
 from agentnb.store.store import Store
 
@@ -50,27 +51,6 @@ Sent: TypeAlias = tuple[Literal["finished"], Finished] | tuple[Literal["paid"], 
 """What a worker sends: a finished cell, dollars spent, a refusal for too many requests."""
 
 
-class PaidBack:
-    """The budget of an experiment, in a worker process: what runs spend is counted in the parent process."""
-
-    def __init__(self, send: Any) -> None:
-        self._send = send
-
-    def pay(self, dollars: float) -> None:
-        """Pass on what a run has spent."""
-        self._send(("paid", dollars))
-
-    def left(self) -> None:
-        """Return None: no run ends for it."""
-
-    def exhausted(self) -> None:
-        """Return None: no run ends for it."""
-
-    def has_limit(self) -> bool:
-        """Return False: prices are checked before the experiment begins."""
-        return False
-
-
 def serve(pipe: Connection) -> None:
     """Run cells until the pipe is closed. Keys come first, by the pipe alone, then the work.
 
@@ -98,7 +78,7 @@ class _Worker:
         self._store = None if setup.folder is None else Store(setup.folder)
         self._sending = threading.Lock()
         self._rate = SharedLimits(setup.processes, lambda refusal: self._send(("refused", refusal)))
-        self._spending = PaidBack(self._send)
+        self._spending = SentSpending(self._send)
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
 
