@@ -15,6 +15,7 @@ from run_checks import assert_every_call_has_one_result
 from scripted_runs import bare, work
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall
+from agentnb.core.log.events import ToolStarted
 from agentnb.errors import StoreError
 from agentnb.models import ScriptedModel
 
@@ -143,3 +144,25 @@ def test_a_tool_that_was_left_behind_says_nothing_on_the_terminal(subtests: pyte
             command = [sys.executable, "-c", LEFT_BEHIND, str(count)]
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
             assert (done.stdout, done.stderr) == ("cancelled\n", "")
+
+
+def test_run_collected_after_its_loop_was_closed_says_nothing() -> None:
+    async def never() -> None:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+
+    loop, seen = asyncio.new_event_loop(), list[Any]()
+    agent = Agent(ScriptedModel([ToolCall("never")]), tools=[never], todos=False)
+    outer = loop.create_task(agent.run("go", watch=seen.append))
+
+    async def until_it_waits() -> set[asyncio.Task[Any]]:
+        while not any(isinstance(item, ToolStarted) for item in seen):
+            await asyncio.sleep(0)
+        return asyncio.all_tasks() - {asyncio.current_task(), outer}
+
+    loop.set_exception_handler(lambda *_: None)
+    inner = loop.run_until_complete(until_it_waits())
+    loop.close()
+    for task in inner:  # in whatever order they are collected, the run's own comes before its caller
+        task.get_coro().close()  # type: ignore[union-attr]
+    outer.get_coro().close()  # type: ignore[union-attr]

@@ -158,7 +158,8 @@ class Lifecycle:
         except BaseException as error:
             if not self._ended.is_set():
                 self._error = error
-        self._ended.set()
+        with suppress(RuntimeError):  # collected after its event loop was closed: nobody waits any more
+            self._ended.set()
 
     async def _run_in_context(
         self,
