@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -12,16 +12,17 @@ from random import Random
 from typing import Any, Literal
 
 from agentnb.agent.agent import Agent
-from agentnb.errors import ExperimentProblems, SettingsError
+from agentnb.display.texts.labels import counted
+from agentnb.errors import ExperimentProblems, SettingsError, StoreError
 from agentnb.experiments.design import Design, design_of
 from agentnb.experiments.pilot import Pilot, pilot_of
 from agentnb.experiments.planning.cells import Schedule, Seeds
 from agentnb.experiments.planning.checks import Check, read_checks
-from agentnb.experiments.planning.content import content_hash
+from agentnb.experiments.planning.content import content_hash, source_of
 from agentnb.experiments.planning.problems import are_free, check_models, example_problems, plan_problems, settings_problems
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
 from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, read_variants, unseeded_models
-from agentnb.experiments.results.folder import FOLDER, ExperimentFolder, Memory, Plan, with_note
+from agentnb.experiments.results.folder import FOLDER, PLANNED, ExperimentFolder, Memory, Plan, with_note
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.running.cell_runs import Work
@@ -43,7 +44,7 @@ AT_A_TIME = 8
 """Cells that run at the same time in the kernel, by default."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Experiment:
     """Variants compared on the same tasks: each task meets each variant, in random order, whatever fails on the way.
 
@@ -84,6 +85,13 @@ class Experiment:
     """The experiment that this one extends."""
     _more: tuple[tuple[tuple[ExperimentTask, ...], int], ...] = field(default=(), repr=False, compare=False)
     """Extensions of the original: more tasks, and more repeats."""
+
+    def __post_init__(self) -> None:
+        for name in ("tasks", "variants", "models", "checks"):
+            if isinstance(given := getattr(self, name), Iterator):  # read more than once
+                object.__setattr__(self, name, tuple(given))
+        if self.folder is not None and self.folder is not False and not isinstance(self.folder, str | Path):
+            raise SettingsError(f"folder={self.folder!r} is not a folder", "Give a path, or False for memory only")
 
     # Before anything runs
 
@@ -149,6 +157,8 @@ class Experiment:
         """Return the experiment with more tasks or repeats. Once its first run was made, every result names this deviation."""
         problems: list[str] = []
         more = () if tasks is None else read_tasks(tasks, problems)
+        if type(repeats) is not int or repeats < 0:
+            problems.append(f"repeats={repeats!r}: give a whole number from 0")
         if problems:
             raise ExperimentProblems.of(problems)
         if not more and not repeats:
@@ -159,11 +169,13 @@ class Experiment:
         """Mark the runs that did not complete to be made again by the next `run`; every result names the reason."""
         if not isinstance(reason, str) or not reason.strip():
             raise SettingsError("A retry needs a reason", 'Write retry("the server was down")')
-        plan = self._plan
-        failed = tuple([key for key, row in self._records.rows().items() if not row.is_completed])
+        plan, rows = self._plan, self._own_rows()
+        marked = {} if plan is None else _retried(plan, rows)
+        failed = tuple([key for key, row in rows.items() if not row.is_completed and key not in marked])
         if plan is None or not failed:
-            raise SettingsError("There is no failed run to make again", "See exp.results().table()")
-        self._records.keep_plan(with_note(plan, "retried", f"{len(failed)} runs again: {reason.strip()}", failed))
+            what = "All failed runs are marked already" if marked else "There is no failed run to make again"
+            raise SettingsError(what, "Run it: await exp.run()" if marked else "See exp.results().table()")
+        self._records.keep_plan(with_note(plan, "retried", f"{counted(len(failed), 'run')} again: {reason.strip()}", failed))
         return self
 
     def results(self, *, peek: bool = False) -> Results:
@@ -171,10 +183,11 @@ class Experiment:
 
         A peek is noted, and every result names it. Raises `SettingsError` if nothing has run yet.
         """
-        rows, plan = [*self._records.rows().values()], self._plan
+        rows, plan = [*self._own_rows().values()], self._plan
         if plan is None:
             raise SettingsError("The experiment has not begun", "Run it: await exp.run(), or exp.run_sync()")
-        total, missing = sum(map(len, self._schedules)), self._missing({row.key for row in rows})
+        total = sum(map(len, self._schedules))
+        missing = total - len(rows)
         if peek and missing:
             plan = with_note(plan, "looked", f"looked at after {len(rows)} of {total} runs")
             self._records.keep_plan(plan)
@@ -287,6 +300,7 @@ class Experiment:
             "runs": sum(map(len, base._schedules)),
             "seed": base.seed,
             "seeds": base.seeds,
+            "approve": base.approve if isinstance(base.approve, str) else source_of(base.approve),
         }
 
     @cached_property
@@ -318,8 +332,11 @@ class Experiment:
     def _pilot_rows(self) -> list[Row]:
         return [*self._pilot_records.rows().values()]
 
-    def _missing(self, keys: set[str]) -> int:
-        return sum(cell.key not in keys for schedule in self._schedules for cell in schedule)
+    def _own_rows(self) -> dict[str, Row]:
+        """Return the rows of its cells: its folder may hold more, of an extension."""
+        rows = self._records.rows()
+        own = {cell.key for schedule in self._schedules for cell in schedule} if rows else set()
+        return {key: row for key, row in rows.items() if key in own}
 
     # Running
 
@@ -332,19 +349,22 @@ class Experiment:
             plan = self._begin()
             retried = _retried(plan, records.rows())
             await self._run_cells(self._schedules, records, control, retried)
+        if self._plan is None:
+            raise StoreError(f"The folder of the experiment is gone: {records!r}", "Its rows are lost; run it again")
         return self.results()
 
     def _begin(self) -> Plan:
         """Freeze the plan with the first run, and note extensions since."""
-        plan = self._plan
+        plan, is_new = self._plan, self._plan is None
         if plan is None:
             plan = Plan(self.id, self._frozen_hash, self._frozen, datetime.now(UTC))
             self._records.keep_plan(plan)
-        for more, extra in self._more:
-            what = " and ".join([*([f"{len(more)} tasks"] if more else []), *([f"{extra} repeats"] if extra else [])])
-            text = f"extended by {what} after its first run"
-            if all(note.text != text for note in plan.notes):
-                plan = with_note(plan, "extended", text)
+        for place, (more, extra) in enumerate(self._more):
+            of_extension = content_hash(place, [(one.id, one.content) for one in more], extra)
+            if all(of_extension not in note.keys for note in plan.notes):
+                added = [*([counted(len(more), "task")] if more else []), *([counted(extra, "repeat")] if extra else [])]
+                text = f"extended by {' and '.join(added)} after its first run"
+                plan = with_note(plan, PLANNED if is_new else "extended", text, (of_extension,))
                 self._records.keep_plan(plan)
         return plan
 
@@ -380,12 +400,12 @@ class _Parts:
 
 def _retried(plan: Plan, rows: Mapping[str, Row]) -> dict[str, int]:
     """Return the cells that a note says to run again and that were not since, with the number of the attempt."""
-    attempts: dict[str, int] = {}
+    marks: dict[str, int] = {}
     for note in plan.notes:
         if note.kind == "retried":
             for key in note.keys:
-                attempts[key] = attempts.get(key, 1) + 1
-    return {key: attempt for key, attempt in attempts.items() if key in rows and rows[key].attempt < attempt}
+                marks[key] = marks.get(key, 0) + 1
+    return {key: rows[key].attempt + 1 for key, count in marks.items() if key in rows and rows[key].attempt <= count}
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

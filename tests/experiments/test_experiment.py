@@ -206,7 +206,10 @@ def test_pause_begins_nothing_until_resume() -> None:
 def test_second_process_on_one_folder_is_refused(tmp_path: Path) -> None:
     from agentnb.experiments.results.folder import ExperimentFolder
 
-    with ExperimentFolder(tmp_path / "exp").locked(), pytest.raises(SettingsError, match="Another process runs the experiment"):
+    with (
+        ExperimentFolder(tmp_path / "exp").locked(),
+        pytest.raises(SettingsError, match="runs already, here or in another process"),
+    ):
         small(2, folder=tmp_path / "exp").run_sync(show=False)
 
 
@@ -223,7 +226,7 @@ def test_extension_after_the_first_run_is_a_named_deviation(tmp_path: Path) -> N
     more = experiment.extend(tasks=[{"id": "new", "prompt": "- Check `check_line('new')`"}], repeats=1)
     results = more.run_sync(show=False)
     assert len(results.rows) == 3 * 2 + 1 * 2 + 4 * 2
-    assert any("extended by 1 tasks and 1 repeats" in note for note in results.notes)
+    assert any("extended by 1 task and 1 repeat" in note for note in results.notes)
     assert any("extended" in note for note in compare(results, "matrix", "off", primary="rounds").notes)
     assert len(more.run_sync(show=False).plan.notes) == 1
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import isnan
+from math import isinf, isnan
 from typing import Any, TypeAlias
 
 from agentnb.core.todos import open_todos
@@ -78,6 +79,32 @@ MEASURES = ("cost", "rounds", "seconds", "tokens")
 """Columns that can be the primary measure although no check returns them: less is better."""
 
 
+RAISED = (Exception, SystemExit, CancelledError)
+"""What the person's check may raise: all but an interrupt."""
+RESERVED = frozenset(
+    [
+        "task",
+        "cluster",
+        "variant",
+        "model",
+        "repeat",
+        "seed",
+        "run_id",
+        "status",
+        "reason",
+        "rounds",
+        "cost",
+        "tokens",
+        "seconds",
+        "loop_round",
+        "attempt",
+        "redone",
+        "at",
+    ]
+)
+"""Columns of `Results.table`: no check can have their names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """A check by its name."""
@@ -109,10 +136,13 @@ class Expected:
         return outcome.holds if outcome.has_value else None
 
 
-def read_checks(checks: Iterable[Any], primary: Any, problems: list[str]) -> tuple[tuple[Check, ...], str]:
+def read_checks(checks: Any, primary: Any, problems: list[str]) -> tuple[tuple[Check, ...], str]:
     """Return the checks, the primary's included, and the name of the primary; problems are appended."""
     if isinstance(checks, str) or callable(checks):
         checks = (checks,)
+    if not isinstance(checks, Iterable):
+        problems.append(f"checks={checks!r} is not a list of checks")
+        checks = ()
     read: dict[str, Check] = {}
     for one in checks:
         check = _check(one, problems)
@@ -127,7 +157,8 @@ def read_checks(checks: Iterable[Any], primary: Any, problems: list[str]) -> tup
     check = _check(primary, problems)
     if check is None:
         return tuple(read.values()), str(primary)
-    read.setdefault(check.name, check)
+    if read.setdefault(check.name, check) != check:
+        problems.append(f"The primary and a check have the name {check.name}. Give one of them another name")
     return tuple(read.values()), check.name
 
 
@@ -141,6 +172,8 @@ def value_of(check: Check, run: Run, row: Mapping[str, Any]) -> Value:
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float):
+        if isinf(value):
+            raise SettingsError(f"{check.name} returned {value}", "Return a finite number, or None for unknown")
         return None if isnan(value) else float(value)
     raise SettingsError(f"{check.name} returned {value!r}", "Return True, False, a number, or None for unknown")
 
@@ -152,7 +185,7 @@ def values_of(checks: Iterable[Check], run: Run, row: Mapping[str, Any]) -> tupl
     for check in checks:
         try:
             values[check.name] = value_of(check, run, row)
-        except Exception as error:  # whatever the person's check raises
+        except RAISED as error:
             values[check.name] = None
             errors[check.name] = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
     return values, errors
@@ -178,13 +211,23 @@ def _check(given: Any, problems: list[str]) -> Check | None:
             problems.append(str(error))
             return None
         return Check(given.strip(), Expected(given.strip()), takes_row=False, content=given.strip())
-    if not callable(given):
-        problems.append(f"{given!r} is neither a check nor an expectation. Give a function of the run, or a text")
-        return None
+    return _of_function(given, problems)
+
+
+def _of_function(given: Any, problems: list[str]) -> Check | None:
     name = str(getattr(given, "__name__", type(given).__name__))
-    return Check(
-        name, given, _takes_row(given), content_hash(name, source_of(given), repr(given) if isinstance(given, within) else "")
-    )
+    problem = ""
+    if not callable(given):
+        problem = f"{given!r} is neither a check nor an expectation. Give a function of the run, or a text"
+    elif name in RESERVED:
+        problem = f"The check {name} has the name of a column. Give it another name"
+    elif inspect.iscoroutinefunction(given):
+        problem = f"The check {name} is async. A check is a plain function of the run"
+    if problem:
+        problems.append(problem)
+        return None
+    settings = repr(given) if isinstance(given, within) else ""
+    return Check(name, given, _takes_row(given), content_hash(name, source_of(given), settings))
 
 
 def _takes_row(function: CheckFunction) -> bool:

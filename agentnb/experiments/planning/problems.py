@@ -11,7 +11,7 @@ from agentnb.agent.price_check import check_has_price
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, MissingKey, SettingsError
 from agentnb.examples import path as example
-from agentnb.experiments.planning.checks import Check, value_of
+from agentnb.experiments.planning.checks import RAISED, Check, value_of
 from agentnb.experiments.planning.tasks import ExperimentTask, prompt_of
 from agentnb.experiments.planning.variants import Variant, equal_variants, forked_changes, name_of
 from agentnb.interchange.files import load_trace
@@ -65,6 +65,8 @@ def _template_problems(tasks: Sequence[ExperimentTask], variants: Iterable[Varia
     for one in variants:
         if one.template is None:
             continue
+        if "{{ " not in one.template:
+            yield f"Variant {one.name}: its prompt names no column: all tasks would be one. Write {{{{ prompt }}}} in it"
         lacking: dict[str, list[str]] = {}
         for task in tasks:
             try:
@@ -88,7 +90,7 @@ def _check_problems(checks: Iterable[Check], run: Run, tasks: Sequence[Experimen
             value_of(check, run, row)
         except KeyError as error:
             yield f"The check {check.name} reads the column {error}, which the rows lack: they have {', '.join(row)}"
-        except Exception as error:  # whatever the person's check raises
+        except RAISED as error:
             yield f"The check {check.name} raises on an example run: {type(error).__name__}: {error}".partition("\n")[0]
 
 
@@ -107,6 +109,9 @@ def check_models(variants: Sequence[Variant], models: Sequence[str | Model], bud
             problems.append(str(error))
         except AgentnbError as error:
             problems.append(f"{name_of(model)}: {error}")
+    twice = [name for name, count in Counter(map(name_of, models)).items() if count > 1]
+    if twice:
+        problems.append(f"Models with the same name: {_listed(twice)}. Name each once, or give objects names of their own")
     if problems or budget is None:
         return problems
     return [*_price_problems(variants, models, budget)]

@@ -9,6 +9,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from agentnb.core.messages import encodable
 from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError
@@ -41,12 +42,18 @@ class ExperimentTask:
 
     @property
     def cluster(self) -> str:
-        """The group of tasks that it belongs to; by default the task itself."""
-        return str(self.row.get(CLUSTER) or self.id)
+        """The group of tasks that it belongs to; empty for the task alone."""
+        group = self.row.get(CLUSTER)
+        is_missing = group is None or group == "" or (isinstance(group, float) and isnan(group))
+        return "" if is_missing else str(group)
 
     def row_for(self, seed: int) -> Mapping[str, Any]:
         """Return the columns of the task for this seed."""
-        return self.row if self.make is None else {ID: self.id, **_row_made(self.make, seed)}
+        if self.make is None:
+            return self.row
+        row = {**_row_made(self.make, seed), ID: self.id}
+        _check_prompt(row)
+        return row
 
 
 def read_tasks(source: Any, problems: list[str]) -> tuple[ExperimentTask, ...]:
@@ -79,7 +86,7 @@ def fill_in(template: str, row: Mapping[str, Any]) -> str:
 def prompt_of(row: Mapping[str, Any], template: str | None) -> str:
     """Return the prompt of a task: the row's, in the variant's template, if it has one. Raises `SettingsError`."""
     prompt = fill_in(str(row.get(PROMPT, "")), row)
-    return prompt if template is None else fill_in(template, {**row, PROMPT: prompt})
+    return encodable(prompt if template is None else fill_in(template, {**row, PROMPT: prompt}))
 
 
 def _items(source: Any, problems: list[str]) -> Iterable[Any]:
@@ -118,7 +125,7 @@ def _task(item: Any) -> ExperimentTask:
     if ID not in row:
         raise SettingsError(f"the row has no column {ID}: it has {', '.join(row) or 'none'}")
     _check_prompt(row)
-    return ExperimentTask(str(row[ID]), row, content=content_hash(row))
+    return ExperimentTask(encodable(str(row[ID])), row, content=content_hash(row))
 
 
 def _row_made(make: TaskFunction, seed: int) -> Mapping[str, Any]:

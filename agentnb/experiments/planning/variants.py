@@ -59,6 +59,9 @@ class Variant:
 def read_variants(given: Any, base: Any, models: Iterable[str | Model], problems: list[str]) -> tuple[Variant, ...]:
     """Return the variants by name. ``base``: the agent, or its settings, that variants change; problems are appended."""
     named = given if isinstance(given, Mapping) else _by_name(given, problems)
+    if base is not None and not isinstance(base, Agent | Mapping):
+        problems.append(f"agent={base!r} is neither an Agent nor a mapping of its settings")
+        return ()
     variants: list[Variant] = []
     first_model = next(iter(models), None)
     for name, what in named.items():

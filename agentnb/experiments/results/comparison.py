@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
@@ -14,7 +15,7 @@ from agentnb.experiments.planning.checks import MEASURES, read_checks
 from agentnb.experiments.results.folder import Records
 from agentnb.experiments.results.results import Results, name_of_task
 from agentnb.experiments.results.rows import Row, row_of
-from agentnb.experiments.results.values import cluster_means, task_values
+from agentnb.experiments.results.values import cluster_means, task_values, unit_of
 from agentnb.experiments.statistics.discordant import Discordance, compare_discordant
 from agentnb.experiments.statistics.equivalence import Equivalence, assess_equivalence
 from agentnb.experiments.statistics.multiplicity import adjust_holm
@@ -97,13 +98,15 @@ class Comparison:
     def is_identical(self) -> bool:
         """Whether all pairs of runs said and did the same: there is nothing to estimate."""
         pairs = [*self._pairs()]
-        return bool(pairs) and all(one.digest == other.digest and one.digest for one, other in pairs)
+        same = all(one.digest == other.digest and one.digest for one, other in pairs)
+        return bool(pairs) and same and all(one.value(self.primary) == other.value(self.primary) for one, other in pairs)
 
     @cached_property
     def discordant(self) -> Discordance | None:
-        """McNemar's exact test, where each task has one run per variant and passes or fails; else None."""
+        """McNemar's exact test, where each task has one run per variant and no cluster, and passes or fails; else None."""
         a, b = task_values(self.rows_a, self.rows_b, self.primary)
-        if any(len(values) > 1 or not {*values} <= {0.0, 1.0} for values in (*a, *b)):
+        is_binary = all(len(values) <= 1 and {*values} <= {0.0, 1.0} for values in (*a, *b))
+        if not is_binary or any(row.cluster for row in self.rows_a):
             return None
         return compare_discordant(a, b)
 
@@ -130,6 +133,8 @@ class Comparison:
 
     def equivalence(self, margin: float) -> Equivalence | TooFewTasks:
         """Return whether the variants differ by less than the margin: two one-sided tests, paired by task."""
+        if not isinstance(margin, int | float) or isinstance(margin, bool) or not 0 < margin < inf:
+            raise SettingsError(f"margin={margin!r} is not a difference", "Give a number above 0, such as 0.1")
         return assess_equivalence(*_units(self.rows_a, self.rows_b, self.primary), margin)
 
     @cached_property
@@ -218,9 +223,11 @@ def compare(
     source.check_open()
     chosen = source.primary if primary is None else _known(source, primary)
     if a is not None and b is not None:
+        if a == b:
+            raise SettingsError(f"The variant {b!r} was given twice", f"It has {', '.join(source.variants)}")
         return _of_results(source, str(a), b, chosen)
-    if a is not None:
-        raise SettingsError("Two variants are compared", f"Write compare(results, {a!r}, {source.variants[0]!r})")
+    if a is not None or len(source.variants) < 2:
+        raise SettingsError("Two variants are compared", f"Name two of them: {', '.join(source.variants)}")
     first, *others = source.variants
     found = [_of_results(source, other, first, chosen) for other in others]
     adjusted = adjust_holm([one.p_value for one in found])
@@ -339,11 +346,11 @@ def _runs_of_tasks(rows: Iterable[Row], name: str) -> list[list[float]]:
 
 
 def _measured(a: Sequence[Row], b: Sequence[Row], name: str) -> tuple[list[list[float | None]], list[list[float | None]]]:
-    def values(rows: Sequence[Row]) -> dict[str, list[float | None]]:
-        found: dict[str, list[float | None]] = {}
+    def values(rows: Sequence[Row]) -> dict[tuple[str, str], list[float | None]]:
+        found: dict[tuple[str, str], list[float | None]] = {}
         for row in rows:
             value = getattr(row, name)
-            found.setdefault(row.task, []).append(None if value is None else float(value))
+            found.setdefault(unit_of(row), []).append(None if value is None else float(value))
         return found
 
     by_a, by_b = values(a), values(b)

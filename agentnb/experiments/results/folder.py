@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -24,12 +25,16 @@ FOLDER = Path(".agentnb") / "experiments"
 PLAN, LOCK, CUT = "experiment.plan", "experiment.lock", "cut"
 """Names in the folder. Their endings are not those of traces, so that the folder reads as any other folder of runs."""
 
+PLANNED = "planned"
+"""The kind of a note about an extension before the first run."""
+RUNS_ALREADY = "Wait for its end, or stop it; then run again"
+
 
 class Note(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that every result names: a deviation from the frozen plan, a retry, or a look before the end."""
 
     kind: str
-    """``extended``, ``retried`` or ``looked``."""
+    """``extended``, ``retried``, ``looked``, or ``planned`` for an extension before the first run, which is no deviation."""
     text: str
     at: datetime | None = None
     keys: tuple[str, ...] = ()
@@ -80,6 +85,7 @@ class Memory:
         self._plan: Plan | None = None
         self._rows: dict[str, Row] = {}
         self._runs: dict[str, Run] = {}
+        self._lock = threading.Lock()
 
     def plan(self) -> Plan | None:
         """Return the frozen plan; None before the first run."""
@@ -107,8 +113,13 @@ class Memory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Do nothing: no other process sees it."""
-        yield
+        """Hold it for one run of the experiment; raises `SettingsError` while it runs."""
+        if not self._lock.acquire(blocking=False):
+            raise SettingsError("The experiment runs already", RUNS_ALREADY)
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def __repr__(self) -> str:
         return "in memory"
@@ -200,14 +211,13 @@ class ExperimentFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder for this process; raises `SettingsError` if another process runs the experiment."""
+        """Hold the folder for this process; raises `SettingsError` if the experiment runs already."""
         self._prepare()
         descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        if not try_lock(descriptor):
+            os.close(descriptor)
+            raise SettingsError(f"The experiment in {self.path} runs already, here or in another process", RUNS_ALREADY)
         try:
-            if not try_lock(descriptor):
-                raise SettingsError(
-                    f"Another process runs the experiment in {self.path}", "Wait for its end, or stop it there; then run again"
-                )
             yield
         finally:
             os.close(descriptor)

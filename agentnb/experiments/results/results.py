@@ -10,7 +10,7 @@ from agentnb.core.run.facts import RunFacts
 from agentnb.detect.intervals import Share, wilson
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
-from agentnb.experiments.results.folder import Plan, Records
+from agentnb.experiments.results.folder import PLANNED, Plan, Records
 from agentnb.experiments.results.rows import Row
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Results:
         first = next((f"{name}: {error}" for row in self.rows for name, error in row.check_errors.items()), "")
         redone = {kind: sum(row.redone == kind for row in self.rows) for kind in ("recovered", "again")}
         return (
-            *[note.text for note in self.plan.notes],
+            *[note.text for note in self.plan.notes if note.kind != PLANNED],
             *([f"{self.missing:,} runs are missing"] if self.missing else []),
             *([f"a check raised for {raised} runs, whose values are unknown ({first})"] if raised else []),
             *[f"{count} runs that were cut off were {_DONE[kind]}" for kind, count in redone.items() if count],
@@ -138,7 +138,7 @@ class Results:
         lines += [*self.notes]
         if self.is_covered:
             lines.append("What tells variants apart is covered until the end")
-        else:
+        elif len(self.variants) > 1:
             lines.append("Compare two variants: compare(results, A, B)")
         return "\n".join(lines)
 

@@ -9,6 +9,8 @@ from agentnb.experiments.results.rows import Row
 
 Measure: TypeAlias = Callable[[Row], float | None]
 ByTask: TypeAlias = dict[str, list[float]]
+Unit: TypeAlias = tuple[str, str]
+"""What counts once: a cluster of tasks, or a task."""
 
 
 def task_values(a: Iterable[Row], b: Iterable[Row], name: str) -> tuple[list[list[float]], list[list[float]]]:
@@ -33,10 +35,17 @@ def by_task(rows: Iterable[Row], measure: Measure) -> ByTask:
     return found
 
 
-def cluster_means(rows: Sequence[Row], tasks: Sequence[Sequence[float]], order: Sequence[str]) -> dict[str, list[float]]:
+def unit_of(row: Row) -> Unit:
+    """Return the unit that a row counts for: its cluster, else its task."""
+    return ("cluster", row.cluster) if row.cluster else ("task", row.task)
+
+
+def cluster_means(
+    rows: Sequence[Row], tasks: Sequence[Sequence[float]], order: Sequence[str]
+) -> dict[tuple[str, str], list[float]]:
     """Return the means of tasks by cluster; ``tasks``: their values in the order of ``order``."""
-    of = {row.task: row.cluster or row.task for row in rows}
-    found: dict[str, list[float]] = {}
+    of = {row.task: unit_of(row) for row in rows}
+    found: dict[Unit, list[float]] = {}
     for task, values in zip(order, tasks, strict=True):
         if values:
             found.setdefault(of[task], []).append(sum(values) / len(values))

@@ -57,7 +57,7 @@ class Work:
             "model": model_name,
             "repeat": cell.repeat,
             "seed": cell.seed,
-            "cluster": "" if task.cluster == task.id else task.cluster,
+            "cluster": task.cluster,
             "primary": self.primary,
         }
 

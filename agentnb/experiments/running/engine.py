@@ -74,13 +74,14 @@ class Engine:
     async def run(self, rows: dict[str, Row]) -> None:
         """Run the cells without a row; ``rows``: those there are. A cancellation cancels the cells under way."""
         done = {key for key in rows if key not in self.retried}
+        own = {cell.key for schedule in self.schedules for cell in schedule} if rows else set()
         tasks: list[asyncio.Task[None]] = []
 
         def cancel() -> None:
             for task in tasks:
                 task.cancel()
 
-        self.control.begin([row for key, row in rows.items() if key in done], cancel)
+        self.control.begin([row for key, row in rows.items() if key in done and key in own], cancel)
         begun = self._begun(rows)
         jobs = self._jobs(done, begun)
         try:

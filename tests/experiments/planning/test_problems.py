@@ -95,7 +95,7 @@ def test_data_frames_lists_and_functions_are_tasks() -> None:
 
     frame = pd.DataFrame([{"id": 1, "prompt": "See {{ area }}", "area": "north", "cluster": "a"}, {"id": 2, "prompt": "Go"}])
     tasks = Experiment(frame, {"a": "off"}, models=[CHATTY])._read.tasks
-    assert [(task.id, task.cluster) for task in tasks] == [("1", "a"), ("2", "2")] and "area" not in tasks[1].row
+    assert [(task.id, task.cluster) for task in tasks] == [("1", "a"), ("2", "")] and "area" not in tasks[1].row
     experiment = Experiment([drawn], {"a": Agent(CHATTY, tools=[check_line])}, repeats=2, primary=was_called, folder=False)
     seeds = {row.seed for row in experiment.run_sync(show=False).rows}
     assert len(seeds) == 2

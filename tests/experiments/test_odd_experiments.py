@@ -1,0 +1,174 @@
+"""What an attack found: odd tasks, checks, models and hands on one experiment."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_experiments import CHATTY, check_line, rows, small
+
+from agentnb import Experiment, compare
+from agentnb.errors import ExperimentProblems, SettingsError
+from agentnb.experiments.planning.checks import RESERVED
+from agentnb.experiments.results.results import COLUMNS
+
+DISCIPLINED = "simulated:disciplined"
+
+
+def at_most(count: int) -> Any:
+    def few(run: Any) -> bool:
+        return len(run.rounds) <= count
+
+    return few
+
+
+def test_columns_of_the_table_are_no_names_of_checks() -> None:
+    assert set(COLUMNS) == RESERVED
+
+
+def test_odd_settings_are_refused_in_words(subtests: pytest.Subtests, snapshot: Any) -> None:
+    def status(run: Any) -> bool:
+        return True
+
+    async def later(run: Any) -> bool:
+        return True
+
+    cases: dict[str, Experiment] = {
+        "a primary named like another check": small(2, primary=lambda run: 0.0, checks=[lambda run: 1.0]),
+        "a check named like a column": small(2, primary=status),
+        "an async check": small(2, primary=later),
+        "checks that are none": small(2, checks=5),
+        "an agent that is none": small(2, agent=5),
+        "two models of one name": small(2, models=[DISCIPLINED, DISCIPLINED]),
+        "a template without a column": small(2, {"a": {"prompt": "hello"}, "b": {}}),
+    }
+    for name, experiment in cases.items():
+        with subtests.test(name):
+            with pytest.raises(ExperimentProblems) as refused:
+                experiment.check()
+            assert list(refused.value.problems) == snapshot(name)
+
+
+def test_odd_calls_are_refused(subtests: pytest.Subtests) -> None:
+    results = small(6).run_sync(show=False)
+    cases: dict[str, Any] = {
+        "a folder that is none": lambda: small(2, folder=5),
+        "negative repeats": lambda: small(2).extend(repeats=-1),
+        "repeats of true": lambda: small(2).extend(repeats=True),
+        "one variant twice": lambda: compare(results, "off", "off"),
+        "a margin of nothing": lambda: compare(results, "matrix", "off").equivalence(0),
+        "one variant to compare": lambda: compare(small(2, {"a": "off"}).run_sync(show=False)),
+    }
+    for name, call in cases.items():
+        with subtests.test(name), pytest.raises(SettingsError):
+            call()
+
+
+def test_second_start_leaves_the_first_alone(tmp_path: Path) -> None:
+    for folder in (tmp_path / "exp", False):
+        experiment = small(20, folder=folder)
+        first = experiment.start(show=False)
+        refused = 0
+        while not first.done:
+            try:
+                experiment.start(show=False).result(60)
+            except SettingsError:
+                refused += 1
+        results = first.result(60)
+        assert refused and results.missing == 0 and len(results.rows) == 40
+
+
+def test_clusters_count_whatever_their_names() -> None:
+    def units(clusters: list[Any]) -> int:
+        tasks = [{**row, "cluster": cluster} for row, cluster in zip(rows(len(clusters)), clusters, strict=True)]
+        results = Experiment(
+            tasks, {"a": "off", "b": "matrix"}, models=[CHATTY], agent={"tools": [check_line]}, folder=False
+        ).run_sync(show=False)
+        found = compare(results, "a", "b")
+        assert found.discordant is None and found.ratios["tokens"].tasks == found.tasks
+        return found.tasks
+
+    assert units([place // 2 for place in range(12)]) == units([f"c{place // 2}" for place in range(12)]) == 6
+    assert units([*["t11"] * 6, *[math.nan] * 6]) == 7
+
+
+def test_checks_that_close_over_other_values_are_other_checks(tmp_path: Path) -> None:
+    small(2, primary=at_most(0), folder=tmp_path / "exp").run_sync(show=False)
+    with pytest.raises(ExperimentProblems, match="has changed"):
+        small(2, primary=at_most(99), folder=tmp_path / "exp").check()
+
+    def kept(run: Any, least: int) -> bool:
+        return len(run.rounds) >= least
+
+    hashes = {small(2, primary=check)._frozen_hash for check in (at_most(1), at_most(2))}
+    one, other = (partial(kept, least=least) for least in (1, 9))
+    assert len(hashes) == 2 and small(2, checks=[one])._frozen_hash != small(2, checks=[other])._frozen_hash
+
+
+def test_whatever_a_check_raises_its_value_is_unknown(subtests: pytest.Subtests) -> None:
+    for error in (asyncio.CancelledError, SystemExit, ZeroDivisionError):
+
+        def raises(run: Any, error: type[BaseException] = error) -> bool:
+            if run.model == CHATTY or run.model.startswith("simulated:chatty"):
+                raise error
+            return True
+
+        with subtests.test(error.__name__):
+            results = small(2, checks=[raises]).run_sync(show=False)
+            assert len(results.rows) == 4 and all("raises" in row.check_errors for row in results.rows)
+    infinite = small(6, primary=lambda run: math.inf if run.model.startswith("simulated") else 1.0).run_sync(show=False)
+    assert "tasks are paired" in repr(compare(infinite, "matrix", "off"))
+
+
+def test_task_function_without_a_later_prompt_is_a_failed_row() -> None:
+    first = rows(1)[0]["prompt"]
+    tasks = [lambda seed: {"id": "q", "prompt": first if seed == 0 else None}]
+    results = Experiment(tasks, {"a": "off"}, models=[CHATTY], folder=False).run_sync(show=False)
+    assert [(row.status, "no prompt" in row.error) for row in results.rows] == [("failed", True)]
+
+
+def test_each_extension_is_noted_once_and_none_before_the_first_run(tmp_path: Path) -> None:
+    experiment = small(2, folder=tmp_path / "exp")
+    experiment.run_sync(show=False)
+    more = experiment.extend(repeats=1)
+    more.run_sync(show=False)
+    notes = more.extend(repeats=1).run_sync(show=False).notes
+    assert [note for note in notes if "extended" in note] == ["extended by 1 repeat after its first run"] * 2
+    original = experiment.run_sync(show=False)
+    assert len(original.rows) == 4 and original.missing == 0
+    assert not [note for note in small(2).extend(repeats=1).run_sync(show=False).notes if "extended" in note]
+
+
+def test_second_retry_before_a_run_is_refused(tmp_path: Path) -> None:
+    experiment = small(2, agent={"tools": [check_line], "max_rounds": 1}, primary="answered", folder=tmp_path / "exp")
+    experiment.run_sync(show=False)
+    experiment.retry("once")
+    with pytest.raises(SettingsError, match="marked already"):
+        experiment.retry("twice")
+    assert {row.attempt for row in experiment.run_sync(show=False).rows} == {2}
+    assert {row.attempt for row in experiment.run_sync(show=False).rows} == {2}
+
+
+def test_generators_odd_texts_and_comparisons_of_experiments_work() -> None:
+    experiment = Experiment(
+        (row for row in rows(2)),
+        {"a": "off"},
+        models=(model for model in [CHATTY]),
+        agent={"tools": [check_line]},
+        folder=False,
+    )
+    experiment.run_sync(show=False)
+    assert len(experiment.extend(repeats=1).run_sync(show=False).rows) == 4
+    odd = [{"id": "a\ud800", "prompt": "x \ud800", "other": {1: 2, "a": 3}}]
+    assert len(Experiment(odd, {"a": "off"}, models=[DISCIPLINED], folder=False).run_sync(show=False).rows) == 1
+    assert experiment == experiment and experiment != small(2) and hash(experiment)
+
+
+def test_measure_that_differs_between_equal_runs_is_compared() -> None:
+    results = small(8, {"a": "off", "b": "off"}, aa=True, primary="seconds").run_sync(show=False)
+    found = compare(results, "a", "b")
+    assert not found.is_identical and found.interval is not None
