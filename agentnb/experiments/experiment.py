@@ -346,9 +346,7 @@ class Experiment:
     async def _run(self, control: Control) -> Results:
         records = self._records
         with records.locked():
-            plan = self._begin()
-            retried = _retried(plan, records.rows())
-            await self._run_cells(self._schedules, records, control, retried)
+            await self._run_cells(self._schedules, records, control, self._begin())
         if self._plan is None:
             raise StoreError(f"The folder of the experiment is gone: {records!r}", "Its rows are lost; run it again")
         return self.results()
@@ -373,12 +371,13 @@ class Experiment:
         schedules: Sequence[Schedule],
         records: ExperimentFolder | Memory,
         control: Control,
-        retried: dict[str, int] | None = None,
+        plan: Plan | None = None,
     ) -> None:
         rows, read = records.rows(), self._read
+        retried = {} if plan is None else _retried(plan, rows)
         spending = CellSpending(self.budget, sum(row.cost or 0.0 for row in rows.values()))
         work = Work(self.id, read.tasks, read.variants, self._models or (None,), read.checks, read.primary, self.approve)
-        engine = Engine(schedules, work, records, control, spending, self._executor(work, records, spending), retried or {})
+        engine = Engine(schedules, work, records, control, spending, self._executor(work, records, spending), retried)
         await engine.run(rows)
 
     def _executor(self, work: Work, records: ExperimentFolder | Memory, spending: CellSpending) -> Executor:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from small_experiments import CHATTY, check_line, rows, small
+from waiting import wait_until
 
 from agentnb import Experiment, compare
 from agentnb.errors import ExperimentProblems, SettingsError
@@ -70,16 +71,16 @@ def test_odd_calls_are_refused(subtests: pytest.Subtests) -> None:
 
 def test_second_start_leaves_the_first_alone(tmp_path: Path) -> None:
     for folder in (tmp_path / "exp", False):
-        experiment = small(20, folder=folder)
-        first = experiment.start(show=False)
-        refused = 0
-        while not first.done:
-            try:
+        experiment, seen = small(6, folder=folder), list[Any]()
+        first = experiment.start(show=False, watch=seen.append)
+        first.pause()
+        wait_until(lambda: len(seen) >= 2)  # it was paused, and has begun
+        for _ in range(5):
+            with pytest.raises(SettingsError, match="runs already"):
                 experiment.start(show=False).result(60)
-            except SettingsError:
-                refused += 1
+        first.resume()
         results = first.result(60)
-        assert refused and results.missing == 0 and len(results.rows) == 40
+        assert results.missing == 0 and len(results.rows) == 12
 
 
 def test_clusters_count_whatever_their_names() -> None:

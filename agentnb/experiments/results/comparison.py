@@ -97,7 +97,7 @@ class Comparison:
     @cached_property
     def is_identical(self) -> bool:
         """Whether all pairs of runs said and did the same: there is nothing to estimate."""
-        pairs = [*self._pairs()]
+        pairs = self._pairs
         same = all(one.digest == other.digest and one.digest for one, other in pairs)
         return bool(pairs) and same and all(one.value(self.primary) == other.value(self.primary) for one, other in pairs)
 
@@ -144,7 +144,7 @@ class Comparison:
 
         found = [
             (one.task, one.model, one.repeat + 1, *values, one.run_id, other.run_id, one.status, other.status)
-            for one, other in self._pairs()
+            for one, other in self._pairs
             if (values := (one.value(self.primary), other.value(self.primary)))[0] != values[1]
         ]
         columns = ["task", "model", "repeat", "a", "b", "run_a", "run_b", "status_a", "status_b"]
@@ -160,7 +160,7 @@ class Comparison:
 
     def diff(self, task: str, repeat: int = 1, model: str | None = None) -> RunDiff:
         """Return both runs of a task side by side. ``repeat`` counts from 1; ``model``: by default the first there is."""
-        for one, other in self._pairs():
+        for one, other in self._pairs:
             is_meant = one.task == task and one.repeat + 1 == repeat and model in (None, one.model)
             if is_meant and one.run_id and other.run_id:
                 return diff(self.run(one.run_id), self.run(other.run_id))
@@ -177,7 +177,8 @@ class Comparison:
         return ""
 
     @cached_property
-    def _of_pairs(self) -> list[tuple[Row, Row]]:
+    def _pairs(self) -> list[tuple[Row, Row]]:
+        """The runs of the same task, model and repeat in both variants."""
         others: dict[tuple[str, str, int], Row] = {(row.task, row.model, row.repeat): row for row in self.rows_b}
         unnamed = {(row.task, row.repeat): row for row in self.rows_b}
         pairs = []
@@ -186,9 +187,6 @@ class Comparison:
             if other is not None:
                 pairs.append((row, other))
         return pairs
-
-    def _pairs(self) -> Iterable[tuple[Row, Row]]:
-        return self._of_pairs
 
     def __repr__(self) -> str:
         return "\n".join(comparison_lines(self))

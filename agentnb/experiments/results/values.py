@@ -40,9 +40,7 @@ def unit_of(row: Row) -> Unit:
     return ("cluster", row.cluster) if row.cluster else ("task", row.task)
 
 
-def cluster_means(
-    rows: Sequence[Row], tasks: Sequence[Sequence[float]], order: Sequence[str]
-) -> dict[tuple[str, str], list[float]]:
+def cluster_means(rows: Sequence[Row], tasks: Sequence[Sequence[float]], order: Sequence[str]) -> dict[Unit, list[float]]:
     """Return the means of tasks by cluster; ``tasks``: their values in the order of ``order``."""
     of = {row.task: unit_of(row) for row in rows}
     found: dict[Unit, list[float]] = {}
