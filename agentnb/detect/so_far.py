@@ -106,7 +106,7 @@ class RunSoFar(Protocol):
         """All questions to the person, oldest first, with their answers."""
 
     def has_grant(self, tool: str) -> bool:
-        """Return whether a grant allows the calls of this tool."""
+        """Return whether a grant allows all calls of this tool."""
 
     @property
     def findings(self) -> Sequence[FindingMade]:

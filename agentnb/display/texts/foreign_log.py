@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from agentnb.core.log.events import ToolAdmitted
 from agentnb.core.log.work_events import StepStarted
 from agentnb.core.questions import AskedQuestion, choice_in_words
-from agentnb.core.run.approvals import AUTO, arguments_as_json
-from agentnb.core.run.grants import ALWAYS
+from agentnb.core.run.approvals import ALWAYS, AUTO, arguments_as_json, given_grant
 from agentnb.detect.run import Run
 from agentnb.display.texts.labels import counted, cut
 from agentnb.display.texts.visible_text import visible
@@ -98,11 +97,12 @@ def _allowed(run: Run) -> Iterator[tuple[str, str]]:
     shown = {asked.question.id for asked in granted}
     for grant in run.grants:
         if grant.question_id not in shown:
-            yield "always allowed", grant.tool
+            yield "always allowed", grant.rule or grant.tool
     if len(others) > MAX_ANSWERS:
         yield "answered", f"{len(others) - MAX_ANSWERS:,} more questions"
 
 
 def _is_always(asked: AskedQuestion) -> bool:
     """Return whether the answer allows all calls of a tool: for an approval mode, or as a gate of one's own takes it."""
-    return asked.answer == ALWAYS and asked.question.kind == "approval"
+    is_of_gate = asked.answer == ALWAYS and asked.question.kind == "approval"
+    return is_of_gate or given_grant(asked.question, asked.answer) is not None

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 
 from agentnb.advice import AnyAdvice, AskInstead, Plain
 from agentnb.core.messages import ToolCall
-from agentnb.core.run.approvals import ASK, AUTO, MODES, NEVER, READ_ONLY, arguments_as_json
-from agentnb.core.run.grants import ALWAYS, ASKED_BY_MODE
+from agentnb.core.run.approvals import ALWAYS, ASK, ASKED_BY_RULES, AUTO, MODES, NEVER, READ_ONLY, arguments_as_json
 from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError, near
 from agentnb.policies.gates.rules import PRESETS, RuleVerdict, declared_effects, verdict_of
@@ -107,7 +106,7 @@ class ModeGate:
             return None
         return AskByMode(
             f'May {call.name} run with {shown(call.arguments)}?\n{_about(tool)} "{ALWAYS}" allows all its calls.',
-            ASKED_BY_MODE,
+            ASKED_BY_RULES,
             (ALWAYS,),
         )
 

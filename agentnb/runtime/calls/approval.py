@@ -9,8 +9,7 @@ from typing import Any
 
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import WaitingOnUser, new_question
-from agentnb.core.run.approvals import APPROVE, DENY, EDIT, NEVER, Decision, approval_schema, decision, judged_call
-from agentnb.core.run.grants import ASKED_BY_MODE
+from agentnb.core.run.approvals import APPROVE, ASKED_BY_RULES, DENY, EDIT, NEVER, Decision, approval_schema, decision, judged_call
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError
 from agentnb.policies.gates import Ask, as_copy
@@ -32,7 +31,7 @@ NOT_OBTAINED = "It needs the person's permission, which could not be obtained: w
 def approval_question(ask: Ask, call: ToolCall, tool: Tool | None) -> WaitingOnUser:
     """Return the question of a gate about a call of this tool."""
     effects = "" if tool is None else ", ".join(sorted(declared_effects(tool) or ()))
-    is_reserved = ask.rule == ASKED_BY_MODE and not isinstance(ask, AskByMode)
+    is_reserved = ask.rule == ASKED_BY_RULES and not isinstance(ask, AskByMode)
     about = judged_call(call, OWN_RULE if is_reserved else ask.rule or OWN_RULE, effects)
     return new_question("approval", ask.question, approval_schema(ask.approvals), call.id, about)
 

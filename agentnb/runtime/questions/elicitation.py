@@ -71,7 +71,7 @@ class Elicitation:
         ids = QuestionIds(prefix, log.run.events, None if parent is None else parent.elicitation.book.ids)
         around = None if parent is None else parent.elicitation.grants
         self.grants: ReachingGrants = ReachingGrants(log, around, grants)
-        self.book: QuestionBook = QuestionBook(log, ids)
+        self.book: QuestionBook = QuestionBook(log, ids, grants)
         self._programs: set[asyncio.Task[None]] = set()
         self._clock = clock or Clock()
         self._open: dict[str, asyncio.Future[Answer]] = {}
