@@ -24,6 +24,8 @@ from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
 from agentnb.policies.limits import Limits, OnLimit
 from agentnb.policies.named import PolicySet, find_policy, rules_of, settings_of
+from agentnb.policies.permissions.rules import RuleList
+from agentnb.runtime.questions.answerers import Approve, check_approve
 from agentnb.runtime.runs.gate_names import name_of_gate
 from agentnb.tools.read_result import READ_TOOL
 from agentnb.tools.todos.board import Board, is_board
@@ -60,10 +62,14 @@ class AgentSettings:
     gates: Iterable[Gate] = ()
     extensions: Iterable[Extension] = ()
     detect: Detectors | None = None
+    approve: Approve | str | None = None
+    permissions: Any = None
     limits: Limits = field(init=False, repr=False, compare=False)
     sends: History = field(init=False, repr=False, compare=False)
     """How much of a conversation is sent, according to `history`."""
     toolbox: Toolbox = field(init=False, repr=False, compare=False)
+    rules: RuleList = field(init=False, repr=False, compare=False)
+    """Its rules about tool calls, according to `permissions`."""
     output_form: Output | None = field(init=False, repr=False, compare=False)
     """The form of its answers, according to `output`; None for free text."""
     bundle: PolicyBundle = field(init=False, repr=False, compare=False)
@@ -93,6 +99,8 @@ class AgentSettings:
         self._set("extensions", self._all_extensions())
         of_extensions = each(self.extensions, "tools") if settings.tools_enabled() else ()
         self._set("toolbox", Toolbox((*self.tools, *of_extensions)))
+        self._set("rules", RuleList.of(self.permissions))
+        self.rules.check(self.toolbox)
         self._set("gates", self._checked_gates())
         self._check_names()
         words, policy = find_set(self.guidance), find_policy(self.policy)
@@ -130,6 +138,7 @@ class AgentSettings:
             raise SettingsError(f"system={self.system!r} is not a text")
         if self.work_dir is not None and not isinstance(self.work_dir, str | Path):
             raise SettingsError(f"work_dir={self.work_dir!r} is not a folder", "Give a path, or None for the current folder")
+        check_approve(self.approve)
         if not isinstance(self.todos, bool) and not is_board(self.todos):
             raise SettingsError(f"todos={self.todos!r} is not a todo board", "Write todos=True, or todos=TodoBoard([...])")
 

@@ -35,6 +35,7 @@ from agentnb.notebook.names import (
     unquoted,
     words_of,
 )
+from agentnb.policies.permissions.rules import RuleList
 from agentnb.rerun.expect import EXTENSION as EXPECT
 from agentnb.rerun.expect import check_steps
 from agentnb.runtime.host.run_options import RunOptions
@@ -129,6 +130,7 @@ class WorkflowMagics(Magics):
         run_options = RunOptions(
             foreground=foreground,
             approval_mode=options.approve,
+            permissions=RuleList.typed(options.rules) or None,
             trust_log=options.trust_log,
             allow_urls=options.allow_urls,
             invocation=invocation_of(options, inputs=typed_inputs),

@@ -30,7 +30,7 @@ from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.threads import LoopThread
 from agentnb.session.default_store import default_store
-from agentnb.session.defaults import LIMIT_KEYS, SESSION_BUDGET, agent_settings, at_first, checked, workflow_settings
+from agentnb.session.defaults import APPROVE, LIMIT_KEYS, SESSION_BUDGET, agent_settings, at_first, checked, workflow_settings
 from agentnb.store.store import Store
 from agentnb.tools.todos.board import Board, TodoBoard
 
@@ -61,7 +61,7 @@ class Session:
         self.budget = Budget(name=SESSION_BUDGET_LIMIT.name)
         """The budget that all its runs spend from."""
         self.grants = SessionGrants()
-        """The tools whose calls the person has allowed in all its runs."""
+        """The calls that the person has allowed in all its runs."""
         self.defaults: dict[str, str] = at_first()
         """Defaults for options that a cell does not give."""
         self.sets: dict[str, GuidanceSet] = {}
@@ -133,6 +133,7 @@ class Session:
             thread=lambda: self._thread("background"),
             notebook=self.notebook,
             experiment=self.take_experiment,
+            approval_mode=lambda: self.defaults[APPROVE],
         )
 
     def _hosting(self) -> AbstractContextManager[None]:
