@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from agentnb.core.messages import encodable
 from agentnb.core.schema import json_schema
@@ -93,8 +94,7 @@ class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return whether another question has the same subject; its offers may differ, and its log may be an older one."""
         if other is None or other.effects not in (self.effects, None):  # None before schema 6
             return False
-        mine = (self.tool, self.arguments, self.rule, self.before)
-        return mine == (other.tool, other.arguments, other.rule, other.before)
+        return replace(self, effects=None, offers=(), diff="") == replace(other, effects=None, offers=(), diff="")
 
 
 class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):

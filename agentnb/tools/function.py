@@ -11,10 +11,12 @@ from typing import Any, TypeVar, overload
 
 from agentnb.advice import Plain
 from agentnb.core.request import ROLES, ToolRole, ToolSpec
-from agentnb.errors import InvalidTool, nearest
+from agentnb.errors import InvalidTool, near, nearest
 from agentnb.tools.open_figures import close_returned, open_figures
 from agentnb.tools.rendering import success
 from agentnb.tools.signature import ArgumentsRefused, no_object, problems, read_signature
+from agentnb.tools.subject import KINDS as SUBJECTS
+from agentnb.tools.subject import Flag, Subject
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -23,7 +25,7 @@ EFFECTS: tuple[Effect, ...] = ("read", "write", "execute", "network")
 WIRE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """Names of tools that all providers accept."""
 SHOWN_AT_ONCE = (str, int, float, dict, ToolOutcome, type(None))
-SETTINGS = ("name", "effects", "parallel_safe", "blocking", "timeout", "repeatable", "role")
+SETTINGS = ("name", "effects", "parallel_safe", "blocking", "timeout", "repeatable", "role", *SUBJECTS, "content")
 """What `tool` takes."""
 MARK = "__agentnb_tool__"
 """The attribute of a function that holds what `tool` made of it."""
@@ -48,21 +50,18 @@ class FunctionTool:
         timeout: float | None = None,
         repeatable: bool = False,
         role: ToolRole | None = None,
+        command: str = "",
+        path: str = "",
+        url: str = "",
+        content: str = "",
+        flag: Flag | None = None,
     ) -> None:
         self.function = function
+        self.flag = flag
+        """The permission that it needs, if it is one of agentnb's own tools."""
         name = name or _name_of(function)
-        if not WIRE_NAME.fullmatch(name):
-            raise InvalidTool(
-                f"{name!r} cannot be the name of a tool",
-                'Letters, digits, _ and - only, at most 64: give it one with @tool(name="...")',
-            )
         self.effects: frozenset[Effect] | None = None if effects is None else frozenset(effects)
-        if unknown := (self.effects or frozenset()) - set(EFFECTS):
-            raise InvalidTool(f"{name} has no such effect: {', '.join(sorted(unknown))}", f"Effects are {', '.join(EFFECTS)}")
-        if role is not None and role not in ROLES:
-            raise InvalidTool(f"role={role!r} of {name} is none", f"Roles are {', '.join(ROLES)}")
-        if timeout is not None and not timeout > 0:
-            raise InvalidTool(f"timeout={timeout} of {name} is not a time", "Give seconds above 0, or None for no limit")
+        _check(name, self.effects, role, timeout)
         self.parallel_safe = self.effects == frozenset({"read"}) if parallel_safe is None else parallel_safe
         self.blocking = blocking
         self.timeout = timeout
@@ -75,11 +74,17 @@ class FunctionTool:
             "timeout": timeout,
             "repeatable": repeatable,
             "role": role,
+            "command": command,
+            "path": path,
+            "url": url,
+            "content": content,
         }
         """The arguments it was made with, to make it again around a bound method."""
         self.signature = read_signature(function, name)
         effects_in_order = tuple(sorted(self.effects or ()))
         self.spec = ToolSpec(name, self.signature.description, self.signature.schema, effects_in_order, role)
+        given = {"command": command, "path": path, "url": url}
+        self.subject = _subject({kind: value for kind, value in given.items() if value}, content, self.spec)
         self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
@@ -116,6 +121,33 @@ class FunctionTool:
         return f"<tool {self.spec.name}>"
 
 
+def _check(name: str, effects: frozenset[Effect] | None, role: ToolRole | None, timeout: float | None) -> None:
+    """Raise `InvalidTool` for a setting with a value that a tool cannot have."""
+    if not WIRE_NAME.fullmatch(name):
+        raise InvalidTool(
+            f"{name!r} cannot be the name of a tool",
+            'Letters, digits, _ and - only, at most 64: give it one with @tool(name="...")',
+        )
+    if unknown := (effects or frozenset()) - set(EFFECTS):
+        raise InvalidTool(f"{name} has no such effect: {', '.join(sorted(unknown))}", f"Effects are {', '.join(EFFECTS)}")
+    if role is not None and role not in ROLES:
+        raise InvalidTool(f"role={role!r} of {name} is none", f"Roles are {', '.join(ROLES)}")
+    if timeout is not None and not timeout > 0:
+        raise InvalidTool(f"timeout={timeout} of {name} is not a time", "Give seconds above 0, or None for no limit")
+
+
+def _subject(named: dict[str, str], content: str, spec: ToolSpec) -> Subject | None:
+    """Return the subject of a tool; raise `InvalidTool` if a parameter is missing, or if there are several."""
+    for parameter in (*named.values(), *([content] if content else ())):
+        known = spec.input_schema.get("properties", {})
+        if parameter not in known:
+            raise InvalidTool(f"{spec.name} has no parameter {parameter!r}", near(str(parameter), known))
+    if len(named) > 1 or (content and "path" not in named):
+        what = f"{spec.name} names {', '.join([*named, *(['content'] if content else [])])}"
+        raise InvalidTool(what, "Name one parameter: a command, a path or a url; a path may have content beside it")
+    return next((Subject(kind, value, content) for kind in SUBJECTS if (value := named.get(kind))), None)
+
+
 def _drawn(value: Any, before: list[Any]) -> ToolOutcome:
     """Return the outcome with this value, and close the figures that the call opened and returned."""
     outcome = success(value)
@@ -150,6 +182,10 @@ def tool(
     timeout: float | None = None,
     repeatable: bool = False,
     role: ToolRole | None = None,
+    command: str = "",
+    path: str = "",
+    url: str = "",
+    content: str = "",
 ) -> Callable[[F], F]: ...
 def tool(function: F | None = None, /, **settings: Any) -> F | Callable[[F], F]:
     """Mark a function as a tool, with settings if it has any; the function stays an ordinary function.
@@ -159,6 +195,9 @@ def tool(function: F | None = None, /, **settings: Any) -> F | Callable[[F], F]:
     later calls that are not parallel-safe wait with it, as for any call. ``timeout``: seconds after which a call is abandoned.
     ``repeatable``: the same call may return something new, as when it polls; the duplicate-call guard lets it pass.
     ``role``: ``planning`` or ``list`` for a tool that only prepares work, so that calling it does not count as work.
+    ``command``, ``path`` or ``url``: the name of the parameter that is a shell command, a path or an address, which rules in
+    brackets are about, as in ``write_file(data/**)``; ``content``: beside a path, the parameter that is the whole new text of
+    the file, of which the question shows the change.
     Raises `InvalidTool` at once if a model could not call it, or for another setting.
     """
     if unknown := [name for name in settings if name not in SETTINGS]:
@@ -189,7 +228,7 @@ def as_tool(value: Any, name: str = "") -> Any:
     if isinstance(marked, FunctionTool) and marked.function is value:
         return marked
     if isinstance(marked, FunctionTool) and inspect.ismethod(value):
-        return FunctionTool(value, **marked.settings)
+        return FunctionTool(value, **marked.settings, flag=marked.flag)
     if isinstance(getattr(value, "spec", None), ToolSpec) and callable(getattr(value, "run", None)):
         return value
     if callable(value) and not inspect.isclass(value):

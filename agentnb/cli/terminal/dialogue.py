@@ -11,7 +11,7 @@ from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, 
 from agentnb.core.run.approvals import ALWAYS, DENY, EDIT
 from agentnb.display.texts.judged_call import call_text, question_text
 from agentnb.display.texts.labels import cut
-from agentnb.display.texts.question_labels import ASKS, REACHES, grant_in_words
+from agentnb.display.texts.question_labels import ASKS, REACHES, approving_choices, grant_in_words
 from agentnb.display.texts.visible_text import visible, visible_name
 from agentnb.errors import SettingsError
 
@@ -166,11 +166,12 @@ def _choices(question: WaitingOnUser) -> list[tuple[Any, str]]:
     if question.about is None or not choices or not _is_approval(question):
         return choices
     tool = question.about.tool
+    once = [(choice, choice) for choice in approving_choices(question)]
     grants = [
         ({ALWAYS: one.rule, "reach": one.reach}, f"{ALWAYS}: {grant_in_words(one, tool, SHELL_REACHES)}")
         for one in question.about.offers
     ]
-    return [*(one for one in choices if one[0] != DENY), *grants, *(one for one in choices if one[0] == DENY)]
+    return [*once, *grants, (DENY, DENY)]
 
 
 def _is_approval(question: WaitingOnUser) -> bool:

@@ -18,11 +18,13 @@ from agentnb.errors import SettingsError
 ApprovalWord: TypeAlias = Literal["auto", "ask", "never", "read_only"]
 """How much of what a run does needs the person's permission: its approval mode, as it is typed.
 
-``auto``: what no gate holds up, runs. ``ask``: the person is asked before each call of a tool that does more than read.
-``never``: the person is not asked, and what a gate would ask about is denied. ``read_only``: calls of tools that do more than
-read are denied without a question.
+``auto``: calls that only the defaults would ask about run. ``ask``: the person is asked before each call of a tool that does
+more than read. ``never``: the person is not asked, and what would be asked about is denied. ``read_only``: calls of tools that
+do more than read are denied without a question. Without a mode, the rules and their defaults decide.
 """
 AUTO, ASK, NEVER, READ_ONLY = MODES = ("auto", "ask", "never", "read_only")
+RULES = "rules"
+"""The word of logs for no mode."""
 APPROVE, DENY, EDIT, ALWAYS = "approve", "deny", "edit", "always"
 ASKED_BY_RULES = "ask"
 """The rule of questions that the rules of a run ask: only their answers are grants."""
@@ -80,9 +82,12 @@ class Decision(NamedTuple):
     """The arguments that the person gave instead of the model's."""
 
 
-def judged_call(call: ToolCall, rule: str, effects: str | None = None) -> JudgedCall:
-    """Return the whole call that a gate asks about, redacted as in the log. ``effects``: those that its tool declares."""
-    return redact(JudgedCall(call.name, encodable(arguments_as_json(call.arguments)), encodable(rule), effects))
+def judged_call(call: ToolCall, rule: str, effects: str | None = None, **shown: Any) -> JudgedCall:
+    """Return the whole call that a gate asks about, redacted as in the log.
+
+    ``effects``: those that its tool declares; ``shown``: further fields of `JudgedCall`.
+    """
+    return redact(JudgedCall(call.name, encodable(arguments_as_json(call.arguments)), encodable(rule), effects, **shown))
 
 
 def arguments_as_json(arguments: Any) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from agentnb.advice import AnswerRun
 from agentnb.core.questions import AskedQuestion, GrantOffer, GrantReach, WaitingOnUser, answer_form, choice_in_words
-from agentnb.core.run.approvals import ALWAYS, DENY, EDIT, decision, given_grant
+from agentnb.core.run.approvals import ALWAYS, ASK, AUTO, DENY, EDIT, NEVER, READ_ONLY, RULES, decision, given_grant
 from agentnb.detect.run import Run
 from agentnb.display.texts.judged_call import call_text, question_text
 from agentnb.display.texts.labels import clean, cut, first_line
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.visible_text import visible, visible_name
+from agentnb.policies.permissions.permissions import Permissions
 
 ASKS = {
     "approval": "The agent asks for your approval",
@@ -50,6 +51,15 @@ NO_ANSWER = {
 """Why a closed question has no answer."""
 DECLINED_BY = {"program": "No answer from the function that answers for you", "nobody": "Nobody could answer here"}
 """The same for a question that was declined, but not by the person."""
+
+MODES = {
+    RULES: "rules and their defaults decide",
+    AUTO: "what only the defaults would ask about runs",
+    ASK: "each call of a tool that does more than read is asked about",
+    NEVER: "nothing is asked, and what would be asked about is denied",
+    READ_ONLY: "only tools that read may run",
+}
+"""What each approval mode means."""
 
 
 def question_lines(run: Run) -> list[str]:
@@ -106,23 +116,26 @@ def grant_in_words(grant: GrantOffer, tool: str, reaches: Mapping[GrantReach, st
 
 def choices_in_words(question: WaitingOnUser) -> list[str]:
     """Return the choices of a question as the person reads them, with the grants that are offered."""
-    choices = [choice_in_words(choice) for choice in answer_form(question.schema).choices]
     about = question.about
     if about is None or not about.offers:
-        return choices
-    last = choices[-1:] if choices[-1:] == [DENY] else []
+        return [choice_in_words(choice) for choice in answer_form(question.schema).choices]
     offered = [f"{ALWAYS}: {grant_in_words(offer, about.tool)}" for offer in about.offers]
-    return [*choices[: len(choices) - len(last)], *offered, *last]
+    return [*approving_choices(question), *offered, DENY]
+
+
+def approving_choices(question: WaitingOnUser) -> list[str]:
+    """Return the choices that approve a call once or as a gate means them; *always* is left to the grants that are offered."""
+    choices = [choice_in_words(choice) for choice in answer_form(question.schema).choices]
+    has_offers = question.about is not None and bool(question.about.offers)
+    return [choice for choice in choices if choice != DENY and not (has_offers and choice == ALWAYS)]
 
 
 def typed_answers(question: WaitingOnUser) -> list[str]:
     """Return the answers to an approval as they are typed; none of them for another question."""
     if question.kind != "approval" or DENY not in answer_form(question.schema).choices:
         return []
-    choices = [choice_in_words(choice) for choice in answer_form(question.schema).choices if choice != DENY]
-    about = question.about
-    offers = [] if about is None else [typed_grant(offer) for offer in about.offers]
-    return [*choices, *offers, f"{DENY}: REASON"]
+    offers = [] if question.about is None else [typed_grant(offer) for offer in question.about.offers]
+    return [*approving_choices(question), *offers, f"{DENY}: REASON"]
 
 
 def typed_grant(offer: GrantOffer) -> str:
@@ -139,3 +152,28 @@ def _choices(question: WaitingOnUser) -> str:
     choices = choices_in_words(question)
     separator = "; " if question.about is not None and question.about.offers else ", "
     return clean(f" ({first_line(separator.join(choices), MAX_LISTED)})") if choices else ""
+
+
+def mode_text(words: str) -> str:
+    """Return an approval mode, of a word or several, and what it means."""
+    means = "; ".join(MODES.get(word, "") for word in words.split("+"))
+    return f"none: {means}" if words == RULES else f"{words}: {means}"
+
+
+def reach_text(reach: str, run: str = "") -> str:
+    """Return how far a grant reaches. ``run``: the id of its run, if that is not the one that is shown."""
+    if reach == "session":
+        return "in this session, until its kernel ends"
+    return f"in run {run} and the runs nested in it" if run else "in this run and the runs nested in it"
+
+
+def rule_lines(run: Run) -> Iterator[str]:
+    """Yield the mode of a run, if it has one, and its rules."""
+    permissions = Permissions.logged(run.settings, loosens=True)
+    if permissions.mode.held:
+        yield f"mode {mode_text(permissions.mode.words)}"
+    for layer in permissions.layers:
+        if layer.flags is not None:
+            yield f"permitted: {', '.join(sorted(layer.flags)) or 'nothing that needs a flag'}"
+        for rule in layer.rules:
+            yield f"{rule.verdict}: {rule.text}"

@@ -41,17 +41,31 @@ class ReachingGrants:
         self._around = around
         self._session = session
 
-    def update(self) -> None:
-        """Log the grants that were given outside since the last call, and the end of those that were taken back there."""
+    @property
+    def has_session(self) -> bool:
+        """Whether there is a session that can remember a grant."""
+        return self._session is not None
+
+    def update(self) -> bool:
+        """Log the grants that were given outside since the last call, and the end of those that were taken back there.
+
+        Returns whether there were any.
+        """
         reaching = {fields["grant_id"]: fields for fields in self._from_outside()}
         logged = self._log.run.grants
-        for grant in logged:
-            if is_copy(grant) and grant.grant_id not in reaching:
-                self._log.emit(GrantWithdrawn, grant_id=grant.grant_id)
+        over = [grant.grant_id for grant in logged if is_copy(grant) and grant.grant_id not in reaching]
         known = {grant.grant_id for grant in logged}
-        for grant_id, fields in reaching.items():
-            if grant_id not in known:
-                self._log.emit(GrantGiven, **fields)
+        new = [fields for grant_id, fields in reaching.items() if grant_id not in known]
+        for grant_id in over:
+            self._log.emit(GrantWithdrawn, grant_id=grant_id)
+        for fields in new:
+            self._log.emit(GrantGiven, **fields)
+        return bool(over or new)
+
+    def withdraw(self, grant_id: str) -> None:
+        """Take back a grant that was given in this run; no-op for one that is not in force here."""
+        if any(grant.grant_id == grant_id for grant in self._log.run.grants):
+            self._log.emit(GrantWithdrawn, grant_id=grant_id)
 
     def _from_outside(self) -> Iterable[dict[str, str]]:
         if self._session is not None:

@@ -13,7 +13,7 @@ from agentnb.core.run.approvals import ALWAYS, APPROVE, DENY
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.parts.questions.call_view import unread_note
 from agentnb.display.parts.questions.schema_form import EDIT_FORM, form_html
-from agentnb.display.texts.question_labels import LATER, LATER_TITLE, REACHES, grant_in_words
+from agentnb.display.texts.question_labels import LATER, LATER_TITLE, REACHES, approving_choices, grant_in_words
 
 MAX_OF_A_CHOICE = 120
 MAX_RULE = 60
@@ -24,7 +24,7 @@ def answer_controls(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
     """Return what answers an open question: buttons for its choices, a form, or a field. ``may_wait``: it can be left open."""
     form = answer_form(question.schema)
     if question.kind == "approval" and DENY in form.choices and form.has_others:
-        return _approval(question, form.choices, may_wait=may_wait)
+        return _approval(question, may_wait=may_wait)
     if form.choices and len(form.choices) <= MAX_CHOICES:
         buttons = [_button(question, choice, is_first=not place) for place, choice in enumerate(form.choices)]
         if question.kind != "approval":  # where no answer is a denial, which has a button already
@@ -38,12 +38,12 @@ def answer_controls(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
     return [_say(question, field), tag("div", "buttons", _decline(question))]
 
 
-def _approval(question: WaitingOnUser, choices: Sequence[Any], *, may_wait: bool) -> list[Html]:
+def _approval(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
     """Return the answers to the question whether a call may run."""
     note = unread_note(question)
     buttons = [
         _button(question, choice, "Approve" if choice == APPROVE else "", note, is_first=not place)
-        for place, choice in enumerate(one for one in choices if one != DENY)
+        for place, choice in enumerate(approving_choices(question))
     ]
     buttons += [_later(question)] if may_wait else []
     reason = _text_field(question, "reject", "Reason (may be empty)")
