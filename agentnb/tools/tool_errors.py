@@ -27,7 +27,7 @@ CARRIERS = tuple(str(Path(inspect.getfile(module)).parent) + os.sep for module i
 """Libraries between agentnb and the person's code in a traceback."""
 RUN_FAILED, TOO_MANY_RUNS = "nested_run_failed", "too_many_nested_runs"
 AFTER_RUN = {
-    "limited": "Give it a smaller task, or finish the work from its last text.",
+    "limited": "Give it a smaller task, or finish the work yourself.",
     "stopped": "Give it a more precise task, or do the work without it.",
     "cancelled": "The person stopped it: do not call it again for this task unless they ask for it.",
 }
