@@ -28,8 +28,8 @@ class Toolbox:
     def register(self, tool: Tool) -> None:
         """Add a tool. Raises `InvalidTool` if its name is taken or its schema is nested too deep."""
         name = tool.spec.name
-        if (other := self._tools.get(name)) is not None:
-            has_agent = isinstance(tool, AgentTool) or isinstance(other, AgentTool)
+        if name in self._tools:
+            has_agent = any(isinstance(one, AgentTool) for one in (tool, self._tools[name]))
             how = 'tool(researcher, name="...")' if has_agent else '@tool(name="...")'
             raise InvalidTool(f'tool "{name}" already registered', f"Give one of them another name with {how}")
         if is_too_deep(tool.spec.input_schema):
