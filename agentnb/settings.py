@@ -16,6 +16,7 @@
 ``COMPACT_THRESHOLD``       messages above which it is, from 2, with the history ``documented``; 30
 ``COMPACT_KEEP_RECENT``     messages at its end that compaction keeps unchanged, from 1; 10
 ``TOOLS_ENABLED``           whether agents have their tools; yes
+``AGENT_MODE``              the approval mode of runs that are given none: read_only, ask, never or auto; none
 ==========================  ==================================================================
 
 Addresses and keys that files and logs name must be allowed (`agentnb.models.destinations.allowed_urls`);
@@ -24,8 +25,9 @@ Addresses and keys that files and logs name must be allowed (`agentnb.models.des
 A key is known by the name of its variable. It is searched for in this kernel (where ``%agent key NAME`` keeps it), in the
 environment, and in the system's keyring, if the package ``keyring`` is installed. Any other variable can name a key too.
 
-The last seven rows end with the default (``its own``: the model's own). It also applies if the value is unusable: no number,
-out of range, neither yes nor no. They are read when an agent is made; the defaults of cells, when the extension is loaded.
+The last eight rows end with the default (``its own``: the model's own). It also applies if the value is unusable: no number,
+out of range, neither yes nor no; but another word as ``AGENT_MODE`` is an error. There ``true`` is as if it were not set, and
+``false`` as ``TOOLS_ENABLED=false``. They are read when an agent is made; the defaults of cells, when the extension is loaded.
 """
 
 from __future__ import annotations
@@ -77,6 +79,7 @@ MAX_MENTIONED = 200
 """Variables named by files that are remembered: each one is looked up after every tool call."""
 
 SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+AGENT_MODES = ("auto", "ask", "never", "read_only")
 OLLAMA_PORT = 11434
 Usual = TypeVar("Usual", int, None)
 _KEY_BEGINNING = re.compile(r"(sk-|sk_|gsk_|ghp_|gho_|github_pat_|xai-|AIza|hf_|pplx-)[A-Za-z0-9_-]{8}")
@@ -198,8 +201,21 @@ def compact_keep_recent() -> int:
 
 
 def tools_enabled() -> bool:
-    """Return whether agents have their tools, from ``TOOLS_ENABLED``; default yes."""
-    return _switch("TOOLS_ENABLED", True)
+    """Return whether agents have their tools, from ``TOOLS_ENABLED``; default yes. ``AGENT_MODE=false`` takes them too."""
+    return _switch("TOOLS_ENABLED", True) and _switch("AGENT_MODE", True)
+
+
+def agent_mode() -> str:
+    """Return the approval mode of runs that are given none, from ``AGENT_MODE``; empty for none.
+
+    Raises `SettingsError` for another word: a mode that is misspelt must not let more run.
+    """
+    word = _environment("AGENT_MODE").lower().replace("-", "_")
+    if not word or word in SWITCH:
+        return ""
+    if word not in AGENT_MODES:
+        raise SettingsError(f"AGENT_MODE={word!r} is not an approval mode", near(word, AGENT_MODES))
+    return word
 
 
 def key_variable(name: str) -> str:

@@ -24,6 +24,8 @@ from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
 from agentnb.policies.limits import Limits, OnLimit
 from agentnb.policies.named import PolicySet, find_policy, rules_of, settings_of
+from agentnb.policies.permissions.rules import RuleList
+from agentnb.runtime.questions.answerers import Approve, check_approve
 from agentnb.runtime.runs.gate_names import name_of_gate
 from agentnb.tools.agent_tool import ToolOffer, first_sentence, neutral_description
 from agentnb.tools.read_result import READ_TOOL
@@ -63,10 +65,14 @@ class AgentSettings:
     gates: Iterable[Gate] = ()
     extensions: Iterable[Extension] = ()
     detect: Detectors | None = None
+    approve: Approve | str | None = None
+    permissions: Any = None
     limits: Limits = field(init=False, repr=False, compare=False)
     sends: History = field(init=False, repr=False, compare=False)
     """How much of a conversation is sent, according to `history`."""
     toolbox: Toolbox = field(init=False, repr=False, compare=False)
+    rule_list: RuleList = field(init=False, repr=False, compare=False)
+    """Its rules about tool calls, according to `permissions`."""
     output_form: Output | None = field(init=False, repr=False, compare=False)
     """The form of its answers, according to `output`; None for free text."""
     bundle: PolicyBundle = field(init=False, repr=False, compare=False)
@@ -78,17 +84,7 @@ class AgentSettings:
 
     def __post_init__(self) -> None:
         check_model(self.model)
-        limits = Limits(
-            max_rounds=self.max_rounds,
-            max_tool_calls=self.max_tool_calls,
-            max_tool_calls_per_turn=self.max_tool_calls_per_turn,
-            max_seconds=self.max_seconds,
-            max_tokens=self.max_tokens,
-            budget=self.budget,
-            unpriced=self.unpriced,
-            on_limit=self.on_limit,
-            limits_of_file=tuple(self.limits_of_file),
-        )
+        limits = self._given_limits()
         self._check_kinds()
         self._set("limits", limits)
         self._set("tools", tuple(self.tools) if settings.tools_enabled() else ())
@@ -96,6 +92,8 @@ class AgentSettings:
         self._set("extensions", self._all_extensions())
         of_extensions = each(self.extensions, "tools") if settings.tools_enabled() else ()
         self._set("toolbox", Toolbox((*self.tools, *of_extensions)))
+        self._set("rule_list", RuleList.of(self.permissions))
+        self.rule_list.check(self.toolbox)
         self._set("gates", self._checked_gates())
         self._check_names()
         words, policy = find_set(self.guidance), find_policy(self.policy)
@@ -108,19 +106,35 @@ class AgentSettings:
         if self.output_form is not None:
             bundle = self.output_form.held(bundle, in_workflow_mode=getattr(policy, "workflow_mode", False))
         self._set("bundle", bundle)
-        logged = {
+        self._set("settings", self._as_logged(words, policy))
+        self._set("guidance_texts", words.as_texts)
+
+    def _given_limits(self) -> Limits:
+        return Limits(
+            max_rounds=self.max_rounds,
+            max_tool_calls=self.max_tool_calls,
+            max_tool_calls_per_turn=self.max_tool_calls_per_turn,
+            max_seconds=self.max_seconds,
+            max_tokens=self.max_tokens,
+            budget=self.budget,
+            unpriced=self.unpriced,
+            on_limit=self.on_limit,
+            limits_of_file=tuple(self.limits_of_file),
+        )
+
+    def _as_logged(self, words: GuidanceSet, policy: PolicySet) -> dict[str, Any]:
+        """Return the settings for the log."""
+        return {
             "guidance": {"set": words.name, "version": words.version},
             "policy": settings_of(policy),
             "todos": self.keeps_todos,
             "history": as_logged(self.sends),
-            **limits.as_logged(),
+            **self.limits.as_logged(),
             **({} if self.output_form is None else {"output": self.output_form.as_logged}),
             **({"gates": [name_of_gate(gate) for gate in self.gates]} if self.gates else {}),
             **({"extensions": [one.as_logged for one in self.extensions]} if self.extensions else {}),
             **({MODEL_FROM: PERSON} if person_chose_destination(self.model) else {}),
         }
-        self._set("settings", logged)
-        self._set("guidance_texts", words.as_texts)
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -133,6 +147,7 @@ class AgentSettings:
             raise SettingsError(f"system={self.system!r} is not a text")
         if self.work_dir is not None and not isinstance(self.work_dir, str | Path):
             raise SettingsError(f"work_dir={self.work_dir!r} is not a folder", "Give a path, or None for the current folder")
+        check_approve(self.approve)
         if not isinstance(self.todos, bool) and not is_board(self.todos):
             raise SettingsError(f"todos={self.todos!r} is not a todo board", "Write todos=True, or todos=TodoBoard([...])")
 

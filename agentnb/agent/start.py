@@ -36,6 +36,8 @@ from agentnb.guidance.prompts import prompt as prompt_file
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model, may_read_key
 from agentnb.policies.limits import OnLimit
+from agentnb.policies.permissions.gate import PermissionGate
+from agentnb.policies.permissions.rules import RuleList
 from agentnb.runtime.budget import WithinBudget
 from agentnb.runtime.calls.dispatch import Dispatch
 from agentnb.runtime.calls.run_tools import RunTools
@@ -45,6 +47,7 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.consent import with_mode_to_continue
 from agentnb.runtime.host.host import current_host
 from agentnb.runtime.host.run_options import RunOptions, folder_of
+from agentnb.runtime.questions.answerers import Approve
 from agentnb.runtime.runs.gate_names import check_gates
 from agentnb.runtime.runs.launch import PendingRun, check_resumable
 from agentnb.runtime.runs.lifecycle import Lifecycle
@@ -74,6 +77,8 @@ class AgentParts:
     limits_of_file: Iterable[str] = field(init=False)
     max_seconds: float | None = field(init=False)
     on_limit: OnLimit = field(init=False)
+    approve: Approve | str | None = field(init=False)
+    rule_list: RuleList = field(init=False)
     toolbox: Toolbox = field(init=False)
     """All tools of the run, including the todo tool."""
     _model: Model | None = field(default=None, init=False)
@@ -82,6 +87,7 @@ class AgentParts:
         agent, board = self.agent, self.own_board
         self.name, self.budget, self.limits_of_file = agent.name, agent.budget, agent.limits.limits_of_file
         self.max_seconds, self.on_limit = agent.max_seconds, agent.on_limit
+        self.approve, self.rule_list = agent.approve, agent.rule_list
         self.toolbox = agent.toolbox if board is None else agent.toolbox.with_tool(TodoTool(board))
 
     @property
@@ -122,13 +128,12 @@ class AgentParts:
         tools, bundle = RunTools(log, toolbox), agent.bundle
         if pending.budget.may_run_out():
             bundle = bundle.also_asking(WithinBudget(pending.budget))
-        mode = pending.approval_mode
-        if not mode.needs_nothing and (gate := mode.gate(tools.get)) is not None:
-            bundle = bundle.with_gate(gate)
+        work_dir = self._folder(pending.options)
+        bundle = bundle.with_gate(PermissionGate(pending.permissions, tools.get, work_dir))
         calls = CallServices(
             services.elicitation,
             services.call_sync,
-            self._folder(pending.options),
+            work_dir,
             bundle.direct_gates,
             todos,
             partial(start_nested, log),
@@ -166,7 +171,7 @@ class AgentParts:
             model=encodable(agent.model_name),
             system=system_prompt(agent, self.toolbox, self._folder(options)),
             tools=self.toolbox.specs,
-            settings={**agent.settings, **pending.logged_mode},
+            settings={**agent.settings, **pending.permissions.as_logged},
             guidance=agent.guidance_texts.texts,
             tags=tuple([encodable(one) for one in options.tags]),
             conversation=before.conversation if before is not None else "",

@@ -9,7 +9,7 @@ from agentnb.cli.command import argument, file, text_of
 from agentnb.errors import SettingsError
 from agentnb.models.destinations.destination import read_destination
 from agentnb.policies.limits import LIMITS
-from agentnb.session.defaults import APPROVE_HELP, approval_mode
+from agentnb.session.defaults import APPROVE_HELP, RULE_HELP, approval_mode
 
 
 def _budget(text: str) -> float:
@@ -77,6 +77,7 @@ BUDGET = argument("--budget", metavar="USD", type=_budget, help="what the run ma
 UNPRICED = argument(
     "--unpriced", action="store_true", help="run even if the price of a model is unknown; its calls count as $0"
 )
+RULES = _repeatable("--rule", metavar="RULE=VERDICT", dest="rules", type=text_of, help=RULE_HELP)
 APPROVE = argument("--approve", metavar="MODE", type=_mode, help=APPROVE_HELP)
 
 

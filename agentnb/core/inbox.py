@@ -10,11 +10,11 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from agentnb.core.questions import Answer
 
-CommandName: TypeAlias = Literal["stop", "pause", "resume", "suspend", "say", "answer"]
+CommandName: TypeAlias = Literal["stop", "pause", "resume", "suspend", "say", "answer", "withdraw"]
 
 
 class Command(NamedTuple):
-    """One command. ``text`` is the message, or the reason to stop; ``answer`` answers a question of the run."""
+    """One command. ``text``: the message, the reason to stop, or the id of a grant to take back; ``answer``: to a question."""
 
     name: CommandName
     text: str = ""
@@ -57,12 +57,13 @@ class Inbox:
     def put(self, name: CommandName, text: str = "", answer: Answer | None = None) -> None:
         """Put a command; a stop counts at once, even before the loop reads it.
 
-        An answer is not queued: a tool waits for it in the middle of a round, so ``wake`` gets it at once.
+        An answer is not queued: a tool waits for it in the middle of a round, so ``wake`` gets it at once. Nor is the end of a
+        grant, which the next call must know.
         """
         command = Command(name, text, answer)
         if name == "stop":
             self.stop_requested = True
-        if answer is None:
+        if answer is None and name != "withdraw":
             self._commands.append(command)
         with self._lock:
             wake = self._wake

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from agentnb.core.messages import encodable
 from agentnb.core.schema import json_schema
@@ -58,6 +59,18 @@ class AnswerForm:
     """The schemas of the fields of an object, if each can be asked for alone."""
 
 
+GrantReach: TypeAlias = Literal["run", "session"]
+"""The reach of a grant: the run in which it was given and the runs nested in that, or all runs of the session."""
+
+
+class GrantOffer(msgspec.Struct, frozen=True):
+    """A grant that the person may give with an answer."""
+
+    rule: str
+    """The calls that it allows: the name of a tool, or a pattern such as ``bash(git status *)``."""
+    reach: GrantReach = "run"
+
+
 class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """The whole tool call that a gate asks about: what the person approves, and what makes two such questions the same."""
 
@@ -68,6 +81,20 @@ class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """The reason of the gate that asks."""
     effects: str | None = None
     """The effects that its tool declares; empty if it declares none, None in logs before schema 6."""
+    command: str = ""
+    """The shell command that the call runs, if it runs one."""
+    diff: str = ""
+    """The change of the file that the call writes, as a unified diff; empty if it is unknown."""
+    before: str = ""
+    """The digest of that file before the change."""
+    offers: tuple[GrantOffer, ...] = ()
+    """The grants that the answer may give, the narrowest reach first."""
+
+    def is_same(self, other: JudgedCall | None) -> bool:
+        """Return whether another question has the same subject; its offers may differ, and its log may be an older one."""
+        if other is None or other.effects not in (self.effects, None):  # None before schema 6
+            return False
+        return replace(self, effects=None, offers=(), diff="") == replace(other, effects=None, offers=(), diff="")
 
 
 class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):

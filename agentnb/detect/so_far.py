@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.log.events import AnyEvent
-from agentnb.core.log.work_events import FindingMade
+from agentnb.core.log.work_events import FindingMade, GrantGiven
 from agentnb.core.messages import Message
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.request import ToolSpec
@@ -105,8 +105,12 @@ class RunSoFar(Protocol):
     def questions(self) -> Sequence[AskedQuestion]:
         """All questions to the person, oldest first, with their answers."""
 
+    @property
+    def grants(self) -> Sequence[GrantGiven]:
+        """The grants in force: the calls that are allowed without a question."""
+
     def has_grant(self, tool: str) -> bool:
-        """Return whether a grant allows the calls of this tool."""
+        """Return whether a grant allows all calls of this tool."""
 
     @property
     def findings(self) -> Sequence[FindingMade]:

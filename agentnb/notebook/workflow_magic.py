@@ -41,7 +41,7 @@ from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.choice import choose_model_of_workflow
-from agentnb.session.defaults import ON_STOP
+from agentnb.session.defaults import ON_STOP, typed_rules
 from agentnb.session.session import Session
 from agentnb.workflow.workflow import Workflow
 
@@ -129,6 +129,7 @@ class WorkflowMagics(Magics):
         run_options = RunOptions(
             foreground=foreground,
             approval_mode=options.approve,
+            permissions=typed_rules(options.rules),
             trust_log=options.trust_log,
             allow_urls=options.allow_urls,
             invocation=invocation_of(options, inputs=typed_inputs),

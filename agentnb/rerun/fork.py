@@ -30,6 +30,7 @@ from agentnb.core.log.events import (
 from agentnb.core.log.work_events import GrantGiven
 from agentnb.core.messages import encodable
 from agentnb.core.redaction import redact
+from agentnb.core.run.approvals import AUTO
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.finding import Detectors
@@ -41,11 +42,10 @@ from agentnb.interchange.files import one_run
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
-from agentnb.policies.gates.approval_mode import SETTING
 from agentnb.policies.named import PolicySet
 from agentnb.rerun.recorded_tools import recorded_tools
 from agentnb.rerun.variant import is_own, variant_of
-from agentnb.runtime.host.consent import mode_after
+from agentnb.runtime.host.consent import with_permissions_of
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunKeywords, RunOptions, options_of
 from agentnb.runtime.runs.launch import PendingRun, in_foreground, new_run_id
@@ -178,11 +178,18 @@ def pending_of(
     counts = run.gives_consent or bool(options.trust_log)
     if not counts:
         before = _without_consent(before, {tool.spec.name for tool in agent.toolbox if getattr(tool, "repeatable", False)})
-    if options.approval_mode is None:
-        # Recorded results alone do nothing to the world.
-        counts = counts or (tools == RECORDED and not fallback)
-        options = replace(options, approval_mode=mode_after(logged.get(SETTING), counts=counts))
+    only_recorded = tools == RECORDED and not fallback
+    options = _with_permissions(run, options, counts=counts, only_recorded=only_recorded, is_fork=is_fork)
     return _pending(agent, before, ForkedFrom(run.id, at_round - 1) if is_fork else None, options)
+
+
+def _with_permissions(run: Run, options: RunOptions, *, counts: bool, only_recorded: bool, is_fork: bool) -> RunOptions:
+    """Return the options with the permissions of the run. ``counts``: whether its log does."""
+    if not only_recorded:
+        return with_permissions_of(run, options, counts=counts)
+    # Recorded results do nothing to the world.
+    options = with_permissions_of(run, options, counts=True, whole=True)
+    return replace(options, approval_mode=options.approval_mode or (AUTO if is_fork else None))
 
 
 def _without_consent(events: Sequence[AnyEvent], repeatable: Container[str]) -> list[AnyEvent]:
@@ -236,7 +243,7 @@ def _started(first: AnyEvent, pending: PendingRun[AgentParts], forked_from: Fork
         schema=SCHEMA,
         model=agent.model_name,
         tools=pending.parts.toolbox.specs,
-        settings={**agent.settings, **pending.logged_mode},
+        settings={**agent.settings, **pending.permissions.as_logged},
         guidance=agent.guidance_texts.texts,
         origin=None,
         forked_from=forked_from,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from agentnb import settings
@@ -12,12 +12,19 @@ from agentnb.errors import SettingsError
 from agentnb.models.options import shown
 from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.policies.limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
+from agentnb.policies.permissions.rules import RuleList
 
 APPROVE_HELP = (
-    "what needs your permission. auto (default): what a gate asks about; ask: each call of a tool that does more than read; "
-    "never: you are not asked, and what a gate would ask about is denied; read_only: only tools that just read may run"
+    "what needs your permission where no rule says it; without a mode, calls of tools that declare to write, execute or reach "
+    "a network. auto: what only these defaults would ask about runs; ask: each call of a tool that does more than read; never: "
+    "you are not asked, and what would be asked about is denied; read_only: only tools that just read may run"
 )
 """What the help says about ``--approve``."""
+RULE_HELP = (
+    "a rule about tool calls: NAME=allow, NAME=ask or NAME=deny, for a tool, a flag such as network, or a pattern such as "
+    "'bash(git status *)=allow'; of several the first that fits decides, but a denial always holds; repeatable"
+)
+"""What the help says about ``--rule``."""
 Reader = Callable[[str], Any]
 """Parses a text into a value; raises ValueError with what is wrong with the text."""
 SESSION_BUDGET = SESSION_BUDGET_LIMIT.name.replace("_", "-")
@@ -41,6 +48,11 @@ def approval_mode(text: str) -> str:
     return _one_of(MODES, text.replace("-", "_"))
 
 
+def typed_rules(texts: Iterable[str]) -> RuleList | None:
+    """Return the rules that were typed as ``RULE=VERDICT``, None for none; raise `SettingsError` for another text."""
+    return RuleList.typed(texts) or None
+
+
 def history(text: str) -> str:
     """Parse the name of a history."""
     return _one_of(tuple(HISTORIES), text)
@@ -61,8 +73,9 @@ OTHERS: dict[str, Reader] = {
     "instructions": yes_or_no,
     "unpriced": yes_or_no,
 }
-OF_CELLS: dict[str, Reader] = {"on-stop": on_stop}
-"""The keys that are about the cell and not about its agent."""
+APPROVE = "approve"
+OF_CELLS: dict[str, Reader] = {"on-stop": on_stop, APPROVE: approval_mode}
+"""The keys that are not settings of an agent: `Host` holds the approval mode, also for runs that Python code starts."""
 OF_WHOLE_WORKFLOWS = ("budget", "max_seconds")
 """The limits that hold for all agents of a workflow together."""
 CHOICES = {
@@ -71,6 +84,7 @@ CHOICES = {
     "history": tuple(HISTORIES),
     "instructions": SWITCH,
     "unpriced": SWITCH,
+    APPROVE: MODES,
 }
 """The allowed values of the keys that have only a few."""
 
@@ -80,26 +94,24 @@ def at_first() -> dict[str, str]:
     found = {"model": "", "max-rounds": str(settings.max_iterations()), "guidance": "matrix", "policy": "matrix"}
     found |= {"history": "auto", "instructions": "yes"}
     limits = [key for key in LIMIT_KEYS if key not in (*found, SESSION_BUDGET)]
-    return found | dict.fromkeys(limits, "") | {"on-limit": "stop", "on-stop": "raise", "unpriced": "no", SESSION_BUDGET: ""}
+    found |= dict.fromkeys(limits, "") | {"on-limit": "stop", "on-stop": "raise", "unpriced": "no"}
+    return found | {APPROVE: "", SESSION_BUDGET: ""}
 
 
 def may_be_empty(key: str) -> bool:
-    """Return whether this key sets a limit that a run need not have."""
-    return key in LIMIT_KEYS and not LIMIT_KEYS[key].is_required
+    """Return whether this key sets what a run need not have: a limit, or an approval mode."""
+    return key == APPROVE or (key in LIMIT_KEYS and not LIMIT_KEYS[key].is_required)
 
 
 def checked(key: str, text: str) -> str:
     """Return the text as it is stored under this key; raises `SettingsError` if it is not a valid value."""
-    if may_be_empty(key):
-        if text.lower() in ("", "none"):
-            return ""
-        _read(key, text, LIMIT_KEYS[key].read, f"Write a number, or {key}= for no limit")
-        return text
+    if may_be_empty(key) and text.lower() in ("", "none"):
+        return ""
     if key in CHOICES:
         value = _read(key, text, (OTHERS | OF_CELLS)[key], f"Write, for example, {key}={CHOICES[key][-1]}")
         return {True: "yes", False: "no"}.get(value, str(value))
     if key in LIMIT_KEYS:
-        _read(key, text, LIMIT_KEYS[key].read, "")
+        _read(key, text, LIMIT_KEYS[key].read, f"Write a number, or {key}= for no limit" if may_be_empty(key) else "")
     return text
 
 

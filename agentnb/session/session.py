@@ -22,6 +22,7 @@ from agentnb.guidance import BUILT_IN, GuidanceSet, find_set
 from agentnb.models.registry import check_model
 from agentnb.policies import find_policy
 from agentnb.policies.limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
+from agentnb.policies.permissions.rules import Rule
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.host.host import Host, current_host, hosted
 from agentnb.runtime.host.live import LiveRun
@@ -30,7 +31,7 @@ from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.threads import LoopThread
 from agentnb.session.default_store import default_store
-from agentnb.session.defaults import LIMIT_KEYS, SESSION_BUDGET, agent_settings, at_first, checked, workflow_settings
+from agentnb.session.defaults import APPROVE, LIMIT_KEYS, SESSION_BUDGET, agent_settings, at_first, checked, workflow_settings
 from agentnb.store.store import Store
 from agentnb.tools.todos.board import Board, TodoBoard
 
@@ -61,7 +62,7 @@ class Session:
         self.budget = Budget(name=SESSION_BUDGET_LIMIT.name)
         """The budget that all its runs spend from."""
         self.grants = SessionGrants()
-        """The tools whose calls the person has allowed in all its runs."""
+        """The calls that the person has allowed in all its runs."""
         self.defaults: dict[str, str] = at_first()
         """Defaults for options that a cell does not give."""
         self.sets: dict[str, GuidanceSet] = {}
@@ -133,6 +134,7 @@ class Session:
             thread=lambda: self._thread("background"),
             notebook=self.notebook,
             experiment=self.take_experiment,
+            approval_mode=lambda: self.defaults[APPROVE],
         )
 
     def _hosting(self) -> AbstractContextManager[None]:
@@ -216,6 +218,11 @@ class Session:
         asked = [(live, live.done) for live in self._live]  # read once: a run that ends meanwhile must not get lost
         ended = [live for live, done in asked if done and live.run.started_at is not None]
         self._live = ended[-1:] + [live for live, done in asked if not done]
+
+    def allow_always(self, rule: str) -> None:
+        """Allow the calls of a rule, such as ``bash(git status *)``, in all runs of the session. `SettingsError` if none."""
+        found = Rule.read(rule, "allow")
+        self.grants.give(found.tools, rule=found.text if found.pattern else "")
 
     def first_request(self, agent: Agent, prompt: str, continue_from: Run | None) -> Request:
         """Return the request that `start` would begin with. Sends nothing."""

@@ -10,18 +10,20 @@ from typing import Any, TypeVar, overload
 
 from agentnb.advice import Plain
 from agentnb.core.request import ToolRole, ToolSpec
-from agentnb.errors import InvalidTool, nearest
+from agentnb.errors import InvalidTool, near, nearest
 from agentnb.tools.agent_tool import AgentLike, AgentTool, offer_of
 from agentnb.tools.open_figures import close_returned, open_figures
 from agentnb.tools.rendering import success
 from agentnb.tools.signature import ArgumentsRefused, read_signature, refused_arguments
+from agentnb.tools.subject import KINDS as SUBJECTS
+from agentnb.tools.subject import Flag, Subject
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, check_tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 EFFECTS: tuple[Effect, ...] = ("read", "write", "execute", "network")
 SHOWN_AT_ONCE = (str, int, float, dict, ToolOutcome, type(None))
-SETTINGS = ("name", "effects", "parallel_safe", "blocking", "timeout", "repeatable", "role")
+SETTINGS = ("name", "effects", "parallel_safe", "blocking", "timeout", "repeatable", "role", *SUBJECTS, "content")
 """What `tool` takes for a function."""
 MARK = "__agentnb_tool__"
 """The attribute of a function that holds what `tool` made of it."""
@@ -46,13 +48,18 @@ class FunctionTool:
         timeout: float | None = None,
         repeatable: bool = False,
         role: ToolRole | None = None,
+        command: str = "",
+        path: str = "",
+        url: str = "",
+        content: str = "",
+        flag: Flag | None = None,
     ) -> None:
         self.function = function
+        self.flag = flag
+        """The permission that it needs, if it is one of agentnb's own tools."""
         name = name or _name_of(function)
         check_tool(name, timeout, role)
-        self.effects: frozenset[Effect] | None = None if effects is None else frozenset(effects)
-        if unknown := (self.effects or frozenset()) - set(EFFECTS):
-            raise InvalidTool(f"{name} has no such effect: {', '.join(sorted(unknown))}", f"Effects are {', '.join(EFFECTS)}")
+        self.effects = _checked_effects(name, effects)
         self.parallel_safe = self.effects == frozenset({"read"}) if parallel_safe is None else parallel_safe
         self.blocking = blocking
         self.timeout = timeout
@@ -65,11 +72,17 @@ class FunctionTool:
             "timeout": timeout,
             "repeatable": repeatable,
             "role": role,
+            "command": command,
+            "path": path,
+            "url": url,
+            "content": content,
         }
         """The arguments it was made with, to make it again around a bound method."""
         self.signature = read_signature(function, name)
         effects_in_order = tuple(sorted(self.effects or ()))
         self.spec = ToolSpec(name, self.signature.description, self.signature.schema, effects_in_order, role)
+        given = {"command": command, "path": path, "url": url}
+        self.subject = _subject({kind: value for kind, value in given.items() if value}, content, self.spec)
         self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
@@ -101,6 +114,26 @@ class FunctionTool:
 
     def __repr__(self) -> str:
         return f"<tool {self.spec.name}>"
+
+
+def _checked_effects(name: str, effects: Iterable[Effect] | None) -> frozenset[Effect] | None:
+    """Return the effects of a tool; raise `InvalidTool` for an unknown one."""
+    found = None if effects is None else frozenset(effects)
+    if unknown := (found or frozenset()) - set(EFFECTS):
+        raise InvalidTool(f"{name} has no such effect: {', '.join(sorted(unknown))}", f"Effects are {', '.join(EFFECTS)}")
+    return found
+
+
+def _subject(named: dict[str, str], content: str, spec: ToolSpec) -> Subject | None:
+    """Return the subject of a tool; raise `InvalidTool` if a parameter is missing, or if there are several."""
+    for parameter in (*named.values(), *([content] if content else ())):
+        known = spec.input_schema.get("properties", {})
+        if parameter not in known:
+            raise InvalidTool(f"{spec.name} has no parameter {parameter!r}", near(str(parameter), known))
+    if len(named) > 1 or (content and "path" not in named):
+        what = f"{spec.name} names {', '.join([*named, *(['content'] if content else [])])}"
+        raise InvalidTool(what, "Name one parameter: a command, a path or a url; a path may have content beside it")
+    return next((Subject(kind, value, content) for kind in SUBJECTS if (value := named.get(kind))), None)
 
 
 def _drawn(value: Any, before: list[Any]) -> ToolOutcome:
@@ -140,6 +173,10 @@ def tool(
     timeout: float | None = None,
     repeatable: bool = False,
     role: ToolRole | None = None,
+    command: str = "",
+    path: str = "",
+    url: str = "",
+    content: str = "",
 ) -> Callable[[F], F]: ...
 def tool(function: Any = None, /, **settings: Any) -> Any:
     """Mark a function as a tool, with settings if it has any; the function stays an ordinary function.
@@ -152,6 +189,9 @@ def tool(function: Any = None, /, **settings: Any) -> Any:
     later calls that are not parallel-safe wait with it, as for any call. ``timeout``: seconds after which a call is abandoned.
     ``repeatable``: the same call may return something new, as when it polls; the duplicate-call guard lets it pass.
     ``role``: ``planning`` or ``list`` for a tool that only prepares work, so that calling it does not count as work.
+    ``command``, ``path`` or ``url``: the name of the parameter that is a shell command, a path or an address, which rules in
+    brackets are about, as in ``write_file(data/**)``; ``content``: beside a path, the parameter that is the whole new text of
+    the file, of which the question shows the change.
     Raises `InvalidTool` at once if a model could not call it, or for another setting.
     """
     if isinstance(function, AgentTool):
@@ -188,7 +228,7 @@ def as_tool(value: Any, name: str = "") -> Any:
     if isinstance(marked, FunctionTool) and marked.function is value:
         return marked
     if isinstance(marked, FunctionTool) and inspect.ismethod(value):
-        return FunctionTool(value, **marked.settings)
+        return FunctionTool(value, **marked.settings, flag=marked.flag)
     if isinstance(getattr(value, "spec", None), ToolSpec) and callable(getattr(value, "run", None)):
         return value
     if offer_of(value) is not None:

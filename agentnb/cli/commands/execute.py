@@ -24,6 +24,7 @@ from agentnb.cli.workflow_options import (
     INPUTS,
     MODEL,
     NO_INPUT,
+    RULES,
     STRICT,
     TOOLS,
     UNPRICED,
@@ -36,6 +37,7 @@ from agentnb.models.registry import check_destinations
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.default_store import default_store
+from agentnb.session.defaults import typed_rules
 from agentnb.workflow.checks.keys import check_keys
 from agentnb.workflow.files.declared_files import model_names
 from agentnb.workflow.files.files import file_text, path_of
@@ -67,10 +69,11 @@ def execute(given: Namespace) -> Outcome:
     def start(options: RunOptions) -> LiveRun:
         return workflow.start(prompt, options, **settings)
 
+    rules = typed_rules(given.rules)
     asks = is_at_terminal() and not given.no_input and given.prompt != STDIN
     progress = Progress(top_steps(workflow))
     by = Invocation(surface="shell", model=given.model or "", tools=tuple(given.tools), gates=tuple(given.gate))
-    options: dict[str, Any] = {"store": store, "approval_mode": given.approve, "invocation": by}
+    options: dict[str, Any] = {"store": store, "approval_mode": given.approve, "permissions": rules, "invocation": by}
     return awaited(start, progress, asks=asks, again=options_again(given), **options)
 
 
@@ -100,6 +103,7 @@ EXEC = Command(
         BUDGET,
         UNPRICED,
         APPROVE,
+        RULES,
         NO_INPUT,
         STRICT,
         ALLOW_URL,

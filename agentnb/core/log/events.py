@@ -30,12 +30,12 @@ Consent: TypeAlias = Literal["", "taken", "refused"]
 void, and the person is asked again. Empty for a log that the person's agentnb wrote."""
 Topic: TypeAlias = Literal["", "todos", "filled"]
 """The subject of a warning that views treat in their own way: ``filled``, how gaps of a foreign trace were filled."""
-SCHEMA = 8
+SCHEMA = 9
 """Version of the log's schema; a reader refuses newer logs and reads older ones.
 
 Each new kind of event makes a new version: 2 added questions, 3 compaction and recovery, 4 extra usage, 5 steps, plans,
 findings, other model calls, suspension, and what a run says of itself; 6 the tool calls of steps, grants; 7 advice as values;
-8 outcomes.
+8 outcomes; 9 the mode ``auto``, which was the word for none, and rules.
 """
 
 
@@ -358,12 +358,13 @@ class RunSuspended(Event, frozen=True, kw_only=True, tag="run_suspended", gc=Fal
 class RunRecovered(Event, frozen=True, kw_only=True, tag="run_recovered", gc=False):
     """The process of the run had died, or the run was suspended, and another process resumes it.
 
-    ``schema``: the version that writes from here on; ``approve``: the approval mode, ``guidance``: the guidance set from here
-    on, if another was given.
+    ``schema``: the version that writes from here on; ``approve``: the approval mode, ``permissions``: the rules, ``guidance``:
+    the guidance set from here on, if another was given.
     """
 
     schema: int
     approve: str = ""
+    permissions: list[dict[str, Any]] | None = None
     consent: Consent = ""
     guidance: GuidanceTexts | None = None
 

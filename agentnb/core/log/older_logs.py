@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agentnb.advice import AnyAdvice, AskInstead, ListRuns, Plain, SetKey, ShowModels, StartAgain, TryAgain
 from agentnb.core.log.event import RoundStatus
-from agentnb.core.log.events import AnyEvent, ErrorRaised, RoundStarted, RunFinished, RunStarted, Topic, Warned
+from agentnb.core.log.events import AnyEvent, ErrorRaised, RoundStarted, RunFinished, RunRecovered, RunStarted, Topic, Warned
 from agentnb.core.messages import Message
 
 STATUS_BEFORE: Mapping[str, RoundStatus] = {
@@ -33,8 +33,12 @@ FILLED, TODOS_OPEN = "Filled in what the trace lacks.", " still open:\n"
 """Up to schema 6: parts of warnings, by which their topic is known."""
 NO_PROMPT = "(The trace has no prompt.)"
 """Up to schema 6: the text by which a placeholder for a prompt is known."""
+AUTO, RULES = "auto", "rules"
+"""Up to schema 8: the word for no approval mode, and that of today (`core.run.approvals`)."""
 STATUSES_SINCE = 5
 """The schema from which events say these themselves."""
+MODES_SINCE = 9
+"""The schema from which ``auto`` is a mode of its own, and no word for none."""
 ADVICE_SINCE = 7
 """The schema from which errors and warnings carry advice as values."""
 HINTS: tuple[tuple[re.Pattern[str], Callable[[str, str, str], AnyAdvice]], ...] = (
@@ -70,6 +74,8 @@ def brought_up(event: AnyEvent, schema: int) -> AnyEvent:
     if isinstance(event, ErrorRaised) and event.error.logged_hint:
         advice = advice_of(event.error.logged_hint)
         return replace(event, error=replace(event.error, advice=advice, logged_hint=""))
+    if schema < MODES_SINCE and isinstance(event, RunRecovered) and event.approve == AUTO:
+        return replace(event, approve=RULES)
     if isinstance(event, RunStarted):
         return replace(event, prompt=_marked(event.prompt), history=tuple(map(_marked, event.history)))
     if isinstance(event, Warned) and (topic := _topic_of(event.message)):

@@ -182,6 +182,8 @@ class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given", gc=False):
 
     grant_id: str
     tool: str
+    rule: str = ""
+    """The pattern of the calls, such as ``bash(git status *)``; empty for all calls of the tool."""
     reach: Literal["run", "session"] = "run"
     """run: the run in which it was given and the runs nested in that; session: all runs of the session."""
     by: str = "person"

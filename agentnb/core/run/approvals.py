@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from agentnb.core.messages import ToolCall, encodable
-from agentnb.core.questions import JudgedCall, WaitingOnUser, checked_answer
+from agentnb.core.questions import GrantOffer, GrantReach, JudgedCall, WaitingOnUser, checked_answer
 from agentnb.core.redaction import redact
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import WorkflowRound
@@ -18,15 +18,20 @@ from agentnb.errors import SettingsError
 ApprovalWord: TypeAlias = Literal["auto", "ask", "never", "read_only"]
 """How much of what a run does needs the person's permission: its approval mode, as it is typed.
 
-``auto``: what no gate holds up, runs. ``ask``: the person is asked before each call of a tool that does more than read.
-``never``: the person is not asked, and what a gate would ask about is denied. ``read_only``: calls of tools that do more than
-read are denied without a question.
+``auto``: calls that only the defaults would ask about run. ``ask``: the person is asked before each call of a tool that does
+more than read. ``never``: the person is not asked, and what would be asked about is denied. ``read_only``: calls of tools that
+do more than read are denied without a question. Without a mode, the rules and their defaults decide.
 """
 AUTO, ASK, NEVER, READ_ONLY = MODES = ("auto", "ask", "never", "read_only")
-APPROVE, DENY, EDIT = "approve", "deny", "edit"
+RULES = "rules"
+"""The word of logs for no mode."""
+APPROVE, DENY, EDIT, ALWAYS = "approve", "deny", "edit", "always"
+ASKED_BY_RULES = "ask"
+"""The rule of questions that the rules of a run ask: only their answers are grants."""
 _REASON = re.compile(rf"\s*(?:{DENY}|no)\s*[:,]\s*(.*\S)\s*", re.IGNORECASE | re.DOTALL)
 _REASON_PATTERN = r"^\s*([Dd][Ee][Nn][Yy]|[Nn][Oo])\s*[:,]\s*\S"
 """The same for JSON Schema, which knows no flags."""
+_ALWAYS = re.compile(rf"\s*{ALWAYS}(?:\s+in\s+(run|session))?(?:\s*[:,]\s*(.*\S))?\s*", re.IGNORECASE | re.DOTALL)
 
 
 def waiting_for_approval(waiting: Iterable[WaitingOnUser], current: WorkflowRound | None) -> list[WaitingOnUser]:
@@ -73,9 +78,12 @@ class Decision(NamedTuple):
     """The arguments that the person gave instead of the model's."""
 
 
-def judged_call(call: ToolCall, rule: str, effects: str | None = None) -> JudgedCall:
-    """Return the whole call that a gate asks about, redacted as in the log. ``effects``: those that its tool declares."""
-    return redact(JudgedCall(call.name, encodable(arguments_as_json(call.arguments)), encodable(rule), effects))
+def judged_call(call: ToolCall, rule: str, effects: str | None = None, **shown: Any) -> JudgedCall:
+    """Return the whole call that a gate asks about, redacted as in the log.
+
+    ``effects``: those that its tool declares; ``shown``: further fields of `JudgedCall`.
+    """
+    return redact(JudgedCall(call.name, encodable(arguments_as_json(call.arguments)), encodable(rule), effects, **shown))
 
 
 def arguments_as_json(arguments: Any) -> str:
@@ -86,10 +94,13 @@ def arguments_as_json(arguments: Any) -> str:
         return repr(arguments)
 
 
-def approval_schema(approvals: tuple[str, ...] = ()) -> dict[str, Any]:
+def approval_schema(
+    approvals: tuple[str, ...] = (), arguments: dict[str, Any] | None = None, offers: Sequence[GrantOffer] = ()
+) -> dict[str, Any]:
     """Return the JSON Schema of an answer: approve, deny, ``deny: REASON``, ``{"deny": REASON}`` or ``{"edit": ARGUMENTS}``.
 
-    ``approvals``: further answers that approve.
+    ``approvals``: further answers that approve; ``arguments``: the schema of the arguments, if it is known; ``offers``: the
+    grants that ``{"always": RULE, "reach": REACH}`` may give, or ``always in REACH: RULE``. The brackets of a rule may differ.
     """
     return {
         "anyOf": [
@@ -97,14 +108,54 @@ def approval_schema(approvals: tuple[str, ...] = ()) -> dict[str, Any]:
             {"type": "boolean"},
             {"type": "string", "pattern": _REASON_PATTERN},
             _object(DENY, {"type": "string"}),
-            _object(EDIT, {"type": "object"}),
+            _object(EDIT, arguments or {"type": "object"}),
+            *_grant_schemas(offers),
         ]
     }
+
+
+def _grant_schemas(offers: Sequence[GrantOffer]) -> list[dict[str, Any]]:
+    """Return the schemas of the answers that give one of these grants: typed, and as an object."""
+    if not offers:
+        return []
+    tool, bracket, _ = max((offer.rule for offer in offers), key=len).partition("(")
+    rule = re.escape(tool) + (r"(\(.+\))?" if bracket else "")
+    reaches = list(dict.fromkeys(offer.reach for offer in offers))
+    typed = rf"^\s*[Aa]lways(\s+in\s+({'|'.join(reaches)}))?(\s*[:,]\s*{rule})?\s*$"
+    given = {ALWAYS: {"type": "string", "pattern": f"^{rule}$"}, "reach": {"enum": reaches}}
+    return [
+        {"type": "string", "pattern": typed},
+        {"type": "object", "properties": given, "required": [ALWAYS], "additionalProperties": False},
+    ]
+
+
+def given_grant(question: WaitingOnUser, answer: object) -> GrantOffer | None:
+    """Return the grant that an answer to a question gives; None if it gives none.
+
+    An answer that names no calls means those of the tool in the run, or those that are offered for the session.
+    """
+    about = question.about
+    if question.kind != "approval" or about is None:
+        return None
+    if answer == ALWAYS and about.rule == ASKED_BY_RULES:
+        return GrantOffer(about.tool)
+    if not about.offers:
+        return None
+    if isinstance(answer, dict) and isinstance(rule := answer.get(ALWAYS), str):
+        return GrantOffer(rule, answer.get("reach", "run"))
+    found = _ALWAYS.fullmatch(answer) if isinstance(answer, str) else None
+    if found is None:
+        return None
+    reach: GrantReach = "session" if found[1] == "session" else "run"
+    usual = next((offer.rule for offer in about.offers if offer.reach == reach == "session"), about.tool)
+    return GrantOffer(found[2] or usual, reach)
 
 
 def decision(answer: Any) -> Decision:
     """Return the decision of an answer that fits the schema."""
     if isinstance(answer, dict):
+        if ALWAYS in answer:
+            return Decision(True)
         if EDIT in answer:
             return Decision(True, arguments=answer[EDIT])
         return Decision(False, str(answer.get(DENY, "")))

@@ -297,12 +297,12 @@ class RunFacts:
 
     grants: View[w.GrantGiven] = _read(
         lambda run: View([*run._grants.values()]),
-        "The grants in force: the tools whose calls are allowed without a question, oldest first.",
+        "The grants in force: the calls that are allowed without a question, oldest first.",
     )
 
     def has_grant(self, tool: str) -> bool:
-        """Return whether a grant allows the calls of this tool."""
-        return any(grant.tool == tool for grant in self._grants.values())
+        """Return whether a grant allows all calls of this tool."""
+        return any(grant.tool == tool and not grant.rule for grant in self._grants.values())
 
     conversation_todos: tuple[Todo, ...] = _read(
         lambda run: run._todos or run._carried_todos, "The todo list that the next run of the conversation continues."

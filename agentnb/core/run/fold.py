@@ -349,6 +349,8 @@ def _run_recovered(run: RunFacts, event: e.RunRecovered) -> None:
         run._recovered = run._recovered or died
     if event.approve:
         run._settings = {**run._settings, "approve": event.approve}
+    if event.permissions is not None:
+        run._settings = {**run._settings, "permissions": event.permissions}
     if event.guidance is not None:
         run._guidance = run._given_guidance = event.guidance
     run._paused = False

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from agentnb.core.log.events import ToolAdmitted
 from agentnb.core.log.work_events import StepStarted
 from agentnb.core.questions import AskedQuestion, choice_in_words
-from agentnb.core.run.approvals import AUTO, arguments_as_json
-from agentnb.core.run.grants import ALWAYS
+from agentnb.core.run.approvals import ALWAYS, RULES, arguments_as_json, given_grant
 from agentnb.detect.run import Run
 from agentnb.display.texts.labels import counted, cut
+from agentnb.display.texts.question_labels import mode_text
 from agentnb.display.texts.visible_text import visible
 from agentnb.errors import SettingsError
-from agentnb.policies.gates.approval_mode import SETTING
+from agentnb.policies.permissions.approval_mode import SETTING as MODE
+from agentnb.policies.permissions.permissions import Permissions
 
 MAX_SHOWN = 2_000
 """Characters of each fact about a log; the number of further ones is shown."""
@@ -59,8 +60,11 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     settings = run.settings
     if run.model:
         yield "model", run.model
-    mode = str(settings.get(SETTING, AUTO))
-    yield "approval mode", f"{mode}: no call is asked about unless a gate does" if mode == AUTO else mode
+    mode = str(settings.get(MODE, RULES))
+    yield "approval mode", mode_text(mode)
+    for layer in Permissions.logged(settings, loosens=True).layers:
+        for rule in layer.rules:
+            yield "rule", f"{rule.verdict}: {rule.text}"
     gates = settings.get("gates")
     yield "gates", ", ".join(map(str, gates)) if isinstance(gates, list | tuple) and gates else "none"
     yield "tools", ", ".join(tool.name for tool in run.tools) or "those of its steps"
@@ -98,11 +102,12 @@ def _allowed(run: Run) -> Iterator[tuple[str, str]]:
     shown = {asked.question.id for asked in granted}
     for grant in run.grants:
         if grant.question_id not in shown:
-            yield "always allowed", grant.tool
+            yield "always allowed", grant.rule or grant.tool
     if len(others) > MAX_ANSWERS:
         yield "answered", f"{len(others) - MAX_ANSWERS:,} more questions"
 
 
 def _is_always(asked: AskedQuestion) -> bool:
     """Return whether the answer allows all calls of a tool: for an approval mode, or as a gate of one's own takes it."""
-    return asked.answer == ALWAYS and asked.question.kind == "approval"
+    is_of_gate = asked.answer == ALWAYS and asked.question.kind == "approval"
+    return is_of_gate or given_grant(asked.question, asked.answer) is not None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from agentnb.advice import AnswerRun
 from agentnb.core.questions import AskedQuestion, answer_form, choice_in_words
+from agentnb.core.run.approvals import ASK, AUTO, NEVER, READ_ONLY, RULES
 from agentnb.detect.run import Run
 from agentnb.display.texts.judged_call import call_text, question_text
 from agentnb.display.texts.labels import clean, cut, first_line
 from agentnb.display.texts.notebook_commands import in_notebook
+from agentnb.policies.permissions.permissions import Permissions
 
 ASKS = {
     "approval": "The agent asks for your approval",
@@ -44,6 +47,15 @@ NO_ANSWER = {
 """Why a closed question has no answer."""
 DECLINED_BY = {"program": "No answer from the function that answers for you", "nobody": "Nobody could answer here"}
 """The same for a question that was declined, but not by the person."""
+
+MODES = {
+    RULES: "rules and their defaults decide",
+    AUTO: "what only the defaults would ask about runs",
+    ASK: "each call of a tool that does more than read is asked about",
+    NEVER: "nothing is asked, and what would be asked about is denied",
+    READ_ONLY: "only tools that read may run",
+}
+"""What each approval mode means."""
 
 
 def question_lines(run: Run) -> list[str]:
@@ -85,3 +97,28 @@ def author(asked: AskedQuestion) -> str:
 def _choices(schema: dict[str, Any]) -> str:
     listed = ", ".join(map(choice_in_words, answer_form(schema).choices))
     return clean(f" ({first_line(listed, 200)})") if listed else ""
+
+
+def mode_text(words: str) -> str:
+    """Return an approval mode, of a word or several, and what it means."""
+    means = "; ".join(MODES.get(word, "") for word in words.split("+"))
+    return f"none: {means}" if words == RULES else f"{words}: {means}"
+
+
+def reach_text(reach: str, run: str = "") -> str:
+    """Return how far a grant reaches. ``run``: the id of its run, if that is not the one that is shown."""
+    if reach == "session":
+        return "in this session, until its kernel ends"
+    return f"in run {run} and the runs nested in it" if run else "in this run and the runs nested in it"
+
+
+def rule_lines(run: Run) -> Iterator[str]:
+    """Yield the mode of a run, if it has one, and its rules."""
+    permissions = Permissions.logged(run.settings, loosens=True)
+    if permissions.mode.held:
+        yield f"mode {mode_text(permissions.mode.words)}"
+    for layer in permissions.layers:
+        if layer.flags is not None:
+            yield f"permitted: {', '.join(sorted(layer.flags)) or 'nothing that needs a flag'}"
+        for rule in layer.rules:
+            yield f"{rule.verdict}: {rule.text}"

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from IPython.core.magic_arguments import argument
 
 from agentnb.policies.limits import LIMITS
-from agentnb.session.defaults import APPROVE_HELP, Reader, approval_mode, on_limit
+from agentnb.session.defaults import APPROVE_HELP, RULE_HELP, Reader, approval_mode, on_limit
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -79,8 +79,17 @@ def run_option(option: str) -> Callable[[F], F]:
 
 
 def approve_option(magic: F) -> F:
-    """Add the option ``--approve`` to a magic."""
-    added: F = argument("--approve", metavar="MODE", type=_word(approval_mode), help=APPROVE_HELP)(magic)
+    """Add the options ``--approve`` and ``--rule`` to a magic."""
+    rule = argument(
+        "--rule",
+        metavar="RULE=VERDICT",
+        action="append",
+        default=[],
+        dest="rules",
+        type=lambda text: text.strip("\"'"),
+        help=RULE_HELP,
+    )
+    added: F = argument("--approve", metavar="MODE", type=_word(approval_mode), help=APPROVE_HELP)(rule(magic))
     return added
 
 

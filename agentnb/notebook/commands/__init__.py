@@ -20,6 +20,7 @@ from agentnb.notebook.commands.guidance import find_guidance, set_lines, set_tex
 from agentnb.notebook.commands.history import show_history
 from agentnb.notebook.commands.keys import key_lines, key_verdict
 from agentnb.notebook.commands.models import model_lines, provider_models
+from agentnb.notebook.commands.permissions import permissions_command
 from agentnb.notebook.commands.recover import recover_run
 from agentnb.notebook.commands.status import default_lines, status_lines
 from agentnb.notebook.commands.stop import steered, stop_command
@@ -108,6 +109,11 @@ def todos(session: Session, shell: InteractiveShell, rest: str) -> None:
     print(todo_text(board))
 
 
+def permissions(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[allow RULE | withdraw NUMBER_OR_RULE]: list the rules and what was allowed always in this session, and change it"""
+    print(permissions_command(session, rest))
+
+
 def guidance(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[NAME [PART]]: list the guidance sets; with a name, show that set or one part of it"""
     name, _, part = rest.partition(" ")
@@ -190,6 +196,7 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "say": say,
     "answer": answer,
     "todos": todos,
+    "permissions": permissions,
     "guidance": guidance,
     "models": models,
     "tools": tools,
@@ -200,7 +207,7 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "delete": delete,
     "recover": recover,
 }
-VERBATIM = frozenset({"say", "answer", "todos", "key"})
+VERBATIM = frozenset({"say", "answer", "todos", "key", "permissions"})
 """Commands that take free text: ``{x}`` and ``$x`` in it are not replaced by variables."""
 LATER = frozenset({"mcp"})
 """Commands that the documentation promises for a later version."""

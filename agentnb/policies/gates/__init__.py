@@ -1,12 +1,10 @@
 """Gates, which decide whether a call may run: pure functions of the call and the run so far."""
 
-from agentnb.policies.gates.approval_mode import ApprovalMode
 from agentnb.policies.gates.duplicate import BatchGuard, DuplicateGuard
 from agentnb.policies.gates.verdicts import Allow, Ask, Block, Deny, Gate, OnCopy, Verdict, as_copy, denied, judge
 
 __all__ = [
     "Allow",
-    "ApprovalMode",
     "Ask",
     "BatchGuard",
     "Block",

@@ -5,36 +5,75 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from agentnb.core.messages import ToolCall
+from msgspec.structs import replace
+
+from agentnb.core.messages import ToolCall, encodable
 from agentnb.core.questions import WaitingOnUser, new_question
-from agentnb.core.run.approvals import APPROVE, DENY, EDIT, NEVER, Decision, approval_schema, decision, judged_call
-from agentnb.core.run.grants import ASKED_BY_MODE
+from agentnb.core.redaction import redact
+from agentnb.core.run.approvals import (
+    ALWAYS,
+    APPROVE,
+    ASKED_BY_RULES,
+    DENY,
+    EDIT,
+    NEVER,
+    Decision,
+    approval_schema,
+    decision,
+    judged_call,
+)
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError
 from agentnb.policies.gates import Ask, as_copy
-from agentnb.policies.gates.approval_mode import AskByMode
-from agentnb.policies.gates.rules import declared_effects
+from agentnb.policies.permissions.approval_mode import declared_effects
+from agentnb.policies.permissions.gate import AskByRules
+from agentnb.policies.permissions.offers import offers_about
+from agentnb.runtime.calls.file_change import file_change, file_digest
 from agentnb.runtime.questions.answerers import AnswerQuestion, Approve, Program, QuestionSuspended, Unanswered
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.workers.worker_calls import call_in_thread
+from agentnb.tools.subject import subject_of, value_of_subject
 from agentnb.tools.tool import CallSync, Tool
 
 OWN_RULE = "approval"
 """The rule of questions of gates that name none."""
+CHANGED_SINCE = "The file has changed since you were asked."
 NOT_ALLOWED = "The person did not allow it."
 NOBODY = "It needs the person's permission, and there is nobody to ask: no person is attached to this run."
 NEVER_ASKED = f"It needs the person's permission, and this run asks for none (approve={NEVER})."
 NOT_OBTAINED = "It needs the person's permission, which could not be obtained: what decides for them failed."
 
 
-def approval_question(ask: Ask, call: ToolCall, tool: Tool | None) -> WaitingOnUser:
-    """Return the question of a gate about a call of this tool."""
-    effects = "" if tool is None else ", ".join(sorted(declared_effects(tool) or ()))
-    is_reserved = ask.rule == ASKED_BY_MODE and not isinstance(ask, AskByMode)
-    about = judged_call(call, OWN_RULE if is_reserved else ask.rule or OWN_RULE, effects)
-    return new_question("approval", ask.question, approval_schema(ask.approvals), call.id, about)
+def approval_question(ask: Ask, call: ToolCall, tool: Tool, work_dir: Path, *, has_session: bool = False) -> WaitingOnUser:
+    """Return the question of a gate about a call of this tool. ``has_session``: whether a session can remember a grant."""
+    effects, subject = ", ".join(sorted(declared_effects(tool) or ())), subject_of(tool)
+    is_of_rules = isinstance(ask, AskByRules)
+    may_remember = isinstance(ask, AskByRules) and not ask.is_unclear
+    offers = offers_about(call, tool, work_dir, has_session=has_session) if may_remember else ()
+    command = (value_of_subject(tool, call.arguments) or "") if subject is not None and subject.kind == "command" else ""
+    change = file_change(tool, call.arguments, work_dir)
+    shown = {"command": encodable(command), "diff": encodable(change.diff), "before": change.before, "offers": offers}
+    rule = OWN_RULE if ask.rule == ASKED_BY_RULES and not is_of_rules else ask.rule or OWN_RULE
+    about = judged_call(call, rule, effects, **shown)
+    approvals = (*ask.approvals, *((ALWAYS,) if offers else ()))
+    schema = approval_schema(approvals, tool.spec.input_schema, about.offers)
+    return new_question("approval", ask.question, schema, call.id, about)
+
+
+def is_outdated(question: WaitingOnUser, call: ToolCall, tool: Tool | None, work_dir: Path) -> bool:
+    """Return whether the file that the call writes has changed since the question showed the change."""
+    shown = "" if question.about is None else question.about.before
+    return bool(shown) and shown != file_digest(tool, call.arguments, work_dir)
+
+
+def asked_anew(question: WaitingOnUser, call: ToolCall, tool: Tool, work_dir: Path) -> WaitingOnUser:
+    """Return the question with the change of the file as it would be now."""
+    change = file_change(tool, call.arguments, work_dir)
+    about = question.about and replace(question.about, diff=redact(encodable(change.diff)), before=change.before)
+    return replace(question, message=f"{CHANGED_SINCE}\n{question.message}", about=about, id="")
 
 
 def answering(answer: AnswerQuestion) -> Program:
@@ -73,7 +112,7 @@ class Approval:
         It is None, and the question stays open, if the run is being suspended; with ``suspends`` also without anybody to ask.
         """
         book = self._elicitation.book
-        if self._elicitation.approval_mode.verdict(call.name, None, is_asked=True) == "deny":
+        if self._elicitation.permissions.mode.never_asks:
             earlier = book.expected(question)
             if earlier is None or not earlier.has_answer:
                 book.drop_permission(call.id)

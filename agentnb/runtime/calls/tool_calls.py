@@ -20,7 +20,8 @@ from agentnb.core.run.rounds import CallRecord
 from agentnb.core.schema.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL
 from agentnb.policies.gates import Ask, Block, Gate, denied, judge
-from agentnb.runtime.calls.approval import Approval, approval_question
+from agentnb.policies.permissions.gate import AskByRules
+from agentnb.runtime.calls.approval import Approval, approval_question, asked_anew, is_outdated
 from agentnb.runtime.calls.context_services import ContextServices, StartRun, cannot_start
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.todo_sync import TodoSync
@@ -115,7 +116,8 @@ class ToolCalls:
         self._runner = ToolRunner(log, services.work_dir, services.call_sync, services.elicitation, self._inside)
         self._elicitation = services.elicitation
         self._approval = Approval(log.run, services.elicitation, services.call_sync)
-        self._grants = services.elicitation.grants if services.elicitation.approval_mode.asks else None
+        self._grants = services.elicitation.grants
+        self._work_dir = services.work_dir
         self._suspends = services.suspends
         self.waits_for_person = False
         """Whether a call was left open because its question found nobody to answer."""
@@ -265,13 +267,18 @@ class ToolCalls:
     def _judge(self, call: ToolCall) -> Ask | Block | None:
         if call.name == TODO_TOOL:
             self._todos.look()  # the gates need the current list
-        if self._grants is not None:
+        if self._log.run.grants:
             self._grants.update()
-        return judge(self._gates, call, self._log.run)
+        verdict = judge(self._gates, call, self._log.run)
+        if isinstance(verdict, AskByRules) and self._grants.update():  # they may have come from outside meanwhile
+            return judge(self._gates, call, self._log.run)
+        return verdict
 
     def _question(self, call: ToolCall, tool: Tool | None, verdict: Ask | None) -> WaitingOnUser | None:
         """Return the question of a gate about a call, if one asks; log that the call waits, unless it was asked before."""
-        question = None if verdict is None or self._refusal(call, tool) else approval_question(verdict, call, tool)
+        question = None
+        if verdict is not None and tool is not None and not self._refusal(call, tool):
+            question = approval_question(verdict, call, tool, self._work_dir, has_session=self._grants.has_session)
         book = self._elicitation.book
         if question is None or book.expected(question) is None:
             book.drop_permission(call.id)
@@ -294,6 +301,9 @@ class ToolCalls:
         # A question from inside a tool cannot wait so long.
         suspends = self._suspends and self._caller_of(call).kind != "call"
         decision = await self._approval.ask(call, question, suspends=suspends)
+        while decision is not None and decision.approved and tool and is_outdated(question, call, tool, self._work_dir):
+            question = asked_anew(question, call, tool, self._work_dir)
+            decision = await self._approval.ask(call, question, suspends=suspends)
         if decision is None:
             self.waits_for_person = True
             return

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 from agentnb.advice import TrustLog
 from agentnb.core.log.events import AnyEvent, Consent, RunRecovered
-from agentnb.core.run.approvals import ASK, AUTO
+from agentnb.core.run.approvals import ASK
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
-from agentnb.policies.gates.approval_mode import SETTING, ApprovalMode
+from agentnb.policies.permissions.approval_mode import ApprovalMode
+from agentnb.policies.permissions.permissions import Permissions
+from agentnb.policies.permissions.rules import NO_RULES, RuleList
 from agentnb.runtime.host.run_options import RunOptions
 
 
@@ -35,30 +38,48 @@ def consent_to(run: Run, options: RunOptions) -> Consent:
     return "taken" if takes_log(run, options) else "refused"
 
 
-def mode_after(logged: str | None, *, counts: bool) -> str | None:
-    """Return the approval mode of a run that starts from a log and is given none: at least ``ask`` if the log does not count.
+def loosens(run: Run, options: RunOptions) -> bool:
+    """Return whether what the settings in a log allow counts: the person said it in this process, or takes the log whole."""
+    return bool(options.trust_log) or (run.gives_consent and run.id in _begun_here)
 
-    ``logged``: the mode that it would take from that log; None for none.
+
+def note_begun(run_id: str) -> None:
+    """Note a run that begins in this process with permissions that loosen: they hold when it is resumed here."""
+    _begun_here.add(run_id)
+
+
+def logged_permissions(run: Run, options: RunOptions, *, counts: bool, whole: bool = False) -> Permissions:
+    """Return what the log of a run says of a run that starts from it: at least ``ask`` if the log does not count.
+
+    ``whole``: what it allows counts as well, whoever said it.
     """
-    return logged if counts else ApprovalMode.of(logged or AUTO).within(ApprovalMode.of(ASK)).words
+    found = Permissions.logged(run.settings, loosens=whole or (counts and loosens(run, options)))
+    return found if counts else replace(found, mode=found.mode.within(ASKED))
 
 
-def with_mode_of(of: Run, options: RunOptions) -> RunOptions:
-    """Return the options of a run that begins with the outputs of another: they name a mode, or that of the other holds.
+def with_permissions_of(of: Run, options: RunOptions, *, counts: bool, whole: bool = False) -> RunOptions:
+    """Return the options of a run that begins as another: they name a mode, or that of the other holds, as do its rules.
 
-    Raises `SettingsError` if the other's log is from elsewhere and the options do not say whether it counts.
+    ``counts`` and ``whole`` as for `logged_permissions`.
     """
-    if options.approval_mode is not None:
+    if not counts and options.approval_mode is not None:
         return options
-    return replace(options, approval_mode=mode_after(of.settings.get(SETTING), counts=takes_log(of, options)))
+    found = logged_permissions(of, options, counts=counts, whole=whole)
+    mode = options.approval_mode or (found.mode.words if found.mode.held else None)
+    rules = reduce(RuleList.then, found.layers, options.permissions or NO_RULES)
+    return replace(options, approval_mode=mode, permissions=rules or None)
 
 
 def with_mode_to_continue(options: RunOptions) -> RunOptions:
     """Return the options of a run that continues a conversation, with the approval mode that this needs."""
     before = options.continue_from
-    if before is None or options.approval_mode is not None:
+    if before is None or options.approval_mode is not None or before.gives_consent or options.trust_log:
         return options
-    return replace(options, approval_mode=mode_after(None, counts=before.gives_consent or bool(options.trust_log)))
+    return replace(options, approval_mode=ASK)
+
+
+ASKED = ApprovalMode.of(ASK)
+_begun_here: set[str] = set()
 
 
 def since_refusal(events: Sequence[AnyEvent]) -> Sequence[AnyEvent]:

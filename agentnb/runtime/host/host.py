@@ -62,7 +62,9 @@ class Host:
     """Runs plain tools on the main thread."""
     budget: Spending | None = None
     grants: SessionGrants | None = None
-    """The tools whose calls the person has allowed in all runs of the session."""
+    """The calls that the person has allowed in all runs of the session."""
+    approval_mode: Callable[[], str] | None = None
+    """Returns the mode of runs that neither their options nor their agent give one; empty for none."""
     thread: Callable[[], LoopThread] | None = None
     """Returns the event loop of runs in the background."""
     store: RunStore | None = None

@@ -123,6 +123,17 @@ class LiveRun:
         by: Answerer = "nobody" if nobody_here else "person"
         self._put_answer(Answer(self._question(question_id).id, declined=True, by=by))
 
+    def withdraw(self, grant_id: str) -> None:
+        """Take back what was allowed always in this run, one of ``run.grants``: its calls are asked about again.
+
+        Raises `SettingsError` if there is no such grant, or if it was given for the session or in the run around this one.
+        """
+        grant = next((one for one in self.run.grants if one.grant_id == grant_id), None)
+        if grant is None or grant.reach == "session" or grant.given_in:
+            own = ", ".join(one.grant_id for one in self.run.grants if one.reach == "run" and not one.given_in) or "none"
+            raise SettingsError(f"Run {self.run_id} has given no grant {grant_id!r}", f"Its grants: {own}")
+        self._put("withdraw", grant_id)
+
     def result(self, timeout: float | None = None) -> Run:
         """Block until the run has ended and return it; raises TimeoutError after ``timeout`` seconds."""
         return self._future.result(timeout)

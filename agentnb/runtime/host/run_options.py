@@ -15,10 +15,11 @@ from agentnb.core.run.approvals import ApprovalWord
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.models.destinations.allowed_urls import allow_urls
-from agentnb.policies.gates.approval_mode import ApprovalMode
+from agentnb.policies.permissions.approval_mode import ApprovalMode
+from agentnb.policies.permissions.rules import RuleList
 from agentnb.runtime.budget import SPENDING, Spending
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.questions.answerers import AnswerQuestion, Approve
+from agentnb.runtime.questions.answerers import AnswerQuestion, Approve, check_approve
 from agentnb.runtime.threads import LoopThread
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.tools.todos.board import Board
@@ -67,8 +68,12 @@ class RunOptions:
     """Decides about calls that a gate asks about, before the person: a function of the call and the run. A word is the
     ``approval_mode``."""
     approval_mode: str | None = None
-    """How much needs the person's permission: ``auto`` (default), ``ask``, ``never`` or ``read_only``
-    (`policies.gates.approval_mode`). A run that is resumed keeps its own without it."""
+    """How much needs the person's permission where no rule says it: ``auto``, ``ask``, ``never`` or ``read_only``
+    (`policies.permissions.approval_mode`). A run that is resumed keeps its own without it, unless that is ``auto``."""
+    permissions: Any = None
+    """Rules about tool calls, before those of the agent: ``{"bash(git status*)": "allow", "bash": "ask"}``, the flags that are
+    permitted, or ``restricted`` (`policies.permissions.rules`). A run that is resumed keeps its own too, but for what they
+    allow."""
     answer: AnswerQuestion | None = None
     """Answers the questions of the run and of its nested runs, instead of the person."""
     suspend: bool = False
@@ -102,14 +107,14 @@ class RunOptions:
             raise SettingsError(f"work_dir={self.work_dir!r} is not a folder", "Give a path, or None for the current folder")
         if self.budget is not None and not all(callable(getattr(self.budget, name, None)) for name in SPENDING):
             raise SettingsError(f"budget={self.budget!r} is not a budget", f"A budget has the methods {', '.join(SPENDING)}")
+        check_approve(self.approve)
         if isinstance(self.approve, str):
             object.__setattr__(self, "approval_mode", self.approve)
             object.__setattr__(self, "approve", None)
         if self.approval_mode is not None:
             ApprovalMode.of(self.approval_mode)
-        if self.approve is not None and not callable(self.approve):
-            hint = 'Write approve="ask", or give a function of the call and the run'
-            raise SettingsError(f"approve={self.approve!r} is neither an approval mode nor a function", hint)
+        if self.permissions is not None:
+            object.__setattr__(self, "permissions", RuleList.of(self.permissions))
         tags: Any = self.tags
         if tags != () and (isinstance(tags, str) or not all(isinstance(one, str) and one.strip() for one in tags)):
             raise SettingsError(f"tags={tags!r} must be strings", 'Write tags=("night", "v2")')
@@ -127,6 +132,7 @@ class _Keywords(TypedDict, total=False):
     watch: Watcher | None
     show: bool | None
     approve: Approve | ApprovalWord | None
+    permissions: Any
     answer: AnswerQuestion | None
     suspend: bool | None
     allow_urls: Iterable[str] | None

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import Answer, WaitingOnUser
 from agentnb.detect.run import Run
-from agentnb.errors import Declined
+from agentnb.errors import Declined, SettingsError
+from agentnb.policies.permissions.approval_mode import ApprovalMode
 
 Approve: TypeAlias = Callable[[ToolCall, Run], Any]
 """Decides about a call: True, False, a reason why not, or other arguments as a dict; None leaves it to the person.
@@ -21,6 +22,15 @@ AnswerQuestion: TypeAlias = Callable[[WaitingOnUser], Any]
 Program: TypeAlias = Callable[[WaitingOnUser], Awaitable[Any]]
 """A function that answers in the person's place: with a value, with None to leave the question to the person, or by raising
 `Declined`."""
+
+
+def check_approve(given: Any) -> None:
+    """Raise `SettingsError` if ``approve=`` is neither an approval mode, nor a function, nor None."""
+    if isinstance(given, str):
+        ApprovalMode.of(given)
+    elif given is not None and not callable(given):
+        hint = 'Write approve="ask", or give a function of the call and the run'
+        raise SettingsError(f"approve={given!r} is neither an approval mode nor a function", hint)
 
 
 class QuestionSuspended(Exception):

@@ -16,7 +16,7 @@ from agentnb.core.log.events import Warned
 from agentnb.core.messages import encodable
 from agentnb.core.questions import Answer, QuestionKind, WaitingOnUser, checked_answer, new_question
 from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError
-from agentnb.policies.gates.approval_mode import ApprovalMode
+from agentnb.policies.permissions.permissions import Permissions
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.answerers import Approve, Program, QuestionSuspended, value_of
@@ -47,21 +47,21 @@ class Elicitation:
         clock: Clock | None = None,
         answer: Program | None = None,
         approve: Approve | None = None,
-        approval_mode: ApprovalMode | None = None,
+        permissions: Permissions | None = None,
         parent: CallElicitor | None = None,
         grants: SessionGrants | None = None,
         suspends: bool = False,
     ) -> None:
         """``can_ask``: whether the caller holds a handle to answer the run's questions; ``clock``: the run's, held while a
         question is open; ``answer``: answers in the person's place; ``approve``: decides in their place whether a call may
-        run; ``approval_mode``: how much needs their permission; ``parent``: the call of another run that awaits this run,
+        run; ``permissions``: what needs their permission; ``parent``: the call of another run that awaits this run,
         whose person is asked if this run has none; ``grants``: those of the session; ``suspends``: whether the run is
         suspended where a question must wait.
         """
         self.suspends = suspends
         self.approve: Approve | None = approve or (parent.elicitation.approve if parent is not None else None)
         """The function that decides whether a call may run: this run's, or that of a parent run."""
-        self.approval_mode = approval_mode or ApprovalMode()
+        self.permissions = permissions or Permissions()
         self.around = parent
         """The call of another run that awaits this run: what is not shown at calls of this run is shown there."""
         self._can_ask = can_ask
@@ -71,7 +71,7 @@ class Elicitation:
         ids = QuestionIds(prefix, log.run.events, None if parent is None else parent.elicitation.book.ids)
         around = None if parent is None else parent.elicitation.grants
         self.grants: ReachingGrants = ReachingGrants(log, around, grants)
-        self.book: QuestionBook = QuestionBook(log, ids)
+        self.book: QuestionBook = QuestionBook(log, ids, grants)
         self._programs: set[asyncio.Task[None]] = set()
         self._clock = clock or Clock()
         self._open: dict[str, asyncio.Future[Answer]] = {}

@@ -10,26 +10,26 @@ from agentnb.runtime.event_log import EventLog
 
 
 class SessionGrants:
-    """The tools whose calls are allowed in all runs of a session. Thread-safe."""
+    """The calls that are allowed in all runs of a session. Thread-safe."""
 
     def __init__(self) -> None:
-        self._tools: dict[str, tuple[str, str]] = {}
-        """Name of the tool and who allowed it, by the id of the grant."""
+        self._given: dict[str, tuple[str, str, str]] = {}
+        """Name of the tool, rule, and who allowed it, by the id of the grant."""
 
-    def give(self, tool: str, by: str = "person") -> str:
-        """Allow all calls of a tool, also in runs that are live, and return the id of the grant."""
+    def give(self, tool: str, by: str = "person", *, rule: str = "") -> str:
+        """Allow the calls of a tool that fit a rule, else all, also in runs that are live, and return the id of the grant."""
         grant_id = f"session-{uuid4().hex[:12]}"  # no other session has it: logs keep the grants of sessions that are over
-        self._tools[grant_id] = (tool, by)
+        self._given[grant_id] = (tool, rule, by)
         return grant_id
 
     def withdraw(self, grant_id: str) -> None:
         """Take a grant back: from the next call on, the tool is asked about again. No-op for one that is not in force."""
-        self._tools.pop(grant_id, None)
+        self._given.pop(grant_id, None)
 
     def in_force(self) -> Iterator[dict[str, str]]:
         """Yield the fields of the event of each grant."""
-        for grant_id, (tool, by) in [*self._tools.items()]:
-            yield {"grant_id": grant_id, "tool": tool, "reach": "session", "by": by}
+        for grant_id, (tool, rule, by) in [*self._given.items()]:
+            yield {"grant_id": grant_id, "tool": tool, "rule": rule, "reach": "session", "by": by}
 
 
 class ReachingGrants:
@@ -41,17 +41,31 @@ class ReachingGrants:
         self._around = around
         self._session = session
 
-    def update(self) -> None:
-        """Log the grants that were given outside since the last call, and the end of those that were taken back there."""
+    @property
+    def has_session(self) -> bool:
+        """Whether there is a session that can remember a grant."""
+        return self._session is not None
+
+    def update(self) -> bool:
+        """Log the grants that were given outside since the last call, and the end of those that were taken back there.
+
+        Returns whether there were any.
+        """
         reaching = {fields["grant_id"]: fields for fields in self._from_outside()}
         logged = self._log.run.grants
-        for grant in logged:
-            if is_copy(grant) and grant.grant_id not in reaching:
-                self._log.emit(GrantWithdrawn, grant_id=grant.grant_id)
+        over = [grant.grant_id for grant in logged if is_copy(grant) and grant.grant_id not in reaching]
         known = {grant.grant_id for grant in logged}
-        for grant_id, fields in reaching.items():
-            if grant_id not in known:
-                self._log.emit(GrantGiven, **fields)
+        new = [fields for grant_id, fields in reaching.items() if grant_id not in known]
+        for grant_id in over:
+            self._log.emit(GrantWithdrawn, grant_id=grant_id)
+        for fields in new:
+            self._log.emit(GrantGiven, **fields)
+        return bool(over or new)
+
+    def withdraw(self, grant_id: str) -> None:
+        """Take back a grant that was given in this run; no-op for one that is not in force here."""
+        if any(grant.grant_id == grant_id for grant in self._log.run.grants):
+            self._log.emit(GrantWithdrawn, grant_id=grant_id)
 
     def _from_outside(self) -> Iterable[dict[str, str]]:
         if self._session is not None:
@@ -64,7 +78,7 @@ class ReachingGrants:
         run = self._log.run
         for grant in run.grants:
             if not is_copy(grant):
-                yield {"grant_id": grant.grant_id, "tool": grant.tool, "by": grant.by, "given_in": run.id}
+                yield {"grant_id": grant.grant_id, "tool": grant.tool, "rule": grant.rule, "by": grant.by, "given_in": run.id}
         if self._around is not None:
             yield from self._around._for_nested_runs()
 

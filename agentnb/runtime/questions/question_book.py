@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from agentnb.core.log.events import AnyEvent, Event, QuestionAnswered, QuestionAsked, RoundStarted, ToolAdmitted, ToolStarted
 from agentnb.core.log.work_events import GrantGiven, StepStarted
 from agentnb.core.questions import Answer, AskedQuestion, WaitingOnUser
-from agentnb.core.run.approvals import judged_call
+from agentnb.core.run.approvals import given_grant, judged_call
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.grants import allows_all
 from agentnb.errors import StoreError
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.runtime.questions.question_ids import QuestionIds
 
 _Asker: TypeAlias = tuple[str, bool]
@@ -28,8 +28,10 @@ class QuestionBook:
     its purpose, in the order of the first time. Calls and steps that begin anew find nothing.
     """
 
-    def __init__(self, log: EventLog, ids: QuestionIds) -> None:
+    def __init__(self, log: EventLog, ids: QuestionIds, session: SessionGrants | None = None) -> None:
+        """``session``: takes the grants that reach the session."""
         self._log = log
+        self._session = session
         self.ids = ids
         self.handed_in: dict[str, Answer] = {}
         """Answers handed in for questions of an earlier process, by id, that no call or step has taken yet."""
@@ -58,12 +60,19 @@ class QuestionBook:
             self.emit(QuestionAsked, question=question)
 
     def answer(self, question_id: str, **fields: Any) -> None:
-        """Log the answer to an open question, and the grant that it gives if it allows all calls of a tool."""
+        """Log the answer to an open question, and the grant that it gives if it allows further calls."""
         question = self._open_question(question_id)
         self.emit(QuestionAnswered, question_id=question_id, **fields)
-        if question is not None and question.about is not None and allows_all(question, fields.get("answer")):
-            grant = {"grant_id": question_id, "tool": question.about.tool, "by": fields.get("by", "person")}
-            self.emit(GrantGiven, question_id=question_id, **grant)
+        given = None if question is None else given_grant(question, fields.get("answer"))
+        if given is not None and question is not None and question.about is not None:
+            tool, by = question.about.tool, fields.get("by", "person")
+            rule = given.rule if given.rule != tool else ""
+            if given.reach == "session" and self._session is not None:
+                grant_id = self._session.give(tool, by, rule=rule)
+            else:
+                grant_id = question_id
+            reach = "run" if grant_id == question_id else "session"
+            self.emit(GrantGiven, grant_id=grant_id, tool=tool, rule=rule, reach=reach, by=by, question_id=question_id)
 
     def withdraw(self, question_id: str) -> None:
         """Withdraw a question that the log has as open; no-op for others."""
@@ -151,7 +160,7 @@ class QuestionBook:
         """
         before = asked.question
         if question.about is not None:
-            return before.about in (question.about, replace(question.about, effects=None))  # None before schema 6
+            return question.about.is_same(before.about)
         if (before.kind, before.schema) != (question.kind, question.schema):
             return False
         return question.call_id in self._by_kind or before.message == question.message

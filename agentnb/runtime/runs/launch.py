@@ -18,26 +18,32 @@ from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.inbox import Inbox, current_inbox
 from agentnb.core.log.events import SCHEMA, AnyEvent, Consent, RunRecovered
 from agentnb.core.log.stores import Watcher, Writer
-from agentnb.core.run.approvals import AUTO
+from agentnb.core.run.approvals import RULES
 from agentnb.detect.agent_runs import how_to_continue
 from agentnb.detect.run import Run
 from agentnb.errors import NestedTooDeep, SettingsError
-from agentnb.policies.gates.approval_mode import SETTING, ApprovalMode
 from agentnb.policies.limits import OnLimit
+from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
+from agentnb.policies.permissions.approval_mode import SETTING as MODE
+from agentnb.policies.permissions.permissions import SETTING as PERMISSIONS
+from agentnb.policies.permissions.permissions import Permissions
+from agentnb.policies.permissions.rules import NO_RULES, RuleList
 from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
 from agentnb.runtime.calls.approval import answering
 from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.host.consent import consent_to, mode_after, takes_log
+from agentnb.runtime.host.consent import consent_to, logged_permissions, note_begun, takes_log
 from agentnb.runtime.host.host import Beginning, Host, completed, current_host, hosted, on_main_thread
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions, folder_of
+from agentnb.runtime.questions.answerers import Approve
 from agentnb.runtime.questions.elicitation import Elicitation, current_call
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator, RunServices
 from agentnb.runtime.runs.terminal_line import progress_watcher
 from agentnb.runtime.threads import AwakeForInterrupts, LoopThread
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.runtime.workers.tool_threads import call_around, follow_threads
+from agentnb.settings import agent_mode
 from agentnb.tools.todos.board import Board
 
 Life: TypeAlias = Callable[[], Coroutine[Any, Any, Run]]
@@ -87,6 +93,14 @@ class RunParts(Protocol):
         """The end of a run at a limit."""
 
     @property
+    def approve(self) -> Approve | str | None:
+        """The approval mode of its runs, or the function that decides about their calls, where their options give none."""
+
+    @property
+    def rule_list(self) -> RuleList:
+        """Its rules about tool calls."""
+
+    @property
     def guidance(self) -> GuidanceTexts | None:
         """Its guidance set; None if it guides no model."""
 
@@ -133,12 +147,14 @@ class PendingRun(Generic[PartsT]):
         """The person's decision about the log of a resumed run, as `RunRecovered` logs it."""
         if recovered is not None:
             self.consent = consent_to(recovered, self.options)
-        self.approval_mode = _approval_mode(self.options, recovered, self.consent)
+        self.permissions = _permissions(parts, self.options, recovered, self.consent, is_nested=around is not None)
         if around is not None:
-            self.approval_mode = self.approval_mode.within(around.elicitation.approval_mode)
-        if not self.approval_mode.needs_nothing:
+            self.permissions = self.permissions.within(around.elicitation.permissions)
+        if not self.permissions.needs_nothing:
             follow_threads()
         self.log = _log_of(self.options, recovered)
+        if recovered is None and self.permissions.loosen:
+            note_begun(self.log.id)
         self.first: AnyEvent | None = None
         """The event with which the run goes on, if it is neither a new one nor a resumed one: that of a fork."""
         self.open_log: Callable[[], Awaitable[Writer]] | None = None
@@ -203,22 +219,17 @@ class PendingRun(Generic[PartsT]):
         before = 0.0 if self.recovered is None else seconds_taken(self.recovered.events)
         return Clock(self.parts.max_seconds, before=before)
 
-    @property
-    def logged_mode(self) -> dict[str, str]:
-        """The setting with which a log says the approval mode; empty for ``auto``."""
-        words = self.approval_mode.words
-        return {} if words == AUTO else {SETTING: words}
-
     def _resumed(self, run: Run) -> RunRecovered:
         """Return the event with which this process resumes the run."""
-        words = self.approval_mode.words
+        words, rules = self.permissions.mode.words, self.permissions.as_logged.get(PERMISSIONS, [])
         return RunRecovered(
             seq=len(run.events),
             at=datetime.now(UTC),
             run_id=run.id,
             parent_id=run.parent_id,
             schema=SCHEMA,
-            approve="" if words == run.settings.get(SETTING, AUTO) else words,
+            approve="" if words == run.settings.get(MODE, RULES) else words,
+            permissions=None if rules == run.settings.get(PERMISSIONS, []) else rules,
             consent=self.consent,
             guidance=None if self.parts.guidance == run.given_guidance else self.parts.guidance,
         )
@@ -230,8 +241,8 @@ class PendingRun(Generic[PartsT]):
             can_ask=bool(self.options.can_ask),
             clock=clock,
             answer=None if self.options.answer is None else answering(self.options.answer),
-            approve=None if isinstance(self.options.approve, str) else self.options.approve,
-            approval_mode=self.approval_mode,
+            approve=_approve(self.options, self.parts),
+            permissions=self.permissions,
             parent=self._around,
             grants=current_host.get().grants,
             suspends=self.options.suspend and self.is_kept,
@@ -322,11 +333,39 @@ def in_foreground(start: Callable[[RunOptions], LiveRun], options: RunOptions) -
         return start(replace(options, foreground=foreground, can_ask=can_ask)).wait_in_foreground()
 
 
-def _approval_mode(options: RunOptions, recovered: Run | None, consent: Consent) -> ApprovalMode:
-    """Return the mode of the options, else that of a run that is resumed: at least ``ask`` if its log does not count."""
-    if options.approval_mode is not None or recovered is None:
-        return ApprovalMode.of(options.approval_mode or AUTO)
-    return ApprovalMode.of(mode_after(recovered.settings.get(SETTING), counts=consent != "refused") or AUTO)
+def _permissions(
+    parts: RunParts, options: RunOptions, recovered: Run | None, consent: Consent, *, is_nested: bool
+) -> Permissions:
+    """Return the permissions of a run by its options, its log if it is resumed, its agent, its host and the environment.
+
+    The first of them that gives a mode decides it. The rules of the log, with the outer ones first, hold as well.
+    """
+    rules = (options.permissions or NO_RULES).then(parts.rule_list)
+    logged = Permissions() if recovered is None else logged_permissions(recovered, options, counts=consent != "refused")
+    if options.approval_mode is not None:
+        mode = ApprovalMode.of(options.approval_mode)
+    elif logged.mode.held:
+        mode = logged.mode
+    elif isinstance(parts.approve, str):
+        mode = ApprovalMode.of(parts.approve)
+    else:
+        mode = NO_MODE if is_nested else _usual_mode()
+    *outer, own = logged.layers or (NO_RULES,)
+    layers = (*outer, rules.then(own)) if outer or rules or own else ()
+    return Permissions(mode, layers)
+
+
+def _usual_mode() -> ApprovalMode:
+    """Return the mode of a top-level run that is given none: that of its host, else of the environment."""
+    host = current_host.get()
+    given = "" if host.approval_mode is None else host.approval_mode()
+    return ApprovalMode.of(given or agent_mode() or RULES)
+
+
+def _approve(options: RunOptions, parts: RunParts) -> Approve | None:
+    """Return the function that decides about calls in the person's place: that of the options, else of the agent."""
+    given: Any = options.approve or parts.approve
+    return None if isinstance(given, str) else given
 
 
 def _log_of(options: RunOptions, recovered: Run | None) -> EventLog:

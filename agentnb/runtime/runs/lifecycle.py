@@ -296,6 +296,8 @@ class Lifecycle:
         def heed(command: Command) -> None:
             if command.answer is not None:
                 self.services.elicitation.take(command.answer)
+            elif command.name == "withdraw":
+                self.services.elicitation.grants.withdraw(command.text)
             elif command.name == "stop" and not self._over:
                 self._cancel()
             elif command.name == "suspend" and self._orchestrator is not None:

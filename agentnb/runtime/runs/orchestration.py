@@ -18,10 +18,12 @@ from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.limits import LIMITS, OF_FILE, OnLimit
+from agentnb.policies.permissions.rules import NO_RULES
 from agentnb.runtime.budget import OWN, Budget
-from agentnb.runtime.host.consent import with_mode_of
+from agentnb.runtime.host.consent import takes_log, with_permissions_of
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunKeywords, RunOptions, answerable, options_of
+from agentnb.runtime.questions.answerers import Approve
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.runs.gate_names import check_gates
 from agentnb.runtime.runs.launch import PendingRun, check_resumable, in_foreground
@@ -113,7 +115,9 @@ class Orchestration:
                 hint = "Leave it out. A workflow begins with the outputs of an earlier run with rerun_from=STEP, of=run"
                 raise SettingsError(f"{name} has no meaning for {self.name}: only agents have a conversation and todos", hint)
         if self.begins_with is not None:
-            options = with_mode_of(self.begins_with, options)
+            asks_nothing = options.approval_mode is not None
+            counts = self.begins_with.gives_consent if asks_nothing else takes_log(self.begins_with, options)
+            options = with_permissions_of(self.begins_with, options, counts=counts)
         return PendingRun(_Parts(self, prompt, options.answers), options)
 
     def _resumed(self, run: Run, writer: Writer | None, options: RunOptions) -> PendingRun[_Parts]:
@@ -128,6 +132,8 @@ class _Parts:
     is_slow = False
     board: Board | None = None
     on_limit: OnLimit = "stop"
+    approve: Approve | str | None = None
+    rule_list = NO_RULES
     guidance: GuidanceTexts | None = None
 
     def __init__(self, orchestration: Orchestration, prompt: str, answers: Mapping[str, Any] | None) -> None:
@@ -167,7 +173,7 @@ class _Parts:
             prompt=user(encodable(self._prompt)),
             agent=encodable(what.name),
             model="",
-            settings={**plain_data(dict(what.settings)), **limits, **pending.logged_mode},
+            settings={**plain_data(dict(what.settings)), **limits, **pending.permissions.as_logged},
             tags=tuple([encodable(one) for one in options.tags]),
             context_type=options.context_type,
             entity=options.entity,

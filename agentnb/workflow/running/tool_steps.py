@@ -14,7 +14,8 @@ from agentnb.core.run.rounds import DENIED
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import SettingsError
 from agentnb.policies.gates import Block, Gate
-from agentnb.policies.gates.approval_mode import advice_on_denial
+from agentnb.policies.permissions.approval_mode import advice_on_denial
+from agentnb.policies.permissions.gate import PermissionGate
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.tool_calls import Caller, CallServices, EarlierCall, ToolCalls
 from agentnb.runtime.host.consent import since_refusal
@@ -42,12 +43,12 @@ class ToolSteps:
         self._runs = steps.nested
         self._book = elicitation.book
         tools = RunTools(steps.log, toolbox)
-        of_mode = elicitation.approval_mode.gate(tools.get)
+        work_dir = folder_of(steps.work_dir)
         services = CallServices(
             elicitation,
             steps.call_sync,
-            folder_of(steps.work_dir),
-            gates=(*gates, *(() if of_mode is None else (of_mode,))),
+            work_dir,
+            gates=(*gates, PermissionGate(elicitation.permissions, tools.get, work_dir)),
             start_run=partial(start_nested, steps.log),
             suspends=elicitation.suspends,
         )

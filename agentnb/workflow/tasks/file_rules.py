@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from agentnb.core.messages import ToolCall
 from agentnb.detect.so_far import RunSoFar
 from agentnb.policies.gates import Ask, Deny
-from agentnb.policies.gates.approval_mode import shown
-from agentnb.policies.gates.rules import Rule, verdict_of
+from agentnb.policies.permissions.gate import shown
+from agentnb.policies.permissions.rules import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class FileRules:
 
     def __call__(self, call: ToolCall, run: RunSoFar) -> Ask | Deny | None:
         """Return the question about the call, the denial, or None for a call that may run."""
-        verdict = verdict_of(self.rules, call.name)
+        verdict = next((rule.verdict for rule in self.rules if rule.is_about(call.name, None)), "allow")
         if verdict == "deny":
             return Deny("the approval rules of the task file do not allow it")
         if verdict == "ask":  # about each call: "always" is no answer

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from agentnb.policies.gates.rules import Rule
+from agentnb.policies.permissions.rules import Rule
 from agentnb.workflow.form.problems import Problem
 from agentnb.workflow.form.spec import DEFAULT_LOOPS, StepSpec, written_as
 
@@ -123,7 +123,7 @@ class ApprovalRules:
     def rules(self) -> tuple[Rule, ...]:
         """The list that says of each tool whether it may be called."""
         named = [*(Rule("deny", name) for name in sorted(self.block)), *(Rule("allow", name) for name in sorted(self.allow))]
-        return (*named, Rule("allow" if self.mode == "auto" else self.mode))
+        return (*named, Rule("allow" if self.mode == "auto" else self.mode, "*"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,121 @@
+"""Shell commands, taken apart for the rules about them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import NamedTuple
+
+NEVER_SIMPLE = re.compile(r"[;&|<>`\x00-\x08\x0a-\x1f\x7f]|\$[({\[]")
+"""Signs of more than one simple command: operators, substitutions, redirections, ends of lines."""
+EXPANDS = re.compile(r"[$`]|\\\n")
+"""Signs outside of single quotes by which the shell makes a command of something else."""
+QUOTED = re.compile(r"'[^']*'|\\.|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+OPERATORS = ";&|()\n"
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_INTERPRETERS = """
+    ash bash bun csh cscript dash deno elixir fish gawk awk groovy irb julia ksh lua mawk node nodejs osascript perl php
+    powershell pwsh python pypy R Rscript ruby scala sed sh sqlite3 tclsh tcsh ts-node vim vi ex ed zsh
+"""
+INTERPRETERS = frozenset(_INTERPRETERS.split())
+"""Programs that run code of their own language."""
+_STARTERS = """
+    . alias at batch builtin chroot command coproc crontab doas env eval exec find flock gdb ionice nice nohup npx
+    nsenter parallel pipx pkexec script setarch setsid source ssh stdbuf strace su sudo systemd-run time timeout trap
+    unshare uvx watch xargs
+"""
+STARTERS = frozenset(_STARTERS.split())
+"""Programs and words of the shell that start other programs."""
+_RESERVED = """
+    ! { } [[ case do done elif else esac fi for function if in select then until while
+"""
+RESERVED = frozenset(_RESERVED.split())
+"""Words that begin a structure of the shell."""
+_RUNS_MORE = """
+    exec x run bisect submodule difftool mergetool foreach filter-branch
+"""
+RUNS_MORE = frozenset(_RUNS_MORE.split())
+"""First words after which a program starts others."""
+
+
+class Parts(NamedTuple):
+    """A command taken apart."""
+
+    texts: tuple[str, ...]
+    """The command as written, and each simple command in it with single blanks, quotes removed."""
+    is_whole: bool
+    """Whether these are all that it can run."""
+
+
+def is_simple(command: str) -> bool:
+    """Return whether it is one simple command, without any sign of another, also within quotes."""
+    return NEVER_SIMPLE.search(command) is None
+
+
+def parts_of(command: str) -> Parts:
+    """Take a command apart. What it starts in another way than by name is not found: then the parts are not the whole."""
+    quoted = [found[0] for found in QUOTED.finditer(command)]
+    is_whole = not EXPANDS.search(QUOTED.sub(_unquoted, command)) and "<<" not in command
+    is_whole = is_whole and not any(set(text) <= set(OPERATORS + "<>'\"\\") for text in quoted)  # read as an operator below
+    try:
+        lexer = shlex.shlex(command, posix=True, punctuation_chars=OPERATORS + "<>")
+        lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
+        tokens = list(lexer)
+    except ValueError:  # a quotation that does not end
+        return Parts((command,), is_whole=False)
+    texts = [command.strip()]
+    for words in _simple_commands(tokens):
+        texts.append(" ".join(words))
+        program = words[0].rpartition("/")[2]
+        texts.append(" ".join([program, *words[1:]]))
+        is_whole = is_whole and not re.search(r"[*?\[{~]", words[0]) and not _starts_others(program)
+    return Parts(tuple(dict.fromkeys(texts)), is_whole)
+
+
+def offered_pattern(command: str) -> str:
+    """Return the pattern of a command that "always" offers: its program and first word. Empty if none is offered."""
+    words = command.strip().split(" ")
+    program = words[0]
+    if not is_simple(command) or "*" in command or not re.fullmatch(r"[\w.+-]+", program) or _starts_others(program):
+        return ""
+    if len(words) == 1 or words[1].startswith("-") or words[1] in RUNS_MORE or not re.fullmatch(r"[\w./:@%+,=-]+", words[1]):
+        return command.strip()
+    return f"{program} {words[1]} *"
+
+
+def command_glob(pattern: str) -> str:
+    """Return the regular expression of a pattern, in which ``*`` is any text; `` *`` at its end is also nothing."""
+    beginning, star = (pattern[:-2], r"(?:\ .*)?") if pattern.endswith(" *") else (pattern, "")
+    return ".*".join(map(re.escape, beginning.split("*"))) + star
+
+
+def _starts_others(program: str) -> bool:
+    name = program.rpartition("/")[2]
+    base = name.rstrip("0123456789.") or name
+    return name in STARTERS or base in INTERPRETERS or name in RESERVED
+
+
+def _unquoted(found: re.Match[str]) -> str:
+    """Return what the shell still reads in a quotation: all of a double one, but for what is escaped in it."""
+    text = found[0]
+    if text.startswith("'"):
+        return ""
+    if text.startswith("\\"):
+        return text if text == "\\\n" else ""
+    return re.sub(r"\\[$`]", "", text)
+
+
+def _simple_commands(tokens: list[str]) -> list[list[str]]:
+    """Return the words of each simple command, without assignments before it and without redirections."""
+    found: list[list[str]] = [[]]
+    is_target = False
+    for token in tokens:
+        if token and all(sign in OPERATORS + "<>" for sign in token):
+            is_target = "<" in token or ">" in token
+            if not is_target or any(sign in OPERATORS for sign in token.replace("&", "")):
+                found.append([])
+        elif is_target:
+            is_target = False
+        elif found[-1] or not ASSIGNMENT.match(token):
+            found[-1].append(token)
+    return [words for words in found if words]

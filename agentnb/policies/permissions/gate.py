@@ -1,0 +1,122 @@
+"""The gate of a run's permissions: lets a call run, asks the person about it, or denies it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+from agentnb.core.messages import ToolCall
+from agentnb.core.run.approvals import ASKED_BY_RULES, READ_ONLY, arguments_as_json
+from agentnb.detect.so_far import RunSoFar
+from agentnb.policies.gates.verdicts import Ask, Deny
+from agentnb.policies.permissions.approval_mode import declared_effects
+from agentnb.policies.permissions.matching import groups_of
+from agentnb.policies.permissions.permissions import NOT_ALLOWED, Judgement, Permissions, ToolPermissions
+from agentnb.policies.permissions.rules import Rule
+from agentnb.tools.subject import subject_of, value_of_subject
+from agentnb.tools.tool import Tool
+
+MAX_SHOWN = 300
+"""Characters of the arguments in the text of a question."""
+FORBIDDEN = "permissions"
+"""The rule of calls that a rule of the person forbids."""
+FindTool: TypeAlias = Callable[[str], Tool | None]
+
+
+class AskByRules(Ask):
+    """The question of a run's permissions: only its answers are grants, whatever the rule of another gate's is called."""
+
+    __slots__ = ()
+
+    is_unclear = False
+    """Whether it cannot be known if a rule forbids the call: no grant would lift the question."""
+
+
+class AskEachTime(AskByRules):
+    """The question about a call of which it cannot be known if a rule forbids it."""
+
+    __slots__ = ()
+
+    is_unclear = True
+
+
+class PermissionGate:
+    """Judges each call by the permissions of a run.
+
+    Tools that agentnb adds to a run, such as the todo tool and ``ask_person``, do nothing to the world, or read.
+    """
+
+    def __init__(self, permissions: Permissions, find: FindTool, work_dir: Path) -> None:
+        """``find`` returns the tool of a name; patterns of paths are relative to ``work_dir``."""
+        self._permissions = permissions
+        self._find = find
+        self._work_dir = work_dir
+        self._tools: dict[str, ToolPermissions] = {}
+
+    def __call__(self, call: ToolCall, run: RunSoFar) -> Ask | Deny | None:
+        """Return the question, the denial, or None for a call that may run."""
+        tool = self._find(call.name)
+        if tool is None:  # the model is told that there is no such tool
+            return None
+        known = self._tools.get(call.name)
+        if known is None or known.tool is not tool:
+            known = self._tools[call.name] = self._permissions.for_tool(call.name, tool, self._work_dir)
+        if known.is_free:
+            return None
+        judged = known.judge(call.arguments)
+        if judged.verdict == "deny":
+            return _denial(judged, tool)
+        if judged.verdict == "allow" or (not judged.is_unclear and self._is_granted(call, tool, run)):
+            return None
+        ask = AskEachTime if judged.is_unclear else AskByRules
+        return ask(f"May {call.name} run with {shown(call.arguments)}?\n{_why(judged, tool)}", ASKED_BY_RULES)
+
+    def _is_granted(self, call: ToolCall, tool: Tool, run: RunSoFar) -> bool:
+        """Return whether the person has allowed calls such as this one."""
+        return any(is_allowed_by(grant.rule or grant.tool, call, tool, self._work_dir) for grant in run.grants)
+
+
+def is_allowed_by(rule_text: str, call: ToolCall, tool: Tool, work_dir: Path) -> bool:
+    """Return whether a rule that allows these calls is about this one."""
+    rule = Rule.read(rule_text, "allow")
+    if not rule.is_about(call.name, tool):
+        return False
+    subject = subject_of(tool)
+    (group,) = groups_of([rule], None if subject is None else subject.kind, work_dir)
+    return bool(group.matches(value_of_subject(tool, call.arguments), work_dir))
+
+
+def shown(arguments: object) -> str:
+    """Return the arguments of a call for a question: whole, or only their length, as a part would look like the whole.
+
+    The question holds all of them besides (`core.questions.JudgedCall`).
+    """
+    text = arguments_as_json(arguments)
+    return text if len(text) <= MAX_SHOWN else f"arguments of {len(text):,} characters"
+
+
+def _denial(judged: Judgement, tool: Tool) -> Deny:
+    if judged.flag is not None:
+        return Deny(NOT_ALLOWED[judged.flag], FORBIDDEN)
+    if judged.rule is not None:
+        return Deny(f"the rule {judged.rule.text} of this run denies it", FORBIDDEN)
+    return Deny(f"this run only allows tools that read (approve={READ_ONLY}). {_about(tool)}", READ_ONLY)
+
+
+def _why(judged: Judgement, tool: Tool) -> str:
+    """Return why the person is asked."""
+    if judged.is_unclear:
+        return f"It cannot be told whether the rule {_rule_text(judged)} forbids it, so you decide each time."
+    return f"The rule {_rule_text(judged)} asks." if judged.rule is not None else _about(tool)
+
+
+def _rule_text(judged: Judgement) -> str:
+    return "" if judged.rule is None else judged.rule.text
+
+
+def _about(tool: Tool) -> str:
+    effects = declared_effects(tool)
+    if effects is None:
+        return f"{tool.spec.name} does not declare what it does."
+    return f"{tool.spec.name} may: {', '.join(sorted(effects))}."

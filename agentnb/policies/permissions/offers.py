@@ -1,0 +1,44 @@
+"""The grants that a question about a call offers: what the answer "always" allows, and how far it reaches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentnb.core.messages import ToolCall
+from agentnb.core.questions import GrantOffer
+from agentnb.policies.permissions.commands import offered_pattern
+from agentnb.policies.permissions.places import canonical_address, offered_address, offered_folder, resolved_path
+from agentnb.tools.subject import subject_of, value_of_subject
+from agentnb.tools.tool import Tool
+
+
+def offers_about(call: ToolCall, tool: Tool, work_dir: Path, *, has_session: bool) -> tuple[GrantOffer, ...]:
+    """Return the grants that a question about this call offers. ``has_session``: whether a session can remember one.
+
+    A tool without a subject is offered whole. For a command or a place of which no pattern would be narrow, the session is not
+    offered: it would allow too much for too long.
+    """
+    rule, in_run = _rule(call, tool, work_dir), GrantOffer(call.name)
+    if rule == call.name:
+        return (in_run, GrantOffer(rule, "session")) if has_session else (in_run,)
+    if not rule:
+        return (in_run,)
+    return (in_run, GrantOffer(rule), *([GrantOffer(rule, "session")] if has_session else []))
+
+
+def _rule(call: ToolCall, tool: Tool, work_dir: Path) -> str:
+    """Return the rule that a question offers besides the tool: the tool if it has no subject, empty if none is offered."""
+    subject, value = subject_of(tool), value_of_subject(tool, call.arguments)
+    if subject is None:
+        return call.name
+    if value is None:
+        return ""
+    if subject.kind == "command":
+        pattern = offered_pattern(value)
+    elif subject.kind == "url":
+        address = canonical_address(value)
+        pattern = "" if address is None else offered_address(address)
+    else:
+        path = resolved_path(value, work_dir)
+        pattern = "" if path is None else offered_folder(path, work_dir)
+    return f"{call.name}({pattern})" if pattern else ""

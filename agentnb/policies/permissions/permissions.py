@@ -1,0 +1,146 @@
+"""The permissions of a run: its mode, its rules, and those of the runs around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agentnb.core.run.approvals import RULES
+from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
+from agentnb.policies.permissions.approval_mode import SETTING as MODE
+from agentnb.policies.permissions.matching import RuleGroup, groups_of
+from agentnb.policies.permissions.rules import NO_RULES, Rule, RuleList, RuleVerdict
+from agentnb.tools.subject import Flag, flag_of, subject_of, value_of_subject
+from agentnb.tools.tool import Tool
+
+SETTING = "permissions"
+"""The key under which the settings of a run hold its rules, if it has any."""
+NOT_ALLOWED: dict[Flag, str] = {
+    "bash": "bash execution not allowed",
+    "file_read": "file read not allowed",
+    "file_write": "file write not allowed",
+    "git": "git operations not allowed",
+    "github": "github operations not allowed",
+    "network": "network operations not allowed",
+}
+"""What a model is told of a call whose flag is not permitted."""
+
+
+class Judgement(NamedTuple):
+    """What the permissions say of a call."""
+
+    verdict: RuleVerdict
+    rule: Rule | None = None
+    """The rule that says it; None if a default does."""
+    flag: Flag | None = None
+    """The flag that is not permitted."""
+    is_unclear: bool = False
+    """Whether it cannot be known if a rule forbids the call: then only the person lets it run, now and here."""
+
+
+ALLOWED, BY_DEFAULT_ASKED, BY_DEFAULT_DENIED = Judgement("allow"), Judgement("ask"), Judgement("deny")
+_DEFAULTS = {one.verdict: one for one in (ALLOWED, BY_DEFAULT_ASKED, BY_DEFAULT_DENIED)}
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """The permissions of a run."""
+
+    mode: ApprovalMode = NO_MODE
+    layers: tuple[RuleList, ...] = ()
+    """The rules of the outermost run and of each run within it, in this order: only those of the outermost can allow."""
+
+    @classmethod
+    def of(cls, mode: ApprovalMode, rules: RuleList = NO_RULES) -> Permissions:
+        """Return the permissions of a run with this mode and these rules."""
+        return cls(mode, (rules,) if rules else ())
+
+    @property
+    def needs_nothing(self) -> bool:
+        """Whether the defaults alone decide."""
+        return not self.mode.held and not any(self.layers)
+
+    @classmethod
+    def logged(cls, settings: Mapping[str, Any], *, loosens: bool) -> Permissions:
+        """Return the permissions in the settings of a log. ``loosens``: whether what they allow counts as well."""
+        mode, layers = ApprovalMode.logged(settings.get(MODE, RULES)), settings.get(SETTING, ())
+        read = tuple(map(RuleList.logged, layers if isinstance(layers, list | tuple) else (None,)))
+        if loosens:
+            return cls(mode, read)
+        return cls(mode.strict, tuple([layer.without_allowing for layer in read]))
+
+    @property
+    def as_logged(self) -> dict[str, Any]:
+        """The settings with which a log says these permissions; empty if the defaults alone decide."""
+        mode = {MODE: self.mode.words} if self.mode.held else {}
+        return {**mode, **({SETTING: [layer.as_logged for layer in self.layers]} if any(self.layers) else {})}
+
+    @property
+    def loosen(self) -> bool:
+        """Whether they let calls run that the defaults would ask about."""
+        return self.mode.is_auto or any(layer.allows for layer in self.layers[:1])
+
+    def within(self, outer: Permissions) -> Permissions:
+        """Return the permissions of a run with these that is nested in a run with others, which it never exceeds."""
+        layers = (*(outer.layers or (NO_RULES,)), *self.layers) if self.layers else outer.layers
+        return Permissions(self.mode.within(outer.mode), layers)
+
+    def for_tool(self, name: str, tool: Tool, work_dir: Path) -> ToolPermissions:
+        """Return the permissions for the calls of one tool."""
+        return ToolPermissions(self, name, tool, work_dir)
+
+
+class ToolPermissions:
+    """The permissions of a run for the calls of one tool."""
+
+    def __init__(self, permissions: Permissions, name: str, tool: Tool, work_dir: Path) -> None:
+        self.tool = tool
+        self._work_dir = work_dir
+        subject = subject_of(tool)
+        kind = None if subject is None else subject.kind
+        layers = [[rule for rule in layer.rules if rule.is_about(name, tool)] for layer in permissions.layers]
+        for rule in [rule for layer in layers for rule in layer]:
+            rule.check_for(name, tool)
+        self._denies = groups_of([rule for layer in layers for rule in layer if rule.verdict == "deny"], kind, work_dir)
+        self._asks = groups_of([rule for layer in layers[1:] for rule in layer if rule.verdict == "ask"], kind, work_dir)
+        self._ordered = groups_of([rule for layer in layers[:1] for rule in layer if rule.verdict != "deny"], kind, work_dir)
+        self._denial = self._unconditional(permissions.layers, flag_of(tool))
+        default = permissions.mode.default(tool)
+        self._default = _DEFAULTS[default]
+        if default == "deny" and self._denial is None:
+            self._denial = BY_DEFAULT_DENIED
+        self.is_free = self._denial is None and default == "allow" and not (self._denies or self._asks or self._ordered)
+        """Whether each of its calls is allowed."""
+
+    def judge(self, arguments: Any) -> Judgement:
+        """Return what the permissions say of a call with these arguments, before what was allowed always."""
+        if self._denial is not None:
+            return self._denial
+        subject = value_of_subject(self.tool, arguments)
+        is_unclear = False
+        for group in self._denies:
+            matches = group.matches(subject, self._work_dir)
+            if matches:
+                return Judgement("deny", self._first(group, subject))
+            is_unclear = is_unclear or matches is None
+        if is_unclear:
+            return Judgement("ask", self._denies[0].rules[0], is_unclear=True)
+        for group in (*self._asks, *self._ordered):
+            matches = group.matches(subject, self._work_dir)
+            if matches or (matches is None and group.verdict == "ask"):
+                return Judgement(group.verdict, self._first(group, subject))
+        return self._default
+
+    def _unconditional(self, layers: Iterable[RuleList], flag: Flag | None) -> Judgement | None:
+        """Return the denial of every call, if there is one."""
+        if flag is not None and any(layer.flags is not None and flag not in layer.flags for layer in layers):
+            return Judgement("deny", flag=flag)
+        rule = next((rule for group in self._denies for rule in group.rules if not rule.pattern), None)
+        return None if rule is None else Judgement("deny", rule)
+
+    def _first(self, group: RuleGroup, subject: str | None) -> Rule:
+        """Return the first rule of a group that matches; the first of all if none does for sure."""
+        alone: Sequence[RuleGroup] = [one for rule in group.rules for one in groups_of([rule], group.kind, self._work_dir)]
+        return next((one.rules[0] for one in alone if one.matches(subject, self._work_dir)), group.rules[0])

@@ -1,0 +1,91 @@
+"""Paths and addresses as the rules about them see them: resolved, parsed, and matched by patterns."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
+
+PORTS = {"http": 80, "https": 443}
+
+
+def resolved_path(value: Any, work_dir: Path) -> Path | None:
+    """Return the path that a call means, links followed; None for what is no path."""
+    if not isinstance(value, str) or "\0" in value:
+        return None
+    try:
+        return (work_dir / value).resolve()
+    except (OSError, RuntimeError, ValueError):  # links in a circle, a name that is too long
+        return None
+
+
+def path_glob(pattern: str, work_dir: Path) -> str:
+    """Return the regular expression of the absolute paths that a pattern means, relative to the folder of the run.
+
+    ``*`` is any text within a name, ``**`` any folders; a folder itself belongs to ``folder/**``.
+    """
+    path = Path(pattern).expanduser()
+    names = [name for name in path.parts if name not in ("/", ".")]
+    root = "" if path.is_absolute() else str(work_dir).rstrip("/")
+    return re.escape(root) + "".join("(?:/.*)?" if name == "**" else "/" + _name_glob(name) for name in names)
+
+
+def offered_folder(path: Path, work_dir: Path) -> str:
+    """Return the pattern of the folder of a file that "always" offers; empty if none is offered."""
+    folder = path.parent
+    if folder == folder.parent or any(sign in str(folder) for sign in "*()"):
+        return ""
+    home = Path.home()
+    shown = f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) and folder != home else str(folder)
+    return f"{shown}/*" if folder == work_dir or work_dir.is_relative_to(folder) else f"{shown}/**"
+
+
+def canonical_address(value: Any) -> str | None:
+    """Return scheme, host, port and path of an address, in one spelling; None for what has not all of them."""
+    parsed = _parsed(value)
+    if parsed is None or parsed.username is not None or parsed.password is not None:
+        return None
+    try:
+        port = parsed.port or PORTS[parsed.scheme]
+        host = (parsed.hostname or "").rstrip(".").encode("idna").decode()
+    except (ValueError, UnicodeError):
+        return None
+    path = unquote(parsed.path) or "/"
+    if not host or ".." in path.split("/") or "\\" in path:
+        return None
+    return f"{parsed.scheme}://{host.lower()}:{port}{path}"
+
+
+def address_glob(pattern: str) -> str | None:
+    """Return the regular expression of an address pattern; None if it is not ``http://`` or ``https://`` with a host."""
+    found = re.fullmatch(r"(https?)://([^/:@?#\\\s]+)(?::(\d{1,5}))?(/[^?#\\\s]*)?", pattern)
+    if found is None:
+        return None
+    scheme, host, port, path = found.groups()
+    hosts = r"[^/:]+".join(map(re.escape, host.lower().rstrip(".").split("*")))
+    names = [] if path is None else path.split("/")[1:]
+    paths = "/.*" if path is None else "".join("(?:/.*)?" if name == "**" else "/" + _name_glob(name) for name in names)
+    return rf"{scheme}://{hosts}:{port or PORTS[scheme]}{paths}"
+
+
+def offered_address(address: str) -> str:
+    """Return the pattern of the host of a canonical address that "always" offers."""
+    scheme, _, rest = address.partition("://")
+    host, _, port = rest.partition("/")[0].rpartition(":")
+    shown = host if port == str(PORTS[scheme]) else f"{host}:{port}"
+    return f"{scheme}://{shown}/**"
+
+
+def _parsed(value: Any) -> SplitResult | None:
+    if not isinstance(value, str) or re.search(r"[\s\\\x00-\x1f\x7f]", value):
+        return None
+    try:
+        parsed = urlsplit(value)
+    except ValueError:
+        return None
+    return parsed if parsed.scheme in PORTS else None
+
+
+def _name_glob(name: str) -> str:
+    return "[^/]*".join(map(re.escape, name.split("*")))

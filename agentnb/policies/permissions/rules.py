@@ -1,0 +1,166 @@
+"""Rules about tool calls, as a person writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+from agentnb.advice import Plain
+from agentnb.errors import SettingsError, near, nearest
+from agentnb.policies.permissions.places import address_glob
+from agentnb.tools.subject import FLAGS, Flag, flag_of, subject_of
+from agentnb.tools.tool import Tool
+
+RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
+VERDICTS: tuple[RuleVerdict, ...] = get_args(RuleVerdict)
+RESTRICTED = "restricted"
+"""The word for nothing but reading files."""
+EXAMPLE = (
+    'Write a dict, such as {"bash": "ask", "write_file(data/**)": "allow"}, or the flags that are permitted, ["file_read"]'
+)
+_RULE = re.compile(r"([\w*-]+)(?:\((.+)\))?", re.DOTALL)
+NAMES_ALONE: tuple[Flag, ...] = ("bash",)
+"""Flags that are the name of a tool too: as a rule, such a word means the tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule: a verdict about the calls of a tool, or about those of its calls that a pattern matches."""
+
+    verdict: RuleVerdict
+    tools: str
+    """The name of a tool, a pattern of names with ``*``, or a flag."""
+    pattern: str = ""
+    """The pattern of the subject of the call, as `tools.subject` has it; empty for all calls."""
+
+    @classmethod
+    def read(cls, text: Any, verdict: Any) -> Rule:
+        """Return the rule of a text such as ``bash(git status*)``; raise `SettingsError` if it is none."""
+        if verdict not in VERDICTS:
+            raise SettingsError(f"{verdict!r} is not a verdict about {text!r}", near(str(verdict), VERDICTS))
+        found = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
+        if found is None:
+            raise SettingsError(f"{text!r} is not a rule about tools", EXAMPLE)
+        tools, pattern = found[1], found[2] or ""
+        if pattern and "*" in tools:
+            raise SettingsError(f"{text!r}: brackets follow the name of one tool", EXAMPLE)
+        return cls(verdict, tools, pattern)
+
+    @property
+    def text(self) -> str:
+        """The rule as it is written, without its verdict."""
+        return f"{self.tools}({self.pattern})" if self.pattern else self.tools
+
+    def is_about(self, name: str, tool: Tool | None) -> bool:
+        """Return whether it is about calls of this tool."""
+        if self.tools == name:
+            return True
+        if "*" in self.tools:
+            return re.fullmatch(".*".join(map(re.escape, self.tools.split("*"))), name) is not None
+        return self.tools not in NAMES_ALONE and tool is not None and self.tools == flag_of(tool)
+
+    def check_for(self, name: str, tool: Tool | None) -> None:
+        """Raise `SettingsError` if its brackets mean nothing for this tool."""
+        if not self.pattern or not self.is_about(name, tool):
+            return
+        subject = subject_of(tool)
+        if subject is None:
+            declare = 'A tool says what its brackets are about: @tool(path="file"), @tool(command="line"), @tool(url="address")'
+            raise SettingsError(f"The rule {self.text!r} has brackets, and {name} has no subject", declare)
+        if subject.kind == "url" and address_glob(self.pattern) is None:
+            what = f"The rule {self.text!r} is not about an address"
+            raise SettingsError(what, Plain(f"Write the whole beginning: {name}(https://docs.python.org/**)"))
+
+
+@dataclass(frozen=True, slots=True)
+class RuleList:
+    """The rules of one agent or run, in their order, and the flags that are permitted."""
+
+    rules: tuple[Rule, ...] = ()
+    flags: frozenset[Flag] | None = None
+    """None: every flag is permitted."""
+
+    @classmethod
+    def of(cls, given: Any) -> RuleList:
+        """Return the rules of ``permissions=``: flags, rules with their verdicts, or ``restricted``.
+
+        Raises `SettingsError` if they cannot be read.
+        """
+        if isinstance(given, RuleList):
+            return given
+        if given is None:
+            return NO_RULES
+        if given == RESTRICTED:
+            return cls(flags=frozenset({"file_read"}))
+        if isinstance(given, Mapping):
+            return cls(tuple([Rule.read(text, verdict) for text, verdict in given.items()]))
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise SettingsError(f"permissions={given!r} is neither rules nor flags", EXAMPLE)
+        flags = list(given)
+        for flag in flags:
+            if flag not in FLAGS:
+                raise SettingsError(f"There is no flag {flag!r}", near(str(flag), FLAGS))
+        return cls(flags=frozenset(flags))
+
+    def check(self, tools: Iterable[Tool]) -> None:
+        """Raise `SettingsError` for brackets that mean nothing, and for a name that is nearly that of one of these tools."""
+        named = {tool.spec.name: tool for tool in tools}
+        for rule in self.rules:
+            for name, tool in named.items():
+                rule.check_for(name, tool)
+            known = [*named, *FLAGS]
+            similar = nearest(rule.tools, known) if "*" not in rule.tools and rule.tools not in known else ()
+            if similar:
+                raise SettingsError(f"The rule {rule.text!r} is about no tool of this agent", similar)
+
+    def __bool__(self) -> bool:
+        return bool(self.rules) or self.flags is not None
+
+    @classmethod
+    def typed(cls, texts: Iterable[str]) -> RuleList:
+        """Return the rules that were typed as ``RULE=VERDICT``; raise `SettingsError` for another text."""
+        found = []
+        for text in texts:
+            rule, equals, verdict = text.rpartition("=")
+            if not equals:
+                raise SettingsError(f"{text!r} is not a rule with a verdict", 'Write "bash(git status *)=allow"')
+            found.append(Rule.read(rule, verdict.strip()))
+        return cls(tuple(found))
+
+    @classmethod
+    def logged(cls, data: Any) -> RuleList:
+        """Return the rules that `as_logged` made; what cannot be read of them forbids every flag."""
+        try:
+            flags = data.get("flags")
+            rules = tuple([Rule.read(text, verdict) for text, verdict in data.get("rules", ())])
+            return cls(rules, None if flags is None else frozenset(flag for flag in FLAGS if flag in flags))
+        except (SettingsError, AttributeError, TypeError, ValueError):
+            return cls(flags=frozenset())
+
+    @property
+    def as_logged(self) -> dict[str, Any]:
+        """The rules as plain data for the log."""
+        flags = {} if self.flags is None else {"flags": [flag for flag in FLAGS if flag in self.flags]}
+        return {**flags, "rules": [[rule.text, rule.verdict] for rule in self.rules]}
+
+    def then(self, other: RuleList) -> RuleList:
+        """Return these rules followed by others: a flag must be permitted by both."""
+        if not self or not other:
+            return self or other
+        flags = other.flags if self.flags is None else self.flags if other.flags is None else self.flags & other.flags
+        return RuleList((*self.rules, *other.rules), flags)
+
+    @property
+    def allows(self) -> bool:
+        """Whether a rule allows calls."""
+        return any(rule.verdict == "allow" for rule in self.rules)
+
+    @property
+    def without_allowing(self) -> RuleList:
+        """The rules without those that allow: what a log may still say when it is resumed."""
+        return RuleList(tuple([rule for rule in self.rules if rule.verdict != "allow"]), self.flags)
+
+
+NO_RULES = RuleList()

@@ -1,0 +1,40 @@
+"""The subject of a tool: the argument that the rules of a person are about, such as a command, a path or an address."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+Flag: TypeAlias = Literal["bash", "file_read", "file_write", "git", "github", "network"]
+"""The permission that a built-in tool needs; functions have none."""
+FLAGS: tuple[Flag, ...] = ("bash", "file_read", "file_write", "git", "github", "network")
+SubjectKind: TypeAlias = Literal["command", "path", "url"]
+KINDS: tuple[SubjectKind, ...] = ("command", "path", "url")
+
+
+class Subject(NamedTuple):
+    """The argument that a rule in brackets is about, as in ``write_file(data/**)``."""
+
+    kind: SubjectKind
+    argument: str
+    content: str = ""
+    """Of a path: the argument that is the whole new text of the file, if one is."""
+
+
+def subject_of(tool: Any) -> Subject | None:
+    """Return the subject of a tool; None if it names none."""
+    return getattr(tool, "subject", None)  # anybody's class may be a tool
+
+
+def value_of_subject(tool: Any, arguments: Any) -> str | None:
+    """Return the subject of a call, else its default; None if there is none, so that the tool will refuse the arguments."""
+    subject = subject_of(tool)
+    if subject is None or not isinstance(arguments, dict):
+        return None
+    properties = tool.spec.input_schema.get("properties", {})
+    found = arguments.get(subject.argument, properties.get(subject.argument, {}).get("default"))
+    return found if isinstance(found, str) else None
+
+
+def flag_of(tool: Any) -> Flag | None:
+    """Return the permission that a tool needs; None if it needs none."""
+    return getattr(tool, "flag", None)
