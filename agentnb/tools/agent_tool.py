@@ -15,6 +15,7 @@ from agentnb.errors import AgentnbError, InvalidTool, NestedTooDeep, SettingsErr
 from agentnb.tools import tool_errors
 from agentnb.tools.rendering import as_text
 from agentnb.tools.signature import refused_arguments
+from agentnb.tools.subject import KINDS as SUBJECTS
 from agentnb.tools.tool import WIRE_NAME, Effect, ToolContext, ToolOutcome, check_tool
 
 AGENT_SETTINGS = ("name", "description", "parallel_safe", "timeout", "repeatable", "role")
@@ -22,6 +23,7 @@ AGENT_SETTINGS = ("name", "description", "parallel_safe", "timeout", "repeatable
 REFUSED_SETTINGS = {
     "effects": "Leave it out: the call does nothing by itself, and each call of its run is judged by its own effects",
     "blocking": "Leave it out: its run asks the person by itself, and other calls wait for the call anyway",
+    **dict.fromkeys((*SUBJECTS, "content"), "Leave it out: rules about it hold for the calls of its run"),
 }
 """Settings of functions that make no sense for these, and why."""
 PROMPT = "prompt"

@@ -32,6 +32,11 @@ async def noted() -> str:
     return "noted"
 
 
+async def look() -> str:
+    """Look."""
+    return "seen"
+
+
 @tool(effects=["write"])
 def write() -> str:
     """Write."""
@@ -79,13 +84,13 @@ class Place:
 
 def test_result_is_the_text_of_the_run_or_its_output_as_json(subtests: pytest.Subtests) -> None:
     place, data = '{"name":"Bay","size":2}', {"name": "Bay", "size": 2}
-    named = "workflow: [{id: a, type: tool, name: noted}, {id: b, type: tool, name: write}]\noutput: a\n"
+    named = "workflow: [{id: a, type: tool, name: noted}, {id: b, type: tool, name: look}]\noutput: a\n"
     cases: dict[str, tuple[Any, str, Any]] = {
         "text": (helper("Found it."), "Found it.", "Found it."),
         "output": (helper(f"Here:\n```json\n{place}\n```", output=Place), place, data),
         "list": (helper("[1, 2]", output=list[int]), "[1,2]", [1, 2]),
         "workflow": (Workflow.from_yaml(STEP, tools=[noted]), "noted", "noted"),
-        "workflow with an output": (Workflow.from_yaml(named, tools=[noted, write]), "noted", "noted"),
+        "workflow with an output": (Workflow.from_yaml(named, tools=[noted, look]), "noted", "noted"),
         "orchestration": (side_by_side(helper("Left."), helper("Right.")), "Left. and Right.", "Left. and Right."),
     }
     for case, (runnable, text, value) in cases.items():

@@ -96,6 +96,7 @@ def test_settings_that_make_no_sense_are_refused(subtests: pytest.Subtests, snap
     cases: dict[str, dict[str, Any]] = {
         "effects": {"effects": ["read"]},
         "blocking": {"blocking": True},
+        "path": {"path": "prompt"},
         "unknown": {"parallel": True},
         "name": {"name": "web researcher"},
         "timeout": {"timeout": 0},
