@@ -29,11 +29,11 @@ RULES = {"bash": "bash(git status *)", "write_file": "write_file(src/**)"}
 
 
 def question(ask, call, tool):
-    offers = (GrantOffer(call.name), GrantOffer(RULES[call.name]), GrantOffer(RULES[call.name], "session"))
+    grants = (GrantOffer(call.name), GrantOffer(RULES[call.name]), GrantOffer(RULES[call.name], "session"))
     about = judged_call(call, "ask", "")
     command, diff = call.arguments.get("command", ""), DIFF if call.name == "write_file" else ""
-    about = replace(about, command=command, diff=diff, offers=offers)
-    return new_question("approval", ask.question, approval_schema((), tool.parameters, offers), call.id, about)
+    about = replace(about, command=command, diff=diff, grants=grants)
+    return new_question("approval", ask.question, approval_schema((), tool.parameters, grants), call.id, about)
 
 
 calls.approval_question = question
