@@ -214,7 +214,7 @@ def agent_mode() -> str:
     if not word or word in SWITCH:
         return ""
     if word not in AGENT_MODES:
-        raise SettingsError(f"AGENT_MODE={word!r} is no approval mode", near(word, AGENT_MODES))
+        raise SettingsError(f"AGENT_MODE={word!r} is not an approval mode", near(word, AGENT_MODES))
     return word
 
 

@@ -30,7 +30,7 @@ SWITCHES = {"COMPACT_ENABLED": settings.compact_enabled, "TOOLS_ENABLED": settin
 
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in (*NUMBERS, *SWITCHES):
+    for variable in (*NUMBERS, *SWITCHES, "AGENT_MODE"):
         monkeypatch.delenv(variable, raising=False)
 
 
@@ -130,6 +130,7 @@ def test_each_of_them_is_documented_with_what_is_usual() -> None:
         "AGENTNB_ALLOW_URLS",
         *NUMBERS,
         *SWITCHES,
+        "AGENT_MODE",
     }
     for variable, (_, usual, *_) in NUMBERS.items():
         assert rows[variable].endswith(f"; {usual or 'its own'}")

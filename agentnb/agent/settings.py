@@ -68,7 +68,7 @@ class AgentSettings:
     sends: History = field(init=False, repr=False, compare=False)
     """How much of a conversation is sent, according to `history`."""
     toolbox: Toolbox = field(init=False, repr=False, compare=False)
-    rules: RuleList = field(init=False, repr=False, compare=False)
+    rule_list: RuleList = field(init=False, repr=False, compare=False)
     """Its rules about tool calls, according to `permissions`."""
     output_form: Output | None = field(init=False, repr=False, compare=False)
     """The form of its answers, according to `output`; None for free text."""
@@ -81,17 +81,7 @@ class AgentSettings:
 
     def __post_init__(self) -> None:
         check_model(self.model)
-        limits = Limits(
-            max_rounds=self.max_rounds,
-            max_tool_calls=self.max_tool_calls,
-            max_tool_calls_per_turn=self.max_tool_calls_per_turn,
-            max_seconds=self.max_seconds,
-            max_tokens=self.max_tokens,
-            budget=self.budget,
-            unpriced=self.unpriced,
-            on_limit=self.on_limit,
-            limits_of_file=tuple(self.limits_of_file),
-        )
+        limits = self._given_limits()
         self._check_kinds()
         self._set("limits", limits)
         self._set("tools", tuple(self.tools) if settings.tools_enabled() else ())
@@ -99,8 +89,8 @@ class AgentSettings:
         self._set("extensions", self._all_extensions())
         of_extensions = each(self.extensions, "tools") if settings.tools_enabled() else ()
         self._set("toolbox", Toolbox((*self.tools, *of_extensions)))
-        self._set("rules", RuleList.of(self.permissions))
-        self.rules.check(self.toolbox)
+        self._set("rule_list", RuleList.of(self.permissions))
+        self.rule_list.check(self.toolbox)
         self._set("gates", self._checked_gates())
         self._check_names()
         words, policy = find_set(self.guidance), find_policy(self.policy)
@@ -113,19 +103,35 @@ class AgentSettings:
         if self.output_form is not None:
             bundle = self.output_form.held(bundle, in_workflow_mode=getattr(policy, "workflow_mode", False))
         self._set("bundle", bundle)
-        logged = {
+        self._set("settings", self._as_logged(words, policy))
+        self._set("guidance_texts", words.as_texts)
+
+    def _given_limits(self) -> Limits:
+        return Limits(
+            max_rounds=self.max_rounds,
+            max_tool_calls=self.max_tool_calls,
+            max_tool_calls_per_turn=self.max_tool_calls_per_turn,
+            max_seconds=self.max_seconds,
+            max_tokens=self.max_tokens,
+            budget=self.budget,
+            unpriced=self.unpriced,
+            on_limit=self.on_limit,
+            limits_of_file=tuple(self.limits_of_file),
+        )
+
+    def _as_logged(self, words: GuidanceSet, policy: PolicySet) -> dict[str, Any]:
+        """Return the settings for the log."""
+        return {
             "guidance": {"set": words.name, "version": words.version},
             "policy": settings_of(policy),
             "todos": self.keeps_todos,
             "history": as_logged(self.sends),
-            **limits.as_logged(),
+            **self.limits.as_logged(),
             **({} if self.output_form is None else {"output": self.output_form.as_logged}),
             **({"gates": [name_of_gate(gate) for gate in self.gates]} if self.gates else {}),
             **({"extensions": [one.as_logged for one in self.extensions]} if self.extensions else {}),
             **({MODEL_FROM: PERSON} if person_chose_destination(self.model) else {}),
         }
-        self._set("settings", logged)
-        self._set("guidance_texts", words.as_texts)
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)

@@ -78,7 +78,7 @@ class AgentParts:
     max_seconds: float | None = field(init=False)
     on_limit: OnLimit = field(init=False)
     approve: Approve | str | None = field(init=False)
-    rules: RuleList = field(init=False)
+    rule_list: RuleList = field(init=False)
     toolbox: Toolbox = field(init=False)
     """All tools of the run, including the todo tool."""
     _model: Model | None = field(default=None, init=False)
@@ -87,7 +87,7 @@ class AgentParts:
         agent, board = self.agent, self.own_board
         self.name, self.budget, self.limits_of_file = agent.name, agent.budget, agent.limits.limits_of_file
         self.max_seconds, self.on_limit = agent.max_seconds, agent.on_limit
-        self.approve, self.rules = agent.approve, agent.rules
+        self.approve, self.rule_list = agent.approve, agent.rule_list
         self.toolbox = agent.toolbox if board is None else agent.toolbox.with_tool(TodoTool(board))
 
     @property

@@ -35,11 +35,11 @@ from agentnb.notebook.dry import dry_text, limits_line
 from agentnb.notebook.frontend import asker
 from agentnb.notebook.magic_errors import one_line_errors, parsed
 from agentnb.notebook.names import check_variable, tools_before, unquoted, words_of
-from agentnb.policies.permissions.rules import RuleList
 from agentnb.rerun.replay_result import Replay
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.defaults import ON_STOP
+from agentnb.session.defaults import typed_rules
 from agentnb.session.session import Session
 
 LATER = {
@@ -168,7 +168,7 @@ class AgentMagics(Magics):
                 tags=tuple(options.tag),
                 context_type=unquoted(options.context),
                 approval_mode=options.approve,
-                permissions=RuleList.typed(options.rules) or None,
+                permissions=typed_rules(options.rules),
                 allow_urls=options.allow_urls,
                 invocation=invocation_of(options),
             )

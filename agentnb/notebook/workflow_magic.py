@@ -35,7 +35,6 @@ from agentnb.notebook.names import (
     unquoted,
     words_of,
 )
-from agentnb.policies.permissions.rules import RuleList
 from agentnb.rerun.expect import EXTENSION as EXPECT
 from agentnb.rerun.expect import check_steps
 from agentnb.runtime.host.run_options import RunOptions
@@ -43,6 +42,7 @@ from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.choice import choose_model_of_workflow
 from agentnb.session.defaults import ON_STOP
+from agentnb.session.defaults import typed_rules
 from agentnb.session.session import Session
 from agentnb.workflow.workflow import Workflow
 
@@ -130,7 +130,7 @@ class WorkflowMagics(Magics):
         run_options = RunOptions(
             foreground=foreground,
             approval_mode=options.approve,
-            permissions=RuleList.typed(options.rules) or None,
+            permissions=typed_rules(options.rules),
             trust_log=options.trust_log,
             allow_urls=options.allow_urls,
             invocation=invocation_of(options, inputs=typed_inputs),

@@ -30,6 +30,7 @@ from agentnb.core.log.events import (
 from agentnb.core.log.work_events import GrantGiven
 from agentnb.core.messages import encodable
 from agentnb.core.redaction import redact
+from agentnb.core.run.approvals import AUTO
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.finding import Detectors
@@ -177,9 +178,18 @@ def pending_of(
     counts = run.gives_consent or bool(options.trust_log)
     if not counts:
         before = _without_consent(before, {tool.spec.name for tool in agent.toolbox if getattr(tool, "repeatable", False)})
-    # Recorded results alone do nothing to the world.
-    options = with_permissions_of(run, options, counts=counts or (tools == RECORDED and not fallback))
+    only_recorded = tools == RECORDED and not fallback
+    options = _with_permissions(run, options, counts=counts, only_recorded=only_recorded, is_fork=is_fork)
     return _pending(agent, before, ForkedFrom(run.id, at_round - 1) if is_fork else None, options)
+
+
+def _with_permissions(run: Run, options: RunOptions, *, counts: bool, only_recorded: bool, is_fork: bool) -> RunOptions:
+    """Return the options with the permissions of the run. ``counts``: whether its log does."""
+    if not only_recorded:
+        return with_permissions_of(run, options, counts=counts)
+    # Recorded results do nothing to the world.
+    options = with_permissions_of(run, options, counts=True, whole=True)
+    return replace(options, approval_mode=options.approval_mode or (AUTO if is_fork else None))
 
 
 def _without_consent(events: Sequence[AnyEvent], repeatable: Container[str]) -> list[AnyEvent]:

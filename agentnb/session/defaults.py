@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from agentnb import settings
@@ -12,6 +12,7 @@ from agentnb.errors import SettingsError
 from agentnb.models.options import shown
 from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.policies.limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
+from agentnb.policies.permissions.rules import RuleList
 
 APPROVE_HELP = (
     "what needs your permission where no rule says it; without a mode, calls of tools that declare to write, execute or reach "
@@ -45,6 +46,11 @@ def on_stop(text: str) -> str:
 def approval_mode(text: str) -> str:
     """Parse the word of an approval mode."""
     return _one_of(MODES, text.replace("-", "_"))
+
+
+def typed_rules(texts: Iterable[str]) -> RuleList | None:
+    """Return the rules that were typed as ``RULE=VERDICT``, None for none; raise `SettingsError` for another text."""
+    return RuleList.typed(texts) or None
 
 
 def history(text: str) -> str:

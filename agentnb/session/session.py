@@ -22,6 +22,7 @@ from agentnb.guidance import BUILT_IN, GuidanceSet, find_set
 from agentnb.models.registry import check_model
 from agentnb.policies import find_policy
 from agentnb.policies.limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
+from agentnb.policies.permissions.rules import Rule
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.host.host import Host, current_host, hosted
 from agentnb.runtime.host.live import LiveRun
@@ -217,6 +218,11 @@ class Session:
         asked = [(live, live.done) for live in self._live]  # read once: a run that ends meanwhile must not get lost
         ended = [live for live, done in asked if done and live.run.started_at is not None]
         self._live = ended[-1:] + [live for live, done in asked if not done]
+
+    def allow_always(self, rule: str) -> None:
+        """Allow the calls of a rule, such as ``bash(git status *)``, in all runs of the session; `SettingsError` if it is none."""
+        found = Rule.read(rule, "allow")
+        self.grants.give(found.tools, rule=found.text if found.pattern else "")
 
     def first_request(self, agent: Agent, prompt: str, continue_from: Run | None) -> Request:
         """Return the request that `start` would begin with. Sends nothing."""

@@ -60,18 +60,8 @@ class FunctionTool:
         self.flag = flag
         """The permission that it needs, if it is one of agentnb's own tools."""
         name = name or _name_of(function)
-        if not WIRE_NAME.fullmatch(name):
-            raise InvalidTool(
-                f"{name!r} cannot be the name of a tool",
-                'Letters, digits, _ and - only, at most 64: give it one with @tool(name="...")',
-            )
         self.effects: frozenset[Effect] | None = None if effects is None else frozenset(effects)
-        if unknown := (self.effects or frozenset()) - set(EFFECTS):
-            raise InvalidTool(f"{name} has no such effect: {', '.join(sorted(unknown))}", f"Effects are {', '.join(EFFECTS)}")
-        if role is not None and role not in ROLES:
-            raise InvalidTool(f"role={role!r} of {name} is none", f"Roles are {', '.join(ROLES)}")
-        if timeout is not None and not timeout > 0:
-            raise InvalidTool(f"timeout={timeout} of {name} is not a time", "Give seconds above 0, or None for no limit")
+        _check(name, self.effects, role, timeout)
         self.parallel_safe = self.effects == frozenset({"read"}) if parallel_safe is None else parallel_safe
         self.blocking = blocking
         self.timeout = timeout
@@ -129,6 +119,21 @@ class FunctionTool:
 
     def __repr__(self) -> str:
         return f"<tool {self.spec.name}>"
+
+
+def _check(name: str, effects: frozenset[Effect] | None, role: ToolRole | None, timeout: float | None) -> None:
+    """Raise `InvalidTool` for a setting with a value that a tool cannot have."""
+    if not WIRE_NAME.fullmatch(name):
+        raise InvalidTool(
+            f"{name!r} cannot be the name of a tool",
+            'Letters, digits, _ and - only, at most 64: give it one with @tool(name="...")',
+        )
+    if unknown := (effects or frozenset()) - set(EFFECTS):
+        raise InvalidTool(f"{name} has no such effect: {', '.join(sorted(unknown))}", f"Effects are {', '.join(EFFECTS)}")
+    if role is not None and role not in ROLES:
+        raise InvalidTool(f"role={role!r} of {name} is none", f"Roles are {', '.join(ROLES)}")
+    if timeout is not None and not timeout > 0:
+        raise InvalidTool(f"timeout={timeout} of {name} is not a time", "Give seconds above 0, or None for no limit")
 
 
 def _subject(named: dict[str, str], content: str, spec: ToolSpec) -> Subject | None:

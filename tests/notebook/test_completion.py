@@ -85,6 +85,6 @@ def test_the_magic_for_workflows_explains_itself(kernel: Any) -> None:
         "%%workflow [-m MODEL]",
         "--rerun-from STEP",
         "--approve MODE",
-        "gate would ask about is denied",
+        "would be asked about is denied",
     ):
         assert words in told, told

@@ -30,8 +30,8 @@ from agentnb.tools.tool import ToolOutcome
 LONG = 30
 
 
-def run_with(tools: list[Any], *calls: ToolCall) -> Run:
-    run = Agent(ScriptedModel([list(calls), "Done."]), tools=tools).run_sync("go")
+def run_with(tools: list[Any], *calls: ToolCall, approve: Any = None) -> Run:
+    run = Agent(ScriptedModel([list(calls), "Done."]), tools=tools).run_sync("go", approve=approve)
     assert run.status == "completed"
     assert_every_call_has_one_result(run)
     return run
@@ -126,7 +126,7 @@ def test_what_only_reads_is_safe_beside_others_by_default_and_nothing_else_is() 
         running.remove("write")
         return count
 
-    run = run_with([write], *[ToolCall("write")] * 3)
+    run = run_with([write], *[ToolCall("write")] * 3, approve="auto")
     assert [result.text for result in results(run)] == ["1", "1", "1"]
 
 

@@ -83,7 +83,7 @@ def test_in_the_mode_ask_the_person_decides_about_each_call_that_does_more_than_
             assert answers[0] != "deny: not there" or "They said: not there" in results(run)[0].text
 
 
-def test_what_agentnb_adds_to_a_run_is_not_asked_about_and_without_a_mode_nothing_is() -> None:
+def test_what_agentnb_adds_to_a_run_is_not_asked_about_and_auto_asks_about_nothing() -> None:
     todos = ToolCall("todo_operations", {"operation": "write", "todoList": [{"id": 1, "title": "a", "status": "in-progress"}]})
     calls = [todos, ToolCall("ask_person", {"question": "Which?"})]
     live = Agent(ScriptedModel([calls, "Done.", "Done."]), tools=[ask_person], policy="minimal").start("go", approve="ask")
@@ -91,7 +91,9 @@ def test_what_agentnb_adds_to_a_run_is_not_asked_about_and_without_a_mode_nothin
     assert [one.question.kind for one in run.questions] == ["elicitation"] and codes(run) == [None, None]
     desk = Desk()
     run = desk.agent([WRITE]).run_sync("go", approve="auto")
-    assert desk.done == ["write a"] and "approve" not in run.settings and not run.questions
+    assert desk.done == ["write a"] and run.settings["approve"] == "auto" and not run.questions
+    run = desk.agent([WRITE]).run_sync("go")
+    assert desk.done == ["write a"] * 2 and "approve" not in run.settings  # a function that declares nothing runs
 
 
 def test_where_nobody_can_be_asked_it_is_as_with_any_gate(tmp_path: Path) -> None:
@@ -243,7 +245,7 @@ def test_a_fork_keeps_the_mode_and_a_replay_what_was_denied() -> None:
         assert codes(forked)[-1] == DENIED and forked.settings["approve"] == "read_only"
         model = ScriptedModel([[SEND], "Done."])
         freed = asyncio.run(fork(run, at_round, model=model, tools=desk.tools(), options=RunOptions(approve="auto")))
-        assert codes(freed)[-1] is None and "approve" not in freed.settings
+        assert codes(freed)[-1] is None and freed.settings["approve"] == "auto"
     assert not any(one.differs for one in replay(run).rounds)
     assert codes(asyncio.run(reproduce(run))) == codes(run)
 

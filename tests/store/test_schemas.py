@@ -10,6 +10,7 @@ import pytest
 
 from agentnb import Agent, Run, Store, load_trace, load_traces, save_trace, tables
 from agentnb.core.log import events as e
+from agentnb.core.run.approvals import RULES
 from agentnb.core.log.wire import encode
 from agentnb.display.card.html import run_html
 from agentnb.errors import TraceError
@@ -27,9 +28,12 @@ def test_there_is_a_log_of_each_earlier_schema() -> None:
 
 
 def without_statuses(line: str) -> dict[str, object]:
-    """An event without the statuses that were read into it: before schema 5 they followed from the reasons."""
+    """An event without what was read into it: before schema 5 statuses followed from the reasons.
+
+    Before schema 9, the word for no mode was that of a mode of today.
+    """
     event = json.loads(line)
-    added = {"before"} if event["kind"] == "round_started" else {"last_round"}
+    added = {"round_started": {"before"}, "run_recovered": {"approve"}}.get(event["kind"], {"last_round"})
     return {name: value for name, value in event.items() if name not in added}
 
 
@@ -73,7 +77,7 @@ def named(name: str) -> Run:
 
 
 def test_what_stands_in_the_earlier_logs_is_what_was_done() -> None:
-    first, guided, retried, asked, limited, last, *granted, failing = (named(path.stem) for path in OLDER)
+    first, guided, retried, asked, limited, last, *granted, failing, resumed = (named(path.stem) for path in OLDER)
     assert (first.text, [r.error_code for one in first.rounds for r in one.results]) == (
         "It is 3 👀.",
         [None, "tool_error", "unknown_tool", "invalid_arguments"],
@@ -93,6 +97,7 @@ def test_what_stands_in_the_earlier_logs_is_what_was_done() -> None:
     grants = [[(grant.tool, grant.by, grant.question_id) for grant in run.grants] for run in granted]
     assert grants == [[("write", "program", "q1")], [("weigh", "program", "q1")]]
     assert [result.is_error for result in failing.rounds[0].results] == [False, True]
+    assert resumed.times_recovered == 1 and resumed.settings["approve"] == RULES  # "auto" was the word for no mode
 
 
 def test_the_status_of_a_last_round_in_an_earlier_log_follows_from_why_the_run_ended(

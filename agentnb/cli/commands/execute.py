@@ -34,10 +34,10 @@ from agentnb.cli.workflow_runs import awaited, chosen_model, top_steps
 from agentnb.errors import WorkflowProblems
 from agentnb.models.destinations.allowed_urls import allow_urls
 from agentnb.models.registry import check_destinations
-from agentnb.policies.permissions.rules import RuleList
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.default_store import default_store
+from agentnb.session.defaults import typed_rules
 from agentnb.workflow.checks.keys import check_keys
 from agentnb.workflow.files.declared_files import model_names
 from agentnb.workflow.files.files import file_text, path_of
@@ -69,11 +69,11 @@ def execute(given: Namespace) -> Outcome:
     def start(options: RunOptions) -> LiveRun:
         return workflow.start(prompt, options, **settings)
 
-    rules = RuleList.typed(given.rules)
+    rules = typed_rules(given.rules)
     asks = is_at_terminal() and not given.no_input and given.prompt != STDIN
     progress = Progress(top_steps(workflow))
     by = Invocation(surface="shell", model=given.model or "", tools=tuple(given.tools), gates=tuple(given.gate))
-    options: dict[str, Any] = {"store": store, "approval_mode": given.approve, "permissions": rules or None, "invocation": by}
+    options: dict[str, Any] = {"store": store, "approval_mode": given.approve, "permissions": rules, "invocation": by}
     return awaited(start, progress, asks=asks, again=options_again(given), **options)
 
 

@@ -10,7 +10,6 @@ from agentnb.core.run.approvals import RULES
 from agentnb.display.texts.labels import SHORT_ID, clean
 from agentnb.display.texts.question_labels import mode_text, reach_text, rule_lines
 from agentnb.errors import SettingsError, near
-from agentnb.policies.permissions.rules import Rule
 from agentnb.session.session import Session
 from agentnb.settings import agent_mode
 
@@ -35,8 +34,7 @@ def permissions_command(session: Session, rest: str) -> str:
     if verb and not rule:
         raise SettingsError(f"%agent permissions {verb} needs a rule", f"Such as: %agent permissions {verb} bash(git status *)")
     if verb == "allow":
-        found = Rule.read(rule, "allow")
-        session.grants.give(found.tools, rule=found.text if found.pattern else "")
+        session.allow_always(rule)
     if verb == "withdraw":
         _withdraw(session, rule)
     return "\n".join(_lines(session))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from agentnb.advice import AnyAdvice, AskInstead, Plain
 from agentnb.core.run.approvals import ASK, AUTO, MODES, NEVER, READ_ONLY, RULES
@@ -35,6 +36,14 @@ class ApprovalMode:
         implied = {ASK} if READ_ONLY in each else set()  # what it would ask about is denied
         implied |= {AUTO} if set(each) != {AUTO} else set()
         return cls(tuple([word for word in MODES if word in each and word not in implied]))
+
+    @classmethod
+    def logged(cls, words: Any) -> ApprovalMode:
+        """Return the mode that a log has; ``ask`` for what is none."""
+        try:
+            return cls.of(words)
+        except (SettingsError, TypeError):
+            return cls((ASK,))
 
     @property
     def words(self) -> str:

@@ -66,7 +66,7 @@ class Permissions:
     @classmethod
     def logged(cls, settings: Mapping[str, Any], *, loosens: bool) -> Permissions:
         """Return the permissions in the settings of a log. ``loosens``: whether what they allow counts as well."""
-        mode, layers = ApprovalMode.of(settings.get(MODE, RULES)), settings.get(SETTING, ())
+        mode, layers = ApprovalMode.logged(settings.get(MODE, RULES)), settings.get(SETTING, ())
         read = tuple(map(RuleList.logged, layers if isinstance(layers, list | tuple) else (None,)))
         if loosens:
             return cls(mode, read)

@@ -39,7 +39,7 @@ class Rule:
     def read(cls, text: Any, verdict: Any) -> Rule:
         """Return the rule of a text such as ``bash(git status*)``; raise `SettingsError` if it is none."""
         if verdict not in VERDICTS:
-            raise SettingsError(f"{verdict!r} is no verdict about {text!r}", near(str(verdict), VERDICTS))
+            raise SettingsError(f"{verdict!r} is not a verdict about {text!r}", near(str(verdict), VERDICTS))
         found = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
         if found is None:
             raise SettingsError(f"{text!r} is not a rule about tools", EXAMPLE)

@@ -48,17 +48,23 @@ def note_begun(run_id: str) -> None:
     _begun_here.add(run_id)
 
 
-def logged_permissions(run: Run, options: RunOptions, *, counts: bool) -> Permissions:
-    """Return what the log of a run says of a run that starts from it: at least ``ask`` if the log does not count."""
-    found = Permissions.logged(run.settings, loosens=counts and loosens(run, options))
+def logged_permissions(run: Run, options: RunOptions, *, counts: bool, whole: bool = False) -> Permissions:
+    """Return what the log of a run says of a run that starts from it: at least ``ask`` if the log does not count.
+
+    ``whole``: what it allows counts as well, whoever said it.
+    """
+    found = Permissions.logged(run.settings, loosens=whole or (counts and loosens(run, options)))
     return found if counts else replace(found, mode=found.mode.within(ASKED))
 
 
-def with_permissions_of(of: Run, options: RunOptions, *, counts: bool) -> RunOptions:
-    """Return the options of a run that begins as another: they name a mode, or that of the other holds, as do its rules."""
+def with_permissions_of(of: Run, options: RunOptions, *, counts: bool, whole: bool = False) -> RunOptions:
+    """Return the options of a run that begins as another: they name a mode, or that of the other holds, as do its rules.
+
+    ``counts`` and ``whole`` as for `logged_permissions`.
+    """
     if not counts and options.approval_mode is not None:
         return options
-    found = logged_permissions(of, options, counts=counts)
+    found = logged_permissions(of, options, counts=counts, whole=whole)
     mode = options.approval_mode or (found.mode.words if found.mode.held else None)
     rules = reduce(RuleList.then, found.layers, options.permissions or NO_RULES)
     return replace(options, approval_mode=mode, permissions=rules or None)

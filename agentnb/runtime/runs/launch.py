@@ -97,7 +97,7 @@ class RunParts(Protocol):
         """The approval mode of its runs, or the function that decides about their calls, where their options give none."""
 
     @property
-    def rules(self) -> RuleList:
+    def rule_list(self) -> RuleList:
         """Its rules about tool calls."""
 
     @property
@@ -340,7 +340,7 @@ def _permissions(
 
     The first of them that gives a mode decides it. The rules of the log, with the outer ones first, hold as well.
     """
-    rules = (options.permissions or NO_RULES).then(parts.rules)
+    rules = (options.permissions or NO_RULES).then(parts.rule_list)
     logged = Permissions() if recovered is None else logged_permissions(recovered, options, counts=consent != "refused")
     if options.approval_mode is not None:
         mode = ApprovalMode.of(options.approval_mode)

@@ -123,7 +123,7 @@ class _Parts:
     board: Board | None = None
     on_limit: OnLimit = "stop"
     approve: Approve | str | None = None
-    rules = NO_RULES
+    rule_list = NO_RULES
     guidance: GuidanceTexts | None = None
 
     def __init__(self, orchestration: Orchestration, prompt: str, answers: Mapping[str, Any] | None) -> None:
