@@ -97,6 +97,8 @@ class AnswerRun(Advice, frozen=True, tag="answer_run"):
     tools: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
     by: Invocation | None = None
+    text: str = ""
+    """An answer that fits; empty if the person writes it."""
 
 
 class StopRun(Advice, frozen=True, tag="stop_run"):
@@ -374,8 +376,9 @@ def _names(advice: NameOne) -> Plain:
 
 def _answer(advice: AnswerRun) -> str:
     if not advice.run:
-        return "live.answer(TEXT)"
-    return f"await recover({advice.run!r}, answers={{{f'{advice.question!r}' if advice.question else 'ID'}: ...}})"
+        return f"live.answer({f'{advice.text!r}' if advice.text else 'TEXT'})"
+    answer = f"{advice.text!r}" if advice.text else "..."
+    return f"await recover({advice.run!r}, answers={{{f'{advice.question!r}' if advice.question else 'ID'}: {answer}}})"
 
 
 def replay_call(advice: ReplayRun) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 from agentnb import advice as a
@@ -20,7 +21,8 @@ def _answer(advice: a.AnswerRun) -> str | a.Plain:
     if not advice.run:
         return a.Plain("Answer it where it runs")
     question = f" --question {advice.question}" if advice.question else ""
-    return f"agentnb answer {advice.run} TEXT{question}{_needed(advice.tools, advice.gates, advice.by)}"
+    text = shlex.quote(advice.text) if advice.text else "TEXT"
+    return f"agentnb answer {advice.run} {text}{question}{_needed(advice.tools, advice.gates, advice.by)}"
 
 
 def _exec_again(advice: a.RerunSteps) -> a.Plain:

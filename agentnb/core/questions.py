@@ -187,8 +187,8 @@ def checked_schema(schema: Any) -> dict[str, Any]:
 def checked_answer(schema: dict[str, Any], value: Any) -> Any:
     """Return the answer as plain data; raise `SettingsError`, which says what would fit, if it does not fit the schema."""
     plain = plain_data(value)
-    if why := _problem(schema, plain):
-        raise SettingsError(f"{_request(schema)} ({why})")
+    if refusal := _refusal(schema, plain):
+        raise SettingsError(refusal)
     return whole_numbers(schema, plain)
 
 
@@ -198,11 +198,14 @@ def answer_in_words(schema: dict[str, Any], text: str) -> Any:
     It may be free text, one of the choices, yes or no, or JSON; raise `SettingsError`, which says what would fit, if none does.
     """
     text = encodable(text.strip())
-    for value in _readings(schema, text):
-        if not _problem(schema, value):
-            return whole_numbers(schema, value)
-    value = _number_in(text) if answer_form(schema).kind == "number" else text
-    raise SettingsError(f"{_request(schema)} ({_problem(schema, value)})")
+    value: Any = text
+    for reading in _readings(schema, text):
+        if not _problem(schema, reading):
+            return whole_numbers(schema, reading)
+        value = reading if _named_form(schema, reading) else value
+    if value is text and answer_form(schema).kind == "number":
+        value = _number_in(text)
+    raise SettingsError(_refusal(schema, value))
 
 
 def answer_form(schema: dict[str, Any]) -> AnswerForm:
@@ -267,6 +270,30 @@ def _problem(schema: dict[str, Any], value: Any) -> str:
         return ""
     is_plain = bool(answer_form(schema).choices) or error.keyword in ("type", "enum")
     return f"you entered {_shown(value)}" if not error.where and is_plain else error.sentence
+
+
+def _refusal(schema: dict[str, Any], value: Any) -> str:
+    """Return the sentence that refuses a value and says what would fit; empty if it fits."""
+    why = _problem(schema, value)
+    named = _named_form(schema, value) if why else None
+    if named is None:
+        return f"{_request(schema)} ({why})" if why else ""
+    error = next(iter(schema_errors(named, value)), None)
+    if error is None:
+        return f"{_request(schema)} ({why})"
+    examples = named["properties"].get(error.where[0], {}).get("examples") if error.keyword == "pattern" else None
+    if examples and isinstance(value[error.where[0]], str):
+        return f"Please enter {' or '.join(map(cut, examples))} (you entered {_shown(value[error.where[0]])})"
+    return f"Please correct {error.sentence}"
+
+
+def _named_form(schema: dict[str, Any], value: Any) -> dict[str, Any] | None:
+    """Return the schema of the objects with the property that an answer has, if the answers are several such objects."""
+    for one in schema.get("anyOf") or () if isinstance(value, dict) else ():
+        needed = one.get("required") if isinstance(one, dict) else None
+        if needed and set(needed) <= value.keys():
+            return {**one, **{name: schema[name] for name in ("$defs", "definitions") if name in schema}}
+    return None
 
 
 def _request(schema: dict[str, Any]) -> str:

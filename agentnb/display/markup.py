@@ -10,6 +10,10 @@ PREFIX = "agentnb-"
 """Prefix of all our CSS classes."""
 
 
+WITHOUT_CONTENT = frozenset({"br", "img", "input"})
+"""Elements that have no content and no end tag."""
+
+
 class Html(str):
     """Text that is safe markup already."""
 
@@ -37,7 +41,7 @@ def tag(name: str, kind: str, *content: str, **attributes: str | bool | None) ->
     for key, value in attributes.items():
         if value is not None and value is not False:
             written += f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(clean(value))}"')
-    return Html(f"{written}>{joined(*content)}</{name}>")
+    return Html(f"{written}>" if name in WITHOUT_CONTENT else f"{written}>{joined(*content)}</{name}>")
 
 
 def joined(*content: str) -> Html:

@@ -38,8 +38,7 @@ from agentnb.notebook.names import check_variable, tools_before, unquoted, words
 from agentnb.rerun.replay_result import Replay
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.workers.foreground import Foreground
-from agentnb.session.defaults import ON_STOP
-from agentnb.session.defaults import typed_rules
+from agentnb.session.defaults import ON_STOP, typed_rules
 from agentnb.session.session import Session
 
 LATER = {

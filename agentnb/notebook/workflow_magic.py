@@ -41,8 +41,7 @@ from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.choice import choose_model_of_workflow
-from agentnb.session.defaults import ON_STOP
-from agentnb.session.defaults import typed_rules
+from agentnb.session.defaults import ON_STOP, typed_rules
 from agentnb.session.session import Session
 from agentnb.workflow.workflow import Workflow
 

@@ -20,8 +20,8 @@ def _words(text: str) -> frozenset[str]:
 
 
 ELEMENTS = _words(
-    "a b blockquote br button code details div em figcaption figure form h2 h3 h4 hr img input label li "
-    "main ol p pre s section span strong summary table tbody td textarea th thead tr ul"
+    "a b blockquote br button code details div em fieldset figcaption figure form h2 h3 h4 hr img input label li "
+    "legend main ol option p pre s section select span strong summary table tbody td textarea th thead tr ul"
 )
 """All that we make of elements, besides those of formulas."""
 FORMULA = _words(
@@ -36,8 +36,9 @@ _FORMULA_VALUES = {
 }
 """All that elements of formulas may have, and of which nothing reaches out of its place."""
 ATTRIBUTES = _words(
-    "align alt checked class colspan disabled draggable for href id maxlength name open placeholder readonly "
-    "rel role rows rowspan scope src start style tabindex target title type value"
+    "align alt autocomplete checked class colspan disabled draggable for href id inputmode maxlength name novalidate open "
+    "placeholder readonly "
+    "rel role rows rowspan scope selected spellcheck src start style tabindex target title type value"
 )
 """All that we make of attributes, besides ``data-`` and ``aria-``."""
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -20,7 +20,8 @@ from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.page import page_html
 from agentnb.display.card.text import run_text
-from agentnb.display.parts.question import MAX_OF_A_QUESTION, MAX_UNFOLDED_LINES, question_html, whole_call_html
+from agentnb.display.parts.questions.call_view import MAX_OF_A_QUESTION, MAX_UNFOLDED_LINES, call_part_html
+from agentnb.display.parts.questions.question import question_html
 from agentnb.display.texts.question_labels import ASKS, HAD_ASKED
 
 FEW = ["red", 1, None]
@@ -39,12 +40,12 @@ def approval(arguments: Any, message: str = "May shell run?") -> AskedQuestion:
 
 def test_short_call_is_shown_whole_and_its_button_says_nothing() -> None:
     html = question_html(approval({"command": f"ls{' ' * 320}; rm"}), live=True)
-    assert "ls⟨320 spaces⟩; rm" in words(html) and "<details" not in html and "not opened" not in html
+    assert "ls⟨320 spaces⟩; rm" in words(html) and "question-rest" not in html and "not opened" not in html
 
 
 def test_long_call_is_folded_and_approving_counts_its_rest() -> None:
     asks = approval({"command": "ls\n" + "<b>echo</b>  \x1b[2J\n" * 2_500 + "rm -rf /"})
-    html, whole = question_html(asks, live=True), whole_call_html(asks.question)
+    html, whole = question_html(asks, live=True), call_part_html(asks.question, "arguments")
     count = len(words_kept(whole))
     assert count > 50_000 and len(html) < 4_000, "the card keeps its size"
     fold = re.search(r'<details[^>]*data-fold="question:q1"[^>]*data-ask="question"[^>]*data-round="3"', html)
@@ -53,7 +54,7 @@ def test_long_call_is_folded_and_approving_counts_its_rest() -> None:
     unfolded = words_kept(re.findall("<pre.*?</pre>", html, re.DOTALL)[0]).removesuffix("…")
     assert unfolded.count("\n") == MAX_UNFOLDED_LINES - 1 and words_kept(whole).startswith(unfolded)
     note = f"({count - len(unfolded):,} characters not opened)"
-    assert buttons[:3] == [f"approve {note}", f"always {note}", "deny"]
+    assert buttons[:3] == [f"Approve {note}", f"always {note}", "Reject"]
     assert "rm -rf /" in whole and "<b>" not in whole and "\x1b" not in whole and "&lt;b&gt;echo" in whole
 
 

@@ -13,6 +13,7 @@ from hostile_runs import Pause, hostile_run, items, texts_of
 from made_results import results_of
 from run_builder import START, RunBuilder, begun, called, todos_of
 from scripted_runs import look
+from some_approvals import CASES
 
 import agentnb.notebook
 from agentnb import Agent, Matrix, Run, compare, diff, examples, load_trace, replay
@@ -41,7 +42,8 @@ from agentnb.display.lists.history import history_html, run_list_html
 from agentnb.display.lists.replay_view import replay_html
 from agentnb.display.lists.run_rows import row_of
 from agentnb.display.markdown.markdown import markdown_html
-from agentnb.display.parts.question import question_html
+from agentnb.display.parts.questions.question import question_html
+from agentnb.display.parts.questions.schema_form import form_html
 from agentnb.display.parts.tool_card import tool_card_html
 from agentnb.display.style import NO_FORMULAS, style_sheet
 from agentnb.display.texts.states import STEP_STATES
@@ -122,6 +124,7 @@ def pieces() -> Iterator[str]:
     yield question_html(
         AskedQuestion(question=WaitingOnUser("approval", "Well?", approval_schema(), "q1", "c1", about), round=0), live=True
     )
+    yield from (piece for case in CASES.values() for piece in (question_html(case, live=True), form_html(case.question)))
     yield tool_card_html(CallRecord(TOOL, printed="a line\n"), live=True)
     done = ToolResult("c1", "read", (Text("x" * 20_000),))
     table = Table(("a", "n"), ((0, "y", 1),), 1, 2)

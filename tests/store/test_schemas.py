@@ -10,8 +10,8 @@ import pytest
 
 from agentnb import Agent, Run, Store, load_trace, load_traces, save_trace, tables
 from agentnb.core.log import events as e
-from agentnb.core.run.approvals import RULES
 from agentnb.core.log.wire import encode
+from agentnb.core.run.approvals import RULES
 from agentnb.display.card.html import run_html
 from agentnb.errors import TraceError
 from agentnb.models import ScriptedModel

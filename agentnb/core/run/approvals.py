@@ -34,6 +34,10 @@ _REASON_PATTERN = r"^\s*([Dd][Ee][Nn][Yy]|[Nn][Oo])\s*[:,]\s*\S"
 _ALWAYS = re.compile(rf"\s*{ALWAYS}(?:\s+in\s+(run|session))?(?:\s*[:,]\s*(.*\S))?\s*", re.IGNORECASE | re.DOTALL)
 
 
+_DEFINITIONS = ("$defs", "definitions")
+"""Keywords of JSON Schema that hold the parts to which references lead."""
+
+
 def waiting_for_approval(waiting: Iterable[WaitingOnUser], current: WorkflowRound | None) -> list[WaitingOnUser]:
     """Return those open questions that gates asked about calls of this round: only they may outlive their process.
 
@@ -102,16 +106,51 @@ def approval_schema(
     ``approvals``: further answers that approve; ``arguments``: the schema of the arguments, if it is known; ``offers``: the
     grants that ``{"always": RULE, "reach": REACH}`` may give, or ``always in REACH: RULE``. The brackets of a rule may differ.
     """
+    edited, definitions = _as_part(arguments or {"type": "object"})
     return {
         "anyOf": [
             {"enum": [APPROVE, *approvals, DENY]},
             {"type": "boolean"},
             {"type": "string", "pattern": _REASON_PATTERN},
             _object(DENY, {"type": "string"}),
-            _object(EDIT, arguments or {"type": "object"}),
+            _object(EDIT, edited),
             *_grant_schemas(offers),
-        ]
+        ],
+        **definitions,
     }
+
+
+def edit_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of the arguments that an answer to such a question may give instead of the model's."""
+    for one in schema.get("anyOf") or ():
+        edited = one.get("properties", {}).get(EDIT) if isinstance(one, dict) and one.get("required") == [EDIT] else None
+        if isinstance(edited, dict):
+            return {**edited, **{name: schema[name] for name in _DEFINITIONS if name in schema}}
+    return {"type": "object"}
+
+
+def _as_part(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a schema for a place inside another, and the definitions that the other must hold for it.
+
+    One with references to elsewhere than its definitions, which would lead elsewhere there, is taken for any object.
+    """
+    places = tuple(f"#/{name}/" for name in _DEFINITIONS)
+    if not all(isinstance(one, str) and one.startswith(places) for one in _references(schema)):
+        return {"type": "object"}, {}
+    definitions = {name: schema[name] for name in _DEFINITIONS if name in schema}
+    return {name: one for name, one in schema.items() if name not in (*_DEFINITIONS, "$id", "$schema")}, definitions
+
+
+def _references(schema: Any) -> list[Any]:
+    found, left = [], [schema]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            found += [one[name] for name in ("$ref", "$dynamicRef") if name in one]
+            left += one.values()
+        elif isinstance(one, list):
+            left += one
+    return found
 
 
 def _grant_schemas(offers: Sequence[GrantOffer]) -> list[dict[str, Any]]:
@@ -122,7 +161,8 @@ def _grant_schemas(offers: Sequence[GrantOffer]) -> list[dict[str, Any]]:
     rule = re.escape(tool) + (r"(\(.+\))?" if bracket else "")
     reaches = list(dict.fromkeys(offer.reach for offer in offers))
     typed = rf"^\s*[Aa]lways(\s+in\s+({'|'.join(reaches)}))?(\s*[:,]\s*{rule})?\s*$"
-    given = {ALWAYS: {"type": "string", "pattern": f"^{rule}$"}, "reach": {"enum": reaches}}
+    examples = list(dict.fromkeys(offer.rule for offer in offers))
+    given = {ALWAYS: {"type": "string", "pattern": f"^{rule}$", "examples": examples}, "reach": {"enum": reaches}}
     return [
         {"type": "string", "pattern": typed},
         {"type": "object", "properties": given, "required": [ALWAYS], "additionalProperties": False},

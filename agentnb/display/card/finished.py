@@ -17,7 +17,7 @@ from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.head import details_html
 from agentnb.display.parts.long_text import Way, long_html
-from agentnb.display.parts.question import question_html
+from agentnb.display.parts.questions.question import question_html
 from agentnb.display.parts.results import is_pictured, pictures_html
 from agentnb.display.parts.run_problems import trouble_links
 from agentnb.display.parts.step_list import has_steps

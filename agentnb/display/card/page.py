@@ -10,7 +10,7 @@ from agentnb.display.card.html import plain_html
 from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.long_text import MAX_OF_ALL
-from agentnb.display.parts.question import MAX_OF_A_QUESTION
+from agentnb.display.parts.questions.call_view import MAX_OF_A_QUESTION
 from agentnb.display.parts.results import as_json, given
 from agentnb.display.parts.rounds import MAX_OF_A_TEXT, MAX_OF_THINKING
 from agentnb.display.parts.step_list import MAX_WHOLE

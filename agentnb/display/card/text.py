@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from agentnb.advice import AnswerRun, Commands, in_words
+from msgspec.structs import replace
+
+from agentnb.advice import AnswerRun, AnyAdvice, Commands, in_words
 from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.run.inner_calls import with_inner
 from agentnb.core.run.rounds import CallRecord, WorkflowRound
@@ -19,7 +21,7 @@ from agentnb.display.parts.step_list import has_steps
 from agentnb.display.texts import call_labels, figures, labels, states, todo_labels
 from agentnb.display.texts.event_lines import AlsoHappened, without_steps
 from agentnb.display.texts.notebook_commands import NOTEBOOK
-from agentnb.display.texts.question_labels import closed_question_lines, question_lines
+from agentnb.display.texts.question_labels import closed_question_lines, question_lines, typed_answers
 from agentnb.display.texts.round_notes import round_notes
 from agentnb.display.texts.user_messages import USER, UserMessages
 
@@ -68,15 +70,25 @@ def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) ->
     lines += question_lines(run)
     if run.waiting and states.is_going_on(run):
         lines.append(in_words([AnswerRun(lead="Answer it")], commands))
+        lines += _ready_answers(run, AnswerRun(), commands)
     lines += [f"Note: {note}" for note in states.notes(run, commands)]
     if filled := states.filled(run):
         lines.append(f"Note: {filled}")
     lines += expectation_lines(run)
     if ending := states.ending(run, commands):
         lines.append(ending)
+        lines += _ready_answers(run, states.next_step(run), commands)
     if (offer := replay_offer(run)) and (typed := in_words([offer], commands)):
         lines.append(typed)
     return "\n".join(lines).rstrip()
+
+
+def _ready_answers(run: Run, step: AnyAdvice | None, commands: Commands) -> list[str]:
+    """Return lines to type, one for each answer to the question whether a call may run."""
+    if not isinstance(step, AnswerRun) or not run.waiting:
+        return []
+    ready = [replace(step, text=answer, lead="") for answer in typed_answers(run.waiting[0])]
+    return [f"  {typed}" for one in ready if (typed := in_words([one], commands))]
 
 
 def head_line(run: Run) -> str:

@@ -15,7 +15,7 @@ from agentnb.display.graph.workflow_graph import GraphPicture
 from agentnb.display.graph.workflow_text import graph_lines
 from agentnb.display.markup import NOTHING, Html, tag
 from agentnb.display.parts.begun_runs import begun_lines
-from agentnb.display.parts.question import question_html
+from agentnb.display.parts.questions.question import question_html
 from agentnb.display.parts.step_list import (
     begun_by_steps,
     has_steps,

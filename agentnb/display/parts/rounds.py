@@ -12,7 +12,7 @@ from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.begun_runs import begun_html
-from agentnb.display.parts.question import question_html
+from agentnb.display.parts.questions.question import question_html
 from agentnb.display.parts.round_details import (
     also_html,
     author_html,

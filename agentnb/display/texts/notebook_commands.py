@@ -94,7 +94,7 @@ def _recover(advice: a.RecoverRun) -> tuple[str, ...]:
 
 
 def _answer(advice: a.AnswerRun) -> str:
-    return " ".join(filter(None, ["%agent answer", advice.run, _model(advice.by), advice.question, "TEXT"]))
+    return " ".join(filter(None, ["%agent answer", advice.run, _model(advice.by), advice.question, advice.text or "TEXT"]))
 
 
 def _replay(advice: a.ReplayRun) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from agentnb.advice import AnswerRun
-from agentnb.core.questions import AskedQuestion, answer_form, choice_in_words
-from agentnb.core.run.approvals import ASK, AUTO, NEVER, READ_ONLY, RULES
+from agentnb.core.questions import AskedQuestion, GrantOffer, GrantReach, WaitingOnUser, answer_form, choice_in_words
+from agentnb.core.run.approvals import ALWAYS, ASK, AUTO, DENY, EDIT, NEVER, READ_ONLY, RULES, decision, given_grant
 from agentnb.detect.run import Run
 from agentnb.display.texts.judged_call import call_text, question_text
 from agentnb.display.texts.labels import clean, cut, first_line
 from agentnb.display.texts.notebook_commands import in_notebook
+from agentnb.display.texts.visible_text import visible, visible_name
 from agentnb.policies.permissions.permissions import Permissions
 
 ASKS = {
@@ -35,11 +35,15 @@ ASKED = {
     "human_step": "This step was yours",
 }
 """The same for questions that are closed."""
+MAX_LISTED = 400
+"""Characters of the choices in a line of text."""
 MAX_OF_A_CALL = 100_000
 """Characters of the call that a question is about in the text of a run."""
 LATER = "Later"
 LATER_TITLE = in_notebook((AnswerRun(lead="Close the run until you answer, also after a restart"),))
 """The button that suspends a run, and what it does."""
+REACHES: dict[GrantReach, str] = {"run": "in this run", "session": "in this session (until this kernel ends)"}
+"""How far a grant reaches."""
 NO_ANSWER = {
     "declined": "You left it to the agent",
     "withdrawn": "Withdrawn before there was an answer",
@@ -63,7 +67,7 @@ def question_lines(run: Run) -> list[str]:
     asks = "It had asked" if run.status == "interrupted" else "It asks"
     lines = []
     for one in run.waiting:
-        lines.append(f"{asks}: {clean(question_text(one))}{_choices(one.schema)}")
+        lines.append(f"{asks}: {clean(question_text(one))}{_choices(one)}")
         if call := call_text(one):
             lines += ["About this call:", cut(call, MAX_OF_A_CALL)]
     return lines
@@ -76,17 +80,67 @@ def closed_question_lines(asked: AskedQuestion, most: int) -> list[str]:
     """
     if asked.outcome == "open":
         return []
-    question = f"It asked: {first_line(clean(question_text(asked.question)), most)}{_choices(asked.question.schema)}"
+    question = f"It asked: {first_line(clean(question_text(asked.question)), most)}{_choices(asked.question)}"
     return [question, first_line(clean(answer_told(asked)), most)]
 
 
 def answer_told(asked: AskedQuestion) -> str:
     """Return what became of a question: ``You: Vienna``, or why there is no answer; empty while it is open."""
     if asked.outcome == "answered":
-        return f"{author(asked)}: {choice_in_words(asked.answer)}"
+        return "".join(answer_parts(asked))
     if asked.outcome == "declined" and asked.by in DECLINED_BY:
         return DECLINED_BY[asked.by]
     return NO_ANSWER.get(asked.outcome, "")
+
+
+def answer_parts(asked: AskedQuestion) -> tuple[str, str]:
+    """Return who answered, and the answer in words; of an approval what it allows, changes or refuses."""
+    who, answer = author(asked), asked.answer
+    if asked.question.kind == "approval" and asked.question.about is not None:
+        grant = given_grant(asked.question, answer)
+        if grant is not None:
+            return f"{who}: ", f"{ALWAYS} {grant_in_words(grant, asked.question.about.tool)}"
+        if isinstance(answer, dict) and EDIT in answer:
+            return who, f" changed the arguments: {choice_in_words(answer[EDIT])}"
+        made = decision(answer)
+        if not made.approved:
+            return f"{who}: ", f"no, {made.reason}" if made.reason else "no"
+    return f"{who}: ", choice_in_words(answer)
+
+
+def grant_in_words(grant: GrantOffer, tool: str, reaches: Mapping[GrantReach, str] = REACHES) -> str:
+    """Return the calls of a tool that a grant allows, and how far it reaches."""
+    calls = f"every call of {visible_name(tool)}" if grant.rule == tool else visible(grant.rule)
+    return f"{calls}, {reaches.get(grant.reach, grant.reach)}"
+
+
+def choices_in_words(question: WaitingOnUser) -> list[str]:
+    """Return the choices of a question as the person reads them, with the grants that are offered."""
+    about = question.about
+    if about is None or not about.offers:
+        return [choice_in_words(choice) for choice in answer_form(question.schema).choices]
+    offered = [f"{ALWAYS}: {grant_in_words(offer, about.tool)}" for offer in about.offers]
+    return [*approving_choices(question), *offered, DENY]
+
+
+def approving_choices(question: WaitingOnUser) -> list[str]:
+    """Return the choices that approve a call once or as a gate means them; *always* is left to the grants that are offered."""
+    choices = [choice_in_words(choice) for choice in answer_form(question.schema).choices]
+    has_offers = question.about is not None and bool(question.about.offers)
+    return [choice for choice in choices if choice != DENY and not (has_offers and choice == ALWAYS)]
+
+
+def typed_answers(question: WaitingOnUser) -> list[str]:
+    """Return the answers to an approval as they are typed; none of them for another question."""
+    if question.kind != "approval" or DENY not in answer_form(question.schema).choices:
+        return []
+    offers = [] if question.about is None else [typed_grant(offer) for offer in question.about.offers]
+    return [*approving_choices(question), *offers, f"{DENY}: REASON"]
+
+
+def typed_grant(offer: GrantOffer) -> str:
+    """Return the answer that gives a grant, as it is typed."""
+    return f"{ALWAYS} in {offer.reach}: {offer.rule}"
 
 
 def author(asked: AskedQuestion) -> str:
@@ -94,9 +148,10 @@ def author(asked: AskedQuestion) -> str:
     return "Your function" if asked.by == "program" else "You"
 
 
-def _choices(schema: dict[str, Any]) -> str:
-    listed = ", ".join(map(choice_in_words, answer_form(schema).choices))
-    return clean(f" ({first_line(listed, 200)})") if listed else ""
+def _choices(question: WaitingOnUser) -> str:
+    choices = choices_in_words(question)
+    separator = "; " if question.about is not None and question.about.offers else ", "
+    return clean(f" ({first_line(separator.join(choices), MAX_LISTED)})") if choices else ""
 
 
 def mode_text(words: str) -> str:

@@ -14,10 +14,14 @@ from typing import Any
 import msgspec
 
 from agentnb.context.request_history import sent_request
+from agentnb.core.question_forms import answer_of_form
+from agentnb.core.questions import WaitingOnUser
+from agentnb.core.run.approvals import ALWAYS, DENY
 from agentnb.detect.run import Run
 from agentnb.display.card.request_view import request_view_html
 from agentnb.display.markup import NOTHING, Html
-from agentnb.display.parts.question import FILL, whole_call_html
+from agentnb.display.parts.questions.call_view import FILL, call_part_html
+from agentnb.display.parts.questions.schema_form import EDIT_FORM, FORM, form_html
 from agentnb.display.parts.tool_card import tool_body_html
 from agentnb.notebook.card.unsaved import KEY, save_page
 from agentnb.notebook.worker import Worker
@@ -49,11 +53,21 @@ def _all(live: LiveRun, message: Message) -> Html:
     return NOTHING if record is None else tool_body_html(record, whole=True)
 
 
-def _whole_call(live: LiveRun, message: Message) -> Html:
-    """Return the whole call that an open question is about."""
-    question_id = str(message["key"]).removeprefix(f"{FILL}:")
-    question = next((one for one in live.run.waiting if one.id == question_id), None)
-    return NOTHING if question is None else whole_call_html(question)
+def _call_part(live: LiveRun, message: Message) -> Html:
+    """Return a long part of the call that an open question is about."""
+    question_id, _, kind = str(message["key"]).removeprefix(f"{FILL}:").partition(":")
+    question = _open_question(live, question_id)
+    return NOTHING if question is None else call_part_html(question, kind)
+
+
+def _edit_form(live: LiveRun, message: Message) -> Html:
+    """Return the form of the arguments of the call that an open question is about."""
+    question = _open_question(live, str(message["key"]).removeprefix(f"{EDIT_FORM}:"))
+    return NOTHING if question is None else form_html(question)
+
+
+def _open_question(live: LiveRun, question_id: str) -> WaitingOnUser | None:
+    return next((one for one in live.run.waiting if one.id == question_id), None)
 
 
 def _record(run: Run, call_id: str) -> Any:
@@ -62,6 +76,22 @@ def _record(run: Run, call_id: str) -> Any:
 
 def _choose(live: LiveRun, message: Message) -> None:
     live.answer(msgspec.json.decode(str(message["value"])), str(message["key"]))
+
+
+def _form(live: LiveRun, message: Message) -> None:
+    """Answer with a filled form; one whose question was closed meanwhile is refused like any other answer."""
+    question_id, texts = str(message["key"]), {str(key): str(text) for key, text in message["fields"]}
+    question = _open_question(live, question_id)
+    live.answer(None if question is None else answer_of_form(question, texts), question_id)
+
+
+def _always(live: LiveRun, message: Message) -> None:
+    live.answer({ALWAYS: str(message["rule"]), "reach": str(message["reach"])}, str(message["key"]))
+
+
+def _reject(live: LiveRun, message: Message) -> None:
+    reason = str(message["text"]).strip()
+    live.answer({DENY: reason} if reason else DENY, str(message["key"]))
 
 
 def _no_answer(do: Callable[[LiveRun, Message], Any]) -> Callable[[LiveRun, Message], None]:
@@ -80,6 +110,9 @@ AT_ONCE: dict[str, Callable[[LiveRun, Message], None]] = {
     "suspend": lambda live, message: live.suspend(),
     "say": lambda live, message: live.say(str(message["text"])),
     "choose": _choose,
+    ALWAYS: _always,
+    "reject": _reject,
+    FORM: _form,
     "answer": lambda live, message: live.answer_in_words(str(message["text"]), str(message["key"])),
     "decline": lambda live, message: live.decline(question_id=str(message["key"])),
 }
@@ -90,7 +123,13 @@ NOTES = {
     "say": "Sent: the model reads it in the next round",
 }
 """Notes to the person on actions whose effect is not visible at once."""
-DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {"saw": _saw, "all": _all, FILL: _whole_call, KEY: save_page}
+DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {
+    "saw": _saw,
+    "all": _all,
+    FILL: _call_part,
+    EDIT_FORM: _edit_form,
+    KEY: save_page,
+}
 """Actions that draw on request. A run may be read on any thread: its lists only grow."""
 ACTIONS: dict[str, Callable[[LiveRun, Message], Html | None]] = {
     **AT_ONCE,

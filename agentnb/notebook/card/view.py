@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from agentnb.core.log.events import AnyEvent, Delta, Event, QuestionAsked, RunFinished
 from agentnb.core.log.stores import Watcher
+from agentnb.core.question_forms import FieldsRefused
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html, running_html
@@ -262,7 +263,7 @@ class CardView:
         self._tell({"kind": "ended", "html": self._html(), "text": run_text(self._run), "unsaved": unsaved})
 
     def _do(self, message: Frame) -> None:
-        error = ""
+        error, fields = "", {}
         try:
             if self._live is not None:
                 answer = self._done(self._live, message)
@@ -270,12 +271,14 @@ class CardView:
                     self._tell({"kind": "fill", "key": message.get("key"), "html": answer})
         except AgentnbError as refused:
             error = error_in_notebook(refused)
+            fields = refused.problems if isinstance(refused, FieldsRefused) else {}
         except Exception as broken:  # from a custom board, or a message that our card did not send
             # Only at level info: the card shows the error, and standard error would become the output of a cell.
             logging.getLogger("agentnb").info("What was clicked in the card of run %s failed", self._run.id, exc_info=True)
             error = f"Failed: {type(broken).__name__}: {broken}"
         note = "" if error else NOTES.get(message["do"], "")
-        self._tell({"kind": "heard", "id": message.get("id"), "error": redact(error), "note": note})
+        heard = {"kind": "heard", "id": message.get("id"), "error": redact(error), "note": note}
+        self._tell(heard | ({"fields": redact(fields)} if fields else {}))
         self._on_loop(self._send)
 
     def _done(self, live: LiveRun, message: Frame) -> Html | None:

@@ -14,7 +14,7 @@ from agentnb.display.card.lost_kernel import inline_styles, remains_html
 from agentnb.display.style import style_sheet
 from agentnb.notebook.widgets import close, heard_while_busy, script
 
-_SOURCES = ("document.js", "remains.js", "story.js", "tools.js", "todo_order.js", "frame.js", "card.js")
+_SOURCES = ("document.js", "remains.js", "story.js", "tools.js", "todo_order.js", "frame.js", "question_form.js", "card.js")
 """Scripts that form the widget's module, joined in this order: a module sent as text cannot import a second file."""
 MAX_LEFT_OPEN = 8
 

@@ -47,6 +47,7 @@ class View {
       this.list.addEventListener(kind, () => (this.touched = Date.now()), { passive: true });
     }
     this.list.addEventListener("scroll", () => this.scrolled(), { passive: true });
+    this.root.addEventListener("input", (event) => typedInto(event.target));
     this.root.addEventListener("invalid", (event) => this.invalid(event), true);
     this.root.addEventListener("load", () => this.follow(), true); // pictures
     // A round that was out of sight has its own height only when it comes into sight, and nothing else tells of that.
@@ -114,10 +115,13 @@ class View {
   keeping(place, change) {
     const focused = place.contains(document.activeElement) ? document.activeElement : null;
     const name = focused && nameOf(focused);
+    const caret = focused && caretOf(focused);
     change();
     if (!focused || this.root.contains(document.activeElement)) return;
     const after = [...place.querySelectorAll(FOCUSABLE)];
-    (after.find((one) => nameOf(one) === name) ?? after[0] ?? this.list).focus({ preventScroll: true });
+    const same = after.find((one) => nameOf(one) === name);
+    (same ?? after[0] ?? this.list).focus({ preventScroll: true });
+    if (same && caret) same.setSelectionRange(...caret);
   }
 
   slot(name, html) {
@@ -176,14 +180,11 @@ class View {
   }
 
   set(piece, html) {
-    const typed = [...piece.querySelectorAll("form[data-id] [name=text]")].map((field) => [field.form.dataset.id, field.value]);
+    const typed = typedIn(piece);
     piece.innerHTML = html;
-    for (const [id, value] of typed) {
-      const field = piece.querySelector(`form[data-id="${CSS.escape(id)}"] [name=text]`);
-      if (field) field.value = value;
-    }
     this.unfold(piece);
     for (const place of piece.querySelectorAll("[data-fill]")) this.filled(place);
+    typeAgain(piece, typed);
   }
 
   /** Folds as the reader left them. */
@@ -200,7 +201,11 @@ class View {
 
   filled(place) {
     const html = this.story.fills.get(place.dataset.fill);
-    if (html !== undefined) place.innerHTML = html;
+    if (html === undefined || place.shown === html) return;
+    place.shown = html;
+    const typed = typedIn(place);
+    this.keeping(place, () => (place.innerHTML = html));
+    typeAgain(place, typed);
   }
 
   /** The words of the reply that is on its way: settled paragraphs as HTML, the rest as text. */
@@ -319,6 +324,7 @@ class View {
     const place = fold.querySelector("[data-fill]");
     if (open && ask && place) {
       if (!this.story.fills.has(place.dataset.fill)) place.textContent = "…";
+      else this.filled(place);
       this.story.ask({ do: ask, round: Number(round), key: place.dataset.fill }, this);
     }
   }
@@ -326,13 +332,12 @@ class View {
   submit(event) {
     event.preventDefault();
     const form = event.target;
-    const field = form.elements.text;
-    const text = field.value.trim();
     if (form.ariaBusy === "true") return; // it was sent, and waits to be heard
-    if (!text) return field.focus();
+    const message = messageOf(form, event.submitter);
+    if (!message) return form.elements.text.focus(); // nothing was typed
     this.refused(form, "");
     form.ariaBusy = "true";
-    this.story.ask({ do: form.dataset.do, text, key: form.dataset.id }, this, form);
+    this.story.ask({ ...message, key: form.dataset.id }, this, form);
   }
 
   /** What the browser itself refuses, as letters in a field for numbers, is said at the field too. */
@@ -341,22 +346,17 @@ class View {
   }
 
   /** The kernel has taken what was sent, or has refused it: then it stays in its field, with the reason. */
-  settled(sent, error, note) {
+  settled(sent, error, note, fields) {
     this.free(sent);
     const form = sent?.tagName === "FORM" ? sent : null;
-    if (form && !error) form.elements.text.value = "";
-    const there = form && this.refused(form, error);
+    if (form?.elements.text && !error) form.elements.text.value = "";
+    const there = form && this.refused(form, error, fields);
     this.hint((!there && error) || note || "", !error);
   }
 
   /** Say at its field why an answer was refused, and whether there is a place to say it. */
-  refused(form, error) {
-    const place = form.querySelector(".agentnb-field-error");
-    if (!place || !form.isConnected) return false;
-    set(place, error);
-    form.elements.text.toggleAttribute("aria-invalid", Boolean(error));
-    if (error) form.elements.text.focus();
-    return true;
+  refused(form, error, fields) {
+    return form.isConnected && sayRefused(form, error, fields);
   }
 
   key(event) {
@@ -366,10 +366,7 @@ class View {
       const message = moved(item, event.key === "ArrowUp" ? "up" : "down");
       if (message) this.story.ask(message, this);
     }
-    if (event.target.matches("textarea") && event.key === "Enter" && !event.shiftKey) {
-      event.preventDefault();
-      event.target.form.requestSubmit();
-    }
+    questionKey(event);
     event.stopPropagation(); // as above, for frontends that listen further up
   }
 }
@@ -413,7 +410,7 @@ function set(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-const FOCUSABLE = "button, input, textarea, summary, a[href], [tabindex]";
+const FOCUSABLE = "button, input, select, textarea, summary, a[href], [tabindex]";
 
 const stories = new Map(); // by the key of their widget: each hook is handed another object for the same model
 

@@ -104,12 +104,12 @@ class Story {
     view.hint("The kernel is not responding. Stop it with Kernel → Interrupt");
   }
 
-  heard({ id, error, note }) {
+  heard({ id, error, note, fields }) {
     const asked = this.waiting.get(id);
     if (!asked) return; // of another page
     clearTimeout(asked.timer);
     this.waiting.delete(id);
-    asked.view.settled(asked.button, error, note);
+    asked.view.settled(asked.button, error, note, fields);
   }
 
   hear(message) {

@@ -21,7 +21,7 @@ from agentnb.core.log.stores import Watcher, Writer
 from agentnb.core.run.approvals import RULES
 from agentnb.detect.agent_runs import how_to_continue
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError
+from agentnb.errors import NestedTooDeep, SettingsError
 from agentnb.policies.limits import OnLimit
 from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
 from agentnb.policies.permissions.approval_mode import SETTING as MODE
@@ -372,7 +372,7 @@ def _log_of(options: RunOptions, recovered: Run | None) -> EventLog:
     """Return the log of a new run, or of the ``recovered`` one."""
     if nested_levels.get() >= MAX_LEVELS:
         what = f"Runs are nested {MAX_LEVELS} levels deep: a tool of each began the next"
-        raise SettingsError(what, "Give the innermost agent other tools, or no tool that begins runs")
+        raise NestedTooDeep(what, "Give the innermost agent other tools, or no tool that begins runs")
     watchers: tuple[Watcher, ...] = () if options.watch is None else (options.watch,)
     if recovered is not None:
         return EventLog(recovered.id, parent_id=recovered.parent_id, watchers=watchers, run=recovered, store=options.store)

@@ -1,0 +1,59 @@
+"""Questions that are answered with a form: the schema of its values, and the value that it begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agentnb.core.questions import WaitingOnUser
+from agentnb.core.run.approvals import EDIT, edit_schema
+from agentnb.core.schema.filled_form import filled_form
+from agentnb.core.schema.form_fields import defaults
+from agentnb.errors import SettingsError
+
+
+class QuestionForm(NamedTuple):
+    """The form of a question."""
+
+    schema: dict[str, Any]
+    initial: Any
+
+
+class FieldsRefused(SettingsError):
+    """Values of a form do not fit: what is wrong, by the key of the field."""
+
+    def __init__(self, problems: Mapping[str, str]) -> None:
+        super().__init__("; ".join(problems.values()))
+        self.problems = dict(problems)
+
+
+def question_form(question: WaitingOnUser) -> QuestionForm | None:
+    """Return the form with which a question is answered, or with which the arguments of its call are changed, if it has one."""
+    if question.kind == "approval":
+        return (
+            None if question.about is None else QuestionForm(edit_schema(question.schema), _arguments(question.about.arguments))
+        )
+    if question.schema.get("type") == "object":
+        return QuestionForm(question.schema, defaults(question.schema) or None)
+    return None
+
+
+def answer_of_form(question: WaitingOnUser, texts: Mapping[str, str]) -> Any:
+    """Return the answer that a filled form makes; raise `FieldsRefused` if a field does not fit."""
+    form = question_form(question)
+    if form is None:
+        raise SettingsError("This question has no form")
+    value, problems = filled_form(form.schema, form.initial, texts)
+    if problems:
+        raise FieldsRefused(problems)
+    return {EDIT: value} if question.kind == "approval" else value
+
+
+def _arguments(text: str) -> Any:
+    """Return the arguments of a call, or their text if they are not JSON."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text

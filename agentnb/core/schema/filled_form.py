@@ -1,0 +1,164 @@
+"""The value that a filled form makes, with what is wrong at each field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agentnb.core.messages import encodable
+from agentnb.core.schema.form_fields import WHOLE, FormField, form_fields, leaves
+from agentnb.core.schema.json_schema import UnusableSchema, cut, schema_errors
+from agentnb.core.schema.nesting import is_too_deep
+
+NEEDED = "A value is needed"
+MAX_DIGITS = 400
+_LEFT_OUT = object()
+
+
+class FilledForm(NamedTuple):
+    """The value of a form. It fits the schema if there are no problems."""
+
+    value: Any
+    problems: Mapping[str, str]
+    """What is wrong, by the key of the field; by an empty key what is wrong with all of it."""
+
+
+def filled_form(schema: Any, initial: Any, texts: Mapping[str, str]) -> FilledForm:
+    """Return the value of a form for this schema, in which these texts were typed.
+
+    ``initial``: the value that the form began with; ``texts``: by the keys of the fields. A field that is not among them, or
+    has the text it began with, keeps its value exactly. An empty one is left out if the schema allows it.
+    """
+    fields = form_fields(schema, initial)
+    problems: dict[str, str] = {}
+    if fields[0].key == WHOLE:
+        value = _value(fields[0], initial, texts, problems)
+        value = {} if value is _LEFT_OUT else value
+    else:
+        value = _object(fields, {} if initial is None else initial, texts, problems)
+    if not problems:
+        problems |= _misfits(schema, value, fields)
+    return FilledForm(value, problems)
+
+
+def _object(
+    fields: Sequence[FormField], initial: Mapping[str, Any], texts: Mapping[str, str], problems: dict[str, str]
+) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for field in fields:
+        if field.is_others:
+            _add_others(value, fields, field, initial, texts, problems)
+            continue
+        name = field.path[-1]
+        part = initial.get(name)
+        typed = _group(field, part, texts, problems) if field.kind == "group" else _value(field, part, texts, problems)
+        if typed is not _LEFT_OUT:
+            value |= dict.fromkeys([name], typed)
+    return value
+
+
+def _group(field: FormField, initial: Any, texts: Mapping[str, str], problems: dict[str, str]) -> Any:
+    """Return the value of a group of fields; an optional one in which nothing was filled is left out."""
+    is_needed = field.is_required or field.has_value
+    found: dict[str, str] = {}
+    value = _object(field.fields, initial if isinstance(initial, dict) else {}, texts, found)
+    if not is_needed and not any(texts.get(each.key) for each in leaves(field.fields)):
+        return _LEFT_OUT
+    problems |= found
+    return value
+
+
+def _value(field: FormField, initial: Any, texts: Mapping[str, str], problems: dict[str, str]) -> Any:
+    text = encodable(texts.get(field.key, field.text)).replace("\r\n", "\n")
+    if text == field.text and field.has_value:
+        return initial
+    if not text.strip():
+        return _empty(field, text, problems)
+    if field.kind in ("text", "lines"):
+        return text
+    value = _read(text)
+    if field.kind == "choice":
+        return _checked(value, any(text == option.text for option in field.options), "Choose one of these", field, problems)
+    if field.kind == "json":
+        return _checked(value, value is not _LEFT_OUT, "This is not JSON", field, problems)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    words = "Enter a whole number" if field.kind == "integer" else "Enter a number"
+    return _checked(value, is_number and len(text) <= MAX_DIGITS, words, field, problems)
+
+
+def _empty(field: FormField, text: str, problems: dict[str, str]) -> Any:
+    is_text = field.kind in ("text", "lines")
+    if is_text and text:
+        return text  # blanks
+    if not field.is_required:
+        return _LEFT_OUT
+    if field.may_be_null:
+        return None
+    if is_text and field.has_value:
+        return ""
+    problems[field.key] = NEEDED
+    return _LEFT_OUT
+
+
+def _checked(value: Any, is_right: bool, words: str, field: FormField, problems: dict[str, str]) -> Any:
+    if is_right:
+        return value
+    problems[field.key] = words
+    return _LEFT_OUT
+
+
+def _read(text: str) -> Any:
+    """Return the value of a JSON text; `_LEFT_OUT` if it is none that a log can hold."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return _LEFT_OUT
+    return _LEFT_OUT if is_too_deep(value) else value
+
+
+def _add_others(
+    value: dict[str, Any],
+    fields: Sequence[FormField],
+    field: FormField,
+    initial: Mapping[str, Any],
+    texts: Mapping[str, str],
+    problems: dict[str, str],
+) -> None:
+    """Add the properties that the schema does not name, those of the initial value or those typed as a JSON object."""
+    known = {each.path[-1] for each in fields if not each.is_others}
+    kept = {name: one for name, one in initial.items() if name not in known}
+    others = _value(field, kept, texts, problems)
+    if others is _LEFT_OUT:
+        return
+    if not isinstance(others, dict):
+        problems[field.key] = "Enter a JSON object"
+    elif twice := known & others.keys():
+        problems[field.key] = f"{min(twice)} has a field of its own"
+    else:
+        value |= others
+
+
+def _misfits(schema: Any, value: Any, fields: Sequence[FormField]) -> dict[str, str]:
+    """Return what is wrong with a value, by the key of the nearest field."""
+    everywhere = WHOLE if fields[0].key == WHOLE else ""
+    try:
+        errors = schema_errors(schema, value)
+    except UnusableSchema as unusable:
+        return {everywhere: str(unusable)}
+    problems: dict[str, str] = {}
+    for error in errors:
+        field = _nearest(fields, error.where)
+        is_inside = field is not None and len(error.where) > len(field.path)
+        words = error.sentence if field is None or is_inside or field.is_others else cut(error.message)
+        problems.setdefault(field.key if field is not None else everywhere, words)
+    return problems
+
+
+def _nearest(fields: Sequence[FormField], where: Sequence[str | int]) -> FormField | None:
+    """Return the field that holds the value at this place."""
+    every = [each for each in leaves(fields) if each.key != WHOLE]
+    around = [each for each in every if each.path == tuple(where[: len(each.path)]) and not each.is_others]
+    others = [each for each in every if each.is_others and each.path == tuple(where[: len(each.path)])]
+    return max(around or others, key=lambda each: len(each.path), default=None)

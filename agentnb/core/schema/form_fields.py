@@ -1,0 +1,261 @@
+"""The fields of a form for a JSON Schema of objects, with the values to begin with.
+
+A form is bounded, whatever the schema: what has no field of its own is typed as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from agentnb.core.messages import encodable
+
+FieldKind: TypeAlias = Literal["text", "lines", "integer", "number", "choice", "json", "group"]
+"""Kinds of fields: a line of text, several lines, numbers, one of several choices, JSON, an object with fields of its own."""
+MAX_FIELDS = 40
+"""Maximum fields of a form; an object with more is one field of JSON."""
+MAX_LEVELS = 3
+MAX_OPTIONS = 100
+MAX_NAME_CHARACTERS = 100
+MAX_DEFAULT_CHARACTERS = 2_000
+"""Maximum length of a default that a form begins with."""
+LONG_TEXT = 60
+"""Characters of a text that gets a field of several lines."""
+WHOLE = "whole"
+"""The key of the one field of a form that is not divided."""
+OTHERS = "other"
+"""The last part of the key of the field for properties that the schema does not name."""
+_MAX_REFERENCES = 10
+_ABSENT = object()
+
+
+class Option(NamedTuple):
+    """A choice of a field."""
+
+    text: str
+    """The choice as JSON, which the form sends."""
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """A field of a form, and the text it begins with."""
+
+    key: str
+    """Its place in the form, such as ``2`` or ``0.1``: a name may be any text, which no page should have to hold as a key."""
+    path: tuple[str, ...]
+    """The names that lead to its value."""
+    kind: FieldKind
+    text: str = ""
+    is_required: bool = False
+    may_be_null: bool = False
+    has_value: bool = False
+    """Whether the value to begin with has it; if it is not typed into, that value stays as it is."""
+    label: str = ""
+    description: str = ""
+    options: tuple[Option, ...] = ()
+    limits: tuple[Any, Any] = (None, None)
+    """The lowest and the highest number that the schema allows."""
+    fields: tuple[FormField, ...] = ()
+
+    @property
+    def is_others(self) -> bool:
+        """Whether it holds the properties that the schema does not name."""
+        return self.key.rpartition(".")[2] == OTHERS
+
+
+def form_fields(schema: Any, initial: Any = None) -> tuple[FormField, ...]:
+    """Return the fields of a form for this schema, filled with the initial value."""
+    fields = None
+    with suppress(_TooMany):
+        fields = _Reader(schema).properties(schema, {} if initial is None else initial)
+    if fields is None:
+        return (FormField(WHOLE, (), "json", "" if initial is None else as_text(initial), True, has_value=initial is not None),)
+    return fields
+
+
+def leaves(fields: Sequence[FormField]) -> Iterator[FormField]:
+    """Yield the fields that are typed into, without the groups around them."""
+    for each in fields:
+        if each.kind == "group":
+            yield from leaves(each.fields)
+        else:
+            yield each
+
+
+def defaults(schema: Any) -> dict[str, Any]:
+    """Return the defaults of the properties of an object, the value that a form begins with if nothing else is known."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    named = (
+        {name: one.get("default", _ABSENT) for name, one in properties.items() if isinstance(one, dict)}
+        if isinstance(properties, dict)
+        else {}
+    )
+    return {
+        name: value for name, value in named.items() if value is not _ABSENT and len(as_text(value)) <= MAX_DEFAULT_CHARACTERS
+    }
+
+
+def as_text(value: Any) -> str:
+    """Return a value as JSON, laid out in lines if it is long."""
+    encoded = msgspec.json.encode(value)
+    return (msgspec.json.format(encoded, indent=2) if len(encoded) > LONG_TEXT else encoded).decode()
+
+
+class _TooMany(Exception):
+    """A form would have too many fields."""
+
+
+class _Reader:
+    """Reads the fields of one form."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._count = 0
+
+    def properties(self, schema: Any, value: Any, path: tuple[str, ...] = (), prefix: str = "") -> tuple[FormField, ...] | None:
+        """Return the fields of an object; None if it cannot be divided into fields. Raises `_TooMany`."""
+        known = schema.get("properties") if isinstance(schema, dict) else None
+        is_object = isinstance(known, dict) and schema.get("type", "object") == "object" and isinstance(value, dict)
+        if not is_object or not known or len(path) >= MAX_LEVELS or not all(map(_is_name, known)):
+            return None
+        required = schema.get("required")
+        needed = {one for one in required if isinstance(one, str)} if isinstance(required, list) else set()
+        fields = []
+        for place, (name, one) in enumerate(known.items()):
+            given = value.get(name, _ABSENT)
+            fields.append(self._field(one, given, (*path, name), f"{prefix}{place}", is_required=name in needed))
+        others = {name: one for name, one in value.items() if name not in known}
+        if others or schema.get("additionalProperties") not in (None, False):
+            text = as_text(others) if others else ""
+            fields.append(FormField(f"{prefix}{OTHERS}", path, "json", text, has_value=bool(others)))
+        return tuple(fields)
+
+    def _field(self, given: Any, value: Any, path: tuple[str, ...], key: str, *, is_required: bool) -> FormField:
+        self._count += 1
+        if self._count > MAX_FIELDS:
+            raise _TooMany
+        schema, may_be_null = _without_null(_resolved(given, self._root), self._root)
+        about = _described(schema, given, path[-1])
+        about |= {"is_required": is_required, "may_be_null": may_be_null, "has_value": value is not _ABSENT}
+        start = {} if value is _ABSENT else value
+        if not may_be_null and (fields := self.properties(schema, start, path, f"{key}.")):
+            return FormField(key, path, "group", fields=fields, **about)
+        if options := _options(schema):
+            text = "" if value is _ABSENT else _json(value)
+            return FormField(key, path, "choice", text, options=_with(options, value), **about)
+        kind, text = _kind_and_text(schema, value)
+        limits = (_limit(schema, "minimum"), _limit(schema, "maximum")) if kind in ("integer", "number") else (None, None)
+        return FormField(key, path, kind, text, limits=limits, **about)
+
+
+def _described(schema: Any, given: Any, name: str) -> dict[str, Any]:
+    """Return the label and the help text of a field."""
+    texts = [one for one in (schema, given) if isinstance(one, dict)]
+    titles = [one["title"] for one in texts if isinstance(one.get("title"), str)]
+    descriptions = [one["description"] for one in texts if isinstance(one.get("description"), str)]
+    return {"label": _label(name, titles[0] if titles else None), "description": descriptions[0] if descriptions else ""}
+
+
+def _is_name(name: Any) -> bool:
+    return isinstance(name, str) and len(name) <= MAX_NAME_CHARACTERS and encodable(name) == name
+
+
+def _label(name: str, title: Any) -> str:
+    """Return the title of a field with its name, or the name alone if the title says no more."""
+    is_same = not isinstance(title, str) or title.replace(" ", "_").casefold() == name.casefold()
+    return name if is_same else f"{title} ({name})"
+
+
+def _kind_and_text(schema: Any, value: Any) -> tuple[FieldKind, str]:
+    """Return the kind of a field, and the value as its text; it is JSON if the value is not what the schema says."""
+    named = schema.get("type") if isinstance(schema, dict) else None
+    is_empty = value is _ABSENT or value is None
+    if named in ("integer", "number") and (is_empty or (isinstance(value, int | float) and not isinstance(value, bool))):
+        return named, "" if is_empty else _json(value)
+    if named == "string" and (is_empty or (isinstance(value, str) and not _has_controls(value))):
+        text = "" if is_empty else value
+        is_long = len(text) > LONG_TEXT or "\n" in text or _limit(schema, "maxLength", 0) > LONG_TEXT
+        return "lines" if is_long else "text", text
+    return "json", "" if value is _ABSENT else as_text(value)
+
+
+def _has_controls(text: str) -> bool:
+    """Return whether a text has characters that no field of a page keeps."""
+    return any((char < " " and char != "\n") or char == "\x7f" for char in text)
+
+
+def _limit(schema: Any, name: str, otherwise: Any = None) -> Any:
+    value = schema.get(name)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else otherwise
+
+
+def _resolved(schema: Any, root: Any) -> Any:
+    """Follow references to the definitions of the root schema; one that leads elsewhere is returned as it is."""
+    for _ in range(_MAX_REFERENCES):
+        reference = schema.get("$ref") if isinstance(schema, dict) else None
+        if not isinstance(reference, str):
+            return schema
+        place, _, name = reference.rpartition("/")
+        definitions = (
+            root.get(place.removeprefix("#/")) if isinstance(root, dict) and place in ("#/$defs", "#/definitions") else None
+        )
+        if not isinstance(definitions, dict) or name not in definitions:
+            return True
+        schema = definitions[name]
+    return True
+
+
+def _without_null(schema: Any, root: Any) -> tuple[Any, bool]:
+    """Return the schema of the values that are not null, and whether null is one too."""
+    if not isinstance(schema, dict):
+        return schema, False
+    kinds = schema.get("type")
+    if isinstance(kinds, list) and "null" in kinds and len(kinds) == 2:
+        (other,) = [one for one in kinds if one != "null"] or ["null"]
+        return {**schema, "type": other}, True
+    for name in ("anyOf", "oneOf"):
+        among = schema.get(name)
+        if isinstance(among, list) and len(among) == 2 and {"type": "null"} in among:
+            other = among[1] if among[0] == {"type": "null"} else among[0]
+            rest = {key: one for key, one in schema.items() if key != name}
+            resolved = _resolved(other, root)
+            return ({**resolved, **rest}, True) if isinstance(resolved, dict) else (True, True)
+    return schema, False
+
+
+def _options(schema: Any) -> tuple[Option, ...]:
+    """Return the choices of a schema that lists its values; empty if it lists none, or too many."""
+    if not isinstance(schema, dict):
+        return ()
+    listed, names = schema.get("enum"), schema.get("enumNames")
+    if schema.get("type") == "boolean" and not isinstance(listed, list):
+        return (Option("true", "yes"), Option("false", "no"))
+    among: list[Any] = next((schema[name] for name in ("oneOf", "anyOf") if isinstance(schema.get(name), list)), [])
+    if not isinstance(listed, list) and among and all(isinstance(one, dict) and "const" in one for one in among):
+        listed, names = [one["const"] for one in among], [one.get("title") for one in among]
+    if not isinstance(listed, list) and "const" in schema:
+        listed = [schema["const"]]
+    if not isinstance(listed, list) or not 0 < len(listed) <= MAX_OPTIONS:
+        return ()
+    labels = names if isinstance(names, list) and len(names) == len(listed) else [None] * len(listed)
+    return tuple(Option(_json(value), str(label or _word(value))) for value, label in zip(listed, labels, strict=True))
+
+
+def _with(options: tuple[Option, ...], value: Any) -> tuple[Option, ...]:
+    """Return the choices with the value to begin with, also if it is none of them."""
+    if value is _ABSENT or any(one.text == _json(value) for one in options):
+        return options
+    return (*options, Option(_json(value), _word(value)))
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,82 @@
+"""The call that a question is about, as a card shows it: the command, the change of a file, the arguments; long ones folded."""
+
+from __future__ import annotations
+
+from agentnb.core.questions import WaitingOnUser
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.texts.judged_call import CallPart, call_parts
+
+FILL = "question"
+"""The action that fills the fold of a long part, and the beginning of its key."""
+MAX_OF_A_QUESTION = 10_000
+MAX_UNFOLDED_CHARACTERS, MAX_UNFOLDED_LINES = 600, 12
+"""The beginning of a part that is shown without opening the fold that holds the rest."""
+MAX_UNFOLDED_DIFF_CHARACTERS, MAX_UNFOLDED_DIFF_LINES = 2_000, 24
+MAX_OF_A_CALL = 2_000_000
+"""Characters of a part that the fold of a live card gets from the kernel when it is opened."""
+_OF_THE_PART = {"command": " of the command", "diff": " of the change", "arguments": ""}
+_LINES = {"+": "line-added", "-": "line-removed", "@": "line-place", "\\": "line-place"}
+"""The look of a line of a diff, by its sign, which stays: the colour says nothing else."""
+
+
+def call_html(question: WaitingOnUser, index: int, *, live: bool, whole: bool) -> list[Html]:
+    """Return the call that is asked about in a round; of its long parts the beginning, and all in a fold."""
+    return [_part(question, part, index, live=live, whole=whole) for part in call_parts(question)]
+
+
+def call_part_html(question: WaitingOnUser, kind: str) -> Html:
+    """Return a part of the call that a question is about, for its fold."""
+    return joined(*[_text(part, MAX_OF_A_CALL) for part in call_parts(question) if part.kind == (kind or "arguments")])
+
+
+def unread_note(question: WaitingOnUser) -> Html:
+    """Return the note on an approving button about the parts not opened; opening a fold hides its note."""
+    return joined(*map(_unread_note, call_parts(question)))
+
+
+def _part(question: WaitingOnUser, part: CallPart, index: int, *, live: bool, whole: bool) -> Html:
+    title = tag("div", "quiet", part.title) if part.title else NOTHING
+    beginning = _beginning(part)
+    if beginning == part.text or whole:
+        return tag("div", "question-part", title, _text(part))
+    start = joined(_text(part._replace(text=f"{beginning}…")))
+    key = f"{FILL}:{question.id}" + ("" if part.kind == "arguments" else f":{part.kind}")
+    summary = tag("summary", "", f"Show all {len(part.text):,} characters")
+    look = f"question-rest rest-{part.kind}"
+    if live:
+        place = tag("div", "", data_fill=key)
+        fold = tag("details", look, summary, place, data_fold=key, data_ask=FILL, data_round=str(index))
+    else:
+        fold = tag("details", look, summary, _text(part, MAX_OF_A_QUESTION))
+    return tag("div", "question-part", title, start, fold)
+
+
+def _text(part: CallPart, most: int | None = None) -> Html:
+    if part.kind != "diff":
+        return tag("pre", "question-call", words(part.text, most))
+    lines = words(part.text, most).split("\n")  # escaped, which changes no line break
+    return tag("pre", "question-call", *[_diff_line(Html(line)) for line in lines])
+
+
+def _diff_line(line: Html) -> Html:
+    is_head = line.startswith(("--- ", "+++ "))
+    look = "line-place" if is_head else _LINES.get(line[:1], "line-same")
+    return tag("span", look, line, "\n")
+
+
+def _beginning(part: CallPart) -> str:
+    """Return what is shown of a part without opening its fold; all of a short one."""
+    is_diff = part.kind == "diff"
+    characters = MAX_UNFOLDED_DIFF_CHARACTERS if is_diff else MAX_UNFOLDED_CHARACTERS
+    lines = MAX_UNFOLDED_DIFF_LINES if is_diff else MAX_UNFOLDED_LINES
+    return "\n".join(part.text[:characters].split("\n")[:lines])
+
+
+def _unread_note(part: CallPart) -> Html:
+    left = len(part.text) - len(_beginning(part))
+    if not left:
+        return NOTHING
+    of_it = _OF_THE_PART[part.kind]
+    folded = tag("span", f"unopened-{part.kind}", f" ({left:,} characters{of_it} not opened)")
+    unsent = len(part.text) - MAX_OF_A_CALL
+    return joined(folded, tag("span", "", f" ({unsent:,} characters{of_it} only in the log)")) if unsent > 0 else folded

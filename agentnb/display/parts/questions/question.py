@@ -1,0 +1,61 @@
+"""A question to the person, as a card shows it: open, or with its answer."""
+
+from __future__ import annotations
+
+from agentnb.core.questions import AskedQuestion, WaitingOnUser
+from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.parts.questions.answer_controls import answer_controls
+from agentnb.display.parts.questions.call_view import MAX_OF_A_QUESTION, call_html
+from agentnb.display.texts.judged_call import question_text
+from agentnb.display.texts.question_labels import ASKED, ASKS, HAD_ASKED, answer_parts, answer_told, choices_in_words
+
+MAX_LISTED = 2_000
+"""Characters of the choices in a saved card."""
+MAX_OF_A_CLOSED_ONE = 2_000
+"""Characters of a closed question, and of its answer; a page of its own has all."""
+MAX_LISTED_OF_A_CLOSED_ONE = 300
+
+
+def question_html(asked: AskedQuestion, *, live: bool, over: bool = False, whole: bool = False, may_wait: bool = False) -> Html:
+    """Return the question: while it is open with what answers it, buttons, a form or a field; else with its answer.
+
+    A saved card has only the question, with the choices in words. ``over``: the run has ended and no longer awaits an answer;
+    ``whole``: nothing of a closed question is cut; ``may_wait``: the run can be suspended until there is an answer.
+    """
+    if asked.outcome != "open":
+        return _closed(asked, None if whole else MAX_OF_A_CLOSED_ONE)
+    question = asked.question
+    head = tag("div", "asked", _title(question, HAD_ASKED if over else ASKS))
+    body = tag("div", "question-text", words(question_text(question), MAX_OF_A_QUESTION))
+    call = call_html(question, asked.round, live=live and not over, whole=whole)
+    is_asked = live and not over
+    answers = answer_controls(question, may_wait=may_wait) if is_asked else [_listed(question, MAX_LISTED)]
+    return tag("div", "question", head, body, *call, *answers, role="group", aria_label="A question to you")
+
+
+def _closed(asked: AskedQuestion, most: int | None) -> Html:
+    """Return a closed question with its answer, or why it has none."""
+    question = asked.question
+    head = tag("div", "quiet", _title(question, ASKED))
+    body = tag("div", "question-asked", words(question_text(question), most))
+    listed = _listed(question, MAX_LISTED_OF_A_CLOSED_ONE)
+    return tag("div", "question-closed", head, body, listed, _answer(asked, most), role="group", aria_label="A question to you")
+
+
+def _answer(asked: AskedQuestion, most: int | None) -> Html:
+    if asked.outcome == "answered":
+        who, answer = answer_parts(asked)
+        return tag("div", "said", tag("b", "", who), words(answer, most))
+    return tag("div", "quiet", answer_told(asked))
+
+
+def _title(question: WaitingOnUser, titles: dict[str, str]) -> str:
+    return titles.get(question.kind, titles["elicitation"])
+
+
+def _listed(question: WaitingOnUser, most: int) -> Html:
+    choices = choices_in_words(question)
+    if not choices:
+        return NOTHING
+    separator = "; " if question.about is not None and question.about.offers else ", "
+    return tag("div", "quiet", "To choose from: ", words(separator.join(choices), most))

@@ -1,0 +1,97 @@
+"""A form for any JSON Schema of objects: what is typed goes to the kernel as text, which reads and checks it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentnb.core.question_forms import QuestionForm, question_form
+from agentnb.core.questions import WaitingOnUser
+from agentnb.core.redaction import MASK
+from agentnb.core.schema.form_fields import WHOLE, FormField, form_fields
+from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.texts.labels import cut
+
+FORM = "form"
+"""The action that sends a form."""
+EDIT_FORM = "edit_form"
+"""The action that fills the fold with the form of a call's arguments, and the beginning of its key."""
+MAX_LABEL, MAX_HELP, MAX_OPTION = 100, 300, 120
+HIDDEN_KEY = f"If {MASK} stands for a key that agentnb hides, type the key again: the call runs with what is in this form."
+
+
+def form_html(question: WaitingOnUser) -> Html:
+    """Return the form that answers a question, or that changes the arguments of its call."""
+    form = question_form(question)
+    if form is None:
+        return NOTHING
+    is_edit = question.kind == "approval"
+    fields = form_fields(form.schema, form.initial)
+    whole = "The arguments, as JSON" if is_edit else "Your answer, as JSON"
+    shown = [_field(field, question.id, whole) for field in fields]
+    note = tag("div", "form-help", HIDDEN_KEY) if is_edit and _holds_mask(form) else NOTHING
+    send = tag("button", "button primary", "Approve with these arguments" if is_edit else "Answer", type="submit")
+    error = _error() if fields[0].key != WHOLE else NOTHING
+    return tag(
+        "form", "form", *shown, note, error, tag("div", "buttons", send), data_do=FORM, data_id=question.id, novalidate=True
+    )
+
+
+def _holds_mask(form: QuestionForm) -> bool:
+    return MASK in str(form.initial)
+
+
+def _field(field: FormField, question_id: str, whole: str) -> Html:
+    if field.kind == "group":
+        legend = tag("legend", "form-label", words(field.label, MAX_LABEL), _is_needed(field))
+        inner = [_field(each, question_id, whole) for each in field.fields]
+        return tag("fieldset", "form-group", legend, _help(field), *inner)
+    name = whole if field.key == WHOLE else "Other properties, as JSON" if field.is_others else cut(field.label, MAX_LABEL)
+    needed = NOTHING if field.key == WHOLE else _is_needed(field)
+    label = tag("span", "form-label", words(name), needed)
+    control = _control(field, name, f"{FORM}:{question_id}:{field.key}")
+    return tag("div", "form-field", tag("label", "form-row", label, control), _help(field), _error(field.key))
+
+
+def _is_needed(field: FormField) -> Html:
+    return tag("span", "form-needed", " (required)") if field.is_required else NOTHING
+
+
+def _error(key: str | None = None) -> Html:
+    return tag("div", "field-error", role="alert", data_for=key)
+
+
+def _help(field: FormField) -> Html:
+    lowest, highest = field.limits
+    limits = {
+        (True, True): f"From {lowest} to {highest}",
+        (True, False): f"At least {lowest}",
+        (False, True): f"At most {highest}",
+    }.get((lowest is not None, highest is not None), "")
+    kind = {"integer": "A whole number", "number": "A number", "json": "JSON"}.get(field.kind, "")
+    notes = [cut(field.description, MAX_HELP), limits or ("" if field.key == WHOLE or field.is_others else kind)]
+    if field.may_be_null and field.is_required and field.kind != "json":
+        notes.append("Empty for null")
+    text = ". ".join(note.rstrip(".") for note in notes if note)
+    return tag("div", "form-help", words(text)) if text else NOTHING
+
+
+def _control(field: FormField, name: str, key: str) -> Html:
+    about: dict[str, str | bool | None] = {"name_": field.key, "data_key": key, "aria_label": name, "data_field": True}
+    if field.kind == "choice":
+        return tag("select", "field", *_options(field), **about)
+    if field.kind in ("lines", "json"):
+        rows = min(12, max(2, field.text.count("\n") + 1))
+        # The parser drops a line break at the beginning of a text area.
+        return tag("textarea", "field form-code", Html("\n"), words(field.text), rows=str(rows), spellcheck="false", **about)
+    mode = {"integer": "numeric", "number": "decimal"}.get(field.kind)
+    return tag("input", "field", type="text", value=field.text, inputmode=mode, autocomplete="off", **about)
+
+
+def _options(field: FormField) -> Sequence[Html]:
+    may_be_empty = not field.has_value or not field.is_required or field.may_be_null
+    empty = tag("option", "", "Choose" if field.is_required and not field.may_be_null else "", value="")
+    options = [
+        tag("option", "", words(option.label, MAX_OPTION), value=option.text, selected=option.text == field.text)
+        for option in field.options
+    ]
+    return [*([empty] if may_be_empty else []), *options]

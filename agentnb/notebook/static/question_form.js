@@ -1,0 +1,106 @@
+// The forms of a question in a live card: what they send, what was typed when they are drawn again, where a refusal is said.
+// Nothing is read or checked here: the kernel gets texts, by the places of their fields, and says what does not fit.
+
+/** What a form sends; nothing while its one field is empty. The submitter is the button that was pressed, if one was. */
+function messageOf(form, submitter) {
+  const { text, rule } = form.elements;
+  if (form.dataset.do === "form") {
+    // Only what was typed into: a field of a page keeps not every character of a value.
+    const typed = [...form.querySelectorAll("[data-field][data-typed]")];
+    return { do: "form", fields: typed.map((field) => [field.name, field.value]) };
+  }
+  if (form.dataset.do === "always") {
+    const { reach } = (submitter ?? form.querySelector("[data-reach]")).dataset;
+    return { do: "always", rule: rule.value.trim(), reach };
+  }
+  const typed = text.value.trim();
+  return typed || form.dataset.do === "reject" ? { do: form.dataset.do, text: typed } : null;
+}
+
+/** Remember that a field was typed into; buttons name the pattern that stands in their field. */
+function typedInto(field) {
+  if (!field.name || !field.form?.dataset.id) return;
+  field.dataset.typed = "";
+  if (field.name !== "rule") return;
+  for (const place of field.form.querySelectorAll("[data-rule]")) set(place, shortened(field.value.trim()));
+}
+
+const MOST = 60; // characters of a pattern on a button
+
+function shortened(text) {
+  return text.length > MOST ? `${text.slice(0, MOST)}…` : text;
+}
+
+/** What the person has typed into the forms of a place, and what was said about it. */
+function typedIn(place) {
+  const forms = [...place.querySelectorAll("form[data-id]")];
+  return forms.map((form) => ({
+    form: formName(form),
+    values: [...form.elements].filter((one) => one.name && "typed" in one.dataset).map((one) => [one.name, one.value]),
+    errors: [...form.querySelectorAll(".agentnb-field-error")].map((one) => [one.dataset.for, one.textContent]),
+  }));
+}
+
+/** Put back what was typed before a place was drawn again. */
+function typeAgain(place, kept) {
+  for (const { form: name, values, errors } of kept) {
+    const form = [...place.querySelectorAll("form[data-id]")].find((one) => formName(one) === name);
+    if (!form) continue;
+    for (const [field, value] of values) {
+      const again = [...form.elements].find((one) => one.name === field);
+      if (!again) continue;
+      again.value = value;
+      typedInto(again);
+    }
+    for (const [key, words] of errors) {
+      const error = [...form.querySelectorAll(".agentnb-field-error")].find((one) => one.dataset.for === key);
+      if (error && words) set(error, words);
+    }
+  }
+}
+
+function formName(form) {
+  const { id, do: action } = form.dataset;
+  return [id, action, form.querySelector("[data-key]")?.dataset.key].join("\n");
+}
+
+/** Say why what was sent is refused: at each field, else once; and whether there is a place to say it. */
+function sayRefused(form, error, fields) {
+  const places = [...form.querySelectorAll(".agentnb-field-error")];
+  if (!places.length) return false;
+  const words = new Map(Object.entries(fields ?? {}));
+  const general = places.find((one) => !one.dataset.for) ?? places[0];
+  for (const place of places) set(place, words.get(place.dataset.for ?? "") ?? "");
+  if (error && !words.size) set(general, error);
+  const controls = [...form.elements].filter((one) => one.name);
+  const isWrong = (one) => Boolean(error) && (words.size ? words.has(one.name) : !("field" in one.dataset));
+  for (const one of controls) one.toggleAttribute("aria-invalid", isWrong(one));
+  if (error) (controls.find(isWrong) ?? controls[0])?.focus();
+  return true;
+}
+
+/** Enter sends what has one field; in a form of several it is a line break in a text area, and sends with Ctrl. Escape closes. */
+function questionKey(event) {
+  const { target } = event;
+  const isForm = target.form?.dataset.do === "form";
+  const sends = event.key === "Enter" && (isForm ? event.ctrlKey || event.metaKey : !event.shiftKey);
+  if (target.matches("textarea") && sends) {
+    event.preventDefault();
+    target.form.requestSubmit();
+  }
+  const fold = event.key === "Escape" && target.closest(".agentnb-edit[open]");
+  if (!fold) return;
+  event.preventDefault();
+  const summary = fold.querySelector("summary");
+  summary.focus();
+  summary.click();
+}
+
+/** Where the caret stands in a field, if it has one. */
+function caretOf(field) {
+  try {
+    return typeof field.selectionStart === "number" ? [field.selectionStart, field.selectionEnd] : null;
+  } catch {
+    return null;
+  }
+}

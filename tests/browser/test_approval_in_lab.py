@@ -1,0 +1,217 @@
+"""The question about a tool call, in a real JupyterLab: each answer with the mouse, and with the keyboard alone."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from test_card_in_lab import card, chip, ended, nothing_is_left, opened
+from waiting import wait_until
+
+pytestmark = pytest.mark.browser
+ASKED = '''
+import agentnb.runtime.calls.tool_calls as calls
+from msgspec.structs import replace
+from agentnb.core.questions import GrantOffer, new_question
+from agentnb.core.run.approvals import approval_schema, judged_call
+from agentnb.policies.gates import Ask
+
+DIFF = """--- a/note.py
++++ b/note.py
+@@ -1,4 +1,4 @@
+ def note(text: str) -> str:
+-    return "<b>" + text
++    return "<script>" + text.strip()
+ # the end of the first part, which is a line that is quite long and tells how lines are wrapped in a narrow window of a notebook
+"""
+RULES = {"bash": "bash(git status *)", "write_file": "write_file(src/**)"}
+
+
+def question(ask, call, tool):
+    offers = (GrantOffer(call.name), GrantOffer(RULES[call.name]), GrantOffer(RULES[call.name], "session"))
+    about = judged_call(call, "ask", "")
+    command, diff = call.arguments.get("command", ""), DIFF if call.name == "write_file" else ""
+    about = replace(about, command=command, diff=diff, offers=offers)
+    return new_question("approval", ask.question, approval_schema((), tool.parameters, offers), call.id, about)
+
+
+calls.approval_question = question
+
+
+def bash(command: str, timeout: int = 30) -> str:
+    "Run a command."
+    return f"ran {command} for {timeout}"
+
+
+def write_file(path: str, content: str, mode: str | None = None, lines: list[int] = []) -> str:
+    "Write a file."
+    return f"wrote {path}: {content}"
+
+
+def careful(call, run):
+    return Ask(f"May {call.name} run?")
+'''
+BASH = "model = Slow([ToolCall('bash', {'command': 'git status -s  && echo <b>bold</b>', 'timeout': 5}), 'Done.'])"
+WRITE = "model = Slow([ToolCall('write_file', {'path': 'src/note.py', 'content': 'one\\ntwo\\n'}), 'Done.'])"
+GO = "%%agent -m model -t bash write_file --gate careful\nGo."
+
+
+def asked(lab: Any, name: str, model: str) -> tuple[int, Any]:
+    """Run the cell until its card asks; its index and the question."""
+    index = opened(lab, f"approval-{name}", ASKED, model, GO)
+    lab.start(index)
+    chip(lab, index, "Waiting for you")
+    question = card(lab, index).locator(".agentnb-question")
+    question.wait_for()
+    return index, question
+
+
+def went_on(lab: Any, index: int, result: str, told: str) -> None:
+    """Wait until the run has ended, with that result of the call, and the answer stands in its saved form."""
+    ended(lab, index, "Done")
+    lab.wait_done(index)
+    assert result in lab.value("run.rounds[0].results[0].text")
+    wait_until(lambda: told in lab.cell(index).locator(".agentnb-run").text_content())
+    nothing_is_left(lab)
+
+
+def shots(lab: Any, name: str) -> None:
+    for theme in ("Light", "Dark"):
+        lab.theme(theme)
+        for width in (700, 1400):
+            lab.width(width)
+            lab.shot(f"{name}-{theme.lower()}-{width}")
+    lab.theme("Light")
+
+
+def test_call_is_shown_whole_and_approved(lab: Any) -> None:
+    index, question = asked(lab, "approve", BASH)
+    question.locator("pre", has_text="git status -s··&& echo <b>bold</b>").wait_for()
+    question.locator("pre", has_text="timeout: 5").wait_for()
+    shots(lab, "approval-command")
+    question.get_by_role("button", name="Approve", exact=True).click()
+    went_on(lab, index, "ran git status -s", "You: approve")
+
+
+def test_pattern_of_always_is_edited_and_a_refused_one_stays_with_its_reason(lab: Any) -> None:
+    index, question = asked(lab, "always", BASH)
+    pattern = question.get_by_label("Calls that match")
+    pattern.fill("rm(*)")
+    question.get_by_role("button", name="Always: rm(*), in this run").click()
+    question.locator(".agentnb-pattern .agentnb-field-error", has_text="Please enter bash or bash(git status *)").wait_for()
+    wait_until(lambda: pattern.input_value() == "rm(*)" and pattern.get_attribute("aria-invalid") is not None)
+    shots(lab, "approval-pattern-refused")
+    pattern.fill("bash(git *)")
+    question.get_by_role("button", name="Always: bash(git *), in this session").click()
+    went_on(lab, index, "ran git status", "You: always bash(git *), in this session (until this kernel ends)")
+    assert lab.value("run.questions[0].answer") == "{'always': 'bash(git *)', 'reach': 'session'}"
+
+
+def test_every_call_of_a_tool_is_allowed_with_one_button(lab: Any) -> None:
+    index, question = asked(lab, "every", BASH)
+    question.get_by_role("button", name="Always: every call of bash, in this run").click()
+    went_on(lab, index, "ran git status", "You: always every call of bash, in this run")
+
+
+def test_arguments_are_changed_in_a_form_and_an_error_is_at_its_field(lab: Any) -> None:
+    index, question = asked(lab, "edit", WRITE)
+    question.locator(".agentnb-line-added", has_text='+    return "<script>" + text.strip()').wait_for()
+    question.locator(".agentnb-line-removed", has_text='-    return "<b>" + text').wait_for()
+    shots(lab, "approval-diff")
+    question.get_by_text("Edit the arguments").click()
+    path, lines = question.get_by_label(re.compile("^path")), question.get_by_label(re.compile("^lines"))
+    path.fill("src/other.py")
+    lines.fill("[1, ")
+    question.get_by_role("button", name="Approve with these arguments").click()
+    question.locator(".agentnb-form-field", has_text="lines").get_by_text("This is not JSON").wait_for()
+    wait_until(lambda: path.input_value() == "src/other.py" and lines.get_attribute("aria-invalid") is not None)
+    shots(lab, "approval-edit-refused")
+    lines.fill('["x"]')
+    question.get_by_role("button", name="Approve with these arguments").click()
+    question.locator(".agentnb-form-field", has_text="lines").get_by_text('"x" is not of type "integer"').wait_for()
+    lines.fill("[1]")
+    question.get_by_role("button", name="Approve with these arguments").click()
+    went_on(lab, index, "wrote src/other.py: one", "You changed the arguments")
+    assert lab.value("run.questions[0].answer['edit']['lines']") == "[1]"
+
+
+def test_call_is_rejected_with_a_reason(lab: Any) -> None:
+    index, question = asked(lab, "reject", BASH)
+    question.get_by_label("Reason (may be empty)").fill("The <i>other</i> folder")
+    question.get_by_role("button", name="Reject").click()
+    went_on(lab, index, "The <i>other</i> folder", "You: no, The <i>other</i> folder")
+
+
+def test_keyboard_alone_reaches_every_answer(lab: Any) -> None:
+    index, question = asked(lab, "keys", WRITE)
+    keys = lab.page.keyboard
+    question.get_by_role("button", name="Approve", exact=True).focus()
+    reached = []
+    for _ in range(12):
+        reached.append(lab.page.evaluate("() => document.activeElement.innerText || document.activeElement.name"))
+        if reached[-1] == "Edit the arguments":
+            break
+        keys.press("Tab")
+    assert reached == [
+        "Approve",
+        "Later",
+        "Always: every call of write_file, in this run",
+        "rule",
+        "Always: write_file(src/**), in this run",
+        "Always: write_file(src/**), in this session (until this kernel ends)",
+        "Reject",
+        "text",
+        "Edit the arguments",
+    ]
+    keys.press("Enter")
+    path = question.get_by_label(re.compile("^path"))
+    path.wait_for()
+    keys.press("Tab")
+    wait_until(lambda: path.evaluate("field => field === document.activeElement"))
+    keys.press("Escape")
+    path.wait_for(state="hidden")
+    keys.press("Enter")
+    keys.press("Tab")
+    keys.type("x")  # over what was selected by the tab
+    keys.press("Tab")
+    keys.press("End")
+    keys.press("Enter")  # a line break
+    keys.press("Control+Enter")
+    went_on(lab, index, "wrote x", "You changed the arguments")
+
+
+PRINTS = """
+async def prints(text: str) -> str:
+    "Print what comes."
+    for place in range(200):
+        print("line", place)
+        await asyncio.sleep(0.02)
+        if Path("prints-enough").exists():
+            break
+    return "printed"
+import asyncio
+from pathlib import Path
+"""
+
+
+def test_typed_text_survives_a_new_drawing_and_a_reload_asks_again(lab: Any) -> None:
+    index, question = asked(lab, "reload", BASH)
+    lab.save()
+    pattern = question.get_by_label("Calls that match")
+    pattern.fill("bash(git *)")
+    question.get_by_text("Edit the arguments").click()
+    command = question.get_by_label(re.compile("^command"))
+    command.fill("git log")
+    command.evaluate("field => field.setSelectionRange(3, 3)")
+    drawn = """element => {
+        const piece = element.closest("[data-piece]");
+        const html = piece.shown;
+        piece.dispatchEvent(new CustomEvent("agentnb-test"));
+        return html.length;
+    }"""
+    wait_until(lambda: question.evaluate(drawn) > 0)
+    lab.reload(wait=False)
+    chip(lab, index, "Waiting for you")
+    question.get_by_role("button", name="Approve", exact=True).click()
+    ended(lab, index, "Done")

@@ -1,0 +1,68 @@
+"""Questions of gates, as the rules of a run ask them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from agentnb.core.questions import AskedQuestion, GrantOffer, JudgedCall, WaitingOnUser
+from agentnb.core.run.approvals import approval_schema
+
+OFFERS = (GrantOffer("bash"), GrantOffer("bash(git status *)"), GrantOffer("bash(git status *)", "session"))
+BASH = {
+    "type": "object",
+    "properties": {"command": {"type": "string"}, "timeout": {"type": "integer", "minimum": 1}},
+    "required": ["command"],
+}
+FILE = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string", "description": "Where to write"},
+        "content": {"type": "string"},
+        "options": {
+            "type": "object",
+            "properties": {"mode": {"enum": ["w", "a"]}, "backup": {"type": "boolean"}},
+            "description": "How to write",
+        },
+    },
+    "required": ["path", "content"],
+}
+DIFF = """--- a/note.py
++++ b/note.py
+@@ -1,3 +1,3 @@
+ def note():
+-    return "<b>old</b>"
++    return "<script>new</script>"
+ # end
+"""
+
+
+LONG = "ls\n" * 2_000
+
+
+def approval(
+    arguments: Any,
+    *,
+    tool: str = "bash",
+    schema: dict[str, Any] | None = None,
+    offers: tuple[GrantOffer, ...] = (),
+    approvals: tuple[str, ...] = (),
+    command: str = "",
+    diff: str = "",
+) -> AskedQuestion:
+    """An open question about a call."""
+    text = msgspec.json.encode(arguments).decode()
+    about = JudgedCall(tool, text, "ask", command=command, diff=diff, offers=offers)
+    question = WaitingOnUser("approval", f"May {tool} run?", approval_schema(approvals, schema, offers), "q1", "c1", about)
+    return AskedQuestion(question=question, round=3)
+
+
+CASES = {
+    "command": approval({"command": "git status  -s", "timeout": 5}, schema=BASH, offers=OFFERS, command="git status  -s"),
+    "diff": approval({"path": "note.py", "content": "x\n" * 40, "options": {}}, tool="write", schema=FILE, diff=DIFF),
+    "long": approval(
+        {"command": "ls\n" * 2_000, "a": "b\n" * 900}, command="ls\n" * 2_000, diff=DIFF + "+x\n" * 900, offers=OFFERS
+    ),
+    "own gate": approval({"path": "a"}, tool="write", approvals=("always",)),
+}

@@ -1,0 +1,158 @@
+"""The question about a tool call in a card: the command, the change, what each answer allows."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+from hostile import BREAKS, SCRIPTS, check_is_harmless
+from some_approvals import BASH, CASES, DIFF, OFFERS, approval
+
+from agentnb.core.questions import AskedQuestion, GrantOffer, checked_answer
+from agentnb.display.parts.questions.call_view import call_part_html
+from agentnb.display.parts.questions.question import question_html
+from agentnb.display.parts.questions.schema_form import HIDDEN_KEY, form_html
+from agentnb.display.texts.judged_call import call_text
+from agentnb.display.texts.question_labels import answer_told, choices_in_words, typed_answers
+
+
+def words(html: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def buttons(html: str) -> list[str]:
+    return [" ".join(unescape(re.sub(r"<[^>]+>", "", one)).split()) for one in re.findall("<button.*?</button>", html)]
+
+
+def test_command_is_a_block_and_other_arguments_follow() -> None:
+    html = question_html(CASES["command"], live=True)
+    blocks = [words(one) for one in re.findall("<pre.*?</pre>", html, re.DOTALL)]
+    assert blocks == ["git status··-s", "bash timeout: 5"] and "bash runs this command" in words(html)
+    alone = question_html(approval({"command": "ls"}, command="ls"), live=True)
+    assert len(re.findall("<pre", alone)) == 1, "a command that is the only argument is shown once"
+
+
+def test_diff_is_coloured_by_line_and_keeps_its_signs() -> None:
+    html = question_html(CASES["diff"], live=True)
+    lines = [(kind, unescape(line)) for kind, line in re.findall(r'<span class="agentnb-(line-\w+)">(.*?)\n</span>', html)]
+    assert lines == [
+        ("line-place", "--- a/note.py"),
+        ("line-place", "+++ b/note.py"),
+        ("line-place", "@@ -1,3 +1,3 @@"),
+        ("line-same", " def note():"),
+        ("line-removed", '-    return "<b>old</b>"'),
+        ("line-added", '+    return "<script>new</script>"'),
+        ("line-same", " # end"),
+    ]
+
+
+def test_argument_that_the_diff_holds_is_not_repeated() -> None:
+    diff = "--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,2 @@\n+one\n+two\n"
+    (case,) = [approval({"path": "a.py", "content": "one\ntwo\n"}, tool="write", diff=diff)]
+    assert 'write\n  path: "a.py"' in call_text(case.question) and call_text(case.question).count("two") == 1
+    other = approval({"path": "a.py", "content": "one\nthree\n"}, tool="write", diff=diff)
+    assert "three" in call_text(other.question), "an argument that the diff does not hold is shown"
+
+
+def test_each_button_says_what_it_allows_and_how_far(subtests: pytest.Subtests) -> None:
+    expected = {
+        "command": [
+            "Approve",
+            "Always: every call of bash, in this run",
+            "Always: bash(git status *), in this run",
+            "Always: bash(git status *), in this session (until this kernel ends)",
+            "Reject",
+        ],
+        "own gate": ["Approve", "always", "Reject"],
+    }
+    for name, labels in expected.items():
+        with subtests.test(name):
+            html = question_html(CASES[name], live=True)
+            assert buttons(html) == labels and "Edit the arguments" in words(html)
+    with subtests.test("values"):
+        html = question_html(CASES["command"], live=True)
+        values = [unescape(one) for one in re.findall('data-value="([^"]*)"', html)]
+        assert values == ['"approve"', '{"always":"bash","reach":"run"}']
+        assert re.findall('name="rule"[^>]* value="([^"]*)"', html) == ["bash(git status *)"]
+        assert re.findall('data-reach="([^"]*)"', html) == ["run", "session"]
+    with subtests.test("later"):
+        assert "Later" in buttons(question_html(CASES["command"], live=True, may_wait=True))
+
+
+def test_long_parts_are_folded_each_with_its_note() -> None:
+    case = CASES["long"]
+    html = question_html(case, live=True)
+    keys = re.findall('<details class="agentnb-question-rest[^>]*data-fold="([^"]*)"', html)
+    assert keys == ["question:q1:command", "question:q1:diff", "question:q1"] and len(html) < 12_000
+    notes = re.findall(r"\([\d,]+ characters[^)]* not opened\)", buttons(html)[0])
+    assert [re.sub(r"[\d,]+", "N", note) for note in notes] == [
+        "(N characters of the command not opened)",
+        "(N characters of the change not opened)",
+        "(N characters not opened)",
+    ]
+    assert call_part_html(case.question, "diff").count("line-added") == 901
+    assert call_part_html(case.question, "command").count("ls") == 2_000
+
+
+def test_saved_question_says_what_was_offered() -> None:
+    html = question_html(CASES["command"], live=False)
+    assert not re.search("<(button|form|select|textarea|input)", html)
+    assert choices_in_words(CASES["command"].question) == [
+        "approve",
+        "always: every call of bash, in this run",
+        "always: bash(git status *), in this run",
+        "always: bash(git status *), in this session (until this kernel ends)",
+        "deny",
+    ]
+    assert "; ".join(choices_in_words(CASES["command"].question)) in words(html)
+
+
+def test_answers_that_are_shown_as_lines_to_type_fit() -> None:
+    question = CASES["command"].question
+    lines = typed_answers(question)
+    assert lines[1:] == [*(f"always in {one.reach}: {one.rule}" for one in OFFERS), "deny: REASON"]
+    assert [checked_answer(question.schema, line) for line in lines] == lines
+
+
+def test_answered_question_says_what_was_allowed(subtests: pytest.Subtests) -> None:
+    cases = [
+        ({"always": "bash(git *)", "reach": "run"}, "You: always bash(git *), in this run"),
+        ({"always": "bash", "reach": "run"}, "You: always every call of bash, in this run"),
+        ("always", "You: always every call of bash, in this run"),
+        ("always in session", "You: always bash(git status *), in this session (until this kernel ends)"),
+        ({"edit": {"command": "ls"}}, 'You changed the arguments: {"command":"ls"}'),
+        ({"deny": "not now"}, "You: no, not now"),
+        ("deny: not now", "You: no, not now"),
+        ("deny", "You: no"),
+        (False, "You: no"),
+        ("approve", "You: approve"),
+    ]
+    for answer, told in cases:
+        with subtests.test(str(answer)):
+            asked = AskedQuestion(question=CASES["command"].question, round=0, outcome="answered", answer=answer)
+            assert answer_told(asked) == told and told in words(question_html(asked, live=False))
+
+
+def test_form_of_the_arguments_has_their_values_and_kinds() -> None:
+    html = form_html(CASES["diff"].question)
+    assert 'type="text" value="note.py"' in html
+    assert "<textarea" in html and "<fieldset" in html and 'value="&quot;w&quot;"' in html and "How to write" in html
+    assert words(html).count("(required)") == 2 and "Approve with these arguments" in words(html)
+    assert HIDDEN_KEY not in html and HIDDEN_KEY in unescape(form_html(approval({"command": "x [key]"}, schema=BASH).question))
+
+
+def test_nothing_of_a_call_or_its_schema_becomes_markup(subtests: pytest.Subtests) -> None:
+    for text in [one.text[:1_000] for one in (*SCRIPTS, *BREAKS)]:
+        with subtests.test(text[:60]):
+            field = {"type": "string", "title": text, "description": text, "enum": [text]}
+            schema = {"type": "object", "properties": {text[:90] or "a": field, "b": {"type": "string"}}}
+            offers = (GrantOffer(text or "a"), GrantOffer(f"a({text})"))
+            case = approval({"b": text}, tool=text or "a", command=text, diff=f"+{text}", offers=offers)
+            check_is_harmless(question_html(case, live=True))
+            check_is_harmless(form_html(approval({"b": text}, schema=schema).question))
+
+
+def test_diff_of_a_hostile_file_cannot_pretend_other_lines() -> None:
+    html = question_html(approval({}, tool="write", diff=f"{DIFF}+a\u2028-b\r+c\x1b[2J"), live=True)
+    assert "+a⟨U+2028⟩-b⟨U+000D⟩+c⟨U+001B⟩[2J" in html
