@@ -204,11 +204,7 @@ class PendingRun(Generic[PartsT]):
         elicitation.book.hand_in(self.parts.answers)
         work_dir = None if self.options.work_dir is None else folder_of(self.options.work_dir)
         foreground = self.options.foreground
-        services = RunServices(
-            self.log, self.inbox, clock, self.budget, elicitation, foreground, work_dir, self._warnings
-        )
-            self.log, self.inbox, clock, self.budget, elicitation, self.options.foreground, work_dir, self._warnings
-        )
+        services = RunServices(self.log, self.inbox, clock, self.budget, elicitation, foreground, work_dir, self._warnings)
         lifecycle = Lifecycle(services, on_limit=self.parts.on_limit)
         if self._around is not None and self.recovered is None:
             self._around.began(self.log.id, self.parts.name)
