@@ -45,7 +45,7 @@ def test_each_grant_that_is_offered_allows_the_call_and_says_its_reach(subtests:
                 grants = grants_about(call, tool, work, has_session=has_session)
                 rules = {} if rule is None else dict.fromkeys([(rule, "run"), *([(rule, "session")] if has_session else [])])
                 assert {(one.rule, one.reach) for one in grants} == {(name, "run"), *rules}
-                assert all(is_allowed_by(one.rule, call, tool, Path("/elsewhere")) for one in grants)
+                assert all(is_allowed_by(one.rule, call, tool, work) for one in grants)
                 assert grants[0] == grants_about(call, tool, work, has_session=False)[0]
 
 
