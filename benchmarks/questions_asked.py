@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentnb.policies.permissions.offers import offers_about
+
 from agentnb import Run, Store, ToolCall, iter_traces
 from agentnb.core.request import ToolSpec
 from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
 from agentnb.policies.permissions.gate import is_allowed_by
-from agentnb.policies.permissions.offers import offers_about
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.policies.permissions.rules import RuleList
 from agentnb.tools.subject import Subject

@@ -10,51 +10,28 @@ from test_card_in_lab import card, chip, ended, nothing_is_left, opened
 from waiting import wait_until
 
 pytestmark = pytest.mark.browser
-ASKED = '''
-import agentnb.runtime.calls.tool_calls as calls
-from msgspec.structs import replace
-from agentnb.core.questions import GrantOffer, new_question
-from agentnb.core.run.approvals import approval_schema, judged_call
-from agentnb.policies.gates import Ask
+ASKED = """
+from pathlib import Path
+from agentnb import tool
 
-DIFF = """--- a/note.py
-+++ b/note.py
-@@ -1,4 +1,4 @@
- def note(text: str) -> str:
--    return "<b>" + text
-+    return "<script>" + text.strip()
- # the end of the first part, which is a line that is quite long and tells how lines are wrapped in a narrow window of a notebook
-"""
-RULES = {"bash": "bash(git status *)", "write_file": "write_file(src/**)"}
-
-
-def question(ask, call, tool):
-    offers = (GrantOffer(call.name), GrantOffer(RULES[call.name]), GrantOffer(RULES[call.name], "session"))
-    about = judged_call(call, "ask", "")
-    command, diff = call.arguments.get("command", ""), DIFF if call.name == "write_file" else ""
-    about = replace(about, command=command, diff=diff, offers=offers)
-    return new_question("approval", ask.question, approval_schema((), tool.parameters, offers), call.id, about)
-
-
-calls.approval_question = question
-
-
+@tool(command="command")
 def bash(command: str, timeout: int = 30) -> str:
     "Run a command."
     return f"ran {command} for {timeout}"
 
-
+@tool(path="path", content="content")
 def write_file(path: str, content: str, mode: str | None = None, lines: list[int] = []) -> str:
     "Write a file."
     return f"wrote {path}: {content}"
 
-
-def careful(call, run):
-    return Ask(f"May {call.name} run?")
-'''
-BASH = "model = Slow([ToolCall('bash', {'command': 'git status -s  && echo <b>bold</b>', 'timeout': 5}), 'Done.'])"
-WRITE = "model = Slow([ToolCall('write_file', {'path': 'src/note.py', 'content': 'one\\ntwo\\n'}), 'Done.'])"
-GO = "%%agent -m model -t bash write_file --gate careful\nGo."
+Path("src").mkdir(exist_ok=True)
+rest = "# a line that is quite long, and tells how lines are wrapped where a notebook has a narrow window beside other panels\\n"
+Path("src/note.py").write_text('def note(text):\\n    return "<b>" + text\\n' + rest)
+content = 'def note(text):\\n    return "<script>" + text.strip()\\n' + rest
+"""
+BASH = """model = Slow([ToolCall('bash', {'command': 'git status -s  "<b>src</b>"', 'timeout': 5}), 'Done.'])"""
+WRITE = "model = Slow([ToolCall('write_file', {'path': 'src/note.py', 'content': content}), 'Done.'])"
+GO = "%%agent -m model -t bash write_file --approve ask\nGo."
 
 
 def asked(lab: Any, name: str, model: str) -> tuple[int, Any]:
@@ -87,7 +64,7 @@ def shots(lab: Any, name: str) -> None:
 
 def test_call_is_shown_whole_and_approved(lab: Any) -> None:
     index, question = asked(lab, "approve", BASH)
-    question.locator("pre", has_text="git status -s··&& echo <b>bold</b>").wait_for()
+    question.locator("pre", has_text='git status -s··"<b>src</b>"').wait_for()
     question.locator("pre", has_text="timeout: 5").wait_for()
     shots(lab, "approval-command")
     question.get_by_role("button", name="Approve", exact=True).click()
@@ -132,7 +109,7 @@ def test_arguments_are_changed_in_a_form_and_an_error_is_at_its_field(lab: Any) 
     question.locator(".agentnb-form-field", has_text="lines").get_by_text('"x" is not of type "integer"').wait_for()
     lines.fill("[1]")
     question.get_by_role("button", name="Approve with these arguments").click()
-    went_on(lab, index, "wrote src/other.py: one", "You changed the arguments")
+    went_on(lab, index, "wrote src/other.py: def note", "You changed the arguments")
     assert lab.value("run.questions[0].answer['edit']['lines']") == "[1]"
 
 

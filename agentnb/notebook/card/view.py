@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 from agentnb.core.log.events import AnyEvent, Delta, Event, QuestionAsked, RunFinished
 from agentnb.core.log.stores import Watcher
-from agentnb.core.question_forms import FieldsRefused
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html, running_html
@@ -32,6 +31,7 @@ from agentnb.notebook.views import Cell, DisplayView, running_loop
 from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close
 from agentnb.runtime.host.host import Beginning
 from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.questions.question_forms import FieldsRefused
 
 FRAME = 1 / 30
 """Seconds between two messages. More would not be visible, and a browser that is sent one per token loses some for good."""

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from agentnb.advice import RaiseSessionBudget
+from agentnb.advice import Advised, RaiseSessionBudget
 from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.inbox import Inbox, current_inbox
 from agentnb.core.log.events import SCHEMA, AnyEvent, Consent, RunRecovered
@@ -32,7 +32,7 @@ from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
 from agentnb.runtime.calls.approval import answering
 from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.host.consent import consent_to, logged_permissions, note_begun, takes_log
+from agentnb.runtime.host.consent import consent_to, logged_permissions, note_begun, takes_log, warning_of_lost
 from agentnb.runtime.host.host import Beginning, Host, completed, current_host, hosted, on_main_thread
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions, folder_of
@@ -136,9 +136,15 @@ class PendingRun(Generic[PartsT]):
     """A run about to start, or to be resumed, of an agent or an orchestration: its parts, options, log, inbox and budget."""
 
     def __init__(
-        self, parts: PartsT, options: RunOptions, *, recovered: Run | None = None, writer: Writer | None = None
+        self,
+        parts: PartsT,
+        options: RunOptions,
+        *,
+        recovered: Run | None = None,
+        writer: Writer | None = None,
+        is_fork: bool = False,
     ) -> None:
-        """``recovered``: the interrupted run to resume, whose log ``writer`` has open at its end."""
+        """``recovered``: the interrupted run to resume, whose log ``writer`` has open at its end, or the head of a fork."""
         self.parts = parts
         self.options = completed(options, is_resumed=recovered is not None)
         self.recovered = recovered
@@ -147,7 +153,12 @@ class PendingRun(Generic[PartsT]):
         """The person's decision about the log of a resumed run, as `RunRecovered` logs it."""
         if recovered is not None:
             self.consent = consent_to(recovered, self.options)
-        self.permissions = _permissions(parts, self.options, recovered, self.consent, is_nested=around is not None)
+        logged = Permissions()
+        self._warnings: tuple[tuple[str, Advised], ...] = ()
+        if recovered is not None and not is_fork:
+            logged = logged_permissions(recovered, self.options, counts=self.consent != "refused")
+            self._warnings = tuple(warning_of_lost(recovered, self.options)) if not self.consent else ()
+        self.permissions = _permissions(parts, self.options, logged, is_nested=around is not None)
         if around is not None:
             self.permissions = self.permissions.within(around.elicitation.permissions)
         if not self.permissions.needs_nothing:
@@ -192,7 +203,8 @@ class PendingRun(Generic[PartsT]):
         elicitation = self._elicitation(clock)
         elicitation.book.hand_in(self.parts.answers)
         work_dir = None if self.options.work_dir is None else folder_of(self.options.work_dir)
-        services = RunServices(self.log, self.inbox, clock, self.budget, elicitation, self.options.foreground, work_dir)
+        foreground = self.options.foreground
+        services = RunServices(self.log, self.inbox, clock, self.budget, elicitation, foreground, work_dir, self._warnings)
         lifecycle = Lifecycle(services, on_limit=self.parts.on_limit)
         if self._around is not None and self.recovered is None:
             self._around.began(self.log.id, self.parts.name)
@@ -333,15 +345,12 @@ def in_foreground(start: Callable[[RunOptions], LiveRun], options: RunOptions) -
         return start(replace(options, foreground=foreground, can_ask=can_ask)).wait_in_foreground()
 
 
-def _permissions(
-    parts: RunParts, options: RunOptions, recovered: Run | None, consent: Consent, *, is_nested: bool
-) -> Permissions:
+def _permissions(parts: RunParts, options: RunOptions, logged: Permissions, *, is_nested: bool) -> Permissions:
     """Return the permissions of a run by its options, its log if it is resumed, its agent, its host and the environment.
 
     The first of them that gives a mode decides it. The rules of the log, with the outer ones first, hold as well.
     """
     rules = (options.permissions or NO_RULES).then(parts.rule_list)
-    logged = Permissions() if recovered is None else logged_permissions(recovered, options, counts=consent != "refused")
     if options.approval_mode is not None:
         mode = ApprovalMode.of(options.approval_mode)
     elif logged.mode.held:

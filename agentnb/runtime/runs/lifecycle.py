@@ -10,6 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
+from agentnb.advice import Advised
 from agentnb.core.inbox import Command, Inbox, current_inbox
 from agentnb.core.log import events as e
 from agentnb.core.log.stores import Writer
@@ -69,6 +70,8 @@ class RunServices:
     """Runs plain tools on the thread that waits for the run."""
     work_dir: Path | None = None
     """The folder that the options of the run name for its tools."""
+    warnings: tuple[tuple[str, Advised], ...] = ()
+    """Warnings to the person at the beginning, each with advice."""
 
     @property
     def call_sync(self) -> CallSync:
@@ -207,6 +210,8 @@ class Lifecycle:
             if open_log is not None:
                 self.log.keep_in(await open_log())  # it may have to wait for other runs to end
             self.log.begin(first)
+            for message, advice in self.services.warnings:
+                self.log.warn_once(message, advice)
             await self._conclude(orchestrator, await self._verdict(orchestrator))
         except Suspended as suspended:
             self._log_late_commands()
@@ -296,8 +301,8 @@ class Lifecycle:
         def heed(command: Command) -> None:
             if command.answer is not None:
                 self.services.elicitation.take(command.answer)
-            elif command.name == "withdraw":
-                self.services.elicitation.grants.withdraw(command.text)
+            elif command.name == "withdraw" and not self._over:
+                self.services.elicitation.grants.update()
             elif command.name == "stop" and not self._over:
                 self._cancel()
             elif command.name == "suspend" and self._orchestrator is not None:
@@ -305,6 +310,8 @@ class Lifecycle:
             self._woken.set()
 
         def wake(command: Command) -> None:
+            if command.name == "withdraw":
+                self.services.elicitation.grants.withdraw(command.text)
             if not self._over:
                 loop.call_soon_threadsafe(heed, command)
 

@@ -20,7 +20,17 @@ from agentnb.tools.function import as_tool
 
 HERE = Path("/work")
 PATTERNS = ["git status *", "git *", "git push *", "rm *", "*", "echo a", "git status -s", "python *", ""]
-COMMANDS = ["git status", "git status -s", "git push x; rm y", "rm y", "echo a", "python -c 1", "echo $(rm y)", "ls", "/bin/rm y"]
+COMMANDS = [
+    "git status",
+    "git status -s",
+    "git push x; rm y",
+    "rm y",
+    "echo a",
+    "python -c 1",
+    "echo $(rm y)",
+    "ls",
+    "/bin/rm y",
+]
 
 
 @tool(effects=["execute"], command="line")
