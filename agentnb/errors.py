@@ -5,6 +5,7 @@
     │   ├── UnknownModel          no such provider or persona
     │   ├── UnknownTool           no tool of that name
     │   ├── InvalidTool           a function that cannot be offered to a model
+    │   ├── NestedTooDeep         a run would be nested in too many others, each begun by a tool of the one before
     │   ├── MissingKey            the provider needs a key that is not set
     │   ├── UrlNotAllowed         a file or log names ``.destinations`` of calls and keys that you have not allowed
     │   ├── InterpolationError    ``{{ name }}`` in a cell names nothing
@@ -113,6 +114,10 @@ class UnknownTool(SettingsError):
 
 class InvalidTool(SettingsError):
     """A function that cannot be offered to a model."""
+
+
+class NestedTooDeep(SettingsError):
+    """A run would be nested in too many others, each begun by a tool of the one before. The model gets an error result."""
 
 
 class MissingKey(SettingsError):

@@ -25,8 +25,8 @@ from agentnb.tools.todos.board import Board
 class Agent(AgentSettings):
     """An agent's settings. It has no state, so one agent may do many runs at once.
 
-    ``model``: a name, ``provider:model``, or a model object. ``tools``: functions, or what `tool` made of them.
-    ``system``: the system prompt instead of the built-in one. ``guidance``: the texts that guide it, the name of a set
+    ``model``: a name, ``provider:model``, or a model object. ``tools``: functions, agents and workflows, or what `tool` made
+    of them. ``system``: the system prompt instead of the built-in one. ``guidance``: the texts that guide it, the name of a set
     (``matrix``, ``off``) or a `GuidanceSet`. ``policy``: how it is kept on task, ``matrix`` or ``minimal``, or one of
     these with settings, such as ``Matrix(workflow_mode=True)``. ``todos``: whether it keeps a list when it has tools, or
     the board to keep it on. ``history``: how much of a conversation is sent: ``auto``, ``documented``, ``full`` or a `History`.

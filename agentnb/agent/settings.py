@@ -27,10 +27,13 @@ from agentnb.policies.named import PolicySet, find_policy, rules_of, settings_of
 from agentnb.policies.permissions.rules import RuleList
 from agentnb.runtime.questions.answerers import Approve, check_approve
 from agentnb.runtime.runs.gate_names import name_of_gate
+from agentnb.tools.agent_tool import ToolOffer, first_sentence, neutral_description
 from agentnb.tools.read_result import READ_TOOL
 from agentnb.tools.todos.board import Board, is_board
 from agentnb.tools.toolbox import Toolbox
 
+DEFAULT_NAME = "agent"
+"""The name of an agent that was given none."""
 MODEL_FROM, PERSON = "model_from", "person"
 """The setting of a run whose model's name chooses a destination, and its value if the person named the model."""
 
@@ -57,7 +60,7 @@ class AgentSettings:
     on_limit: OnLimit = "stop"
     limits_of_file: Iterable[str] = ()
     work_dir: str | Path | None = None
-    name: str = "agent"
+    name: str = DEFAULT_NAME
     output: Any = None
     gates: Iterable[Gate] = ()
     extensions: Iterable[Extension] = ()
@@ -181,6 +184,13 @@ class AgentSettings:
     def keeps_todos(self) -> bool:
         """Whether its runs have a todo list: it has tools, or a board of its own."""
         return len(self.toolbox) > 0 if self.todos is True else self.todos is not False
+
+    @property
+    def tool_offer(self) -> ToolOffer:
+        """Its name and description as a tool: the first sentence of its system prompt, or a neutral one."""
+        is_named = self.name != DEFAULT_NAME
+        described = first_sentence(self.system or "") or neutral_description("agent", self.name if is_named else "")
+        return ToolOffer(self.name, described, is_named)
 
     @property
     def model_name(self) -> str:

@@ -229,7 +229,7 @@ def resumed_run(agent: AgentSettings, run: Run, writer: Writer | None, options: 
 def forked_run(agent: AgentSettings, events: Sequence[AnyEvent], options: RunOptions) -> PendingRun[AgentParts]:
     """Return a run that begins as another did, with these events, and goes on by itself. They have its own id.
 
-    The answers in the events count: the caller leaves out those that do not.
+    The answers in the events count: the caller leaves out those that do not. The permissions are those of the options alone.
     """
     *before, first = events
     head = Run.from_events(before)
@@ -238,7 +238,7 @@ def forked_run(agent: AgentSettings, events: Sequence[AnyEvent], options: RunOpt
     if not before:
         pending = _pending(parts, replace_option(options, run_id=first.run_id))
     else:
-        pending = _pending(parts, options, recovered=head)
+        pending = _pending(parts, options, recovered=head, is_fork=True)
         if pending.log.store is not None:
             pending.open_log = partial(_opened_with, pending.log)
     pending.first = first

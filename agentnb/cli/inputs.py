@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.errors import SettingsError, UnknownTool, near
+from agentnb.tools.agent_tool import tool_of_variable
 from agentnb.tools.function import as_tool
 
 STDIN = "-"
@@ -38,12 +39,13 @@ def _standard_input() -> str:
 def find_tools(names: Iterable[str]) -> list[Any]:
     """Return the tools that ``MODULE:NAME`` names; several may be joined with commas, and a list stands for its items.
 
-    Modules are found in the current folder too. Raises `SettingsError` for what cannot be imported or is not a tool.
+    Modules are found in the current folder too. An agent or workflow without a name of its own is called as the variable.
+    Raises `SettingsError` for what cannot be imported or is not a tool.
     """
     found: list[Any] = []
     for name in (part.strip() for group in names for part in group.split(",")):
         if name:
-            value = _import("--tools", name)
+            value = tool_of_variable(_import("--tools", name), name.rpartition(":")[2].rpartition(".")[2])
             several = value if isinstance(value, list | tuple) else [value]
             found += [one for one in several if one not in found]
     for one in found:

@@ -87,14 +87,14 @@ class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """The change of the file that the call writes, as a unified diff; empty if it is unknown."""
     before: str = ""
     """The digest of that file before the change."""
-    offers: tuple[GrantOffer, ...] = ()
+    grants: tuple[GrantOffer, ...] = ()
     """The grants that the answer may give, the narrowest reach first."""
 
     def is_same(self, other: JudgedCall | None) -> bool:
-        """Return whether another question has the same subject; its offers may differ, and its log may be an older one."""
+        """Return whether another question has the same subject; its grants may differ, and its log may be an older one."""
         if other is None or other.effects not in (self.effects, None):  # None before schema 6
             return False
-        return replace(self, effects=None, offers=(), diff="") == replace(other, effects=None, offers=(), diff="")
+        return replace(self, effects=None, grants=(), diff="") == replace(other, effects=None, grants=(), diff="")
 
 
 class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -48,6 +48,7 @@ OF_POLICIES = frozenset(
         "open_step_call",
         "open_round",
         "pending",
+        "plain_output",
         "read_output_as",
         "result_of",
         "role_of",

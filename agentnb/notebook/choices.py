@@ -14,6 +14,7 @@ from agentnb.models.registry import names as model_names
 from agentnb.notebook.names import tool_names
 from agentnb.session.choice import choose_model
 from agentnb.session.session import Session
+from agentnb.tools.agent_tool import AgentTool, offer_of
 
 MAX_USED = 5
 """Models used last, which are offered first."""
@@ -58,6 +59,15 @@ def _without_choice(session: Session) -> str:
 
 def _about(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return "a list: " + first_line(", ".join(getattr(one, "__name__", type(one).__name__) for one in value), 160)
-    doc = inspect.getdoc(value) or ""
+        return "a list: " + first_line(", ".join(map(_name_of, value)), 160)
+    offer = offer_of(value)
+    described = value.spec.description if isinstance(value, AgentTool) else "" if offer is None else offer.description
+    doc = described or inspect.getdoc(value) or ""
     return first_line(clean(doc.partition("\n")[0]), 200)
+
+
+def _name_of(value: Any) -> str:
+    offer = offer_of(value)
+    if offer is not None:
+        return offer.name
+    return value.spec.name if isinstance(value, AgentTool) else getattr(value, "__name__", type(value).__name__)

@@ -25,7 +25,7 @@ from agentnb.notebook.commands.replay import replay_words_after
 from agentnb.notebook.commands.stop import ALL
 from agentnb.notebook.commands.todos import CHANGES
 from agentnb.notebook.commands.traces import words_after
-from agentnb.notebook.names import input_names, output_names, run_names, tool_names
+from agentnb.notebook.names import gate_names, input_names, output_names, run_names, tool_names
 from agentnb.policies.limits import ON_LIMIT
 from agentnb.policies.named import NAMED as POLICIES
 from agentnb.rerun.run_values import NAMES
@@ -72,7 +72,7 @@ def _cell_words(before: list[str], options: list[str], session: Session, variabl
     if option in ("-t", "--tools"):
         return [name for name in tool_names(variables) if name not in before] + options
     if option == "--gate" and before[-1] == option:
-        return tool_names(variables)
+        return gate_names(variables)
     values: dict[str, Callable[[], list[str]]] = {
         "--model": lambda: model_names() + _held(variables, is_model),
         "--guidance": lambda: [*BUILT_IN, *session.sets, *_held(variables, _is_a(GuidanceSet))],

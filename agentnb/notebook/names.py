@@ -22,6 +22,7 @@ from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool
 from agentnb.models.model import Model
 from agentnb.models.registry import is_model, why_no_model
 from agentnb.runtime.runs.gate_names import name_of_gate, names_of_gates
+from agentnb.tools.agent_tool import AgentTool, offer_of, tool_of_variable
 from agentnb.tools.function import as_tool
 from agentnb.workflow.files.text_inputs import EXAMPLE as INPUTS_EXAMPLE
 from agentnb.workflow.files.text_inputs import read_inputs
@@ -41,14 +42,17 @@ def unquoted(name: str | None) -> str:
 
 
 def find_tools(names: Iterable[str], variables: Mapping[str, Any]) -> list[Any]:
-    """Return the functions of these names; the name of a list stands for its items. `UnknownTool` for an undefined name."""
+    """Return the functions, agents and workflows of these names; the name of a list stands for its items.
+
+    An agent or workflow without a name of its own is called as the variable. Raises `UnknownTool` for an undefined name.
+    """
     found: list[Any] = []
-    for name in names:
+    for name in dict.fromkeys(names):
         if name not in variables:
             raise UnknownTool(
                 f"There is no tool {name!r} in this notebook", near(name, tool_names(variables)) or "Define the function first"
             )
-        value = variables[name]
+        value = tool_of_variable(variables[name], name)
         if not callable(value) and not isinstance(value, list | tuple):
             as_tool(value, name)  # which says what it is
         found += [one for one in (value if isinstance(value, list | tuple) else [value]) if one not in found]
@@ -62,7 +66,7 @@ def find_gates(names: Iterable[str], variables: Mapping[str, Any]) -> list[Calla
         value = variables.get(name)
         if not callable(value):
             what = f"The variable {name} holds a {type(value).__name__}" if name in variables else f"There is no {name!r} here"
-            hint = near(name, [known for known in tool_names(variables) if known != name])
+            hint = near(name, [known for known in gate_names(variables) if known != name])
             raise SettingsError(
                 f"--gate {name}: {what}",
                 (*hint, Plain(f"A gate is a function of the call and the run: def {name}(call, run)")),
@@ -184,6 +188,8 @@ def _may_be_output(value: Any) -> bool:
 def tools_again(names: Iterable[str], given: Iterable[Any], variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tools of these names: those given, and those found in any variable or list of this notebook.
 
+    An agent or workflow without a name of its own has that of its variable, as for ``-t``.
+
     Tools found nowhere are left out.
     """
     found = {as_tool(value).spec.name: value for value in given}
@@ -196,7 +202,8 @@ def tools_again(names: Iterable[str], given: Iterable[Any], variables: Mapping[s
 
 def _may_be_called(name: str, variables: Mapping[str, Any]) -> Iterator[Any]:
     known = dict(variables)
-    values = [known.get(name), *(known[one] for one in tool_names(known)), *_built_in(name)]
+    named = (tool_of_variable(known.get(one), one) for one in (name, *tool_names(known)))
+    values = [*named, *_built_in(name)]
     return (one for value in values for one in _flat(value))
 
 
@@ -226,8 +233,13 @@ def _models_here(name: str, models: list[str]) -> tuple[NameOne, ...]:
 
 
 def tool_names(variables: Mapping[str, Any]) -> list[str]:
-    """Return the names of functions that the person wrote, and of lists of them."""
+    """Return the names of functions that the person wrote, of agents and workflows, and of lists of them."""
     return [name for name, value in variables.items() if not name.startswith("_") and _may_be_tool(value)]
+
+
+def gate_names(variables: Mapping[str, Any]) -> list[str]:
+    """Return the names of functions that the person wrote."""
+    return [name for name in tool_names(variables) if callable(variables[name])]
 
 
 def find_agents(variables: Mapping[str, Any]) -> dict[str, Agent]:
@@ -259,4 +271,4 @@ def _may_be_tool(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return bool(value) and all(_may_be_tool(item) for item in value)
     written_here = inspect.isfunction(value) and getattr(value, "__module__", "") == "__main__"
-    return written_here or hasattr(value, "__agentnb_tool__")
+    return written_here or hasattr(value, "__agentnb_tool__") or isinstance(value, AgentTool) or offer_of(value) is not None

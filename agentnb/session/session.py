@@ -220,7 +220,7 @@ class Session:
         self._live = ended[-1:] + [live for live, done in asked if not done]
 
     def allow_always(self, rule: str) -> None:
-        """Allow the calls of a rule, such as ``bash(git status *)``, in all runs of the session; `SettingsError` if it is none."""
+        """Allow the calls of a rule, such as ``bash(git status *)``, in the session; `SettingsError` for another text."""
         found = Rule.read(rule, "allow")
         self.grants.give(found.tools, rule=found.text if found.pattern else "")
 

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import re
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar, overload
 
 from agentnb.advice import Plain
-from agentnb.core.request import ROLES, ToolRole, ToolSpec
-from agentnb.errors import InvalidTool, near, nearest
+from agentnb.core.request import ToolRole, ToolSpec
+from agentnb.errors import InvalidTool, nearest
+from agentnb.tools.agent_tool import AgentLike, AgentTool, offer_of
 from agentnb.tools.open_figures import close_returned, open_figures
 from agentnb.tools.rendering import success
-from agentnb.tools.signature import ArgumentsRefused, no_object, problems, read_signature
+from agentnb.tools.signature import ArgumentsRefused, read_signature, refused_arguments
 from agentnb.tools.subject import KINDS as SUBJECTS
-from agentnb.tools.subject import Flag, Subject
-from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
+from agentnb.tools.subject import Flag, named_subject
+from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, check_tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 EFFECTS: tuple[Effect, ...] = ("read", "write", "execute", "network")
-WIRE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""Names of tools that all providers accept."""
 SHOWN_AT_ONCE = (str, int, float, dict, ToolOutcome, type(None))
 SETTINGS = ("name", "effects", "parallel_safe", "blocking", "timeout", "repeatable", "role", *SUBJECTS, "content")
-"""What `tool` takes."""
+"""What `tool` takes for a function."""
 MARK = "__agentnb_tool__"
 """The attribute of a function that holds what `tool` made of it."""
 
@@ -56,12 +54,10 @@ class FunctionTool:
         content: str = "",
         flag: Flag | None = None,
     ) -> None:
-        self.function = function
-        self.flag = flag
-        """The permission that it needs, if it is one of agentnb's own tools."""
+        self.function, self.flag = function, flag
         name = name or _name_of(function)
-        self.effects: frozenset[Effect] | None = None if effects is None else frozenset(effects)
-        _check(name, self.effects, role, timeout)
+        check_tool(name, timeout, role)
+        self.effects = _checked_effects(name, effects)
         self.parallel_safe = self.effects == frozenset({"read"}) if parallel_safe is None else parallel_safe
         self.blocking = blocking
         self.timeout = timeout
@@ -83,8 +79,7 @@ class FunctionTool:
         self.signature = read_signature(function, name)
         effects_in_order = tuple(sorted(self.effects or ()))
         self.spec = ToolSpec(name, self.signature.description, self.signature.schema, effects_in_order, role)
-        given = {"command": command, "path": path, "url": url}
-        self.subject = _subject({kind: value for kind, value in given.items() if value}, content, self.spec)
+        self.subject = named_subject(self.spec, {"command": command, "path": path, "url": url}, content)
         self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
@@ -92,10 +87,7 @@ class FunctionTool:
         try:
             positional, keywords = self.signature.bind(arguments, context)
         except ArgumentsRefused as refused:
-            if not isinstance(arguments, dict):
-                return _refused(self.spec.name, no_object(arguments, self.signature.schema))
-            found = problems(arguments, self.signature.schema)
-            return _refused(self.spec.name, found or [str(refused)])
+            return refused_arguments(self.spec.name, arguments, self.signature.schema, str(refused))
         before = open_figures()
         if self._is_async:
             value = await self.function(*positional, **keywords)
@@ -121,31 +113,14 @@ class FunctionTool:
         return f"<tool {self.spec.name}>"
 
 
-def _check(name: str, effects: frozenset[Effect] | None, role: ToolRole | None, timeout: float | None) -> None:
-    """Raise `InvalidTool` for a setting with a value that a tool cannot have."""
-    if not WIRE_NAME.fullmatch(name):
-        raise InvalidTool(
-            f"{name!r} cannot be the name of a tool",
-            'Letters, digits, _ and - only, at most 64: give it one with @tool(name="...")',
-        )
-    if unknown := (effects or frozenset()) - set(EFFECTS):
+def _checked_effects(name: str, effects: Iterable[Effect] | None) -> frozenset[Effect] | None:
+    """Return the effects; raise `InvalidTool` for another word."""
+    if effects is None:
+        return None
+    found = frozenset(effects)
+    if unknown := found - set(EFFECTS):
         raise InvalidTool(f"{name} has no such effect: {', '.join(sorted(unknown))}", f"Effects are {', '.join(EFFECTS)}")
-    if role is not None and role not in ROLES:
-        raise InvalidTool(f"role={role!r} of {name} is none", f"Roles are {', '.join(ROLES)}")
-    if timeout is not None and not timeout > 0:
-        raise InvalidTool(f"timeout={timeout} of {name} is not a time", "Give seconds above 0, or None for no limit")
-
-
-def _subject(named: dict[str, str], content: str, spec: ToolSpec) -> Subject | None:
-    """Return the subject of a tool; raise `InvalidTool` if a parameter is missing, or if there are several."""
-    for parameter in (*named.values(), *([content] if content else ())):
-        known = spec.input_schema.get("properties", {})
-        if parameter not in known:
-            raise InvalidTool(f"{spec.name} has no parameter {parameter!r}", near(str(parameter), known))
-    if len(named) > 1 or (content and "path" not in named):
-        what = f"{spec.name} names {', '.join([*named, *(['content'] if content else [])])}"
-        raise InvalidTool(what, "Name one parameter: a command, a path or a url; a path may have content beside it")
-    return next((Subject(kind, value, content) for kind in SUBJECTS if (value := named.get(kind))), None)
+    return found
 
 
 def _drawn(value: Any, before: list[Any]) -> ToolOutcome:
@@ -161,17 +136,20 @@ def _name_of(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", None) or type(function).__name__
 
 
-def _refused(name: str, found: list[str]) -> ToolOutcome:
-    listed = "\n".join(f"- {problem}" for problem in found)
-    return failure(
-        "invalid_arguments",
-        f"The arguments do not fit {name}, which was not run:\n{listed}",
-        "Correct these and call it again.",
-    )
-
-
 @overload
 def tool(function: F, /) -> F: ...
+@overload
+def tool(
+    agent: AgentLike | AgentTool,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    parallel_safe: bool = False,
+    timeout: float | None = None,
+    repeatable: bool = False,
+    role: ToolRole | None = None,
+) -> AgentTool: ...
 @overload
 def tool(
     *,
@@ -187,8 +165,11 @@ def tool(
     url: str = "",
     content: str = "",
 ) -> Callable[[F], F]: ...
-def tool(function: F | None = None, /, **settings: Any) -> F | Callable[[F], F]:
+def tool(function: Any = None, /, **settings: Any) -> Any:
     """Mark a function as a tool, with settings if it has any; the function stays an ordinary function.
+
+    Of an agent, a `Workflow` or an `Orchestration`, return an `AgentTool`: ``tool(researcher, name="...", description="...")``.
+    It takes ``name``, ``description``, ``parallel_safe``, ``timeout``, ``repeatable`` and ``role``, as described there.
 
     ``name``: what the model calls it. ``effects``: what it does to the world (read, write, execute, network).
     ``parallel_safe``: may run beside other calls; by default only tools that just read. ``blocking``: waits for the person;
@@ -200,11 +181,17 @@ def tool(function: F | None = None, /, **settings: Any) -> F | Callable[[F], F]:
     the file, of which the question shows the change.
     Raises `InvalidTool` at once if a model could not call it, or for another setting.
     """
+    if isinstance(function, AgentTool):
+        return function.with_settings(**settings)
+    if offer_of(function) is not None:
+        return AgentTool(function, **settings)
     if unknown := [name for name in settings if name not in SETTINGS]:
         takes = f'@tool takes {", ".join(SETTINGS)}, such as @tool(effects=["read"])'
         raise InvalidTool(f"@tool has no setting {unknown[0]}", (*nearest(unknown[0], SETTINGS), Plain(takes)))
 
-    def mark(function: F) -> F:
+    def mark(function: Any) -> Any:
+        if isinstance(function, AgentTool) or offer_of(function) is not None:
+            return tool(function, **settings)
         made = FunctionTool(function, **settings)
         try:
             setattr(function, MARK, made)
@@ -220,9 +207,9 @@ def _with_article(kind: str) -> str:
 
 
 def as_tool(value: Any, name: str = "") -> Any:
-    """Return a tool for the value: a tool as it is, a function as a `FunctionTool`. Raises `InvalidTool` for anything else.
+    """Return a tool for the value: a tool as it is, a function as a `FunctionTool`, an agent or workflow as an `AgentTool`.
 
-    ``name``: the variable that holds it, for the error.
+    ``name``: the variable that holds it, for the error. Raises `InvalidTool` for anything else.
     """
     marked = getattr(value, MARK, None)
     if isinstance(marked, FunctionTool) and marked.function is value:
@@ -231,8 +218,10 @@ def as_tool(value: Any, name: str = "") -> Any:
         return FunctionTool(value, **marked.settings, flag=marked.flag)
     if isinstance(getattr(value, "spec", None), ToolSpec) and callable(getattr(value, "run", None)):
         return value
+    if offer_of(value) is not None:
+        return AgentTool(value)
     if callable(value) and not inspect.isclass(value):
         return FunctionTool(value)
     kind = f"the class {value.__name__}" if inspect.isclass(value) else _with_article(type(value).__name__)
     subject = f"`{name}` is {kind}" if name else f"{kind[0].upper()}{kind[1:]} was given"
-    raise InvalidTool(f"{subject}, not a tool", "Pass a function")
+    raise InvalidTool(f"{subject}, not a tool", "Pass a function, an agent or a workflow")

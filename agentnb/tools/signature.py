@@ -20,7 +20,7 @@ import msgspec
 from agentnb.core.schema.json_schema import UnusableSchema, schema_errors
 from agentnb.core.schema.whole_numbers import whole_numbers
 from agentnb.errors import InvalidTool, with_names
-from agentnb.tools.tool import ToolContext
+from agentnb.tools.tool import ToolContext, ToolOutcome, failure
 
 MAX_SHOWN = 200
 """Characters shown to a model of arguments that are not an object."""
@@ -212,6 +212,18 @@ def _shown(hint: Any) -> str:
     if typing.get_origin(hint) is Annotated:
         hint = typing.get_args(hint)[0]
     return hint.__name__ if isinstance(hint, type) else str(hint)
+
+
+def refused_arguments(name: str, arguments: Any, schema: dict[str, Any], otherwise: str = "") -> ToolOutcome:
+    """Return the error result for arguments that do not fit a tool. ``otherwise``: the problem if JSON Schema finds none."""
+    is_object = isinstance(arguments, dict)
+    found = (problems(arguments, schema) or [otherwise]) if is_object else no_object(arguments, schema)
+    listed = "\n".join(f"- {problem}" for problem in found)
+    return failure(
+        "invalid_arguments",
+        f"The arguments do not fit {name}, which was not run:\n{listed}",
+        "Correct these and call it again.",
+    )
 
 
 def problems(arguments: Any, schema: dict[str, Any]) -> list[str]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
+
+from agentnb.core.request import ToolSpec
+from agentnb.errors import InvalidTool, near
 
 Flag: TypeAlias = Literal["bash", "file_read", "file_write", "git", "github", "network"]
 """The permission that a built-in tool needs; functions have none."""
@@ -23,6 +27,22 @@ class Subject(NamedTuple):
 def subject_of(tool: Any) -> Subject | None:
     """Return the subject of a tool; None if it names none."""
     return getattr(tool, "subject", None)  # anybody's class may be a tool
+
+
+def named_subject(spec: ToolSpec, given: Mapping[str, str], content: str = "") -> Subject | None:
+    """Return the subject of a tool: the parameter ``given`` for one of the kinds, and that of the content of a path.
+
+    Raises `InvalidTool` if a parameter is missing, or if several are named.
+    """
+    named = {kind: parameter for kind, parameter in given.items() if parameter}
+    known = spec.input_schema.get("properties", {})
+    for parameter in (*named.values(), *([content] if content else ())):
+        if parameter not in known:
+            raise InvalidTool(f"{spec.name} has no parameter {parameter!r}", near(str(parameter), known))
+    if len(named) > 1 or (content and "path" not in named):
+        what = f"{spec.name} names {', '.join([*named, *(['content'] if content else [])])}"
+        raise InvalidTool(what, "Name one parameter: a command, a path or a url; a path may have content beside it")
+    return next((Subject(kind, named[kind], content) for kind in KINDS if kind in named), None)
 
 
 def value_of_subject(tool: Any, arguments: Any) -> str | None:

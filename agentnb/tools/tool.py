@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -11,11 +12,14 @@ import msgspec
 from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, ToolResult, encodable
 from agentnb.core.questions import QuestionKind
-from agentnb.core.request import ToolSpec
-from agentnb.errors import NobodyToAsk, SettingsError
+from agentnb.core.request import ROLES, ToolRole, ToolSpec
+from agentnb.errors import InvalidTool, NobodyToAsk, SettingsError
 
 Effect: TypeAlias = Literal["read", "write", "execute", "network"]
 """What a tool does to the world."""
+
+WIRE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""Names of tools that all providers accept."""
 
 CallSync: TypeAlias = Callable[[Callable[[], Any], bool], Awaitable[Any]]
 """Runs a blocking function in the right thread: the person's own or, if the second argument is true, one of a pool."""
@@ -151,6 +155,19 @@ def failure(error_code: str, problem: str, advice: str = "") -> ToolOutcome:
     """Return an outcome that tells the model what went wrong and, on a line of its own, what to try."""
     text = f"{problem}\n{advice}" if advice else problem
     return ToolOutcome(False, (Text(text),), error_code=error_code, problem=problem)
+
+
+def check_tool(name: str, timeout: float | None, role: ToolRole | None) -> None:
+    """Raise `InvalidTool` for a name that no provider takes, a time limit that is not above 0, or an unknown role."""
+    if not WIRE_NAME.fullmatch(name):
+        raise InvalidTool(
+            f"{name!r} cannot be the name of a tool",
+            'Letters, digits, _ and - only, at most 64: give it one with @tool(name="...")',
+        )
+    if role is not None and role not in ROLES:
+        raise InvalidTool(f"role={role!r} of {name} is none", f"Roles are {', '.join(ROLES)}")
+    if timeout is not None and not timeout > 0:
+        raise InvalidTool(f"timeout={timeout} of {name} is not a time", "Give seconds above 0, or None for no limit")
 
 
 class Tool(Protocol):

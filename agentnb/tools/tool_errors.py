@@ -16,14 +16,23 @@ import msgspec
 
 from agentnb.core.messages import Text, ToolCall, encodable
 from agentnb.core.questions import AskedQuestion, choice_in_words
+from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import LIMIT_REACHED, TIME_LIMIT
 from agentnb.core.schema.nesting import MAX_DEPTH
-from agentnb.errors import Declined, NotAnswered, ToolFailed
+from agentnb.errors import Declined, NestedTooDeep, NotAnswered, SettingsError, ToolFailed
 from agentnb.tools.tool import ToolOutcome, failure
 
 PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 CARRIERS = tuple(str(Path(inspect.getfile(module)).parent) + os.sep for module in (asyncio, concurrent.futures))
 """Libraries between agentnb and the person's code in a traceback."""
+RUN_FAILED, TOO_MANY_RUNS = "nested_run_failed", "too_many_nested_runs"
+AFTER_RUN = {
+    "limited": "Give it a smaller task, or finish the work yourself.",
+    "stopped": "Give it a more precise task, or do the work without it.",
+    "cancelled": "The person stopped it: do not call it again for this task unless they ask for it.",
+}
+"""Advice for the model after a nested run that did not complete, by its status."""
+AFTER_FAILED_RUN = "Give it another prompt if that is the cause, or do the work without it."
 LIBRARIES = tuple({path + os.sep for path in sysconfig.get_paths().values() if "lib" in path})
 
 
@@ -156,4 +165,30 @@ def too_many_levels(name: str, most: int) -> ToolOutcome:
     return failure(
         "too_many_levels",
         f"{name} was not run: tools have called tools {most} levels deep. Call it directly, or do the work without it.",
+    )
+
+
+def run_not_begun(tool: str, error: SettingsError) -> ToolOutcome:
+    """Return the result for the tool of an agent or a workflow whose run could not begin."""
+    advice = f"Do the work without {tool}, or say what is wrong."
+    return failure(RUN_FAILED, encodable(f"The run of {tool} did not begin: {error}"), advice)
+
+
+def run_not_completed(tool: str, run: RunFacts) -> ToolOutcome:
+    """Return the result for the tool of an agent or a workflow whose run ended otherwise than completed."""
+    reason = f", stop reason {run.stop_reason}" if run.stop_reason else ""
+    lines = [f"The run of {tool} did not complete: status {run.status}{reason}."]
+    if run.error is not None:
+        lines.append(f"Its error: {run.error.type}: {run.error.message}")
+    if run.text:
+        lines.append(f"Its last text: {run.text}")
+    return failure(RUN_FAILED, encodable("\n".join(lines)), AFTER_RUN.get(run.status, AFTER_FAILED_RUN))
+
+
+def too_many_nested_runs(tool: str, error: NestedTooDeep) -> ToolOutcome:
+    """Return the result for a tool whose run would be nested too deep in others."""
+    return failure(
+        TOO_MANY_RUNS,
+        encodable(f"{tool} could not begin a run. {error.what}."),
+        "Do the work here, with other tools, or answer with what you have.",
     )

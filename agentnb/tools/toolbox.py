@@ -9,6 +9,7 @@ from agentnb.advice import advised, in_python
 from agentnb.core.request import ToolSpec
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import InvalidTool, UnknownTool, near
+from agentnb.tools.agent_tool import AgentTool
 from agentnb.tools.function import as_tool
 from agentnb.tools.tool import Tool, ToolOutcome, failure
 
@@ -28,7 +29,9 @@ class Toolbox:
         """Add a tool. Raises `InvalidTool` if its name is taken or its schema is nested too deep."""
         name = tool.spec.name
         if name in self._tools:
-            raise InvalidTool(f'tool "{name}" already registered', 'Give one of them another name with @tool(name="...")')
+            has_agent = any(isinstance(one, AgentTool) for one in (tool, self._tools[name]))
+            how = 'tool(researcher, name="...")' if has_agent else '@tool(name="...")'
+            raise InvalidTool(f'tool "{name}" already registered', f"Give one of them another name with {how}")
         if is_too_deep(tool.spec.input_schema):
             what = f"The schema of tool {name} is nested deeper than {MAX_DEPTH} levels"
             raise InvalidTool(what, "Let it take a text, such as JSON, where its arguments are that deep")

@@ -23,6 +23,7 @@ from agentnb.runtime.host.run_options import RunKeywords, RunOptions, options_of
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.runs.lifecycle import Lifecycle
 from agentnb.runtime.runs.orchestration import Orchestration
+from agentnb.tools.agent_tool import ToolOffer, neutral_description
 from agentnb.tools.function import as_tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.checks import check_made_in_python
@@ -285,6 +286,12 @@ class Workflow:
     @cached_property
     def _deferred(self) -> dict[str, int]:
         return deferred(self.spec.steps)
+
+    @property
+    def tool_offer(self) -> ToolOffer:
+        """Its name and description as a tool: the name of its file, if it was read from one."""
+        is_named = bool(self.spec.source)
+        return ToolOffer(self._name, neutral_description("workflow", self._name if is_named else ""), is_named)
 
     @property
     def _name(self) -> str:

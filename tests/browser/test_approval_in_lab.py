@@ -13,19 +13,17 @@ pytestmark = pytest.mark.browser
 ASKED = """
 from pathlib import Path
 from agentnb import tool
-from agentnb.tools.subject import Subject
 
+@tool(command="command")
 def bash(command: str, timeout: int = 30) -> str:
     "Run a command."
     return f"ran {command} for {timeout}"
 
+@tool(path="path", content="content")
 def write_file(path: str, content: str, mode: str | None = None, lines: list[int] = []) -> str:
     "Write a file."
     return f"wrote {path}: {content}"
 
-bash, write_file = tool(bash), tool(write_file)
-bash.subject = Subject("command", "command")
-write_file.subject = Subject("path", "path", content="content")
 Path("src").mkdir(exist_ok=True)
 rest = "# a line that is quite long, and tells how lines are wrapped where a notebook has a narrow window beside other panels\\n"
 Path("src/note.py").write_text('def note(text):\\n    return "<b>" + text\\n' + rest)

@@ -34,6 +34,13 @@ TWO = "workflow:\n  - {id: a, type: tool, name: look, args: {n: 1}}\n  - {id: b,
 # What it writes
 
 
+def test_agents_are_tools_by_the_names_of_their_variables(cli: Call) -> None:
+    text = "from agentnb import Agent\nfrom agentnb.models import ScriptedModel\nfinder = Agent(ScriptedModel(['Found it.']))\n"
+    path = written("find.yaml", "workflow: [{type: tool, name: finder, args: {prompt: Find it.}}]\n")
+    done = cli("exec", path, "--tools", f"{module(text)}:finder")
+    assert (done.code, done.out) == (0, "Found it.\n")
+
+
 @pytest.mark.req("R4.32", "R4.33")
 def test_the_result_goes_to_standard_output_and_the_step_context_follows_the_progress(
     cli: Call, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests

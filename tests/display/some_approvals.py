@@ -46,23 +46,23 @@ def approval(
     *,
     tool: str = "bash",
     schema: dict[str, Any] | None = None,
-    offers: tuple[GrantOffer, ...] = (),
+    grants: tuple[GrantOffer, ...] = (),
     approvals: tuple[str, ...] = (),
     command: str = "",
     diff: str = "",
 ) -> AskedQuestion:
     """An open question about a call."""
     text = msgspec.json.encode(arguments).decode()
-    about = JudgedCall(tool, text, "ask", command=command, diff=diff, offers=offers)
-    question = WaitingOnUser("approval", f"May {tool} run?", approval_schema(approvals, schema, offers), "q1", "c1", about)
+    about = JudgedCall(tool, text, "ask", command=command, diff=diff, grants=grants)
+    question = WaitingOnUser("approval", f"May {tool} run?", approval_schema(approvals, schema, grants), "q1", "c1", about)
     return AskedQuestion(question=question, round=3)
 
 
 CASES = {
-    "command": approval({"command": "git status  -s", "timeout": 5}, schema=BASH, offers=OFFERS, command="git status  -s"),
+    "command": approval({"command": "git status  -s", "timeout": 5}, schema=BASH, grants=OFFERS, command="git status  -s"),
     "diff": approval({"path": "note.py", "content": "x\n" * 40, "options": {}}, tool="write", schema=FILE, diff=DIFF),
     "long": approval(
-        {"command": "ls\n" * 2_000, "a": "b\n" * 900}, command="ls\n" * 2_000, diff=DIFF + "+x\n" * 900, offers=OFFERS
+        {"command": "ls\n" * 2_000, "a": "b\n" * 900}, command="ls\n" * 2_000, diff=DIFF + "+x\n" * 900, grants=OFFERS
     ),
     "own gate": approval({"path": "a"}, tool="write", approvals=("always",)),
 }

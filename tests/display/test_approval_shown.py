@@ -147,8 +147,8 @@ def test_nothing_of_a_call_or_its_schema_becomes_markup(subtests: pytest.Subtest
         with subtests.test(text[:60]):
             field = {"type": "string", "title": text, "description": text, "enum": [text]}
             schema = {"type": "object", "properties": {text[:90] or "a": field, "b": {"type": "string"}}}
-            offers = (GrantOffer(text or "a"), GrantOffer(f"a({text})"))
-            case = approval({"b": text}, tool=text or "a", command=text, diff=f"+{text}", offers=offers)
+            grants = (GrantOffer(text or "a"), GrantOffer(f"a({text})"))
+            case = approval({"b": text}, tool=text or "a", command=text, diff=f"+{text}", grants=grants)
             check_is_harmless(question_html(case, live=True))
             check_is_harmless(form_html(approval({"b": text}, schema=schema).question))
 

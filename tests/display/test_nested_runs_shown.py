@@ -91,6 +91,26 @@ def test_a_few_are_shown_one_by_one_live_and_saved_and_open_to_their_rounds() ->
     assert opened.count(" open") == 2
 
 
+def test_agent_that_is_a_tool_is_shown_at_its_call_live_and_saved() -> None:
+    frames, watching = list[str](), Watching()
+
+    async def look() -> str:
+        """Look at the card."""
+        frames.append(str(watching.card.frame()))
+        return "seen"
+
+    inner = agent(ToolCall("look"), "Found it.", tools=[look], name="researcher")
+    asks = ToolCall("researcher", {"prompt": "Find it."}, id="c")
+    with hosted(Host(begun=lambda live: None)):
+        run = asyncio.run(agent(asks, "Done.", tools=[inner]).run("go", watch=watching))
+    frames.append(str(watching.card.frame()))
+    saved = run_html(run, nested=watching.card.nested.html)
+    for html in (*frames, saved):
+        assert html.count("agentnb-nested-summary") == 1 and "Find it." in html
+    assert watching.card.nested.html("c", {}).count("agentnb-nested-summary") == 1
+    assert "Found it." not in frames[0] and "Found it." in saved
+
+
 def test_more_are_one_line_and_their_runs_are_let_go() -> None:
     run, watching, frames = run_with(nested.MAX_CARDS + 1)
     saved = run_html(run, nested=watching.card.nested.html)

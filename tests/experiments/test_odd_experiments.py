@@ -12,7 +12,7 @@ import pytest
 from small_experiments import CHATTY, check_line, rows, small
 from waiting import wait_until
 
-from agentnb import Experiment, compare
+from agentnb import Agent, Experiment, Workflow, compare, tool
 from agentnb.errors import ExperimentProblems, SettingsError
 from agentnb.experiments.planning.checks import RESERVED
 from agentnb.experiments.results.results import COLUMNS
@@ -108,6 +108,35 @@ def test_checks_that_close_over_other_values_are_other_checks(tmp_path: Path) ->
     hashes = {small(2, primary=check)._frozen_hash for check in (at_most(1), at_most(2))}
     one, other = (partial(kept, least=least) for least in (1, 9))
     assert len(hashes) == 2 and small(2, checks=[one])._frozen_hash != small(2, checks=[other])._frozen_hash
+
+
+def test_agents_as_tools_count_by_what_they_do(subtests: pytest.Subtests) -> None:
+    def other_check(name: str) -> str:
+        return name
+
+    def boss(**settings: Any) -> Agent:
+        return Agent(CHATTY, tools=[Agent(**{"model": CHATTY, "name": "helper", "tools": [check_line], **settings})])
+
+    def hash_of(variant: Any) -> str:
+        return small(2, {"boss": variant})._frozen_hash
+
+    flow = "workflow: [{type: tool, name: check_line, args: {name: NAME}}]\n"
+    flows = [Workflow.from_yaml(flow.replace("NAME", name), tools=[check_line]) for name in ("a", "b")]
+    assert hash_of(boss()) == hash_of(boss())
+    cases = {
+        "system prompt": boss(system="You check."),
+        "model": boss(model="simulated:disciplined"),
+        "tools": boss(tools=[tool(name="check_line")(other_check)]),
+        "description": Agent(CHATTY, tools=[tool(Agent(CHATTY, name="helper", tools=[check_line]), description="Checks.")]),
+    }
+    for case, other in cases.items():
+        with subtests.test(case):
+            assert hash_of(other) != hash_of(boss())
+    hashes = {hash_of(Agent(CHATTY, tools=[tool(one, name="helper")])) for one in flows}
+    assert len(hashes) == 2
+    again = boss()
+    again.toolbox.register(tool(again, name="again"))
+    assert hash_of(again) != hash_of(boss())
 
 
 def test_whatever_a_check_raises_its_value_is_unknown(subtests: pytest.Subtests) -> None:

@@ -120,6 +120,17 @@ def test_nested_runs_are_in_the_saved_form_of_their_parent_and_in_its_store(kern
     assert "8 nested" in listed and "part 1" not in listed
 
 
+def test_agent_in_a_variable_is_a_tool_of_a_cell_with_its_card_at_the_call(kernel: Kernel) -> None:
+    kernel.run("researcher = made('Found it.', system='You look things up. Be brief.')")
+    kernel.run("boss = ScriptedModel([ToolCall('researcher', {'prompt': 'Find it.'}), 'Done.'])")
+    kept = kernel.run("%%agent -m boss -t researcher\nAsk it.").displays[-1]["text/html"]
+    assert kept.count("agentnb-nested-summary") == 1 and "Found it." in kept
+    assert kernel.run("print(run.own_tools)").printed == "['researcher']\n"
+    told = kernel.run("%agent tools researcher").printed
+    assert "You look things up." in told and "docstring" not in told and "Be brief" not in told
+    assert "researcher" in kernel.run("%agent tools").printed.split()
+
+
 def test_nested_runs_that_begin_at_once_are_shown_too(kernel: Kernel) -> None:
     cell = kernel.run("run = await made(ToolCall('delegate', {'count': 2}), 'Done.', tools=[delegate]).run('Ask them.')")
     assert cell.displays[-1]["text/html"].count("agentnb-nested-summary") == 2

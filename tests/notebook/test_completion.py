@@ -14,11 +14,13 @@ def complete(kernel: Any, code: str, at: int | None = None) -> list[str]:
 
 def test_options_models_tools_and_commands_are_completed(kernel: Any, subtests: pytest.Subtests) -> None:
     kernel.run("stations = {'north': 'oban'}\nknown_run = __import__('agentnb').Run()")
+    kernel.run("finder = __import__('agentnb').Agent('simulated:disciplined')")
     for code, offered in [
         ("%%agent --ma", "--max-rounds"),
         ("%%agent -m sim", "simulated:disciplined"),
         ("%%agent -m simulated:disciplined -t a", "add"),
         ("%%agent -t add na", "nap"),
+        ("%%agent -t fin", "finder"),
         ("%agent his", "history"),
         ("%agent history fa", "failed"),
         ("%agent tools ad", "add"),
@@ -53,6 +55,7 @@ def test_options_models_tools_and_commands_are_completed(kernel: Any, subtests: 
 
 
 def test_a_cell_is_offered_only_what_it_takes(kernel: Any) -> None:
+    assert complete(kernel, "%%agent --gate fin") == [] and "add" in complete(kernel, "%%agent --gate ad")
     assert complete(kernel, "%%workflow --work") == [] and complete(kernel, "%%agent --stri") == []
 
 

@@ -1,4 +1,4 @@
-"""Names of models that people type, looked up among the variables of a notebook."""
+"""Names of models and tools that people type, looked up among the variables of a notebook."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from agentnb.errors import UnknownModel
+from agentnb import Agent, Workflow, tool
+from agentnb.errors import UnknownModel, UnknownTool
 from agentnb.models import ScriptedModel
-from agentnb.notebook.names import find_model, words_of
+from agentnb.notebook.names import find_gates, find_model, find_tools, gate_names, tool_names, tools_again, words_of
+from agentnb.tools.function import as_tool
 
 
 def test_a_variable_gives_its_model_or_the_name_in_it() -> None:
@@ -59,3 +61,44 @@ def test_what_is_no_model_is_refused_with_the_models_there_are(subtests: pytest.
 
 def test_names_in_quotation_marks_and_with_spaces_are_names() -> None:
     assert words_of([['"f g"', "h,i"], ["j"]]) == ["f", "g", "h", "i", "j"]
+
+
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def names_of(tools: Any) -> list[str]:
+    return [as_tool(one).spec.name for one in tools]
+
+
+def notebook() -> dict[str, Any]:
+    """Variables of a notebook with agents and workflows."""
+    unnamed, named = Agent(ScriptedModel([])), Agent(ScriptedModel([]), name="web writer")
+    flow = Workflow.from_yaml("workflow: [{type: tool, name: look}]\n", tools=[look])
+    made = tool(Agent(ScriptedModel([])), name="finder")
+    return {"researcher": unnamed, "writer": named, "flow": flow, "made": made, "team": [named, look], "look": look, "n": 3}
+
+
+def test_agents_and_workflows_without_a_name_are_called_as_their_variables() -> None:
+    variables = notebook()
+    typed = ["researcher", "flow", "writer", "made", "team", "researcher", "writer"]
+    assert names_of(find_tools(typed, variables)) == ["researcher", "flow", "web_writer", "finder", "look"]
+    with pytest.raises(UnknownTool, match="Did you mean researcher"):
+        find_tools(["reseacher"], variables)
+
+
+def test_recovered_run_finds_its_agents_in_variables() -> None:
+    names = ["researcher", "flow", "web_writer", "finder", "look", "gone"]
+    found = tools_again(names, [], notebook())
+    assert [*found] == names_of(found.values()) == names[:-1]
+
+
+def test_agents_and_workflows_are_offered_as_tools_and_not_as_gates() -> None:
+    look.__module__, before = "__main__", look.__module__
+    try:
+        assert tool_names(notebook()) == ["researcher", "writer", "flow", "made", "team", "look"]
+        assert gate_names(notebook()) == ["look"]
+        assert find_gates(["look"], notebook()) == [look]
+    finally:
+        look.__module__ = before

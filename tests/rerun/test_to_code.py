@@ -49,6 +49,16 @@ def test_the_calls_run_again_without_the_agent_and_give_the_same_results() -> No
     assert [str(names["result_1"]), str(names["result_2"])] == [result.text for one in run.rounds for result in one.results]
 
 
+def test_call_of_an_agent_has_a_comment_with_the_code_to_run_it() -> None:
+    agent = Agent(ScriptedModel(["Found it."]), name="researcher")
+    run = Agent(ScriptedModel([ToolCall("researcher", {"prompt": "Find it."}), "Done."]), tools=[agent]).run_sync("Go")
+    (begun,) = run.rounds[0].records[0].nested
+    code = to_code(run)
+    assert f"# It began {begun.run_id}. If researcher is an agent or a workflow, write\n# researcher.run_sync(...).text" in code
+    assert "result_1 = researcher(prompt='Find it.')" in code
+    assert "# It began" not in to_code(run_of(ToolCall("researcher", {"prompt": "Find it."})))
+
+
 def test_failed_and_blocked_calls_and_lists_are_not_repeated() -> None:
     replies = [[ToolCall("total", {"numbers": [1], "by": "mean"}), ToolCall("nothing", {"a": 1})], "Done."]
     code = to_code(Agent(ScriptedModel(replies), tools=[total]).run_sync("Go"))

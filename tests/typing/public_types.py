@@ -67,6 +67,7 @@ from agentnb.rerun.diff import RunDiff
 from agentnb.rerun.replay_result import Replay
 from agentnb.runtime.host.live import LiveRun
 from agentnb.store.follow import FollowedRun
+from agentnb.tools.agent_tool import AgentTool
 from agentnb.tools.tool import ToolContext
 
 assert_type(agentnb.__version__, str)
@@ -87,6 +88,9 @@ assert_type(shout("a"), str)
 shout(1)  # type: ignore[arg-type]
 tool(repeatble=True)  # type: ignore[call-overload]
 tool(role="boss")  # type: ignore[call-overload]
+assert_type(tool(Agent("simulated:disciplined"), name="helper", description="Helps."), AgentTool)
+assert_type(tool(Workflow.from_yaml("workflow: []"), timeout=3.0), AgentTool)
+tool(Agent("simulated:disciplined"), effects=["read"])  # type: ignore[call-overload]
 
 
 def gate(call: ToolCall, run: detect.RunSoFar) -> Allow | Ask | Deny | Block | None:

@@ -153,7 +153,7 @@ def _field(
 def _listed(question: WaitingOnUser) -> str:
     lines = [f"  {number} {words}" for number, (_, words) in enumerate(_choices(question), 1)]
     if _is_approval(question):
-        grants = question.about.offers if question.about is not None else ()
+        grants = question.about.grants if question.about is not None else ()
         pattern = next((offer for offer in grants if offer.rule != question.about.tool), None) if question.about else None
         other = [f"{ALWAYS} in {pattern.reach}: PATTERN"] if pattern is not None else []
         lines.append(f"Or type: {', '.join([f'{DENY}: REASON', *other])}, or edit, which asks for other arguments")
@@ -169,7 +169,7 @@ def _choices(question: WaitingOnUser) -> list[tuple[Any, str]]:
     once = [(choice, choice) for choice in approving_choices(question)]
     grants = [
         ({ALWAYS: one.rule, "reach": one.reach}, f"{ALWAYS}: {grant_in_words(one, tool, SHELL_REACHES)}")
-        for one in question.about.offers
+        for one in question.about.grants
     ]
     return [*once, *grants, (DENY, DENY)]
 

@@ -99,11 +99,11 @@ def arguments_as_json(arguments: Any) -> str:
 
 
 def approval_schema(
-    approvals: tuple[str, ...] = (), arguments: dict[str, Any] | None = None, offers: Sequence[GrantOffer] = ()
+    approvals: tuple[str, ...] = (), arguments: dict[str, Any] | None = None, grants: Sequence[GrantOffer] = ()
 ) -> dict[str, Any]:
     """Return the JSON Schema of an answer: approve, deny, ``deny: REASON``, ``{"deny": REASON}`` or ``{"edit": ARGUMENTS}``.
 
-    ``approvals``: further answers that approve; ``arguments``: the schema of the arguments, if it is known; ``offers``: the
+    ``approvals``: further answers that approve; ``arguments``: the schema of the arguments, if it is known; ``grants``: the
     grants that ``{"always": RULE, "reach": REACH}`` may give, or ``always in REACH: RULE``. The brackets of a rule may differ.
     """
     edited, definitions = _as_part(arguments or {"type": "object"})
@@ -114,7 +114,7 @@ def approval_schema(
             {"type": "string", "pattern": _REASON_PATTERN},
             _object(DENY, {"type": "string"}),
             _object(EDIT, edited),
-            *_grant_schemas(offers),
+            *_grant_schemas(grants),
         ],
         **definitions,
     }
@@ -153,15 +153,15 @@ def _references(schema: Any) -> list[Any]:
     return found
 
 
-def _grant_schemas(offers: Sequence[GrantOffer]) -> list[dict[str, Any]]:
+def _grant_schemas(grants: Sequence[GrantOffer]) -> list[dict[str, Any]]:
     """Return the schemas of the answers that give one of these grants: typed, and as an object."""
-    if not offers:
+    if not grants:
         return []
-    tool, bracket, _ = max((offer.rule for offer in offers), key=len).partition("(")
+    tool, bracket, _ = max((offer.rule for offer in grants), key=len).partition("(")
     rule = re.escape(tool) + (r"(\(.+\))?" if bracket else "")
-    reaches = list(dict.fromkeys(offer.reach for offer in offers))
+    reaches = list(dict.fromkeys(offer.reach for offer in grants))
     typed = rf"^\s*[Aa]lways(\s+in\s+({'|'.join(reaches)}))?(\s*[:,]\s*{rule})?\s*$"
-    examples = list(dict.fromkeys(offer.rule for offer in offers))
+    examples = list(dict.fromkeys(offer.rule for offer in grants))
     given = {ALWAYS: {"type": "string", "pattern": f"^{rule}$", "examples": examples}, "reach": {"enum": reaches}}
     return [
         {"type": "string", "pattern": typed},
@@ -179,7 +179,7 @@ def given_grant(question: WaitingOnUser, answer: object) -> GrantOffer | None:
         return None
     if answer == ALWAYS and about.rule == ASKED_BY_RULES:
         return GrantOffer(about.tool)
-    if not about.offers:
+    if not about.grants:
         return None
     if isinstance(answer, dict) and isinstance(rule := answer.get(ALWAYS), str):
         return GrantOffer(rule, answer.get("reach", "run"))
@@ -187,7 +187,7 @@ def given_grant(question: WaitingOnUser, answer: object) -> GrantOffer | None:
     if found is None:
         return None
     reach: GrantReach = "session" if found[1] == "session" else "run"
-    usual = next((offer.rule for offer in about.offers if offer.reach == reach == "session"), about.tool)
+    usual = next((offer.rule for offer in about.grants if offer.reach == reach == "session"), about.tool)
     return GrantOffer(found[2] or usual, reach)
 
 

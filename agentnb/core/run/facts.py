@@ -25,7 +25,7 @@ from agentnb.core.questions import AskedQuestion, WaitingOnUser
 from agentnb.core.request import ToolRole, ToolSpec, role_of
 from agentnb.core.run.call_window import CallWindow
 from agentnb.core.run.counters import Counters
-from agentnb.core.run.output import answer_of, logged_schema, read_output
+from agentnb.core.run.output import Output, answer_of, logged_schema, read_output
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.run.step_outputs import StepOutputs, as_text
 from agentnb.core.run.work_records import PlanRecord, StepCall, StepRecord, progress_of
@@ -480,18 +480,29 @@ class RunFacts:
         An instance of the agent's type in a run that was started with it. A run from its log knows only the schema, and gives
         plain data: dicts, lists, texts and numbers.
         """
-        if self._result is not None:
-            return self._result.output
-        schema = self.output_schema
-        if schema is None or not self.is_answered:
-            return None
-        found = read_output(answer_of(self._rounds[-1], self._text), schema)
+        found = self._plain_output
         if found.problems or self._output_type is None:
-            return None if found.problems else found.value
+            return found.value
         try:
             return self._output_type(found.value)
         except (Exception, SystemExit):  # whatever a validator raises: a final answer at a limit is not checked
             return None
+
+    @property
+    def plain_output(self) -> Any:
+        """`output` as plain data, also in a run that was started with the agent's type."""
+        return self._plain_output.value
+
+    @property
+    def _plain_output(self) -> Output:
+        """The output as plain data; without a value, but with a problem, if there is none."""
+        if self._result is not None:
+            return Output(self._result.output)
+        schema = self.output_schema
+        if schema is None or not self.is_answered:
+            return Output(problems=("it has no answer",))
+        found = read_output(answer_of(self._rounds[-1], self._text), schema)
+        return Output(problems=found.problems) if found.problems else found
 
     @property
     def is_answered(self) -> bool:

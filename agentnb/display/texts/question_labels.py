@@ -117,16 +117,16 @@ def grant_in_words(grant: GrantOffer, tool: str, reaches: Mapping[GrantReach, st
 def choices_in_words(question: WaitingOnUser) -> list[str]:
     """Return the choices of a question as the person reads them, with the grants that are offered."""
     about = question.about
-    if about is None or not about.offers:
+    if about is None or not about.grants:
         return [choice_in_words(choice) for choice in answer_form(question.schema).choices]
-    offered = [f"{ALWAYS}: {grant_in_words(offer, about.tool)}" for offer in about.offers]
+    offered = [f"{ALWAYS}: {grant_in_words(offer, about.tool)}" for offer in about.grants]
     return [*approving_choices(question), *offered, DENY]
 
 
 def approving_choices(question: WaitingOnUser) -> list[str]:
     """Return the choices that approve a call once or as a gate means them; *always* is left to the grants that are offered."""
     choices = [choice_in_words(choice) for choice in answer_form(question.schema).choices]
-    has_offers = question.about is not None and bool(question.about.offers)
+    has_offers = question.about is not None and bool(question.about.grants)
     return [choice for choice in choices if choice != DENY and not (has_offers and choice == ALWAYS)]
 
 
@@ -134,8 +134,8 @@ def typed_answers(question: WaitingOnUser) -> list[str]:
     """Return the answers to an approval as they are typed; none of them for another question."""
     if question.kind != "approval" or DENY not in answer_form(question.schema).choices:
         return []
-    offers = [] if question.about is None else [typed_grant(offer) for offer in question.about.offers]
-    return [*approving_choices(question), *offers, f"{DENY}: REASON"]
+    grants = [] if question.about is None else [typed_grant(offer) for offer in question.about.grants]
+    return [*approving_choices(question), *grants, f"{DENY}: REASON"]
 
 
 def typed_grant(offer: GrantOffer) -> str:
@@ -150,7 +150,7 @@ def author(asked: AskedQuestion) -> str:
 
 def _choices(question: WaitingOnUser) -> str:
     choices = choices_in_words(question)
-    separator = "; " if question.about is not None and question.about.offers else ", "
+    separator = "; " if question.about is not None and question.about.grants else ", "
     return clean(f" ({first_line(separator.join(choices), MAX_LISTED)})") if choices else ""
 
 

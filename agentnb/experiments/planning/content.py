@@ -10,6 +10,11 @@ from typing import Any
 
 import msgspec
 
+from agentnb.agent.agent import Agent
+from agentnb.tools.agent_tool import AgentTool
+from agentnb.tools.function import as_tool
+from agentnb.workflow.workflow import Workflow
+
 HASH_LETTERS = 16
 PLAIN = (str, bytes, int, float, tuple, list, dict, set, frozenset, type(None))
 """Kinds of values that count by their ``repr``."""
@@ -28,8 +33,11 @@ def content_hash(*parts: Any) -> str:
 def source_of(value: Any, seen: tuple[int, ...] = ()) -> str:
     """Return the source of a function or tool, or its compiled code where there is none, with what it closes over.
 
-    Of anything else its class, or its value if it is plain. ``seen``: the functions around it.
+    Of the tool of an agent or a workflow what that does, with its tools. Of anything else its class, or its value if it is
+    plain. ``seen``: the functions and agents around it.
     """
+    if isinstance(value, AgentTool):
+        return f"{value.spec} {_content_of_runnable(value.agent, seen)}"
     if isinstance(value, partial):
         return f"{source_of(value.func, seen)} {[source_of(one, seen) for one in (*value.args, *value.keywords.items())]}"
     function: Any = inspect.unwrap(getattr(value, "function", value))
@@ -46,6 +54,29 @@ def source_of(value: Any, seen: tuple[int, ...] = ()) -> str:
     cells = [cell.cell_contents for cell in function.__closure__ or () if not _is_empty(cell)]
     held = [*cells, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     return f"{text} {[source_of(one, inside) for one in held]}" if held else text
+
+
+def content_of_agent(agent: Agent) -> str:
+    """Return a hash of what an agent does but for the source of its tools."""
+    tools = [(tool.spec.name, tool.spec.description, tool.spec.input_schema) for tool in agent.toolbox]
+    return content_hash(agent.settings, agent.guidance_texts.texts, agent.model_name, agent.system, tools)
+
+
+def content_of_workflow(workflow: Workflow) -> str:
+    """Return a hash of what a workflow does but for the source of its tools."""
+    agents = {key: content_of_agent(one) for key, one in (workflow.agents or {}).items()}
+    return content_hash("workflow", workflow.declared.text, agents)
+
+
+def _content_of_runnable(runnable: Any, seen: tuple[int, ...]) -> str:
+    if id(runnable) in seen:
+        return "itself"
+    inside = (*seen, id(runnable))
+    if isinstance(runnable, Agent):
+        return f"{content_of_agent(runnable)} {[source_of(tool, inside) for tool in runnable.toolbox]}"
+    if isinstance(runnable, Workflow):
+        return f"{content_of_workflow(runnable)} {[source_of(as_tool(tool), inside) for tool in runnable.tools]}"
+    return source_of(runnable, inside)
 
 
 def _is_empty(cell: types.CellType) -> bool:

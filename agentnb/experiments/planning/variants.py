@@ -9,12 +9,13 @@ from typing import Any
 from agentnb.agent.agent import Agent
 from agentnb.agent.settings import AgentSettings
 from agentnb.errors import AgentnbError, SettingsError, UnknownModel, near
-from agentnb.experiments.planning.content import content_hash, source_of
+from agentnb.experiments.planning.content import content_hash, content_of_agent, content_of_workflow, source_of
 from agentnb.guidance.sets import GuidanceSet, find_set
 from agentnb.models.model import Model
 from agentnb.models.seeds import seeded, takes_seed
 from agentnb.policies.limits import LIMITS
 from agentnb.policies.named import PolicySet
+from agentnb.tools.function import as_tool
 from agentnb.workflow.workflow import Workflow
 
 OWN_MODEL = ""
@@ -110,10 +111,8 @@ def _by_name(given: Any, problems: list[str]) -> dict[str, Any]:
 
 def _variant(name: str, what: Any, base: Any, model: str | Model | None) -> Variant:
     if isinstance(what, Workflow):
-        texts = [*(what.tool_names), *[source_of(one) for one in what.tools]]
-        agents = {key: _content_of(one) for key, one in (what.agents or {}).items()}
-        content = content_hash("workflow", what.declared.text, agents)
-        return Variant(name, what, content=content, tools=content_hash(texts))
+        texts = [*(what.tool_names), *[source_of(as_tool(one)) for one in what.tools]]
+        return Variant(name, what, content=content_of_workflow(what), tools=content_hash(texts))
     changes, template = _changes(what)
     if isinstance(what, Agent):
         agent = what
@@ -128,7 +127,7 @@ def _variant(name: str, what: Any, base: Any, model: str | Model | None) -> Vari
         _check_names(settings)
         agent = Agent(**settings)
     sources = [(tool.spec.name, source_of(tool)) for tool in agent.toolbox]
-    content = content_hash(_content_of(agent), template)
+    content = content_hash(content_of_agent(agent), template)
     return Variant(name, agent, template, changes, content, content_hash(sources))
 
 
@@ -153,9 +152,3 @@ def _check_names(settings: Mapping[str, Any]) -> None:
     for key in settings:
         if key not in _SETTINGS:
             raise SettingsError(f"an agent has no setting {key!r}", near(key, _SETTINGS))
-
-
-def _content_of(agent: Agent) -> str:
-    """Return a hash of what an agent does but for the source of its tools."""
-    tools = [(tool.spec.name, tool.spec.description, tool.spec.input_schema) for tool in agent.toolbox]
-    return content_hash(agent.settings, agent.guidance_texts.texts, agent.model_name, agent.system, tools)

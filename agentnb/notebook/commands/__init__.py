@@ -126,7 +126,7 @@ def models(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[NAME ...]: list the functions that can be tools; with names, show them as the model sees them"""
+    """[NAME ...]: list the functions, agents and workflows that can be tools; with names, show them as the model sees them"""
     if not rest:
         found = tool_names(shell.user_ns)
         print("\n".join(found) if found else "There are no functions in this notebook yet. Define one, then: %%agent -t NAME")
@@ -134,8 +134,9 @@ def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
     for value in find_tools(_words(rest), shell.user_ns):
         tool = as_tool(value)
         print(tool_text(redact(tool.spec)))
-        gaps = tool.signature.gaps if isinstance(tool, FunctionTool) else ()
-        print("\n".join(f"Missing: {gap}" for gap in gaps) if gaps else "The docstring is complete.")
+        if isinstance(tool, FunctionTool):
+            gaps = tool.signature.gaps
+            print("\n".join(f"Missing: {gap}" for gap in gaps) if gaps else "The docstring is complete.")
 
 
 def key(session: Session, shell: InteractiveShell, rest: str) -> None:

@@ -73,7 +73,7 @@ def parts_of(command: str) -> Parts:
 
 
 def offered_pattern(command: str) -> str:
-    """Return the pattern of a command that "always" offers: its program and first word. Empty if none is offered."""
+    """Return the pattern of a command that "always" grants: its program and first word. Empty if none is offered."""
     words = command.strip().split(" ")
     program = words[0]
     if not is_simple(command) or "*" in command or not re.fullmatch(r"[\w.+-]+", program) or _starts_others(program):

@@ -32,7 +32,7 @@ def path_glob(pattern: str, work_dir: Path) -> str:
 
 
 def offered_folder(path: Path, work_dir: Path) -> str:
-    """Return the pattern of the folder of a file that "always" offers; empty if none is offered."""
+    """Return the pattern of the folder of a file that "always" grants; empty if none is offered."""
     folder = path.parent
     if folder == folder.parent or any(sign in str(folder) for sign in "*()"):
         return ""

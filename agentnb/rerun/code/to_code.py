@@ -14,6 +14,7 @@ from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
 from agentnb.interchange.files import one_run
 from agentnb.store.redacting import redacted
+from agentnb.tools.agent_tool import PROMPT
 
 WIDTH = 100
 """Characters of a comment's line."""
@@ -81,7 +82,17 @@ def _call(record: CallRecord, numbers: Iterator[int]) -> Iterator[str]:
         yield from _comment("Python cannot read this call, such as one whose arguments are nested too deep:")
         yield f"# {code}"
     else:
+        yield from _about_nested(record)
         yield f"result_{next(numbers)} = {code}"
+
+
+def _about_nested(record: CallRecord) -> list[str]:
+    """Return a comment on a call that may be one of an agent or a workflow, which no code can call like a function."""
+    arguments = record.call.arguments
+    if not record.nested or not isinstance(arguments, dict) or arguments.keys() != {PROMPT}:
+        return []
+    begun, name = ", ".join(one.run_id for one in record.nested), record.call.name
+    return _comment(f"It began {begun}. If {name} is an agent or a workflow, write {name}.run_sync(...).text instead:")
 
 
 def _is_python(code: str) -> bool:

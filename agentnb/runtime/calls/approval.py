@@ -30,7 +30,7 @@ from agentnb.errors import Declined, NobodyToAsk, SettingsError
 from agentnb.policies.gates import Ask, as_copy
 from agentnb.policies.permissions.approval_mode import declared_effects
 from agentnb.policies.permissions.gate import AskByRules
-from agentnb.policies.permissions.offers import offers_about
+from agentnb.policies.permissions.offered_grants import grants_about
 from agentnb.runtime.calls.file_change import file_change, file_digest
 from agentnb.runtime.questions.answerers import AnswerQuestion, Approve, Program, QuestionSuspended, Unanswered
 from agentnb.runtime.questions.elicitation import Elicitation
@@ -52,14 +52,14 @@ def approval_question(ask: Ask, call: ToolCall, tool: Tool, work_dir: Path, *, h
     effects, subject = ", ".join(sorted(declared_effects(tool) or ())), subject_of(tool)
     is_of_rules = isinstance(ask, AskByRules)
     may_remember = isinstance(ask, AskByRules) and not ask.is_unclear
-    offers = offers_about(call, tool, work_dir, has_session=has_session) if may_remember else ()
+    grants = grants_about(call, tool, work_dir, has_session=has_session) if may_remember else ()
     command = (value_of_subject(tool, call.arguments) or "") if subject is not None and subject.kind == "command" else ""
     change = file_change(tool, call.arguments, work_dir)
-    shown = {"command": encodable(command), "diff": encodable(change.diff), "before": change.before, "offers": offers}
+    shown = {"command": encodable(command), "diff": encodable(change.diff), "before": change.before, "grants": grants}
     rule = OWN_RULE if ask.rule == ASKED_BY_RULES and not is_of_rules else ask.rule or OWN_RULE
     about = judged_call(call, rule, effects, **shown)
-    approvals = (*ask.approvals, *((ALWAYS,) if offers else ()))
-    schema = approval_schema(approvals, tool.spec.input_schema, about.offers)
+    approvals = (*ask.approvals, *((ALWAYS,) if grants else ()))
+    schema = approval_schema(approvals, tool.spec.input_schema, about.grants)
     return new_question("approval", ask.question, schema, call.id, about)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from agentnb.core.messages import ToolCall
-from agentnb.errors import NotAnswered, ToolFailed
+from agentnb.errors import NestedTooDeep, NotAnswered, ToolFailed
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation
 from agentnb.runtime.threads import is_running, time_limit
@@ -60,6 +60,8 @@ class ToolRunner:
                     outcome = await _within(tool.timeout, tool, call, arguments, context, asker)
             except NotAnswered as error:
                 outcome = tool_errors.not_answered(error)
+            except NestedTooDeep as error:
+                outcome = tool_errors.too_many_nested_runs(call.name, error)
             except ToolFailed as error:
                 outcome = tool_errors.inner_failed(call.name, error)
             except asyncio.CancelledError as error:

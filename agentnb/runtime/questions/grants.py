@@ -40,6 +40,7 @@ class ReachingGrants:
         self._log = log
         self._around = around
         self._session = session
+        self._taken_back: list[str] = []
 
     @property
     def has_session(self) -> bool:
@@ -53,7 +54,11 @@ class ReachingGrants:
         """
         reaching = {fields["grant_id"]: fields for fields in self._from_outside()}
         logged = self._log.run.grants
-        over = [grant.grant_id for grant in logged if is_copy(grant) and grant.grant_id not in reaching]
+        over = [
+            one.grant_id
+            for one in logged
+            if one.grant_id not in reaching and (is_copy(one) or one.grant_id in self._taken_back)
+        ]
         known = {grant.grant_id for grant in logged}
         new = [fields for grant_id, fields in reaching.items() if grant_id not in known]
         for grant_id in over:
@@ -63,9 +68,8 @@ class ReachingGrants:
         return bool(over or new)
 
     def withdraw(self, grant_id: str) -> None:
-        """Take back a grant that was given in this run; no-op for one that is not in force here."""
-        if any(grant.grant_id == grant_id for grant in self._log.run.grants):
-            self._log.emit(GrantWithdrawn, grant_id=grant_id)
+        """Take back a grant that was given in this run, from any thread: `update` logs it, before the next call is judged."""
+        self._taken_back.append(grant_id)
 
     def _from_outside(self) -> Iterable[dict[str, str]]:
         if self._session is not None:

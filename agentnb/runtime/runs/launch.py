@@ -21,7 +21,7 @@ from agentnb.core.log.stores import Watcher, Writer
 from agentnb.core.run.approvals import RULES
 from agentnb.detect.agent_runs import how_to_continue
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError
+from agentnb.errors import NestedTooDeep, SettingsError
 from agentnb.policies.limits import OnLimit
 from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
 from agentnb.policies.permissions.approval_mode import SETTING as MODE
@@ -136,9 +136,15 @@ class PendingRun(Generic[PartsT]):
     """A run about to start, or to be resumed, of an agent or an orchestration: its parts, options, log, inbox and budget."""
 
     def __init__(
-        self, parts: PartsT, options: RunOptions, *, recovered: Run | None = None, writer: Writer | None = None
+        self,
+        parts: PartsT,
+        options: RunOptions,
+        *,
+        recovered: Run | None = None,
+        writer: Writer | None = None,
+        is_fork: bool = False,
     ) -> None:
-        """``recovered``: the interrupted run to resume, whose log ``writer`` has open at its end."""
+        """``recovered``: the interrupted run to resume, whose log ``writer`` has open at its end, or the head of a fork."""
         self.parts = parts
         self.options = completed(options, is_resumed=recovered is not None)
         self.recovered = recovered
@@ -147,7 +153,10 @@ class PendingRun(Generic[PartsT]):
         """The person's decision about the log of a resumed run, as `RunRecovered` logs it."""
         if recovered is not None:
             self.consent = consent_to(recovered, self.options)
-        self.permissions = _permissions(parts, self.options, recovered, self.consent, is_nested=around is not None)
+        logged = Permissions()
+        if recovered is not None and not is_fork:
+            logged = logged_permissions(recovered, self.options, counts=self.consent != "refused")
+        self.permissions = _permissions(parts, self.options, logged, is_nested=around is not None)
         if around is not None:
             self.permissions = self.permissions.within(around.elicitation.permissions)
         if not self.permissions.needs_nothing:
@@ -333,15 +342,12 @@ def in_foreground(start: Callable[[RunOptions], LiveRun], options: RunOptions) -
         return start(replace(options, foreground=foreground, can_ask=can_ask)).wait_in_foreground()
 
 
-def _permissions(
-    parts: RunParts, options: RunOptions, recovered: Run | None, consent: Consent, *, is_nested: bool
-) -> Permissions:
+def _permissions(parts: RunParts, options: RunOptions, logged: Permissions, *, is_nested: bool) -> Permissions:
     """Return the permissions of a run by its options, its log if it is resumed, its agent, its host and the environment.
 
     The first of them that gives a mode decides it. The rules of the log, with the outer ones first, hold as well.
     """
     rules = (options.permissions or NO_RULES).then(parts.rule_list)
-    logged = Permissions() if recovered is None else logged_permissions(recovered, options, counts=consent != "refused")
     if options.approval_mode is not None:
         mode = ApprovalMode.of(options.approval_mode)
     elif logged.mode.held:
@@ -372,7 +378,7 @@ def _log_of(options: RunOptions, recovered: Run | None) -> EventLog:
     """Return the log of a new run, or of the ``recovered`` one."""
     if nested_levels.get() >= MAX_LEVELS:
         what = f"Runs are nested {MAX_LEVELS} levels deep: a tool of each began the next"
-        raise SettingsError(what, "Give the innermost agent other tools, or no tool that begins runs")
+        raise NestedTooDeep(what, "Give the innermost agent other tools, or no tool that begins runs")
     watchers: tuple[Watcher, ...] = () if options.watch is None else (options.watch,)
     if recovered is not None:
         return EventLog(recovered.id, parent_id=recovered.parent_id, watchers=watchers, run=recovered, store=options.store)

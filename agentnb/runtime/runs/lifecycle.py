@@ -296,8 +296,8 @@ class Lifecycle:
         def heed(command: Command) -> None:
             if command.answer is not None:
                 self.services.elicitation.take(command.answer)
-            elif command.name == "withdraw":
-                self.services.elicitation.grants.withdraw(command.text)
+            elif command.name == "withdraw" and not self._over:
+                self.services.elicitation.grants.update()
             elif command.name == "stop" and not self._over:
                 self._cancel()
             elif command.name == "suspend" and self._orchestrator is not None:
@@ -305,6 +305,8 @@ class Lifecycle:
             self._woken.set()
 
         def wake(command: Command) -> None:
+            if command.name == "withdraw":
+                self.services.elicitation.grants.withdraw(command.text)
             if not self._over:
                 loop.call_soon_threadsafe(heed, command)
 

@@ -29,7 +29,11 @@ from agentnb.runtime.runs.gate_names import check_gates
 from agentnb.runtime.runs.launch import PendingRun, check_resumable, in_foreground
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
 from agentnb.settings import known_secrets
+from agentnb.tools.agent_tool import ToolOffer, neutral_description
 from agentnb.tools.todos.board import Board
+
+DEFAULT_NAME = "workflow"
+"""The name of an orchestration that was given none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +47,7 @@ class Orchestration:
 
     make: Callable[[Lifecycle, Elicitation], Orchestrator]
     run_kind: str = "workflow"
-    name: str = "workflow"
+    name: str = DEFAULT_NAME
     settings: Mapping[str, Any] = field(default_factory=dict)
     max_seconds: float | None = None
     budget: float | None = None
@@ -57,6 +61,12 @@ class Orchestration:
     def __post_init__(self) -> None:
         for name in ("max_seconds", "budget"):
             LIMITS[name].check(getattr(self, name))
+
+    @property
+    def tool_offer(self) -> ToolOffer:
+        """Its name and description as a tool."""
+        is_named = self.name != DEFAULT_NAME
+        return ToolOffer(self.name, neutral_description(self.run_kind, self.name if is_named else ""), is_named)
 
     async def run(self, prompt: str, options: RunOptions | None = None, **keywords: Unpack[RunKeywords]) -> Run:
         """Work on the prompt until the run ends, on the running event loop; keywords as for `Agent.run`."""

@@ -229,10 +229,13 @@ def test_what_can_be_chosen_follows_the_notebook(kernel: Kernel, page: Page) -> 
     kernel.run(
         "def later() -> int:\n    return 1\nfrom agentnb.models import ScriptedModel\nmine = ScriptedModel(['said by mine'])"
     )
+    kernel.run("from agentnb import Agent\nseeker = Agent(mine, system='Seeks things. Briefly.')\npair = [seeker, later]")
     kernel.run("%%guidance terse\nSay little.")
     page.ask("form", do="look")
     page.until(lambda: "later" in [one["name"] for one in page.state("form")["offers"]["tools"]])
     offered = page.state("form")["offers"]
+    about = {one["name"]: one["about"] for one in offered["tools"]}
+    assert (about["seeker"], about["pair"]) == ("Seeks things.", "a list: agent, later")
     assert "terse" in offered["guidance"] and "mine" in offered["models"]
     count = page.rows()
     page.start("hello", model="mine", guidance="terse")

@@ -58,29 +58,29 @@ def _approval(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
 
 def _always(question: WaitingOnUser) -> Html:
     """Return the grants that an answer may give, each with the calls it allows and how far it reaches."""
-    offers = question.about.offers if question.about is not None else ()
+    grants = question.about.grants if question.about is not None else ()
     tool = question.about.tool if question.about is not None else ""
-    if not offers:
+    if not grants:
         return NOTHING
     title = tag("div", "quiet", "Approve, and ask no more about such calls", unread_note(question))
     plain = [
         _button(
             question, {ALWAYS: one.rule, "reach": one.reach}, f"Always: {grant_in_words(one, tool)}", key=_key(question, one)
         )
-        for one in offers
+        for one in grants
         if one.rule == tool
     ]
-    patterns = dict.fromkeys(one.rule for one in offers if one.rule != tool)
-    forms = [_pattern(question, place, [one for one in offers if one.rule == rule]) for place, rule in enumerate(patterns)]
+    patterns = dict.fromkeys(one.rule for one in grants if one.rule != tool)
+    forms = [_pattern(question, place, [one for one in grants if one.rule == rule]) for place, rule in enumerate(patterns)]
     buttons = tag("div", "buttons", *plain) if plain else NOTHING
     return tag("div", "always", title, buttons, *forms, role="group", aria_label="Always")
 
 
-def _pattern(question: WaitingOnUser, place: int, offers: Sequence[GrantOffer]) -> Html:
+def _pattern(question: WaitingOnUser, place: int, grants: Sequence[GrantOffer]) -> Html:
     """Return the field of a pattern, with a button for each reach that says what is in the field."""
     label = "Calls that match (* matches any text)"
     key = f"rule:{question.id}:{place}"
-    field = tag("input", "field form-code", name_="rule", type="text", value=offers[0].rule, data_key=key, autocomplete="off")
+    field = tag("input", "field form-code", name_="rule", type="text", value=grants[0].rule, data_key=key, autocomplete="off")
     row = tag("label", "form-row", tag("span", "form-label", label), field)
     buttons = [
         tag(
@@ -95,7 +95,7 @@ def _pattern(question: WaitingOnUser, place: int, offers: Sequence[GrantOffer]) 
             data_reach=one.reach,
             data_key=_key(question, one),
         )
-        for one in offers
+        for one in grants
     ]
     return tag("form", "pattern", row, tag("div", "buttons", *buttons), _error(), data_do=ALWAYS, data_id=question.id)
 

@@ -57,5 +57,5 @@ def _listed(question: WaitingOnUser, most: int) -> Html:
     choices = choices_in_words(question)
     if not choices:
         return NOTHING
-    separator = "; " if question.about is not None and question.about.offers else ", "
+    separator = "; " if question.about is not None and question.about.grants else ", "
     return tag("div", "quiet", "To choose from: ", words(separator.join(choices), most))

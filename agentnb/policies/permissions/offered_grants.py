@@ -1,4 +1,4 @@
-"""The grants that a question about a call offers: what the answer "always" allows, and how far it reaches."""
+"""The grants that a question about a call grants: what the answer "always" allows, and how far it reaches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.tools.subject import subject_of, value_of_subject
 from agentnb.tools.tool import Tool
 
 
-def offers_about(call: ToolCall, tool: Tool, work_dir: Path, *, has_session: bool) -> tuple[GrantOffer, ...]:
+def grants_about(call: ToolCall, tool: Tool, work_dir: Path, *, has_session: bool) -> tuple[GrantOffer, ...]:
     """Return the grants that a question about this call offers. ``has_session``: whether a session can remember one.
 
     A tool without a subject is offered whole. For a command or a place of which no pattern would be narrow, the session is not

@@ -1,7 +1,8 @@
-"""Approval modes: which calls their gate asks about or denies, and what the modes of nested runs are together."""
+"""The gate of permissions: which calls it asks about or denies, in which words, and what a grant allows."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,13 +17,15 @@ from agentnb.core.log import work_events as w
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.request import ToolSpec
-from agentnb.core.run.approvals import MODES, approval_schema, judged_call
+from agentnb.core.run.approvals import ALWAYS, ASKED_BY_RULES, MODES, RULES, approval_schema, judged_call
 from agentnb.core.run.rounds import DENIED
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
-from agentnb.policies.gates import ApprovalMode, Ask, Block, judge
-from agentnb.policies.gates.approval_mode import STRICTEST_FIRST, AskByMode
-from agentnb.policies.gates.rules import Rule, verdict_of
+from agentnb.policies.gates import Ask, Block, judge
+from agentnb.policies.permissions.approval_mode import ApprovalMode
+from agentnb.policies.permissions.gate import AskByRules, AskEachTime, PermissionGate
+from agentnb.policies.permissions.permissions import Permissions
+from agentnb.policies.permissions.rules import RuleList
 from agentnb.tools.read_result import READ_TOOL, ResultReader
 from agentnb.tools.todos.board import TodoBoard
 from agentnb.tools.todos.tool import TodoTool
@@ -51,6 +54,11 @@ def sends() -> None:
     """Sends."""
 
 
+@tool(effects=["execute"], command="line")
+def shell(line: str) -> None:
+    """Runs."""
+
+
 class OwnTool:
     """A tool of a class that knows nothing of effects."""
 
@@ -61,23 +69,37 @@ class OwnTool:
 
 
 BOX = Toolbox(
-    [OwnTool(), nothing_said, reads, writes, sends, ask_person, TodoTool(TodoBoard()), ResultReader(lambda call_id: None, 100)]
+    [
+        OwnTool(),
+        nothing_said,
+        reads,
+        writes,
+        sends,
+        shell,
+        ask_person,
+        TodoTool(TodoBoard()),
+        ResultReader(lambda call_id: None, 100),
+    ]
 )
 MORE = ("own", "nothing_said", "writes", "sends")
 NO_MORE = ("reads", "ask_person", "todo_operations", READ_TOOL, "no_such_tool")
 
 
-def judged(mode: str, name: str, run: Run | None = None, **arguments: Any) -> Ask | Block | None:
-    gate = ApprovalMode.of(mode).gate(BOX.get)
-    return judge(() if gate is None else (gate,), ToolCall(name, arguments, "c1"), run or Run())
+def judged(mode: str, name: str, run: Run | None = None, *, rules: Any = None, **arguments: Any) -> Ask | Block | None:
+    permissions = Permissions.of(ApprovalMode.of(mode), RuleList.of(rules))
+    gate = PermissionGate(permissions, BOX.get, Path("/work"))
+    return judge((gate,), ToolCall(name, arguments, "c1"), run or Run())
 
 
 def test_only_tools_that_do_more_than_read_are_held_up(subtests: pytest.Subtests) -> None:
     assert BOX.get("todo_operations") is not None
-    for mode, held in {"auto": None, "ask": AskByMode, "never": None, "read_only": Block}.items():
+    for mode, held in {"auto": None, "ask": AskByRules, "read_only": Block}.items():
         with subtests.test(mode):
             assert [type(judged(mode, name)) for name in MORE] == [type(None) if held is None else held] * len(MORE)
             assert [judged(mode, name) for name in NO_MORE] == [None] * len(NO_MORE)
+    for mode in (RULES, "never"):  # what would be asked about is denied elsewhere: own gates ask too
+        with subtests.test(mode):
+            assert [type(judged(mode, name)) for name in MORE] == [type(None), type(None), AskByRules, AskByRules]
     denied = judged("read_only", "nothing_said")
     assert isinstance(denied, Block) and (denied.rule, denied.result.error_code) == ("read_only", DENIED)
     assert "only allows tools that read" in denied.result.text and "does not declare what it does" in denied.result.text
@@ -85,8 +107,11 @@ def test_only_tools_that_do_more_than_read_are_held_up(subtests: pytest.Subtests
 
 def test_the_question_shows_the_arguments_and_what_the_tool_may_do() -> None:
     found = judged("ask", "writes", path="a")
-    assert isinstance(found, Ask) and found.approvals == ("always",)
-    assert found.question.startswith('May writes run with {"path":"a"}?\nwrites may: read, write.')
+    assert isinstance(found, Ask) and found.question == 'May writes run with {"path":"a"}?\nwrites may: read, write.'
+    by_rule = judged(RULES, "reads", rules={"reads": "ask"})
+    assert isinstance(by_rule, Ask) and by_rule.question.endswith("\nThe rule reads asks.")
+    unclear = judged("auto", "shell", rules={"shell(rm *)": "deny"}, line="$X")
+    assert isinstance(unclear, AskEachTime) and "whether the rule shell(rm *) forbids it" in unclear.question
     long = judged("ask", "sends", text="x" * 1000, other=object())
     assert isinstance(long, Ask) and "sends run with arguments of 1," in long.question and "xx" not in long.question
 
@@ -96,7 +121,7 @@ def asked(answer: Any, tool: str = "writes", rule: str = "ask", kind: Any = "app
     found = judged("ask", "writes")
     assert isinstance(found, Ask)
     about = judged_call(ToolCall(tool, {}), rule)
-    question = WaitingOnUser(kind, found.question, approval_schema(found.approvals), "q1", "c0", about)
+    question = WaitingOnUser(kind, found.question, approval_schema((ALWAYS,)), "q1", "c0", about)
     return (
         RunBuilder(schema=5)
         .add(e.RoundStarted, index=0, reason="prompt")
@@ -141,6 +166,45 @@ def test_an_unknown_word_is_refused_with_the_modes() -> None:
     assert [ApprovalMode.of(word).words for word in MODES] == list(MODES)
 
 
+def test_a_grant_of_a_pattern_allows_what_it_matches_and_lifts_no_denial(subtests: pytest.Subtests) -> None:
+    run = RunBuilder().add(w.GrantGiven, grant_id="g1", tool="shell", rule="shell(git status *)").run
+    assert not run.has_grant("shell")
+    cases: list[tuple[str, Any, str, type]] = [
+        ("git status -s", None, RULES, type(None)),
+        ("git status -s", None, "ask", type(None)),
+        ("git status -s", {"shell": "ask"}, RULES, type(None)),
+        ("git status -s", {"shell": "deny"}, RULES, Block),
+        ("git status -s", {"shell(rm *)": "deny"}, RULES, type(None)),
+        ("git status -s", None, "read_only", Block),
+        ("git status; ls", None, RULES, AskByRules),
+        ("git status $X", {"shell(rm *)": "deny"}, RULES, AskEachTime),
+        ("git log", None, RULES, AskByRules),
+    ]
+    for line, rules, mode, kind in cases:
+        with subtests.test(f"{line} {rules} {mode}"):
+            assert type(judged(mode, "shell", run, rules=rules, line=line)) is kind
+    whole = RunBuilder().add(w.GrantGiven, grant_id="g1", tool="w*").run
+    assert judged(RULES, "writes", whole) is None and isinstance(judged(RULES, "sends", whole), AskByRules)
+    assert isinstance(
+        judged(
+            "auto",
+            "shell",
+            RunBuilder().add(w.GrantGiven, grant_id="g", tool="shell").run,
+            rules={"shell(rm *)": "deny"},
+            line="$X",
+        ),
+        AskEachTime,
+    )
+
+
+def test_a_denial_says_why_in_the_words_of_the_flag_or_with_the_rule() -> None:
+    denied = judged(RULES, "shell", rules={"shell(rm *)": "deny"}, line="ls; rm x")
+    assert isinstance(denied, Block) and (denied.rule, denied.result.error_code) == ("permissions", DENIED)
+    assert denied.result.text.startswith("denied: shell was not run: the rule shell(rm *) of this run denies it")
+    assert judged(RULES, "no_such_tool", rules={"*": "deny"}) is None  # the model is told that there is none
+    assert ASKED_BY_RULES == "ask"
+
+
 @examples(60)
 @given(ALL_MODES, ALL_MODES, ALL_MODES)
 def test_what_either_mode_forbids_is_forbidden_in_a_nested_run_and_a_log_keeps_it(
@@ -148,21 +212,9 @@ def test_what_either_mode_forbids_is_forbidden_in_a_nested_run_and_a_log_keeps_i
 ) -> None:
     both = one.within(other)
     assert both == other.within(one) and both.within(third) == one.within(other.within(third))
-    assert ApprovalMode.of(both.words) == both
-    for name in (*MORE, *NO_MORE):
-        for is_asked in (False, True):
-            verdicts = [mode.verdict(name, BOX.get(name), is_asked=is_asked) for mode in (one, other)]
-            assert both.verdict(name, BOX.get(name), is_asked=is_asked) == min(verdicts, key=STRICTEST_FIRST.index)
-
-
-def test_the_first_rule_that_fits_a_call_decides(subtests: pytest.Subtests) -> None:
-    rules = [Rule("deny", "send*"), Rule("allow", flag="reads"), Rule("ask", "writes"), Rule("deny", flag="asked")]
-    for name, is_asked, verdict in [
-        ("sends", False, "deny"),
-        ("reads", False, "allow"),
-        ("writes", False, "ask"),
-        ("own", False, "allow"),
-        ("reads", True, "deny"),
-    ]:
-        with subtests.test(f"{name}, {is_asked}"):
-            assert verdict_of(rules, name, BOX.get(name), is_asked=is_asked) == verdict
+    assert ApprovalMode.of(both.words) == both == ApprovalMode.logged(both.words)
+    order = ("deny", "ask", "allow")
+    for name in MORE:
+        found = BOX.get(name)
+        assert found is not None
+        assert both.default(found) == min((one.default(found), other.default(found)), key=order.index) or both.never_asks

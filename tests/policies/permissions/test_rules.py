@@ -1,0 +1,106 @@
+"""Rules as a person writes them: flags, names and patterns, each with a verdict; what cannot be read is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, tool
+from agentnb.errors import SettingsError
+from agentnb.models import ScriptedModel
+from agentnb.policies.permissions.rules import Rule, RuleList
+from agentnb.tools.function import FunctionTool
+
+
+def runs(command: str) -> str:
+    """Run a command."""
+    return command
+
+
+BASH = FunctionTool(runs, name="bash", effects=["execute"], command="command", flag="bash")
+PYTHON = FunctionTool(runs, name="run_python", effects=["execute"], flag="bash")
+FETCH = FunctionTool(runs, name="web_fetch", effects=["network"], url="command", flag="network")
+
+
+def test_rules_are_read_in_their_order_and_written_to_logs_as_they_are() -> None:
+    given = {
+        "bash(git status*)": "allow",
+        "bash": "ask",
+        "mcp_clock_*": "deny",
+        "network": "deny",
+        "write_file(a (1).txt)": "allow",
+    }
+    rules = RuleList.of(given)
+    assert [(rule.text, rule.verdict) for rule in rules.rules] == [*given.items()] and rules.flags is None
+    assert RuleList.logged(json.loads(json.dumps(rules.as_logged))) == rules
+    flags = RuleList.of(["git", "file_read"])
+    assert flags.flags == {"git", "file_read"} and RuleList.logged(flags.as_logged) == flags
+    assert RuleList.of("restricted").flags == {"file_read"}
+    assert not RuleList.of(None) and RuleList.of([]) and RuleList.of(rules) is rules
+    assert RuleList.typed(["bash(a=b)=allow", "bash = ask"]).as_logged["rules"] == [["bash(a=b)", "allow"], ["bash", "ask"]]
+
+
+def test_what_is_no_rule_is_refused_with_what_would_be(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Any, str]] = [
+        ({"bash": "permit"}, "'permit' is not a verdict.*allow, ask, deny"),
+        ({"bash(": "ask"}, "is not a rule about tools"),
+        ({"bash()": "ask"}, "is not a rule about tools"),
+        ({3: "ask"}, "is not a rule about tools"),
+        ({"mcp_*(x)": "ask"}, "brackets follow the name of one tool"),
+        (["files"], "There is no flag 'files'.*file_read"),
+        ("bash", "neither rules nor flags"),
+        (3, "neither rules nor flags"),
+        ([["bash"]], "There is no flag"),
+    ]
+    for given, words in cases:
+        with subtests.test(repr(given)), pytest.raises(SettingsError, match=words):
+            RuleList.of(given)
+    with pytest.raises(SettingsError, match="not a rule with a verdict"):
+        RuleList.typed(["bash"])
+
+
+def test_a_word_is_a_tool_a_pattern_of_names_or_a_flag_and_bash_means_the_tool_alone() -> None:
+    about = {
+        "bash": [True, False, False],
+        "run_*": [False, True, False],
+        "*": [True, True, True],
+        "network": [False, False, True],
+        "web_fetch": [False, False, True],
+        "git": [False, False, False],
+    }
+    for text, expected in about.items():
+        rule = Rule.read(text, "ask")
+        assert [rule.is_about(one.spec.name, one) for one in (BASH, PYTHON, FETCH)] == expected, text
+
+
+def test_brackets_that_mean_nothing_and_names_that_are_nearly_right_are_errors_of_the_agent() -> None:
+    @tool(effects=["write"], path="path")
+    def save(path: str) -> None:
+        """Save."""
+
+    def plain() -> None:
+        """Nothing."""
+
+    for given, words in (
+        ({"plain(x)": "deny"}, "has brackets, and plain has no subject"),
+        ({"sav": "deny"}, "is about no tool of this agent.*save"),
+        ({"web_fetch(docs.example.org)": "allow"}, "not about an address"),
+    ):
+        with pytest.raises(SettingsError, match=words):
+            Agent(ScriptedModel([]), tools=[save, plain, FETCH], permissions=given)
+    assert Agent(ScriptedModel([]), tools=[save, plain], permissions={"mcp_any": "ask", "save(data/**)": "allow"}).rule_list
+
+
+def test_two_lists_follow_each_other_and_a_flag_must_be_permitted_by_both() -> None:
+    first, second = RuleList.of({"bash": "ask"}), RuleList.of({"bash": "allow"})
+    assert [rule.verdict for rule in first.then(second).rules] == ["ask", "allow"]
+    both = RuleList.of(["git", "bash"]).then(RuleList.of(["git", "network"]))
+    assert both.flags == {"git"} and RuleList.of(["git"]).then(first).flags == {"git"}
+    assert first.then(second).without_allowing == first and second.allows and not first.allows
+
+
+def test_what_cannot_be_read_of_a_log_forbids_every_flag() -> None:
+    for data in (None, 3, {"rules": 3}, {"rules": [["bash"]]}, {"rules": [["bash", "sure"]]}, {"flags": 3}):
+        assert RuleList.logged(data) == RuleList(flags=frozenset()), data
