@@ -55,7 +55,10 @@ def exec_of(text: str, *argv: str) -> tuple[str, ...]:
 def test_gates_steps_and_tools_are_answered_at_the_terminal() -> None:
     with Terminal(*exec_of(ASKS, "--approve", "ask")) as terminal:
         asked = terminal.type("2")
-        assert "\nagent: The agent asks for your approval\nMay write run with" in asked and "\n  2 always: every call of write, in this run\n" in asked
+        assert (
+            "\nagent: The agent asks for your approval\nMay write run with" in asked
+            and "\n  2 always: every call of write, in this run\n" in asked
+        )
         asked = terminal.type("perhaps")
         assert "writing a\n" in asked and "step tool completed" in asked, "always holds in the whole run"
         assert asked.endswith("sure: This step is yours\nPublish it?\nAnswer (one of: yes, no): ")

@@ -8,8 +8,11 @@ from html import unescape
 import pytest
 from hostile import BREAKS, SCRIPTS, check_is_harmless
 from some_approvals import BASH, CASES, DIFF, OFFERS, approval
+from some_questions import run_of
 
+from agentnb.core.log import events as e
 from agentnb.core.questions import AskedQuestion, GrantOffer, checked_answer
+from agentnb.display.card.text import run_text
 from agentnb.display.parts.questions.call_view import call_part_html
 from agentnb.display.parts.questions.question import question_html
 from agentnb.display.parts.questions.schema_form import HIDDEN_KEY, form_html
@@ -156,3 +159,14 @@ def test_nothing_of_a_call_or_its_schema_becomes_markup(subtests: pytest.Subtest
 def test_diff_of_a_hostile_file_cannot_pretend_other_lines() -> None:
     html = question_html(approval({}, tool="write", diff=f"{DIFF}+a\u2028-b\r+c\x1b[2J"), live=True)
     assert "+a⟨U+2028⟩-b⟨U+000D⟩+c⟨U+001B⟩[2J" in html
+
+
+def test_text_of_a_waiting_run_has_lines_to_type() -> None:
+    run = run_of((e.QuestionAsked, {"question": CASES["command"].question}))
+    assert run_text(run).splitlines()[-5:] == [
+        "  %agent answer approve",
+        "  %agent answer always in run: bash",
+        "  %agent answer always in run: bash(git status *)",
+        "  %agent answer always in session: bash(git status *)",
+        "  %agent answer deny: REASON",
+    ]
