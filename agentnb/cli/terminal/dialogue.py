@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-from agentnb.core.question_forms import QuestionForm, question_form
+from agentnb.core.forms.question_forms import QuestionForm, question_form
 from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, checked_answer, choice_in_words, expected
 from agentnb.core.run.approvals import ALWAYS, DENY, EDIT
 from agentnb.display.texts.judged_call import call_text, question_text

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from agentnb.context.request_history import sent_request
-from agentnb.core.question_forms import answer_of_form
+from agentnb.core.forms.question_forms import answer_of_form
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.run.approvals import ALWAYS, DENY
 from agentnb.detect.run import Run

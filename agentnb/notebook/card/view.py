@@ -10,9 +10,9 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
+from agentnb.core.forms.question_forms import FieldsRefused
 from agentnb.core.log.events import AnyEvent, Delta, Event, QuestionAsked, RunFinished
 from agentnb.core.log.stores import Watcher
-from agentnb.core.question_forms import FieldsRefused
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html, running_html

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from agentnb.core.question_forms import question_form
+from agentnb.core.forms.question_forms import question_form
 from agentnb.core.questions import MAX_CHOICES, GrantOffer, WaitingOnUser, answer_form, choice_in_words
 from agentnb.core.run.approvals import ALWAYS, APPROVE, DENY
 from agentnb.display.markup import NOTHING, Html, tag, words

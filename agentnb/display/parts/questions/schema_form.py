@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentnb.core.question_forms import QuestionForm, question_form
+from agentnb.core.forms.form_fields import WHOLE, FormField, form_fields
+from agentnb.core.forms.question_forms import QuestionForm, question_form
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.redaction import MASK
-from agentnb.core.schema.form_fields import WHOLE, FormField, form_fields
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.texts.labels import cut
 
