@@ -41,11 +41,12 @@ def made(path: Path) -> nbformat.NotebookNode:
         shutil.copytree(path.parent / "data", Path(folder, "data"))
         if failure := execute(notebook, Path(folder)):
             raise SystemExit(f"A cell failed:\n{failure}")
+        here = f"{Path(folder).resolve()}/"
     notebook.metadata.language_info = {"name": "python"}
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # when it ran
         for output in cell.get("outputs", ()):
-            _placeless(output)
+            _placeless(output, here)
     return thinned(notebook)
 
 
@@ -83,11 +84,12 @@ def _end_of_fold(html: str, start: int) -> int:
     raise ValueError("a fold without an end")
 
 
-def _placeless(output: Any) -> None:
+def _placeless(output: Any, here: str) -> None:
+    """Take out where the libraries, the cells and the folder of the notebook are on this machine."""
     for data in (output, output.get("data", {})):
         for key, value in data.items():
             if isinstance(value, str):
-                data[key] = CELL.sub("cell.py", LIBRARY.sub("", value))
+                data[key] = CELL.sub("cell.py", LIBRARY.sub("", value)).replace(here, "")
 
 
 if __name__ == "__main__":

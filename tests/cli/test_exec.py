@@ -41,6 +41,24 @@ def test_agents_are_tools_by_the_names_of_their_variables(cli: Call) -> None:
     assert (done.code, done.out) == (0, "Found it.\n")
 
 
+def test_rules_of_the_command_decide_about_tools_that_declare_to_do_more(cli: Call, subtests: pytest.Subtests) -> None:
+    text = (
+        'from agentnb import tool\n\n@tool(effects=["write"], path="path")\ndef save(path: str) -> str:\n    return "saved"\n'
+    )
+    tools = f"{module(text)}:save"
+    path = written("save.yaml", "workflow: [{type: tool, name: save, args: {path: data/a}}]\n")
+    for argv, code in {
+        (): 4,  # it waits for a person
+        ("--rule", "save(data/**)=allow"): 0,
+        ("--rule", "save(data/**)=deny", "--rule", "save=allow"): 1,
+        ("--approve", "auto"): 0,
+        ("--approve", "never"): 1,
+        ("--rule", "save=perhaps"): 2,
+    }.items():
+        with subtests.test(argv=argv):
+            assert cli("exec", path, "--tools", tools, *argv).code == code
+
+
 @pytest.mark.req("R4.32", "R4.33")
 def test_the_result_goes_to_standard_output_and_the_step_context_follows_the_progress(
     cli: Call, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests

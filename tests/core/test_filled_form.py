@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from property_settings import size
 
-from agentnb.core.forms.filled_form import NEEDED, filled_form
-from agentnb.core.forms.form_fields import MAX_FIELDS, WHOLE, defaults, form_fields, leaves
+from agentnb.core.schema.filled_form import NEEDED, filled_form
+from agentnb.core.schema.form_fields import MAX_FIELDS, WHOLE, defaults, form_fields, leaves
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")) | st.just("\n"), min_size=1, max_size=70)
 NAMES = st.sampled_from(["a", "a.b", "0", "other", "whole", "__proto__", "constructor", 'say "x"', "<b>", "größe", " "]) | TEXTS

@@ -37,10 +37,8 @@ def test_in_the_mode_ask_a_cell_in_the_background_is_answered_from_another(kerne
             kernel.run("done.clear()")
             assert kernel.run(cell.format(mode="ask", more="--background"), attended=True).status == "ok"
             wait_for(kernel, "run.status == 'waiting_on_user'")
-            assert (
-                kernel.value("done") == "[]"
-                and "(approve; always: every call of write, in this run; " in kernel.run("%agent status").printed
-            )
+            status = kernel.run("%agent status").printed
+            assert kernel.value("done") == "[]" and "%agent answer always in session: write" in status
             assert "continues with your answer" in kernel.run("%agent answer always").printed
             wait_for(kernel, "not run.should_continue")
             assert kernel.value("done") == done and kernel.value("len(run.questions)") == "1"

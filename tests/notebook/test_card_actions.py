@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from agentnb.core.forms.question_forms import FieldsRefused
 from agentnb.core.questions import JudgedCall, WaitingOnUser
 from agentnb.core.run.approvals import approval_schema
 from agentnb.notebook.card.actions import ACTIONS
+from agentnb.runtime.questions.question_forms import FieldsRefused
 
 
 @pytest.mark.parametrize(

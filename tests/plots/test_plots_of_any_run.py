@@ -35,7 +35,7 @@ def test_each_plot_is_made_of_a_random_run_cut_off_anywhere(plan: Plan, share: f
 @pytest.mark.slow("draws the logs of all versions")
 def test_each_plot_is_drawn_of_the_logs_of_earlier_versions() -> None:
     runs = load_traces(OLDER)
-    assert len(runs) == 9
+    assert len(runs) == 10
     for name in sorted({*plots.__all__} - plots.OF_A_TABLE - plots.OF_EXPERIMENTS):
         for source in runs if name in plots.OF_ONE_RUN else [runs]:
             getattr(plots, name)(source).savefig(BytesIO())

@@ -6,7 +6,6 @@ from collections.abc import Generator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-from agentnb.core.forms.question_forms import QuestionForm, question_form
 from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, checked_answer, choice_in_words, expected
 from agentnb.core.run.approvals import ALWAYS, DENY, EDIT
 from agentnb.display.texts.judged_call import call_text, question_text
@@ -14,6 +13,7 @@ from agentnb.display.texts.labels import cut
 from agentnb.display.texts.question_labels import ASKS, REACHES, approving_choices, grant_in_words
 from agentnb.display.texts.visible_text import visible, visible_name
 from agentnb.errors import SettingsError
+from agentnb.runtime.questions.question_forms import QuestionForm, question_form
 
 Dialogue: TypeAlias = Generator[str, str, Any]
 """Yields what is written before a line is read, is sent the line, and returns the answer."""

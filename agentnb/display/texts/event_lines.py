@@ -118,6 +118,10 @@ def _finding_made(event: w.FindingMade) -> str:
     return f"{event.severity}: {event.sentence or event.rule.replace('_', ' ')} ({rounds})"
 
 
+def _grant_given(event: w.GrantGiven) -> str:
+    return f"{event.rule or f'all calls of {event.tool}'} allowed"
+
+
 def _context_shifted(event: w.ContextShifted) -> str:
     on = f", on {event.entity}" if event.entity else ""
     return f"context {event.context_type}{on}{_because(event.reason)}"
@@ -151,7 +155,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     w.ToolsChanged: _tools_changed,
     w.FindingMade: _finding_made,
     w.GuidanceDrawn: lambda event: f"guidance {event.set} drawn, with a probability of {event.propensity:.3g}",
-    w.GrantGiven: lambda event: "" if event.given_in else f"all calls of {event.tool} allowed",  # else the run around shows it
+    w.GrantGiven: lambda event: "" if event.given_in else _grant_given(event),  # else the run around shows it
     w.GrantWithdrawn: lambda event: f"grant {event.grant_id} taken back",
     w.ContextShifted: _context_shifted,
     w.OtherEvent: _other,

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from agentnb.context.request_history import sent_request
-from agentnb.core.forms.question_forms import answer_of_form
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.run.approvals import ALWAYS, DENY
 from agentnb.detect.run import Run
@@ -26,6 +25,7 @@ from agentnb.display.parts.tool_card import tool_body_html
 from agentnb.notebook.card.unsaved import KEY, save_page
 from agentnb.notebook.worker import Worker
 from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.questions.question_forms import answer_of_form
 from agentnb.tools.todos.board import changeable
 
 Message = dict[str, Any]

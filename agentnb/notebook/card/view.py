@@ -10,7 +10,6 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
-from agentnb.core.forms.question_forms import FieldsRefused
 from agentnb.core.log.events import AnyEvent, Delta, Event, QuestionAsked, RunFinished
 from agentnb.core.log.stores import Watcher
 from agentnb.core.redaction import redact
@@ -32,6 +31,7 @@ from agentnb.notebook.views import Cell, DisplayView, running_loop
 from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close
 from agentnb.runtime.host.host import Beginning
 from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.questions.question_forms import FieldsRefused
 
 FRAME = 1 / 30
 """Seconds between two messages. More would not be visible, and a browser that is sent one per token loses some for good."""

@@ -11,6 +11,8 @@ NEVER_SIMPLE = re.compile(r"[;&|<>`\x00-\x08\x0a-\x1f\x7f]|\$[({\[]")
 EXPANDS = re.compile(r"[$`]|\\\n")
 """Signs outside of single quotes by which the shell makes a command of something else."""
 QUOTED = re.compile(r"'[^']*'|\\.|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+PLAIN = re.compile(r"[\w ./:@%+,=-]*")
+"""Commands whose words are what stands between blanks."""
 OPERATORS = ";&|()\n"
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _INTERPRETERS = """
@@ -58,9 +60,7 @@ def parts_of(command: str) -> Parts:
     is_whole = not EXPANDS.search(QUOTED.sub(_unquoted, command)) and "<<" not in command
     is_whole = is_whole and not any(set(text) <= set(OPERATORS + "<>'\"\\") for text in quoted)  # read as an operator below
     try:
-        lexer = shlex.shlex(command, posix=True, punctuation_chars=OPERATORS + "<>")
-        lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
-        tokens = list(lexer)
+        tokens = command.split() if PLAIN.fullmatch(command) else _tokens(command)
     except ValueError:  # a quotation that does not end
         return Parts((command,), is_whole=False)
     texts = [command.strip()]
@@ -103,6 +103,13 @@ def _unquoted(found: re.Match[str]) -> str:
     if text.startswith("\\"):
         return text if text == "\\\n" else ""
     return re.sub(r"\\[$`]", "", text)
+
+
+def _tokens(command: str) -> list[str]:
+    """Return the words and operators of a command; raise `ValueError` for a quotation that does not end."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=OPERATORS + "<>")
+    lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
+    return list(lexer)
 
 
 def _simple_commands(tokens: list[str]) -> list[list[str]]:

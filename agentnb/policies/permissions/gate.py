@@ -11,7 +11,7 @@ from agentnb.core.run.approvals import ASKED_BY_RULES, READ_ONLY, arguments_as_j
 from agentnb.detect.so_far import RunSoFar
 from agentnb.policies.gates.verdicts import Ask, Deny
 from agentnb.policies.permissions.approval_mode import declared_effects
-from agentnb.policies.permissions.matching import groups_of
+from agentnb.policies.permissions.matching import CallSubject, RuleMatcher
 from agentnb.policies.permissions.permissions import NOT_ALLOWED, Judgement, Permissions, ToolPermissions
 from agentnb.policies.permissions.rules import Rule
 from agentnb.tools.subject import subject_of, value_of_subject
@@ -83,8 +83,9 @@ def is_allowed_by(rule_text: str, call: ToolCall, tool: Tool, work_dir: Path) ->
     if not rule.is_about(call.name, tool):
         return False
     subject = subject_of(tool)
-    (group,) = groups_of([rule], None if subject is None else subject.kind, work_dir)
-    return bool(group.matches(value_of_subject(tool, call.arguments), work_dir))
+    kind = None if subject is None else subject.kind
+    called = CallSubject(kind, value_of_subject(tool, call.arguments), work_dir)
+    return RuleMatcher.of([(0, rule)], kind, work_dir).first(called.for_allowing) is not None
 
 
 def shown(arguments: object) -> str:

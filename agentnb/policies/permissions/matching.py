@@ -5,64 +5,107 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from agentnb.policies.permissions.commands import command_glob, is_simple, parts_of
 from agentnb.policies.permissions.places import address_glob, canonical_address, path_glob, resolved_path
-from agentnb.policies.permissions.rules import Rule, RuleVerdict
+from agentnb.policies.permissions.rules import Rule
 from agentnb.tools.subject import SubjectKind
 
 
+class Reading(NamedTuple):
+    """The texts of a call's subject that patterns are matched with."""
+
+    texts: tuple[str, ...] = ()
+    is_whole: bool = True
+    """Whether these are all that the call can mean."""
+
+
+UNKNOWN = Reading(is_whole=False)
+
+
+class CallSubject:
+    """The subject of one call as rules see it. Each form is made when the first rule needs it."""
+
+    __slots__ = ("_kind", "_limited", "_text", "_work_dir")
+
+    def __init__(self, kind: SubjectKind | None, text: str | None, work_dir: Path) -> None:
+        """``text``: None if the tool refuses the arguments."""
+        self._kind = kind
+        self._text = text
+        self._work_dir = work_dir
+        self._limited: Reading | None = None
+
+    @property
+    def for_limits(self) -> Reading:
+        """The reading for rules that ask or deny: of a command, each part."""
+        if self._limited is None:
+            self._limited = self._read()
+        return self._limited
+
+    @property
+    def for_allowing(self) -> Reading:
+        """The reading for rules that allow: of a command, one simple command or nothing."""
+        if self._kind != "command" or self._text is None:
+            return self.for_limits
+        return Reading((self._text.strip(),)) if is_simple(self._text) else Reading()
+
+    def _read(self) -> Reading:
+        if self._text is None or self._kind is None:
+            return Reading()
+        if self._kind == "command":
+            return Reading(*parts_of(self._text))
+        text = canonical_address(self._text) if self._kind == "url" else resolved_path(self._text, self._work_dir)
+        return UNKNOWN if text is None else Reading((str(text),))
+
+
 @dataclass(frozen=True, slots=True)
-class RuleGroup:
-    """Rules about one tool that follow each other and have one verdict."""
+class RuleMatcher:
+    """Rules about one tool that have one verdict, in their order."""
 
-    verdict: RuleVerdict
     rules: tuple[Rule, ...]
-    kind: SubjectKind | None
-    patterns: re.Pattern[str] | None
-    """All their patterns; None if one of them is about every call."""
+    places: tuple[int, ...]
+    """The place of each in the order of all rules, whatever their verdict."""
+    patterns: re.Pattern[str]
+    """All their patterns, each with an empty group at its end that numbers it."""
+    for_all: int | None
+    """The index of the first rule that is about every call."""
 
-    def matches(self, subject: str | None, work_dir: Path) -> bool | None:
-        """Return whether one of the rules is about a call with this subject; None if that cannot be known.
+    @classmethod
+    def of(cls, placed: Iterable[tuple[int, Rule]], kind: SubjectKind | None, work_dir: Path) -> RuleMatcher:
+        """Return the matcher of rules with their places. Rules after one that is about every call never decide."""
+        given = list(placed)
+        for_all = next((index for index, (_, rule) in enumerate(given) if not rule.pattern), None)
+        globs = [glob_of(rule.pattern, kind, work_dir) for _, rule in given[:for_all]]
+        joined = "|".join(f"(?:{glob})()" for glob in globs)
+        places, rules = tuple([place for place, _ in given]), tuple([rule for _, rule in given])
+        return cls(rules, places, re.compile(joined or NEVER, re.DOTALL), for_all)
 
-        A rule that allows matches only what is known for sure.
-        """
-        if self.patterns is None:
-            return True
-        if subject is None:  # the tool refuses the arguments
-            return False
-        if self.kind == "command":
-            return self._matches_command(subject, self.patterns)
-        text = canonical_address(subject) if self.kind == "url" else resolved_path(subject, work_dir)
-        return None if text is None else self.patterns.fullmatch(str(text)) is not None
+    def first(self, reading: Reading) -> int | None:
+        """Return the index of the first rule that matches one of the texts."""
+        found = [match.lastindex - 1 for text in reading.texts if (match := self.patterns.fullmatch(text)) and match.lastindex]
+        return min(found) if found else self.for_all
 
-    def _matches_command(self, command: str, patterns: re.Pattern[str]) -> bool | None:
-        if self.verdict == "allow":
-            return is_simple(command) and patterns.fullmatch(command.strip()) is not None
-        parts = parts_of(command)
-        if any(patterns.fullmatch(text) for text in parts.texts):
-            return True
-        return False if parts.is_whole else None
-
-
-def groups_of(rules: Iterable[Rule], kind: SubjectKind | None, work_dir: Path) -> Sequence[RuleGroup]:
-    """Return the groups of the rules about one tool, in order."""
-    found: list[RuleGroup] = []
-    for verdict, group in groupby(rules, key=lambda rule: rule.verdict):
-        alike = tuple(group)
-        is_for_all = any(not rule.pattern for rule in alike)
-        globs = [] if is_for_all else [glob for rule in alike if (glob := glob_of(rule.pattern, kind, work_dir)) is not None]
-        patterns = None if is_for_all else re.compile("|".join(f"(?:{glob})" for glob in globs) or r"(?!)", re.DOTALL)
-        found.append(RuleGroup(verdict, alike, kind, patterns))
-    return found
+    def __bool__(self) -> bool:
+        return bool(self.rules)
 
 
-def glob_of(pattern: str, kind: SubjectKind | None, work_dir: Path) -> str | None:
-    """Return the regular expression of a pattern; None if no subject of this kind fits it."""
+NEVER = r"(?!)"
+"""The regular expression that matches nothing."""
+
+
+def matchers_of(rules: Sequence[Rule], kind: SubjectKind | None, work_dir: Path) -> tuple[RuleMatcher, RuleMatcher]:
+    """Return the matchers of those of the rules that allow, and of those that ask."""
+    placed = list(enumerate(rules))
+    allowing = RuleMatcher.of([one for one in placed if one[1].verdict == "allow"], kind, work_dir)
+    return allowing, RuleMatcher.of([one for one in placed if one[1].verdict == "ask"], kind, work_dir)
+
+
+def glob_of(pattern: str, kind: SubjectKind | None, work_dir: Path) -> str:
+    """Return the regular expression of a pattern."""
     if kind == "command":
         return command_glob(pattern)
     if kind == "path":
         return path_glob(pattern, work_dir)
-    return address_glob(pattern) if kind == "url" else None
+    return (address_glob(pattern) if kind == "url" else None) or NEVER

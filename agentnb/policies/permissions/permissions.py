@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentnb.core.run.approvals import RULES
 from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
 from agentnb.policies.permissions.approval_mode import SETTING as MODE
-from agentnb.policies.permissions.matching import RuleGroup, groups_of
+from agentnb.policies.permissions.matching import CallSubject, RuleMatcher, matchers_of
 from agentnb.policies.permissions.rules import NO_RULES, Rule, RuleList, RuleVerdict
 from agentnb.tools.subject import Flag, flag_of, subject_of, value_of_subject
 from agentnb.tools.tool import Tool
@@ -103,44 +104,56 @@ class ToolPermissions:
         layers = [[rule for rule in layer.rules if rule.is_about(name, tool)] for layer in permissions.layers]
         for rule in [rule for layer in layers for rule in layer]:
             rule.check_for(name, tool)
-        self._denies = groups_of([rule for layer in layers for rule in layer if rule.verdict == "deny"], kind, work_dir)
-        self._asks = groups_of([rule for layer in layers[1:] for rule in layer if rule.verdict == "ask"], kind, work_dir)
-        self._ordered = groups_of([rule for layer in layers[:1] for rule in layer if rule.verdict != "deny"], kind, work_dir)
+        denies = [rule for layer in layers for rule in layer if rule.verdict == "deny"]
+        self._kind = kind
+        self._denies = RuleMatcher.of(enumerate(denies), kind, work_dir)
+        _, self._inner_asks = matchers_of([rule for layer in layers[1:] for rule in layer], kind, work_dir)
+        self._allows, self._asks = matchers_of([rule for layer in layers[:1] for rule in layer], kind, work_dir)
         self._denial = self._unconditional(permissions.layers, flag_of(tool))
         default = permissions.mode.default(tool)
         self._default = _DEFAULTS[default]
         if default == "deny" and self._denial is None:
             self._denial = BY_DEFAULT_DENIED
-        self.is_free = self._denial is None and default == "allow" and not (self._denies or self._asks or self._ordered)
+        self.is_free = (
+            self._denial is None and default == "allow" and not (self._denies or self._inner_asks or self._allows or self._asks)
+        )
         """Whether each of its calls is allowed."""
 
     def judge(self, arguments: Any) -> Judgement:
         """Return what the permissions say of a call with these arguments, before what was allowed always."""
         if self._denial is not None:
             return self._denial
-        subject = value_of_subject(self.tool, arguments)
-        is_unclear = False
-        for group in self._denies:
-            matches = group.matches(subject, self._work_dir)
-            if matches:
-                return Judgement("deny", self._first(group, subject))
-            is_unclear = is_unclear or matches is None
-        if is_unclear:
-            return Judgement("ask", self._denies[0].rules[0], is_unclear=True)
-        for group in (*self._asks, *self._ordered):
-            matches = group.matches(subject, self._work_dir)
-            if matches or (matches is None and group.verdict == "ask"):
-                return Judgement(group.verdict, self._first(group, subject))
-        return self._default
+        subject = CallSubject(self._kind, value_of_subject(self.tool, arguments), self._work_dir)
+        if self._denies:
+            denied = self._denies.first(subject.for_limits)
+            if denied is not None:
+                return Judgement("deny", self._denies.rules[denied])
+            if not subject.for_limits.is_whole:
+                return Judgement("ask", self._denies.rules[0], is_unclear=True)
+        return _asked(self._inner_asks, subject) or self._first_of(subject) or self._default
+
+    def _first_of(self, subject: CallSubject) -> Judgement | None:
+        """Return the verdict of the first rule that matches, of those that ask or allow; None if none does."""
+        allowed = self._allows.first(subject.for_allowing) if self._allows else None
+        if allowed is None:
+            return _asked(self._asks, subject)
+        return _asked(self._asks, subject, before=self._allows.places[allowed]) or ALLOWED
 
     def _unconditional(self, layers: Iterable[RuleList], flag: Flag | None) -> Judgement | None:
         """Return the denial of every call, if there is one."""
         if flag is not None and any(layer.flags is not None and flag not in layer.flags for layer in layers):
             return Judgement("deny", flag=flag)
-        rule = next((rule for group in self._denies for rule in group.rules if not rule.pattern), None)
-        return None if rule is None else Judgement("deny", rule)
+        for_all = self._denies.for_all
+        return None if for_all is None else Judgement("deny", self._denies.rules[for_all])
 
-    def _first(self, group: RuleGroup, subject: str | None) -> Rule:
-        """Return the first rule of a group that matches; the first of all if none does for sure."""
-        alone: Sequence[RuleGroup] = [one for rule in group.rules for one in groups_of([rule], group.kind, self._work_dir)]
-        return next((one.rules[0] for one in alone if one.matches(subject, self._work_dir)), group.rules[0])
+
+def _asked(asks: RuleMatcher, subject: CallSubject, before: float = inf) -> Judgement | None:
+    """Return the question of the first rule that matches, or that may; None if none does. ``before``: the place to stop at."""
+    if not asks or asks.places[0] > before:
+        return None
+    reading = subject.for_limits
+    matched = asks.first(reading)
+    first = matched if reading.is_whole else 0
+    if first is None or asks.places[first] > before:
+        return None
+    return Judgement("ask", asks.rules[0 if matched is None else matched])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from agentnb.advice import TrustLog
+from agentnb.advice import Advised, TrustLog
 from agentnb.core.log.events import AnyEvent, Consent, RunRecovered
 from agentnb.core.run.approvals import ASK
 from agentnb.detect.run import Run
@@ -57,6 +57,16 @@ def logged_permissions(run: Run, options: RunOptions, *, counts: bool, whole: bo
     return found if counts else replace(found, mode=found.mode.within(ASKED))
 
 
+def warning_of_lost(run: Run, options: RunOptions) -> Iterator[tuple[str, Advised]]:
+    """Yield the warning that what a log allows does not hold here, if it allows anything that nobody says again."""
+    found = Permissions.logged(run.settings, loosens=True)
+    if not found.loosen or loosens(run, options) or options.approval_mode is not None or options.permissions:
+        return
+    allowed = [rule.text for layer in found.layers[:1] for rule in layer.rules if rule.verdict == "allow"]
+    what = ", ".join([*(["the approval mode auto"] if found.mode.is_auto else []), *allowed])
+    yield f"The options of this run allowed {what}. That holds only in the process in which it was said", LOST_ADVICE
+
+
 def with_permissions_of(of: Run, options: RunOptions, *, counts: bool, whole: bool = False) -> RunOptions:
     """Return the options of a run that begins as another: they name a mode, or that of the other holds, as do its rules.
 
@@ -79,6 +89,7 @@ def with_mode_to_continue(options: RunOptions) -> RunOptions:
 
 
 ASKED = ApprovalMode.of(ASK)
+LOST_ADVICE = TrustLog(True, lead="Say it again, or take the log as it stands")
 _begun_here: set[str] = set()
 
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from agentnb.advice import RaiseSessionBudget
+from agentnb.advice import Advised, RaiseSessionBudget
 from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.inbox import Inbox, current_inbox
 from agentnb.core.log.events import SCHEMA, AnyEvent, Consent, RunRecovered
@@ -32,7 +32,7 @@ from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
 from agentnb.runtime.calls.approval import answering
 from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.host.consent import consent_to, logged_permissions, note_begun, takes_log
+from agentnb.runtime.host.consent import consent_to, logged_permissions, note_begun, takes_log, warning_of_lost
 from agentnb.runtime.host.host import Beginning, Host, completed, current_host, hosted, on_main_thread
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions, folder_of
@@ -154,8 +154,10 @@ class PendingRun(Generic[PartsT]):
         if recovered is not None:
             self.consent = consent_to(recovered, self.options)
         logged = Permissions()
+        self._warnings: tuple[tuple[str, Advised], ...] = ()
         if recovered is not None and not is_fork:
             logged = logged_permissions(recovered, self.options, counts=self.consent != "refused")
+            self._warnings = tuple(warning_of_lost(recovered, self.options)) if not self.consent else ()
         self.permissions = _permissions(parts, self.options, logged, is_nested=around is not None)
         if around is not None:
             self.permissions = self.permissions.within(around.elicitation.permissions)
@@ -201,7 +203,8 @@ class PendingRun(Generic[PartsT]):
         elicitation = self._elicitation(clock)
         elicitation.book.hand_in(self.parts.answers)
         work_dir = None if self.options.work_dir is None else folder_of(self.options.work_dir)
-        services = RunServices(self.log, self.inbox, clock, self.budget, elicitation, self.options.foreground, work_dir)
+        foreground = self.options.foreground
+        services = RunServices(self.log, self.inbox, clock, self.budget, elicitation, foreground, work_dir, self._warnings)
         lifecycle = Lifecycle(services, on_limit=self.parts.on_limit)
         if self._around is not None and self.recovered is None:
             self._around.began(self.log.id, self.parts.name)

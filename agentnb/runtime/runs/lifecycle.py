@@ -10,6 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
+from agentnb.advice import Advised
 from agentnb.core.inbox import Command, Inbox, current_inbox
 from agentnb.core.log import events as e
 from agentnb.core.log.stores import Writer
@@ -69,6 +70,8 @@ class RunServices:
     """Runs plain tools on the thread that waits for the run."""
     work_dir: Path | None = None
     """The folder that the options of the run name for its tools."""
+    warnings: tuple[tuple[str, Advised], ...] = ()
+    """Warnings to the person at the beginning, each with advice."""
 
     @property
     def call_sync(self) -> CallSync:
@@ -207,6 +210,8 @@ class Lifecycle:
             if open_log is not None:
                 self.log.keep_in(await open_log())  # it may have to wait for other runs to end
             self.log.begin(first)
+            for message, advice in self.services.warnings:
+                self.log.warn_once(message, advice)
             await self._conclude(orchestrator, await self._verdict(orchestrator))
         except Suspended as suspended:
             self._log_late_commands()

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from agentnb.core.forms.question_forms import question_form
 from agentnb.core.questions import MAX_CHOICES, GrantOffer, WaitingOnUser, answer_form, choice_in_words
 from agentnb.core.run.approvals import ALWAYS, APPROVE, DENY
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.parts.questions.call_view import unread_note
 from agentnb.display.parts.questions.schema_form import EDIT_FORM, form_html
 from agentnb.display.texts.question_labels import LATER, LATER_TITLE, REACHES, approving_choices, grant_in_words
+from agentnb.runtime.questions.question_forms import question_form
 
 MAX_OF_A_CHOICE = 120
 MAX_RULE = 60

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentnb.core.forms.form_fields import WHOLE, FormField, form_fields
-from agentnb.core.forms.question_forms import QuestionForm, question_form
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.redaction import MASK
+from agentnb.core.schema.form_fields import WHOLE, FormField, form_fields
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.texts.labels import cut
+from agentnb.runtime.questions.question_forms import QuestionForm, question_form
 
 FORM = "form"
 """The action that sends a form."""

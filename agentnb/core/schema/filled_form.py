@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agentnb.core.forms.form_fields import WHOLE, FormField, form_fields, leaves
 from agentnb.core.messages import encodable
+from agentnb.core.schema.form_fields import WHOLE, FormField, form_fields, leaves
 from agentnb.core.schema.json_schema import UnusableSchema, cut, schema_errors
 from agentnb.core.schema.nesting import is_too_deep
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agentnb.core.forms.filled_form import filled_form
-from agentnb.core.forms.form_fields import defaults
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.run.approvals import EDIT, edit_schema
+from agentnb.core.schema.filled_form import filled_form
+from agentnb.core.schema.form_fields import defaults
 from agentnb.errors import SettingsError
 
 

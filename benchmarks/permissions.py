@@ -1,0 +1,145 @@
+"""What permissions cost a tool call, as ratios within one run.
+
+Usage: python benchmarks/permissions.py [--rounds 200] [--turns 15]
+Each number is the median of several runs in one process, the two sides taking turns, in time of the processor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from agentnb import Agent, RunOptions, ToolCall, tool
+from agentnb.core.messages import Message, Text
+from agentnb.models.model import Reply
+
+DONE = Reply(Message("assistant", (Text("done"),)))
+
+
+async def plain(line: str) -> str:
+    """Run a line."""
+    return line
+
+
+@tool(name="shell", effects=["execute"], command="line")
+async def shell(line: str) -> str:
+    """Run a line."""
+    return line
+
+
+@tool(name="save", effects=["write"], path="file")
+async def save(file: str) -> str:
+    """Save a file."""
+    return file
+
+
+@tool(name="fetch", effects=["network"], url="address")
+async def fetch(address: str) -> str:
+    """Fetch an address."""
+    return address
+
+
+class Calls:
+    """Calls one tool in each of ``rounds`` rounds, and then says done."""
+
+    name = "scripted:bench"
+
+    def __init__(self, rounds: int, name: str, argument: str, text: str) -> None:
+        self._rounds, self._tool, self._argument, self._text = rounds, name, argument, text
+
+    async def stream(self, request: Any) -> Any:
+        index = (len(request.messages) - 1) // 2
+        if index >= self._rounds:
+            yield DONE
+            return
+        arguments = {self._argument: self._text.format(index)}
+        yield Reply(Message("assistant", (ToolCall(self._tool, arguments, f"call_{index}"),)))
+
+
+class Case(NamedTuple):
+    """Calls of a tool."""
+
+    function: Any
+    tool: str
+    argument: str
+    text: str
+    """The argument; in brackets the number of the round."""
+
+
+PLAIN = Case(plain, "plain", "line", "git status {}")
+SHELL = Case(shell, "shell", "line", "git status {}")
+SAVE = Case(save, "save", "file", "data/{}.txt")
+FETCH = Case(fetch, "fetch", "address", "https://docs.python.org/{}")
+
+
+def others(count: int) -> dict[str, str]:
+    """Rules about tools that the agent does not call."""
+    return {f"tool{number}": "ask" for number in range(count)}
+
+
+def commands(count: int, verdicts: tuple[str, ...] = ("allow",)) -> dict[str, str]:
+    """So many rules about commands, of which only the last matches."""
+    rules = {f"shell(program{number} run *)": verdicts[number % len(verdicts)] for number in range(count - 1)}
+    return {**rules, "shell(git status *)": "allow"}
+
+
+def run_of(case: Case, rounds: int, permissions: Any) -> Callable[[], None]:
+    """Return what makes a run of these calls; without permissions none of them is judged."""
+    model, mode = Calls(rounds, case.tool, case.argument, case.text), None if permissions else "auto"
+    agent = Agent(model, tools=[case.function], max_rounds=rounds + 1, permissions=permissions, approve=mode)
+
+    def work() -> None:
+        run = asyncio.run(agent.run("go", RunOptions(show=False, approve=lambda call, run: True)))
+        results = [result for one in run.rounds for result in one.results]
+        assert len(results) == rounds and not any(result.is_error for result in results), run
+
+    return work
+
+
+def seconds(work: Callable[[], None]) -> float:
+    gc.collect()
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def ratio(one: Callable[[], None], other: Callable[[], None], turns: int) -> str:
+    one(), other()
+    pairs = [(seconds(one), seconds(other)) if turn % 2 else (seconds(other), seconds(one))[::-1] for turn in range(turns)]
+    ratios = [a / b for a, b in pairs]
+    quarters = statistics.quantiles(ratios, n=4)
+    return f"{statistics.median(ratios):.2f} ({quarters[0]:.2f} to {quarters[2]:.2f})"
+
+
+MIXED = ("allow", "ask", "deny")
+ROWS: list[tuple[str, Case, Any, Any, str]] = [
+    ("of a tool that declares nothing, 10 rules about others, over none", PLAIN, others(10), None, "<= 1.03"),
+    ("the same over itself: the noise", PLAIN, None, None, ""),
+    ("of a command that the last of 10 patterns allows, over one that is not judged", SHELL, commands(10), None, "<= 1.1"),
+    ("the same, patterns that allow, ask and deny in turn", SHELL, commands(10, MIXED), None, "<= 1.1"),
+    ("of an address that a pattern allows", FETCH, {"fetch(https://*.python.org/**)": "allow"}, None, "<= 1.1"),
+    ("of a path that a pattern allows, its links followed", SAVE, {"save(data/*)": "allow"}, None, "<= 1.1"),
+    ("of a command, 1,000 patterns that allow, over 10", SHELL, commands(1000), commands(10), "<= 2"),
+    ("the same, patterns that allow, ask and deny in turn", SHELL, commands(1000, MIXED), commands(10, MIXED), "<= 2"),
+]
+"""What is compared: the calls, the permissions of both sides, and the goal."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--turns", type=int, default=15)
+    given = parser.parse_args()
+    print("| a round with one call | ratio (quartiles) | goal |\n|---|---:|---|")
+    for label, case, one, other, goal in ROWS:
+        sides = run_of(case, given.rounds, one), run_of(case, given.rounds, other)
+        print(f"| {label} | {ratio(*sides, given.turns)} | {goal} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""``%agent permissions``, ``--rule`` and ``%agent defaults approve=``, in a real kernel."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+SETUP = '''
+from agentnb import tool
+done = []
+
+@tool(effects=["execute"], command="command")
+def bash(command: str) -> str:
+    """Run a command."""
+    done.append(command)
+    return "ran"
+
+def measure() -> str:
+    """Measure."""
+    done.append("measure")
+    return "3"
+'''
+CELL = "%%agent -m simulated:disciplined -t bash measure {options}\n- first `bash('git status -s')`\n- second `measure()`"
+WORKFLOW = "%%workflow -t bash {options}\nworkflow:\n  - {{type: tool, name: bash, args: {{command: git status -s}}}}"
+
+
+def wait_for(kernel: Any, expression: str) -> None:
+    end = time.monotonic() + 30
+    while kernel.value(expression) != "True":
+        assert time.monotonic() < end, f"never: {expression}"
+        time.sleep(0.05)
+
+
+@pytest.fixture(autouse=True)
+def ready(kernel: Any) -> None:
+    assert kernel.run(SETUP).status == "ok"
+
+
+def test_what_was_allowed_always_is_listed_and_taken_back(kernel: Any) -> None:
+    assert "Nothing is allowed always." in kernel.run("%agent permissions").printed
+    assert kernel.run(CELL.format(options="--background"), attended=True).status == "ok"
+    wait_for(kernel, "run.status == 'waiting_on_user'")
+    assert "continues with your answer" in kernel.run("%agent answer always in session").printed
+    wait_for(kernel, "not run.should_continue")
+    listed = kernel.run("%agent permissions").printed
+    assert "Mode: none: rules and their defaults decide" in listed
+    assert "1  bash(git status *), in this session, until its kernel ends" in listed
+    kernel.run("done.clear()")
+    assert kernel.run(CELL.format(options="")).status == "ok"  # nobody is asked
+    assert kernel.value("done, len(run.questions)") == "(['git status -s', 'measure'], 0)"
+    assert "Nothing is allowed always." in kernel.run("%agent permissions withdraw 1").printed
+    assert "2  measure" in kernel.run("%agent permissions allow bash(git log *)\n%agent permissions allow measure").printed
+    assert "measure" not in kernel.run("%agent permissions withdraw measure").printed
+    kernel.run("%agent permissions withdraw bash(git log *)")
+    for line, words in (
+        ("withdraw bash", "'bash' is not allowed always"),
+        ("permit bash", "has no command 'permit'"),
+        ("allow", "needs a rule"),
+        ("allow bash(", "is not a rule about tools"),
+    ):
+        assert words in kernel.run(f"%agent permissions {line}").error
+
+
+def test_the_rules_and_grants_of_a_live_run_are_listed_and_a_grant_of_it_is_taken_back(kernel: Any) -> None:
+    options = '--background --rule "bash(git status *)=ask" --rule bash=deny --approve auto --rule measure=ask'
+    cell = CELL.format(options=options.replace("--rule bash=deny ", ""))
+    assert kernel.run(cell, attended=True).status == "ok"
+    wait_for(kernel, "run.status == 'waiting_on_user'")
+    kernel.run("%agent answer always")
+    wait_for(kernel, "len(run.questions) == 2")
+    listed = kernel.run("%agent permissions").printed
+    for words in ("mode auto", "ask: bash(git status *)", "ask: measure", "1  bash, in run"):
+        assert words in listed
+    kernel.run("%agent permissions withdraw 1")
+    wait_for(kernel, "not run.grants")
+    kernel.run("%agent answer deny")
+    wait_for(kernel, "not run.should_continue")
+
+
+def test_rules_and_the_mode_are_given_to_a_cell_to_all_cells_and_to_python(kernel: Any, subtests: pytest.Subtests) -> None:
+    for cell in (CELL, WORKFLOW):
+        for options, runs in (
+            ("--rule 'bash(git *)=allow'", True),
+            ('--rule "bash=deny" --approve auto', False),
+            ("--approve auto", True),
+            ("--approve never", False),
+        ):
+            with subtests.test(f"{cell[:10]} {options}"):
+                kernel.run("done.clear()")
+                kernel.run(cell.format(options=options))
+                assert (kernel.value("'git status -s' in done") == "True") == runs
+    assert "is not a verdict" in kernel.run(CELL.format(options="--rule bash=maybe")).error
+    assert kernel.run("%agent defaults approve=auto").status == "ok"
+    kernel.run("done.clear()")
+    kernel.run(CELL.format(options=""))
+    code = "from agentnb.models import ScriptedModel\nfrom agentnb import Agent, ToolCall\n"
+    code += "model = ScriptedModel([[ToolCall('bash', {'command': 'ls'})], 'Done.'])\n"
+    kernel.run(f"{code}await Agent(model, tools=[bash]).run('go', show=False)")
+    assert kernel.value("done") == "['git status -s', 'measure', 'ls']"
+    assert "Mode: auto" in kernel.run("%agent permissions").printed
+    assert "must be one of" in kernel.run("%agent defaults approve=free").error
+    assert kernel.run("%agent defaults approve=").status == "ok"
+    assert "Mode: none" in kernel.run("%agent permissions").printed
+
+
+def test_a_cell_that_nobody_can_answer_is_suspended_at_the_new_questions(kernel: Any) -> None:
+    kernel.run("done.clear()")
+    kernel.run(CELL.format(options="--rule 'bash(rm *)=deny'"))
+    assert kernel.value("run.status, done") == "('waiting_on_user', [])"
+    assert kernel.run("%agent answer approve").status == "ok"
+    assert kernel.value("done") == "['git status -s', 'measure']"

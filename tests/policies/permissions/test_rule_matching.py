@@ -1,0 +1,79 @@
+"""Rules that are matched together decide as each of them does alone, in their order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from property_settings import examples
+
+from agentnb import tool
+from agentnb.policies.permissions import commands
+from agentnb.policies.permissions.approval_mode import NO_MODE
+from agentnb.policies.permissions.matching import CallSubject, RuleMatcher
+from agentnb.policies.permissions.permissions import Permissions
+from agentnb.policies.permissions.rules import VERDICTS, Rule, RuleList
+from agentnb.tools.function import as_tool
+
+HERE = Path("/work")
+PATTERNS = ["git status *", "git *", "git push *", "rm *", "*", "echo a", "git status -s", "python *", ""]
+COMMANDS = [
+    "git status",
+    "git status -s",
+    "git push x; rm y",
+    "rm y",
+    "echo a",
+    "python -c 1",
+    "echo $(rm y)",
+    "ls",
+    "/bin/rm y",
+]
+
+
+@tool(effects=["execute"], command="line")
+def shell(line: str) -> str:
+    """Run a line."""
+    return line
+
+
+RULES = st.lists(st.builds(Rule, st.sampled_from(VERDICTS), st.just("shell"), st.sampled_from(PATTERNS)), max_size=6)
+
+
+def decided_alone(rules: list[Rule], command: str) -> str:
+    """The verdict of rules that are looked at one after the other."""
+    subject = CallSubject("command", command, HERE)
+
+    def matches(rule: Rule) -> bool | None:
+        reading = subject.for_allowing if rule.verdict == "allow" else subject.for_limits
+        if RuleMatcher.of([(0, rule)], "command", HERE).first(reading) is not None:
+            return True
+        return False if rule.verdict == "allow" or reading.is_whole else None
+
+    denies = [matches(rule) for rule in rules if rule.verdict == "deny"]
+    if True in denies or None in denies:
+        return "deny" if True in denies else "ask"
+    return next((rule.verdict for rule in rules if matches(rule) is not False), "ask")
+
+
+@given(RULES, st.sampled_from(COMMANDS))
+@examples(300)
+def test_rules_decide_as_each_alone(rules: list[Rule], command: str) -> None:
+    permissions = Permissions.of(NO_MODE, RuleList(tuple(rules)))
+    judged = permissions.for_tool("shell", as_tool(shell), HERE).judge({"line": command})
+    assert judged.verdict == decided_alone(rules, command)
+
+
+def test_question_names_the_rule_that_matched() -> None:
+    rules: dict[str, Any] = {f"shell(program{number} *)": "ask" for number in range(700)} | {"shell(git *)": "ask"}
+    permissions = Permissions.of(NO_MODE, RuleList.of(rules))
+    judged = permissions.for_tool("shell", as_tool(shell), HERE).judge({"line": "git log"})
+    assert judged.rule is not None and judged.rule.text == "shell(git *)"
+
+
+@pytest.mark.parametrize("command", ["git status", " a  b ", "", "A=1 b", "/bin/rm -r x,y", "a=b", "ü ß", "x:y@z%1"])
+def test_plain_commands_have_the_words_of_the_shell(command: str) -> None:
+    assert commands.PLAIN.fullmatch(command)
+    assert command.split() == commands._tokens(command)
