@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agentnb.policies.permissions.commands import command_glob, is_simple, parts_of
-from agentnb.policies.permissions.places import address_glob, canonical_address, path_glob, resolved_path
+from agentnb.policies.permissions.places import address_glob, canonical_address, path_glob, real_path
 from agentnb.policies.permissions.rules import Rule
 from agentnb.tools.subject import SubjectKind
 
@@ -56,8 +56,8 @@ class CallSubject:
             return Reading()
         if self._kind == "command":
             return Reading(*parts_of(self._text))
-        text = canonical_address(self._text) if self._kind == "url" else resolved_path(self._text, self._work_dir)
-        return UNKNOWN if text is None else Reading((str(text),))
+        text = canonical_address(self._text) if self._kind == "url" else real_path(self._text, str(self._work_dir))
+        return UNKNOWN if text is None else Reading((text,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The grants that a question about a call grants: what the answer "always" allows, and how far it reaches."""
+"""The grants that a question about a call offers: what the answer "always" allows, and how far it reaches."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,19 @@ PORTS = {"http": 80, "https": 443}
 
 def resolved_path(value: Any, work_dir: Path) -> Path | None:
     """Return the path that a call means, links followed; None for what is no path."""
+    found = real_path(value, str(work_dir))
+    return None if found is None else Path(found)
+
+
+def real_path(value: Any, work_dir: str) -> str | None:
+    """Return `resolved_path` as a text: each judged call of a tool with a path needs it, and a `Path` takes long to make."""
     if not isinstance(value, str) or "\0" in value:
         return None
+    path = os.path.join(work_dir, value)  # noqa: PTH118  # as above
     try:
-        return (work_dir / value).resolve()
-    except (OSError, RuntimeError, ValueError):  # links in a circle, a name that is too long
+        real = os.path.realpath(path, strict=False)
+        return None if os.path.islink(real) else real  # noqa: PTH114  # links in a circle are left as they are
+    except (OSError, ValueError):  # a name that is too long
         return None
 
 
@@ -32,7 +41,7 @@ def path_glob(pattern: str, work_dir: Path) -> str:
 
 
 def offered_folder(path: Path, work_dir: Path) -> str:
-    """Return the pattern of the folder of a file that "always" grants; empty if none is offered."""
+    """Return the pattern of the folder of a file that "always" offers; empty if none is offered."""
     folder = path.parent
     if folder == folder.parent or any(sign in str(folder) for sign in "*()"):
         return ""
@@ -48,7 +57,9 @@ def canonical_address(value: Any) -> str | None:
         return None
     try:
         port = parsed.port or PORTS[parsed.scheme]
-        host = (parsed.hostname or "").rstrip(".").encode("idna").decode()
+        host = (parsed.hostname or "").rstrip(".")
+        if not host.isascii():
+            host = host.encode("idna").decode()
     except (ValueError, UnicodeError):
         return None
     path = unquote(parsed.path) or "/"

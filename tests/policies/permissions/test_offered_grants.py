@@ -1,0 +1,55 @@
+"""The grants that a question about a call offers, and how far each reaches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentnb import ToolCall
+from agentnb.policies.permissions.gate import is_allowed_by
+from agentnb.policies.permissions.offered_grants import grants_about
+from agentnb.tools.function import FunctionTool
+
+
+def made(name: str, **subject: str) -> FunctionTool:
+    def function(what: str = "") -> None:
+        """Do it."""
+
+    return FunctionTool(function, name=name, effects=["execute"], **subject)  # type: ignore[arg-type]
+
+
+BASH, SAVE, FETCH, PLAIN = made("bash", command="what"), made("save", path="what"), made("fetch", url="what"), made("plain")
+
+
+def test_each_grant_that_is_offered_allows_the_call_and_says_its_reach(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    work = tmp_path.resolve()
+    cases: list[tuple[FunctionTool, str, str | None]] = [
+        (BASH, "git status -s", "bash(git status *)"),
+        (BASH, "python x.py", None),
+        (BASH, "sudo ls", None),
+        (BASH, "git status; ls", None),
+        (SAVE, "data/a.txt", f"save({work}/data/**)"),
+        (SAVE, "/vmlinuz", None),
+        (SAVE, "a\0b", None),
+        (FETCH, "https://Docs.Example.org/a?b", "fetch(https://docs.example.org/**)"),
+        (FETCH, "http://localhost:8888/a", "fetch(http://localhost:8888/**)"),
+        (FETCH, "https://me@example.org/", None),
+        (PLAIN, "x", "plain"),
+    ]
+    for tool, what, rule in cases:
+        name = tool.spec.name
+        call = ToolCall(name, {"what": what})
+        with subtests.test(f"{name} {what}"):
+            for has_session in (False, True):
+                grants = grants_about(call, tool, work, has_session=has_session)
+                rules = {} if rule is None else dict.fromkeys([(rule, "run"), *([(rule, "session")] if has_session else [])])
+                assert {(one.rule, one.reach) for one in grants} == {(name, "run"), *rules}
+                assert all(is_allowed_by(one.rule, call, tool, work) for one in grants)
+                assert grants[0] == grants_about(call, tool, work, has_session=False)[0]
+
+
+def test_no_session_is_offered_for_all_calls_of_a_tool_with_a_subject(tmp_path: Path) -> None:
+    for tool, what in ((BASH, "python x.py"), (BASH, "git log"), (SAVE, "a"), (FETCH, "ftp://x")):
+        grants = grants_about(ToolCall(tool.spec.name, {"what": what}), tool, tmp_path, has_session=True)
+        assert (tool.spec.name, "session") not in {(one.rule, one.reach) for one in grants}
