@@ -321,7 +321,7 @@ def test_long_call_is_opened_before_it_is_approved(lab: Any) -> None:
     approve.get_by_text("characters not opened").wait_for()
     question = shown.locator(".agentnb-question")
     question.get_by_text("⟨320 spaces⟩; echo <b>bold</b>").wait_for()
-    question.locator("summary").click()
+    question.locator("summary", has_text="Show all").click()
     question.get_by_text("rm -rf /").wait_for()
     approve.get_by_text("characters not opened").wait_for(state="hidden")
     approve.click()

@@ -10,7 +10,7 @@ from asserted_sentences import Snapshot
 
 from agentnb.cli.terminal.dialogue import dialogue
 from agentnb.core.messages import ToolCall
-from agentnb.core.questions import WaitingOnUser
+from agentnb.core.questions import GrantOffer, WaitingOnUser
 from agentnb.core.run.approvals import approval_schema, judged_call
 
 FORM = {
@@ -110,3 +110,43 @@ def test_the_question_says_who_asks_and_what_may_be_typed(snapshot: Snapshot) ->
     _, (words,) = said(approval_schema(("always",)), "approve", kind="approval")
     assert words == snapshot
     assert said({"type": "integer"}, "1", kind="elicitation")[1] == snapshot
+
+
+def asked(arguments: dict[str, Any], schema: dict[str, Any], *lines: str) -> tuple[Any, list[str]]:
+    """The answer to the question about a call of a shell, and what was written before each line."""
+    grants = (GrantOffer("bash"), GrantOffer("bash(git status *)"), GrantOffer("bash(git status *)", "session"))
+    about = judged_call(ToolCall("bash", arguments), "ask", command=str(arguments["command"]), diff="-a\n+b\n", grants=grants)
+    talk = dialogue(WaitingOnUser("approval", "May bash run?", approval_schema((), schema, grants), "q1", "step", about))
+    written = [next(talk), *[talk.send(line) for line in lines[:-1]]]
+    with pytest.raises(StopIteration) as done:
+        talk.send(lines[-1])
+    return done.value.value, written
+
+
+SHELL = {
+    "type": "object",
+    "properties": {"command": {"type": "string"}, "timeout": {"type": "integer", "minimum": 1}},
+    "required": ["command"],
+}
+
+
+def test_question_about_a_call_lists_its_grants_and_shows_command_and_change(snapshot: Snapshot) -> None:
+    answer, (words,) = asked({"command": "git status  -s"}, SHELL, "4")
+    assert answer == {"always": "bash(git status *)", "reach": "session"} and words == snapshot
+    typed = "always in run: bash(git *)"
+    assert asked({"command": "ls"}, SHELL, typed)[0] == typed
+    assert asked({"command": "ls"}, SHELL, "deny: not now")[0] == "deny: not now"
+    answer, written = asked({"command": "ls"}, SHELL, "always in run: rm(*)", "5")
+    assert answer == "deny" and "Please choose" in written[1]
+
+
+def test_edit_asks_argument_by_argument_and_keeps_what_is_not_typed() -> None:
+    call = {"command": "ls  -l", "timeout": 5, "more": [1]}
+    answer, written = asked(call, SHELL, "edit", "", "9")
+    assert answer == {"edit": {"command": "ls  -l", "timeout": 9, "more": [1]}}
+    assert written[1].endswith("command (text) [ls··-l]: ") and "[5]: " in written[2]
+    answer, written = asked(call, SHELL, "Edit", "pwd", "0", "none", "2")
+    assert answer == {"edit": {"command": "pwd", "timeout": 2, "more": [1]}} and "0 is less than the minimum" in written[3]
+    assert asked(call, SHELL, "edit", '{"command": "id"}')[0] == {"edit": {"command": "id"}}
+    answer, written = asked(call, {"type": "object"}, "edit", "x", '{"a": 1}')
+    assert answer == {"edit": {"a": 1}} and written[1] == "Arguments (a JSON object): "

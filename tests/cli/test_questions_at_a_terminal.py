@@ -149,3 +149,15 @@ def test_progress_is_held_back_while_the_person_is_asked(capsys: pytest.CaptureF
     progress.resume()
     progress(began("c"))
     assert capsys.readouterr().err == "step b began\nstep c began\n"
+
+
+@pytest.mark.slow("two programs of their own")
+def test_answer_without_an_answer_asks_at_the_terminal_and_elsewhere_says_what_to_type(cli: Call) -> None:
+    cli(*exec_of(WORKER, "--approve", "ask"))
+    run_id = last_run().id
+    assert f"Write: agentnb answer {run_id} approve" in cli("answer", run_id).err
+    with Terminal("answer", run_id) as terminal:
+        asked = terminal.type("perhaps")
+        assert "May write run with" in asked and "\n  1 approve\n" in asked
+        assert "Please choose one of: approve" in terminal.type("1")
+        assert terminal.ended()[0] == 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
 
-from agentnb.core.questions import AnswerForm, answer_form, answer_in_words, checked_answer
-from agentnb.core.run.approvals import Decision, approval_schema, decision
+from agentnb.core.questions import AnswerForm, GrantOffer, answer_form, answer_in_words, checked_answer
+from agentnb.core.run.approvals import Decision, approval_schema, decision, edit_schema
 from agentnb.errors import SettingsError
 
 SCHEMA = approval_schema(("always",))
@@ -67,3 +69,47 @@ def test_what_is_unclear_is_no_answer(subtests: pytest.Subtests) -> None:
 def test_the_choices_are_buttons_and_other_forms_are_possible_besides() -> None:
     assert answer_form(SCHEMA) == AnswerForm("choice", ["approve", "always", "deny"], has_others=True)
     assert answer_form({"anyOf": [{"type": "string"}, True]}) == AnswerForm("text")
+
+
+FILE = {
+    "type": "object",
+    "properties": {"path": {"type": "string"}, "modes": {"type": "array", "items": {"$ref": "#/$defs/mode"}}},
+    "required": ["path"],
+    "additionalProperties": False,
+    "$defs": {"mode": {"enum": ["r", "w"]}},
+}
+GRANTS = (GrantOffer("bash"), GrantOffer("bash(git *)"), GrantOffer("bash(git *)", "session"))
+
+
+def test_refused_answer_says_what_is_wrong_with_it(subtests: pytest.Subtests) -> None:
+    schema = approval_schema((), FILE, GRANTS)
+    cases: list[tuple[Any, str]] = [
+        ({"edit": {"path": 3}}, 'Please correct edit.path: 3 is not of type "string"'),
+        ({"edit": {}}, 'Please correct edit: "path" is missing'),
+        ({"edit": {"path": "a", "modes": ["x"]}}, 'Please correct edit.modes.0: "x" is not one of "r", "w"'),
+        ({"edit": "x"}, 'Please correct edit: "x" is not of type "object"'),
+        ({"always": "rm(*)", "reach": "run"}, "Please enter bash or bash(git *) (you entered 'rm(*)')"),
+        ({"always": "bash", "reach": "week"}, 'Please correct reach: "week" is not one of "run", "session"'),
+        ({"other": 1}, "Please choose one of: approve, deny"),
+    ]
+    for answer, told in cases:
+        with subtests.test(str(answer)):
+            with pytest.raises(SettingsError, match=re.escape(told)):
+                checked_answer(schema, answer)
+            with pytest.raises(SettingsError, match=re.escape(told)):
+                answer_in_words(schema, json.dumps(answer))
+
+
+def test_schema_of_the_arguments_keeps_its_definitions_in_an_answer(subtests: pytest.Subtests) -> None:
+    schema = approval_schema((), FILE)
+    assert edit_schema(schema) == FILE
+    assert checked_answer(schema, {"edit": {"path": "a", "modes": ["r"]}})
+    for reference in ("#", "#/properties/path", "other.json", 3):
+        with subtests.test(str(reference)):
+            ring = {"type": "object", "properties": {"path": {"type": "string"}, "a": {"$ref": reference}}}
+            assert edit_schema(approval_schema((), ring)) == {"type": "object"}
+    for odd in (
+        {"type": "string"},
+        {"anyOf": [3, {"required": ["edit"]}, {"required": ["edit"], "properties": {"edit": True}}]},
+    ):
+        assert edit_schema(odd) == {"type": "object"}

@@ -6,10 +6,14 @@ import re
 from html import unescape
 
 import pytest
+from asserted_sentences import Snapshot
 from hostile import BREAKS, SCRIPTS, check_is_harmless
 from some_approvals import BASH, CASES, DIFF, OFFERS, approval
+from some_questions import run_of
 
+from agentnb.core.log import events as e
 from agentnb.core.questions import AskedQuestion, GrantOffer, checked_answer
+from agentnb.display.card.text import run_text
 from agentnb.display.parts.questions.call_view import call_part_html
 from agentnb.display.parts.questions.question import question_html
 from agentnb.display.parts.questions.schema_form import HIDDEN_KEY, form_html
@@ -80,31 +84,20 @@ def test_each_button_says_what_it_allows_and_how_far(subtests: pytest.Subtests) 
         assert "Later" in buttons(question_html(CASES["command"], live=True, may_wait=True))
 
 
-def test_long_parts_are_folded_each_with_its_note() -> None:
+def test_long_parts_are_folded_each_with_its_note(snapshot: Snapshot) -> None:
     case = CASES["long"]
     html = question_html(case, live=True)
     keys = re.findall('<details class="agentnb-question-rest[^>]*data-fold="([^"]*)"', html)
     assert keys == ["question:q1:command", "question:q1:diff", "question:q1"] and len(html) < 12_000
-    notes = re.findall(r"\([\d,]+ characters[^)]* not opened\)", buttons(html)[0])
-    assert [re.sub(r"[\d,]+", "N", note) for note in notes] == [
-        "(N characters of the command not opened)",
-        "(N characters of the change not opened)",
-        "(N characters not opened)",
-    ]
+    assert buttons(html)[0] == snapshot
     assert call_part_html(case.question, "diff").count("line-added") == 901
     assert call_part_html(case.question, "command").count("ls") == 2_000
 
 
-def test_saved_question_says_what_was_offered() -> None:
+def test_saved_question_says_what_was_offered(snapshot: Snapshot) -> None:
     html = question_html(CASES["command"], live=False)
     assert not re.search("<(button|form|select|textarea|input)", html)
-    assert choices_in_words(CASES["command"].question) == [
-        "approve",
-        "always: every call of bash, in this run",
-        "always: bash(git status *), in this run",
-        "always: bash(git status *), in this session (until this kernel ends)",
-        "deny",
-    ]
+    assert choices_in_words(CASES["command"].question) == snapshot
     assert "; ".join(choices_in_words(CASES["command"].question)) in words(html)
 
 
@@ -156,3 +149,8 @@ def test_nothing_of_a_call_or_its_schema_becomes_markup(subtests: pytest.Subtest
 def test_diff_of_a_hostile_file_cannot_pretend_other_lines() -> None:
     html = question_html(approval({}, tool="write", diff=f"{DIFF}+a\u2028-b\r+c\x1b[2J"), live=True)
     assert "+a⟨U+2028⟩-b⟨U+000D⟩+c⟨U+001B⟩[2J" in html
+
+
+def test_text_of_a_waiting_run_has_lines_to_type(snapshot: Snapshot) -> None:
+    run = run_of((e.QuestionAsked, {"question": CASES["command"].question}))
+    assert run_text(run).splitlines()[-5:] == snapshot

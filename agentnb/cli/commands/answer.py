@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from typing import Any
 
+from agentnb.advice import AnswerRun, in_words
 from agentnb.cli.command import Command, Outcome, argument, text_of
 from agentnb.cli.resumed_runs import resume
+from agentnb.cli.shell_commands import SHELL
+from agentnb.cli.terminal.terminal_questions import ask_question, is_at_terminal
 from agentnb.cli.workflow_options import RESUME_OPTIONS
 from agentnb.core.questions import WaitingOnUser, answer_in_words
 from agentnb.core.run.approvals import answerable_later
 from agentnb.detect.run import Run
 from agentnb.display.texts.judged_call import question_text
 from agentnb.display.texts.labels import clean, first_line
+from agentnb.display.texts.question_labels import typed_answers
 from agentnb.errors import SettingsError, near
 from agentnb.session.recovery import place_of
 
@@ -24,8 +29,19 @@ def answer(given: Namespace) -> Outcome:
     store, name = place_of(given.run)
     run = store.load(store.find(name))
     question = _question(run, given.question)
-    answers = {question.id: answer_in_words(question.schema, given.value)}
-    return resume(run, store, given, answers)
+    return resume(run, store, given, {question.id: _answer(run, question, given)})
+
+
+def _answer(run: Run, question: WaitingOnUser, given: Namespace) -> Any:
+    """Return the answer of the command line, else the one that is typed at the terminal."""
+    if given.value is not None:
+        return answer_in_words(question.schema, given.value)
+    if is_at_terminal() and not given.no_input:
+        return ask_question(question)
+    which = question.id if len(answerable_later(run)) > 1 else ""
+    ready = [in_words([AnswerRun(run.id, which, text=text)], SHELL) for text in typed_answers(question) or [""]]
+    asked = first_line(clean(question_text(question)), MAX_OF_A_QUESTION)
+    raise SettingsError(f"The command has no answer to the question: {asked}", f"Write: {', or '.join(ready)}")
 
 
 def _question(run: Run, wanted: str | None) -> WaitingOnUser:
@@ -46,7 +62,12 @@ ANSWER = Command(
     answer,
     (
         argument("run", metavar="ID|FILE", type=text_of, help="the id of a run here (its end is enough), or its log"),
-        argument("value", metavar="ANSWER", help="yes or no, one of the choices, a text, or JSON, as the question requires"),
+        argument(
+            "value",
+            metavar="ANSWER",
+            nargs="?",
+            help="yes or no, one of the choices, a text, or JSON, as the question requires; without it you are asked here",
+        ),
         argument("--question", metavar="ID", type=text_of, help="which question, if there are several"),
         *RESUME_OPTIONS,
     ),

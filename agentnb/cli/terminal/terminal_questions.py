@@ -9,6 +9,7 @@ import threading
 from concurrent.futures import Future
 from contextlib import suppress
 from queue import SimpleQueue
+from typing import Any
 
 from agentnb.cli.terminal.dialogue import dialogue
 from agentnb.cli.terminal.progress import Progress
@@ -34,6 +35,19 @@ def ask(question: str) -> str:
     """Write a question and return the line that the person types."""
     tell(question, end="")
     return sys.stdin.readline()
+
+
+def ask_question(question: WaitingOnUser) -> Any:
+    """Ask a question until an answer fits, and return it; raise `SettingsError` if the person leaves it open."""
+    talk = dialogue(question)
+    words = next(talk)
+    try:
+        while line := ask(words):
+            words = talk.send(line)
+    except StopIteration as done:
+        return done.value
+    tell("")
+    raise SettingsError("The question was left open", "Give the answer: agentnb answer ID ANSWER")
 
 
 class NotAsked(Exception):

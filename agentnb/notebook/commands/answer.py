@@ -10,6 +10,7 @@ from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, 
 from agentnb.core.run.approvals import answerable_later
 from agentnb.display.texts.judged_call import question_text
 from agentnb.display.texts.labels import SHORT_ID, clean, first_line
+from agentnb.display.texts.question_labels import typed_answers
 from agentnb.errors import SettingsError
 from agentnb.notebook.cells.cell_runs import Answer
 from agentnb.notebook.commands.recover import NO_TRUST_LOG, TRUST_LOG, resume_with
@@ -48,14 +49,16 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
         return None
     options, text = _options_and_text(text.strip())
     question, text = _question_and_text(left, answerable_later(session.store.load(left)), text)
-    _check_text(question, text, f"%agent answer {left} TEXT")
+    _check_text(question, text, f"%agent answer {left}")
     return resume_with(session, shell, left, {question.id: answer_in_words(question.schema, text)}, *options)
 
 
 def offered(session: Session) -> list[str]:
-    """Return the choices of the open question, if it has any."""
+    """Return the answers to the open question that can be typed, if it has choices."""
     asked = [question for live in session.running()[::-1] for question in live.run.waiting[:1]]
-    return [choice_in_words(choice) for choice in answer_form(asked[0].schema).choices] if asked else []
+    if not asked:
+        return []
+    return typed_answers(asked[0]) or [choice_in_words(choice) for choice in answer_form(asked[0].schema).choices]
 
 
 def _left_waiting(session: Session, part_of_id: str) -> str:
@@ -135,7 +138,7 @@ def _question_and_text(run_id: str, waiting: Sequence[WaitingOnUser], text: str)
 
 def _answered(live: LiveRun, question: WaitingOnUser, text: str, question_id: str | None = None) -> str:
     """Answer this question of a live run, by default the oldest open one; return a line that says what was done."""
-    _check_text(question, text, f"%agent answer TEXT, or {DECLINE}")
+    _check_text(question, text, "%agent answer", f"%agent answer {DECLINE}")
     if text == DECLINE:
         live.decline(question_id)
         return f"Run {live.run_id} continues without an answer"
@@ -143,9 +146,11 @@ def _answered(live: LiveRun, question: WaitingOnUser, text: str, question_id: st
     return f"Run {live.run_id} continues with your answer"
 
 
-def _check_text(question: WaitingOnUser, text: str, command: str) -> None:
+def _check_text(question: WaitingOnUser, text: str, command: str, *others: str) -> None:
+    """Raise `SettingsError`, with the lines that can be typed, if there is no answer. ``others``: further lines."""
     if not text:
-        raise SettingsError(f"The line has no answer to the question: {_shown(question)}", f"Write: {command}")
+        ready = [f"{command} {answer}" for answer in typed_answers(question)] or [f"{command} TEXT", *others]
+        raise SettingsError(f"The line has no answer to the question: {_shown(question)}", f"Write: {', or '.join(ready)}")
 
 
 def _shown(question: WaitingOnUser) -> str:

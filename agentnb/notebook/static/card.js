@@ -12,6 +12,7 @@ class View {
     this.story = story;
     this.root = document.createElement("div");
     this.root.className = "agentnb-card";
+    this.root.agentnbView = this;
     this.root.setAttribute("role", "region");
     this.root.setAttribute("aria-label", "Agent run");
     this.root.dataset.lmSuppressShortcuts = "true"; // the notebook has keys of its own: x would cut the cell

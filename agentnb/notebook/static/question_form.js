@@ -25,7 +25,7 @@ function typedInto(field) {
   for (const place of field.form.querySelectorAll("[data-rule]")) set(place, shortened(field.value.trim()));
 }
 
-const MOST = 60; // characters of a pattern on a button
+const MOST = 200; // characters of a pattern on a button
 
 function shortened(text) {
   return text.length > MOST ? `${text.slice(0, MOST)}…` : text;

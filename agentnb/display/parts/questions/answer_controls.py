@@ -16,7 +16,7 @@ from agentnb.display.texts.question_labels import LATER, LATER_TITLE, REACHES, a
 from agentnb.runtime.questions.question_forms import question_form
 
 MAX_OF_A_CHOICE = 120
-MAX_RULE = 60
+MAX_RULE = 200
 """Characters of a pattern on a button; its field has all of it."""
 
 
