@@ -264,16 +264,17 @@ def test_a_function_of_the_agent_decides_where_the_run_has_none(desk: Desk) -> N
 
 def test_gates_and_rules_of_ones_own_that_ask_still_ask_with_auto(desk: Desk) -> None:
     def careful(call: ToolCall, run: Run) -> Any:
-        return Ask("May it?") if call.name == "measure" else Allow() if call.name == "save" else None
+        return Ask("May it?") if call.name == "measure" else Allow()
 
-    rules = {"bash(git log*)": "ask", "save": "ask"}
-    live = desk.agent([MEASURE, LOG, STATUS, SAVE], gates=[careful], permissions=rules).start("go", approve="auto")
-    run = answered(live, "approve", "approve")
-    assert [one.question.message.partition("\n")[0] for one in run.questions] == [
-        "May it?",
-        'May bash run with {"command":"git log"}?',
-    ]
-    assert desk.done == ["measure", "git log", "git status -s", "save data/a.txt"]  # a gate that allows comes first
+    rules = {"bash(git log*)": "ask", "bash(rm *)": "deny"}
+    unclear = ToolCall("bash", {"command": "$X"})
+    live = desk.agent([MEASURE, LOG, STATUS, SAVE, unclear], gates=[careful], permissions=rules).start("go", approve="auto")
+    run = answered(live, "approve", "approve", "deny")
+    asked = [one.question.message.partition("\n")[0] for one in run.questions]
+    assert asked == ["May it?", 'May bash run with {"command":"git log"}?', 'May bash run with {"command":"$X"}?']
+    assert desk.done == ["measure", "git log", "git status -s", "save data/a.txt"]
+    run = desk.agent([SAVE], gates=[careful]).run_sync("go", approve="ask")
+    assert codes(run) == [None]  # a gate that allows lifts what only the mode or a default asks
 
 
 def test_nested_runs_and_calls_of_tools_and_steps_are_held_to_the_rules_around_them(
@@ -298,7 +299,11 @@ def test_nested_runs_and_calls_of_tools_and_steps_are_held_to_the_rules_around_t
             agent = Agent(ScriptedModel([calls, "Done."]), tools=[freer_agent(desk)], todos=False)
             agent.run_sync("go", RunOptions(can_ask=False), **options)
             assert desk.done == done
+    freer = desk.agent([STATUS], gates=[lambda call, run: Allow()], name="inner")
+    agent = Agent(ScriptedModel([[ToolCall("inner", {"prompt": "go"})], "Done."]), tools=[freer], todos=False)
     desk.done.clear()
+    agent.run_sync("go", RunOptions(can_ask=False))
+    assert desk.done == []  # its gate lifts no question in a nested run
     assert "nobody to ask" in results(calling(desk, through).run_sync("go"))[0].text and desk.done == []
     assert codes(calling(desk, through).run_sync("go", permissions={"bash(git *)": "allow"})) == [None]
     text = "workflow:\n  steps:\n    - {id: a, type: tool, name: bash, args: {command: git status -s}}\n"

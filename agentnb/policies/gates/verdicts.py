@@ -22,7 +22,8 @@ MAX_REPEATED = 8_192
 class Allow(NamedTuple):
     """The call may run without a question: gates after this one cannot ask, but may still deny.
 
-    The approval mode is a gate after all others: `Allow` skips the question of ``ask``, but lifts no denial of another mode.
+    The permissions are a gate after all others: `Allow` skips what their defaults and the mode ``ask`` would ask about, in the
+    outermost run. It lifts no denial, no question of a rule, and none in a nested run, which may no more than that around it.
     """
 
     rule: str = "allowed"
@@ -36,6 +37,29 @@ class Ask(NamedTuple):
     """The reason, for the log."""
     approvals: tuple[str, ...] = ()
     """Further answers that approve, such as "always": a gate finds them in the run's events the next time."""
+
+
+class AskByRules(Ask):
+    """The question of a run's permissions: only its answers are grants, whatever the rule of another gate's is called."""
+
+    __slots__ = ()
+
+    is_unclear = False
+    """Whether it cannot be known if a rule forbids the call: no grant would lift the question."""
+
+
+class FirmAsk(AskByRules):
+    """The question of a rule, or in a nested run: no gate of an agent lifts it."""
+
+    __slots__ = ()
+
+
+class AskEachTime(FirmAsk):
+    """The question about a call of which it cannot be known if a rule forbids it."""
+
+    __slots__ = ()
+
+    is_unclear = True
 
 
 class Deny(NamedTuple):
@@ -83,7 +107,7 @@ def judge(gates: Iterable[Gate], call: ToolCall, run: RunSoFar) -> Ask | Block |
     """Return what all gates together say: a block, a question to the person, or None to run the call.
 
     The first `Deny` or `Block` wins over anything that other gates say, before or after it. Without one, the first `Allow` or
-    `Ask` decides. Raises `SettingsError` if a gate returns anything else.
+    `Ask` decides, but an `Allow` lifts no `FirmAsk`. Raises `SettingsError` if a gate returns anything else.
     """
     first: Allow | Ask | None = None
     for gate in gates:
@@ -97,7 +121,8 @@ def judge(gates: Iterable[Gate], call: ToolCall, run: RunSoFar) -> Ask | Block |
         if not isinstance(verdict, Allow | Ask) or isinstance(getattr(verdict, "approvals", None), str):
             hint = "A gate returns Allow(), Ask(QUESTION), Deny(REASON) or None; the approvals of an Ask are a tuple"
             raise SettingsError(f"The gate {as_given(gate)!r} returned {verdict!r}, which is not a verdict", hint)
-        first = verdict if first is None else first
+        if first is None or (isinstance(first, Allow) and isinstance(verdict, FirmAsk)):
+            first = verdict
     return first if isinstance(first, Ask) else None
 
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from agentnb.core.messages import ToolCall
 from agentnb.core.run.approvals import ASKED_BY_RULES, READ_ONLY, arguments_as_json
 from agentnb.detect.so_far import RunSoFar
-from agentnb.policies.gates.verdicts import Ask, Deny
+from agentnb.policies.gates.verdicts import Ask, AskByRules, AskEachTime, Deny, FirmAsk
 from agentnb.policies.permissions.approval_mode import declared_effects
 from agentnb.policies.permissions.matching import CallSubject, RuleMatcher
 from agentnb.policies.permissions.permissions import NOT_ALLOWED, Judgement, Permissions, ToolPermissions
@@ -22,23 +22,6 @@ MAX_SHOWN = 300
 FORBIDDEN = "permissions"
 """The rule of calls that a rule of the person forbids."""
 FindTool: TypeAlias = Callable[[str], Tool | None]
-
-
-class AskByRules(Ask):
-    """The question of a run's permissions: only its answers are grants, whatever the rule of another gate's is called."""
-
-    __slots__ = ()
-
-    is_unclear = False
-    """Whether it cannot be known if a rule forbids the call: no grant would lift the question."""
-
-
-class AskEachTime(AskByRules):
-    """The question about a call of which it cannot be known if a rule forbids it."""
-
-    __slots__ = ()
-
-    is_unclear = True
 
 
 class PermissionGate:
@@ -69,7 +52,8 @@ class PermissionGate:
             return _denial(judged, tool)
         if judged.verdict == "allow" or (not judged.is_unclear and self._is_granted(call, tool, run)):
             return None
-        ask = AskEachTime if judged.is_unclear else AskByRules
+        is_firm = judged.rule is not None or self._permissions.is_nested
+        ask = AskEachTime if judged.is_unclear else FirmAsk if is_firm else AskByRules
         return ask(f"May {call.name} run with {shown(call.arguments)}?\n{_why(judged, tool)}", ASKED_BY_RULES)
 
     def _is_granted(self, call: ToolCall, tool: Tool, run: RunSoFar) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,6 +52,7 @@ class Permissions:
     mode: ApprovalMode = NO_MODE
     layers: tuple[RuleList, ...] = ()
     """The rules of the outermost run and of each run within it, in this order: only those of the outermost can allow."""
+    is_nested: bool = field(default=False, compare=False)
 
     @classmethod
     def of(cls, mode: ApprovalMode, rules: RuleList = NO_RULES) -> Permissions:
@@ -86,7 +87,7 @@ class Permissions:
     def within(self, outer: Permissions) -> Permissions:
         """Return the permissions of a run with these that is nested in a run with others, which it never exceeds."""
         layers = (*(outer.layers or (NO_RULES,)), *self.layers) if self.layers else outer.layers
-        return Permissions(self.mode.within(outer.mode), layers)
+        return Permissions(self.mode.within(outer.mode), layers, is_nested=True)
 
     def for_tool(self, name: str, tool: Tool, work_dir: Path) -> ToolPermissions:
         """Return the permissions for the calls of one tool."""

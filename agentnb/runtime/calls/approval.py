@@ -28,8 +28,8 @@ from agentnb.core.run.approvals import (
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError
 from agentnb.policies.gates import Ask, as_copy
+from agentnb.policies.gates.verdicts import AskByRules
 from agentnb.policies.permissions.approval_mode import declared_effects
-from agentnb.policies.permissions.gate import AskByRules
 from agentnb.policies.permissions.offered_grants import grants_about
 from agentnb.runtime.calls.file_change import file_change, file_digest
 from agentnb.runtime.questions.answerers import AnswerQuestion, Approve, Program, QuestionSuspended, Unanswered

@@ -20,7 +20,7 @@ from agentnb.core.run.rounds import CallRecord
 from agentnb.core.schema.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL
 from agentnb.policies.gates import Ask, Block, Gate, denied, judge
-from agentnb.policies.permissions.gate import AskByRules
+from agentnb.policies.gates.verdicts import AskByRules
 from agentnb.runtime.calls.approval import Approval, approval_question, asked_anew, is_outdated
 from agentnb.runtime.calls.context_services import ContextServices, StartRun, cannot_start
 from agentnb.runtime.calls.run_tools import RunTools

@@ -22,8 +22,9 @@ from agentnb.core.run.rounds import DENIED
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.gates import Ask, Block, judge
+from agentnb.policies.gates.verdicts import AskByRules, AskEachTime
 from agentnb.policies.permissions.approval_mode import ApprovalMode
-from agentnb.policies.permissions.gate import AskByRules, AskEachTime, PermissionGate
+from agentnb.policies.permissions.gate import PermissionGate
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.policies.permissions.rules import RuleList
 from agentnb.tools.read_result import READ_TOOL, ResultReader
