@@ -160,13 +160,6 @@ def mode_text(words: str) -> str:
     return f"none: {means}" if words == RULES else f"{words}: {means}"
 
 
-def reach_text(reach: str, run: str = "") -> str:
-    """Return how far a grant reaches. ``run``: the id of its run, if that is not the one that is shown."""
-    if reach == "session":
-        return "in this session, until its kernel ends"
-    return f"in run {run} and the runs nested in it" if run else "in this run and the runs nested in it"
-
-
 def rule_lines(run: Run) -> Iterator[str]:
     """Yield the mode of a run, if it has one, and its rules."""
     permissions = Permissions.logged(run.settings, loosens=True)

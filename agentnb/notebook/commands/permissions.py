@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from agentnb.core.run.approvals import RULES
 from agentnb.display.texts.labels import SHORT_ID, clean
-from agentnb.display.texts.question_labels import mode_text, reach_text, rule_lines
+from agentnb.display.texts.question_labels import REACHES, mode_text, rule_lines
 from agentnb.errors import SettingsError, near
 from agentnb.session.session import Session
 from agentnb.settings import agent_mode
@@ -43,15 +43,13 @@ def permissions_command(session: Session, rest: str) -> str:
 def always_allowed(session: Session) -> list[AlwaysAllowed]:
     """Return what was allowed always: in the session, then in its live runs."""
     found = [
-        AlwaysAllowed(
-            given["rule"] or given["tool"], reach_text("session"), partial(session.grants.withdraw, given["grant_id"])
-        )
+        AlwaysAllowed(given["rule"] or given["tool"], REACHES["session"], partial(session.grants.withdraw, given["grant_id"]))
         for given in session.grants.in_force()
     ]
     for live in session.running():
         for grant in live.run.grants:
             if grant.reach == "run" and not grant.given_in:
-                reach = reach_text("run", live.run_id[-SHORT_ID:])
+                reach = f"in run {live.run_id[-SHORT_ID:]}"
                 found.append(AlwaysAllowed(grant.rule or grant.tool, reach, partial(live.withdraw, grant.grant_id)))
     return found
 

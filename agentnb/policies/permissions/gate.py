@@ -54,7 +54,10 @@ class PermissionGate:
             return None
         is_firm = judged.rule is not None or self._permissions.is_nested
         ask = AskEachTime if judged.is_unclear else FirmAsk if is_firm else AskByRules
-        return ask(f"May {call.name} run with {shown(call.arguments)}?\n{_why(judged, tool)}", ASKED_BY_RULES)
+        subject = subject_of(tool)
+        is_shown = subject is not None and (subject.kind == "command" or subject.content)  # beside the question
+        arguments = "" if is_shown else f" with {shown(call.arguments)}"
+        return ask(f"May {call.name} run{arguments}?\n{_why(judged, tool)}", ASKED_BY_RULES)
 
     def _is_granted(self, call: ToolCall, tool: Tool, run: RunSoFar) -> bool:
         """Return whether the person has allowed calls such as this one."""

@@ -46,7 +46,7 @@ def test_what_was_allowed_always_is_listed_and_taken_back(kernel: Any) -> None:
     wait_for(kernel, "not run.should_continue")
     listed = kernel.run("%agent permissions").printed
     assert "Mode: none: rules and their defaults decide" in listed
-    assert "1  bash(git status *), in this session, until its kernel ends" in listed
+    assert "1  bash(git status *), in this session (until this kernel ends)" in listed
     kernel.run("done.clear()")
     assert kernel.run(CELL.format(options="")).status == "ok"  # nobody is asked
     assert kernel.value("done, len(run.questions)") == "(['git status -s', 'measure'], 0)"
