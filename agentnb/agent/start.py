@@ -129,12 +129,14 @@ class AgentParts:
         if pending.budget.may_run_out():
             bundle = bundle.also_asking(WithinBudget(pending.budget))
         work_dir = self._folder(pending.options)
-        bundle = bundle.with_gate(PermissionGate(pending.permissions, tools.get, work_dir))
+        permitted = PermissionGate(pending.permissions, tools.get, work_dir)
+        bundle = bundle.with_gate(permitted)
         calls = CallServices(
             services.elicitation,
             services.call_sync,
             work_dir,
             bundle.direct_gates,
+            permitted,
             todos,
             partial(start_nested, log),
             suspends=pending.options.suspend and pending.is_kept,

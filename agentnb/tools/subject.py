@@ -48,6 +48,7 @@ def named_subject(spec: ToolSpec, given: Mapping[str, str], content: str = "") -
 def value_of_subject(tool: Any, arguments: Any) -> str | None:
     """Return the subject of a call, else its default; None if there is none, so that the tool will refuse the arguments."""
     subject = subject_of(tool)
+    arguments = {} if arguments is None else arguments
     if subject is None or not isinstance(arguments, dict):
         return None
     properties = tool.spec.input_schema.get("properties", {})

@@ -211,6 +211,19 @@ def test_the_question_about_a_file_shows_the_change_and_is_asked_again_when_the_
     assert run.status == "completed" and file.read_text() == "new\n"
 
 
+def test_a_file_that_changes_each_time_is_not_written_after_all(desk: Desk) -> None:
+    count = [0]
+
+    def approve(call: ToolCall, run: Run) -> bool:
+        count[0] += 1
+        (desk.folder / "data" / "a.txt").write_text(f"{count[0]}\n")
+        return True
+
+    run = desk.agent([SAVE]).run_sync("go", approve=approve)
+    assert codes(run) == [DENIED] and desk.done == [] and len(run.questions) < 20
+    assert "changes each time" in results(run)[0].text
+
+
 def test_of_a_file_that_is_elsewhere_large_or_no_text_no_change_is_read_into_the_log(desk: Desk) -> None:
     (desk.folder / "data" / "bytes").write_bytes(b"\xff\xfe")
     (desk.folder / "data" / "large").write_text("x\n" * 600_000)
@@ -305,6 +318,14 @@ def test_nested_runs_and_calls_of_tools_and_steps_are_held_to_the_rules_around_t
     desk.done.clear()
     agent.run_sync("go", RunOptions(can_ask=False))
     assert desk.done == []  # its gate lifts no question in a nested run
+    asked: list[str] = []
+    agent = Agent(ScriptedModel([[ToolCall("inner", {"prompt": "go"})], "Done."]), tools=[freer_again(desk)], todos=False)
+    agent.run_sync("go", RunOptions(can_ask=False))
+    assert desk.done == []  # its function denies, and leaves approval to the run around it
+    agent = Agent(ScriptedModel([[ToolCall("inner", {"prompt": "go"})], "Done."]), tools=[freer_again(desk)], todos=False)
+    agent.run_sync("go", approve=lambda call, run: asked.append(call.name) or True)
+    assert asked == ["bash"] and desk.done == ["git status -s"]
+    desk.done.clear()
     assert "nobody to ask" in results(calling(desk, through).run_sync("go"))[0].text and desk.done == []
     assert codes(calling(desk, through).run_sync("go", permissions={"bash(git *)": "allow"})) == [None]
     text = "workflow:\n  steps:\n    - {id: a, type: tool, name: bash, args: {command: git status -s}}\n"
@@ -319,6 +340,10 @@ def test_nested_runs_and_calls_of_tools_and_steps_are_held_to_the_rules_around_t
 def freer_agent(desk: Desk) -> Agent:
     """An agent that allows itself more than the runs around it may."""
     return desk.agent([STATUS, SAVE, MEASURE], permissions={"bash": "allow", "save": "allow"}, approve="auto", name="inner")
+
+
+def freer_again(desk: Desk) -> Agent:
+    return desk.agent([STATUS, SAVE], approve=lambda call, run: call.name == "bash", name="inner")
 
 
 def calling(desk: Desk, tool_of_tools: Any) -> Agent:

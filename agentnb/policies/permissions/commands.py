@@ -6,22 +6,30 @@ import re
 import shlex
 from typing import NamedTuple
 
+from agentnb.policies.permissions.globs import star_glob
+
 NEVER_SIMPLE = re.compile(r"[;&|<>`\x00-\x08\x0a-\x1f\x7f]|\$[({\[]")
 """Signs of more than one simple command: operators, substitutions, redirections, ends of lines."""
-EXPANDS = re.compile(r"[$`]|\\\n")
+EXPANDS = re.compile(r"[$`]|\\\n|[<>][(|]|&>|(?:^|[\s;&|()])#|\{[^{}]*(?:,|\.\.)")
 """Signs outside of single quotes by which the shell makes a command of something else."""
 QUOTED = re.compile(r"'[^']*'|\\.|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+DESCRIPTOR = re.compile(rf"{QUOTED.pattern}|(?<![^\s;&|()<>])\d+(?=[<>])", re.DOTALL)
+"""A quotation, or the number of a descriptor before a redirection."""
+INDEXED = re.compile(r"\[[^\]]*[$`]")
+"""An index that the shell may compute, also within single quotes."""
 PLAIN = re.compile(r"[\w ./:@%+,=-]*")
 """Commands whose words are what stands between blanks."""
 OPERATORS = ";&|()\n"
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _INTERPRETERS = """
-    ash bash bun csh cscript dash deno elixir fish gawk awk groovy irb julia ksh lua mawk node nodejs osascript perl php
-    powershell pwsh python pypy R Rscript ruby scala sed sh sqlite3 tclsh tcsh ts-node vim vi ex ed zsh
+    ash bash bun csh cscript dash deno elixir fish gawk awk groovy ipython irb julia ksh lua mawk node nodejs osascript perl
+    php powershell pwsh python pypy R rbash Rscript ruby scala sed sh sqlite3 tclsh tcsh ts-node vim vi ex ed zsh
 """
 INTERPRETERS = frozenset(_INTERPRETERS.split())
 """Programs that run code of their own language."""
 _STARTERS = """
+    bind busybox choom chronic chrt compgen complete dbus-run-session enable fakeroot fc hash i386 linux64 mapfile prlimit
+    readarray run-parts runuser setpriv sg start-stop-daemon taskset toybox unbuffer x86_64
     . alias at batch builtin chroot command coproc crontab doas env eval exec find flock gdb ionice nice nohup npx
     nsenter parallel pipx pkexec script setarch setsid source ssh stdbuf strace su sudo systemd-run time timeout trap
     unshare uvx watch xargs
@@ -38,6 +46,14 @@ _RUNS_MORE = """
 """
 RUNS_MORE = frozenset(_RUNS_MORE.split())
 """First words after which a program starts others."""
+STARTING_OPTIONS = {
+    "git": ("-c", "--config-env", "--exec-path"),
+    "rsync": ("-e", "--rsh"),
+    "sort": ("--compress-program",),
+    "split": ("--filter",),
+    "tar": ("-I", "--checkpoint-action", "--to-command", "--use-compress-program"),
+}
+"""Options with which a program starts others, whole or their beginning."""
 
 
 class Parts(NamedTuple):
@@ -59,16 +75,19 @@ def parts_of(command: str) -> Parts:
     quoted = [found[0] for found in QUOTED.finditer(command)]
     is_whole = not EXPANDS.search(QUOTED.sub(_unquoted, command)) and "<<" not in command
     is_whole = is_whole and not any(set(text) <= set(OPERATORS + "<>'\"\\") for text in quoted)  # read as an operator below
+    is_whole = is_whole and not INDEXED.search(command)
+    command, given = DESCRIPTOR.sub(lambda found: "" if found[0].isdigit() else found[0], command), command
     try:
         tokens = command.split() if PLAIN.fullmatch(command) else _tokens(command)
     except ValueError:  # a quotation that does not end
-        return Parts((command,), is_whole=False)
-    texts = [command.strip()]
+        return Parts((given,), is_whole=False)
+    texts = [given.strip()]
     for words in _simple_commands(tokens):
         texts.append(" ".join(words))
         program = words[0].rpartition("/")[2]
         texts.append(" ".join([program, *words[1:]]))
         is_whole = is_whole and not re.search(r"[*?\[{~]", words[0]) and not _starts_others(program)
+        is_whole = is_whole and not any(word.startswith(STARTING_OPTIONS.get(program, ())) for word in words[1:])
     return Parts(tuple(dict.fromkeys(texts)), is_whole)
 
 
@@ -86,7 +105,7 @@ def offered_pattern(command: str) -> str:
 def command_glob(pattern: str) -> str:
     """Return the regular expression of a pattern, in which ``*`` is any text; `` *`` at its end is also nothing."""
     beginning, star = (pattern[:-2], r"(?:\ .*)?") if pattern.endswith(" *") else (pattern, "")
-    return ".*".join(map(re.escape, beginning.split("*"))) + star
+    return star_glob(beginning) + star
 
 
 def _starts_others(program: str) -> bool:

@@ -52,8 +52,10 @@ class CallSubject:
         return Reading((self._text.strip(),)) if is_simple(self._text) else Reading()
 
     def _read(self) -> Reading:
-        if self._text is None or self._kind is None:
+        if self._kind is None:
             return Reading()
+        if self._text is None:
+            return UNKNOWN
         if self._kind == "command":
             return Reading(*parts_of(self._text))
         text = canonical_address(self._text) if self._kind == "url" else real_path(self._text, str(self._work_dir))

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from agentnb.policies.permissions.globs import star_glob
+
 PORTS = {"http": 80, "https": 443}
 
 
@@ -34,10 +36,15 @@ def path_glob(pattern: str, work_dir: Path) -> str:
 
     ``*`` is any text within a name, ``**`` any folders; a folder itself belongs to ``folder/**``.
     """
-    path = Path(pattern).expanduser()
-    names = [name for name in path.parts if name not in ("/", ".")]
-    root = "" if path.is_absolute() else str(work_dir).rstrip("/")
-    return re.escape(root) + "".join("(?:/.*)?" if name == "**" else "/" + _name_glob(name) for name in names)
+    try:
+        path = work_dir / Path(pattern).expanduser()
+    except RuntimeError:  # the home of nobody
+        path = work_dir / pattern
+    stars = next((at for at, name in enumerate(path.parts) if "*" in name), len(path.parts))
+    root = resolved_path(str(Path(*path.parts[:stars])), work_dir) or Path(*path.parts[:stars])
+    return re.escape(str(root).rstrip("/")) + "".join(
+        "(?:/.*)?" if name == "**" else "/" + star_glob(name, "[^/]*") for name in path.parts[stars:]
+    )
 
 
 def offered_folder(path: Path, work_dir: Path) -> str:
@@ -63,7 +70,7 @@ def canonical_address(value: Any) -> str | None:
     except (ValueError, UnicodeError):
         return None
     path = unquote(parsed.path) or "/"
-    if not host or ".." in path.split("/") or "\\" in path:
+    if not host or _is_odd_number(host) or _is_odd_path(path):
         return None
     return f"{parsed.scheme}://{host.lower()}:{port}{path}"
 
@@ -74,9 +81,9 @@ def address_glob(pattern: str) -> str | None:
     if found is None:
         return None
     scheme, host, port, path = found.groups()
-    hosts = r"[^/:]+".join(map(re.escape, host.lower().rstrip(".").split("*")))
+    hosts = star_glob(host.lower().rstrip("."), "[^/:]+")
     names = [] if path is None else path.split("/")[1:]
-    paths = "/.*" if path is None else "".join("(?:/.*)?" if name == "**" else "/" + _name_glob(name) for name in names)
+    paths = "/.*" if path is None else "".join("(?:/.*)?" if name == "**" else "/" + star_glob(name, "[^/]*") for name in names)
     return rf"{scheme}://{hosts}:{port or PORTS[scheme]}{paths}"
 
 
@@ -98,5 +105,14 @@ def _parsed(value: Any) -> SplitResult | None:
     return parsed if parsed.scheme in PORTS else None
 
 
-def _name_glob(name: str) -> str:
-    return "[^/]*".join(map(re.escape, name.split("*")))
+def _is_odd_number(host: str) -> bool:
+    """Return whether a host is a number in a spelling that programs read in different ways: ``127.1``, or an IPv6 one."""
+    if re.fullmatch(r"\d{1,3}(?:\.\d{1,3}){3}", host):
+        return any(part != str(int(part)) for part in host.split("."))
+    return ":" in host or re.fullmatch(r"\d+|0[xX][0-9a-fA-F]*", host.rpartition(".")[2]) is not None
+
+
+def _is_odd_path(path: str) -> bool:
+    """Return whether a path is in a spelling that servers may read as another path."""
+    inner = path.split("/")[1:-1]
+    return bool({".", ".."} & set(path.split("/"))) or "" in inner or "\\" in path or "%" in path

@@ -40,6 +40,7 @@ from agentnb.tools.tool import CallSync, Tool
 
 OWN_RULE = "approval"
 """The rule of questions of gates that name none."""
+KEEPS_CHANGING = "The file changes each time before there is an answer."
 CHANGED_SINCE = "The file has changed since you were asked."
 NOT_ALLOWED = "The person did not allow it."
 NOBODY = "It needs the person's permission, and there is nobody to ask: no person is attached to this run."
@@ -104,7 +105,6 @@ class Approval:
         self._run = run
         self._elicitation = elicitation
         self._call_sync = call_sync
-        self._approve = elicitation.approve
 
     async def ask(self, call: ToolCall, question: WaitingOnUser, *, suspends: bool = False) -> Decision | None:
         """Return the decision about this call; one that nobody makes is a denial that says why.
@@ -117,7 +117,7 @@ class Approval:
             if earlier is None or not earlier.has_answer:
                 book.drop_permission(call.id)
                 return Decision(False, NEVER_ASKED)
-        program: Program | None = None if self._approve is None else partial(self._decided, self._approve, call)
+        program: Program | None = partial(self._decided, call) if self._elicitation.approvers else None
         asker = self._elicitation.asker(call.id)
         try:
             made = decision(await asker.ask_question(question, program, may_wait=suspends))
@@ -135,8 +135,22 @@ class Approval:
             return made
         return Decision(False, f"{NOT_ALLOWED} They said: {made.reason}" if made.reason else NOT_ALLOWED)
 
-    async def _decided(self, approve: Approve, call: ToolCall, _: WaitingOnUser) -> Any:
-        """Return what the function decides, as the answer of a person."""
+    async def _decided(self, call: ToolCall, _: WaitingOnUser) -> Any:
+        """Return what the functions decide, the innermost first, as the answer of a person; None leaves it to the person.
+
+        That of a nested run can deny: what it approves is decided by the functions of the runs around it, or their person.
+        """
+        *outer, own = self._elicitation.approvers
+        made = await self._decided_by(own, call)
+        if not self._elicitation.leaves_approval:
+            return made
+        for approve in outer[::-1]:
+            if _denies(made):
+                return made
+            made = await self._decided_by(approve, call)
+        return made if outer or _denies(made) else None
+
+    async def _decided_by(self, approve: Approve, call: ToolCall) -> Any:
         value = await _result(approve, as_copy(call), self._run, call_plain=lambda plain: self._call_sync(plain, False))
         if value is None or isinstance(value, bool):
             return {None: None, True: APPROVE, False: DENY}[value]
@@ -146,3 +160,7 @@ class Approval:
             return {DENY: value} if isinstance(value, str) else {EDIT: value}
         hint = "Return True, False, a reason, other arguments as a dict, or None to leave it to the person"
         raise SettingsError(f"approve returned {value!r}", hint)
+
+
+def _denies(answer: Any) -> bool:
+    return answer == DENY or (isinstance(answer, dict) and DENY in answer)

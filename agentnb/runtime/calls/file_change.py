@@ -16,8 +16,6 @@ from agentnb.tools.tool import Tool
 
 MAX_BYTES = 1_000_000
 """The longest file and text of which a change is shown: comparing takes time that grows with both."""
-ABSENT = "absent"
-"""The digest of a file that is not there."""
 
 
 class FileChange(NamedTuple):
@@ -26,7 +24,7 @@ class FileChange(NamedTuple):
     diff: str = ""
     """As a unified diff; empty if it cannot be shown, or if nothing changes."""
     before: str = ""
-    """The digest of the file as it was looked at; empty if the call writes no file that can be looked at."""
+    """The digest of the file and its place as it was looked at; empty if the call writes no file that can be looked at."""
 
 
 NO_CHANGE = FileChange()
@@ -41,15 +39,16 @@ def file_change(tool: Tool | None, arguments: Any, work_dir: Path) -> FileChange
     if subject is None or not subject.content or path is None:
         return NO_CHANGE
     data, before = _read(path)
+    old_data = data or b""
     content = arguments.get(subject.content)
-    if not isinstance(content, str) or max(len(content), len(data)) > MAX_BYTES:
+    if not isinstance(content, str) or max(len(content), len(old_data)) > MAX_BYTES:
         return FileChange(before=before)
     try:
-        old = data.decode()
+        old = old_data.decode()
     except UnicodeDecodeError:
         return FileChange(before=before)
     name = str(path.relative_to(work_dir.resolve()))
-    lines = unified_diff(_lines(old), _lines(content), "/dev/null" if before == ABSENT else name, name)
+    lines = unified_diff(_lines(old), _lines(content), "/dev/null" if data is None else name, name)
     return FileChange("".join(_ended(lines)), before)
 
 
@@ -77,16 +76,17 @@ def _path(tool: Tool | None, arguments: Any, work_dir: Path) -> Path | None:
         return None
 
 
-def _read(path: Path) -> tuple[bytes, str]:
-    """Return a file, at most one byte more than what is compared, and its digest."""
+def _read(path: Path) -> tuple[bytes | None, str]:
+    """Return a file, at most one byte more than what is compared, None if it cannot be read; and its digest."""
+    place = f"{path}\0".encode("utf-8", "surrogateescape")
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe put there meanwhile must not block
     except OSError:
-        return b"", ABSENT
+        return None, hashlib.sha256(b"absent " + place).hexdigest()
     with os.fdopen(descriptor, "rb") as file:
         data, found = file.read(MAX_BYTES + 1), os.fstat(descriptor)
     rest = f" {found.st_size} {found.st_mtime_ns}" if len(data) > MAX_BYTES else ""
-    return data, hashlib.sha256(data + rest.encode()).hexdigest()
+    return data, hashlib.sha256(place + data + rest.encode()).hexdigest()
 
 
 def _lines(text: str) -> list[str]:

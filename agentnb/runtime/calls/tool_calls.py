@@ -15,13 +15,14 @@ from agentnb.core.display_data import Table
 from agentnb.core.log.events import CallBlocked, ToolAdmitted, ToolFinished, ToolStarted
 from agentnb.core.messages import ToolCall, encodable
 from agentnb.core.questions import WaitingOnUser
+from agentnb.core.run.approvals import Decision
 from agentnb.core.run.inner_calls import count_of, with_inner
 from agentnb.core.run.rounds import CallRecord
 from agentnb.core.schema.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL
 from agentnb.policies.gates import Ask, Block, Gate, denied, judge
 from agentnb.policies.gates.verdicts import AskByRules
-from agentnb.runtime.calls.approval import Approval, approval_question, asked_anew, is_outdated
+from agentnb.runtime.calls.approval import KEEPS_CHANGING, Approval, approval_question, asked_anew, is_outdated
 from agentnb.runtime.calls.context_services import ContextServices, StartRun, cannot_start
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.todo_sync import TodoSync
@@ -31,6 +32,8 @@ from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.tools import tool_errors
 from agentnb.tools.tool import CallSync, Tool, ToolOutcome
 
+MAX_CHANGES = 10
+"""Questions about one call whose file changes each time before the answer."""
 MAX_INNER_DEPTH = 10
 """Calls that tools make of tools, one within the other."""
 
@@ -88,6 +91,8 @@ class CallServices:
     work_dir: Path
     """The folder that tools work in."""
     gates: Sequence[Gate] = ()
+    permission_gate: Gate | None = None
+    """That of the permissions, which is the last of the gates."""
     todos: TodoSync | None = None
     start_run: StartRun = cannot_start
     """Begins the nested runs of tools."""
@@ -118,6 +123,7 @@ class ToolCalls:
         self._approval = Approval(log.run, services.elicitation, services.call_sync)
         self._grants = services.elicitation.grants
         self._work_dir = services.work_dir
+        self._permission_gate = services.permission_gate
         self._suspends = services.suspends
         self.waits_for_person = False
         """Whether a call was left open because its question found nobody to answer."""
@@ -137,10 +143,12 @@ class ToolCalls:
 
         ``earlier``: what a process that died had logged of it.
         """
-        if earlier is not None and earlier.is_judged:
-            question = earlier.question
+        if earlier is not None and earlier.is_judged and earlier.question is not None:
+            question: WaitingOnUser | None = earlier.question
         else:
-            verdict = self._judge(call)
+            was_judged = earlier is not None and earlier.is_judged
+            # The verdict of other gates stands: they may count calls. What is permitted may have changed.
+            verdict = self._permitted(call) if was_judged else self._judge(call)
             if isinstance(verdict, Block):
                 self._block(call, verdict)
                 return None, False
@@ -274,6 +282,10 @@ class ToolCalls:
             return judge(self._gates, call, self._log.run)
         return verdict
 
+    def _permitted(self, call: ToolCall) -> Ask | Block | None:
+        """Return what the permissions alone say of a call."""
+        return None if self._permission_gate is None else judge((self._permission_gate,), call, self._log.run)
+
     def _question(self, call: ToolCall, tool: Tool | None, verdict: Ask | None) -> WaitingOnUser | None:
         """Return the question of a gate about a call, if one asks; log that the call waits, unless it was asked before."""
         question = None
@@ -301,9 +313,15 @@ class ToolCalls:
         # A question from inside a tool cannot wait so long.
         suspends = self._suspends and self._caller_of(call).kind != "call"
         decision = await self._approval.ask(call, question, suspends=suspends)
-        while decision is not None and decision.approved and tool and is_outdated(question, call, tool, self._work_dir):
+        for _ in range(MAX_CHANGES):
+            if decision is None or not decision.approved or tool is None:
+                break
+            if not is_outdated(question, call, tool, self._work_dir):
+                break
             question = asked_anew(question, call, tool, self._work_dir)
             decision = await self._approval.ask(call, question, suspends=suspends)
+        else:
+            decision = Decision(False, KEEPS_CHANGING)
         if decision is None:
             self.waits_for_person = True
             return

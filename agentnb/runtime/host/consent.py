@@ -49,12 +49,11 @@ def note_begun(run_id: str) -> None:
 
 
 def logged_permissions(run: Run, options: RunOptions, *, counts: bool, whole: bool = False) -> Permissions:
-    """Return what the log of a run says of a run that starts from it: at least ``ask`` if the log does not count.
+    """Return what the log of a run says of a run that starts from it. ``counts``: whether the log does.
 
     ``whole``: what it allows counts as well, whoever said it.
     """
-    found = Permissions.logged(run.settings, loosens=whole or (counts and loosens(run, options)))
-    return found if counts else replace(found, mode=found.mode.within(ASKED))
+    return Permissions.logged(run.settings, loosens=whole or (counts and loosens(run, options)))
 
 
 def warning_of_lost(run: Run, options: RunOptions) -> Iterator[tuple[str, Advised]]:
@@ -72,12 +71,17 @@ def with_permissions_of(of: Run, options: RunOptions, *, counts: bool, whole: bo
 
     ``counts`` and ``whole`` as for `logged_permissions`.
     """
-    if not counts and options.approval_mode is not None:
-        return options
     found = logged_permissions(of, options, counts=counts, whole=whole)
+    rules = reduce(RuleList.then, found.layers, options.permissions or NO_RULES) or None
+    if not counts:
+        return replace(options, permissions=rules, least_mode=least_mode(found))
     mode = options.approval_mode or (found.mode.words if found.mode.held else None)
-    rules = reduce(RuleList.then, found.layers, options.permissions or NO_RULES)
-    return replace(options, approval_mode=mode, permissions=rules or None)
+    return replace(options, approval_mode=mode, permissions=rules)
+
+
+def least_mode(found: Permissions) -> str:
+    """Return the mode that a run has at least which begins from a log that does not count."""
+    return found.mode.within(ApprovalMode.of(ASK)).words
 
 
 def with_mode_to_continue(options: RunOptions) -> RunOptions:
@@ -85,10 +89,9 @@ def with_mode_to_continue(options: RunOptions) -> RunOptions:
     before = options.continue_from
     if before is None or options.approval_mode is not None or before.gives_consent or options.trust_log:
         return options
-    return replace(options, approval_mode=ASK)
+    return replace(options, least_mode=ASK)
 
 
-ASKED = ApprovalMode.of(ASK)
 LOST_ADVICE = TrustLog(True, lead="Say it again, or take the log as it stands")
 _begun_here: set[str] = set()
 

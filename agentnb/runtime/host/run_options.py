@@ -70,6 +70,8 @@ class RunOptions:
     approval_mode: str | None = None
     """How much needs the person's permission where no rule says it: ``auto``, ``ask``, ``never`` or ``read_only``
     (`policies.permissions.approval_mode`). A run that is resumed keeps its own without it, unless that is ``auto``."""
+    least_mode: str = ""
+    """The mode that a run without an ``approval_mode`` has at least, as it begins from a log that does not count."""
     permissions: Any = None
     """Rules about tool calls, before those of the agent: ``{"bash(git status*)": "allow", "bash": "ask"}``, the flags that are
     permitted, or ``restricted`` (`policies.permissions.rules`). A run that is resumed keeps its own too, but for what they

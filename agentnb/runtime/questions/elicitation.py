@@ -59,8 +59,11 @@ class Elicitation:
         suspended where a question must wait.
         """
         self.suspends = suspends
-        self.approve: Approve | None = approve or (parent.elicitation.approve if parent is not None else None)
-        """The function that decides whether a call may run: this run's, or that of a parent run."""
+        outer = () if parent is None else parent.elicitation.approvers
+        self.approvers: tuple[Approve, ...] = outer if approve is None else (*outer, approve)
+        """The functions that decide whether a call may run: those of the runs around it, then this run's."""
+        self.leaves_approval = approve is not None and parent is not None
+        """Whether what its own function approves is left to those around it: a nested run may no more than they do."""
         self.permissions = permissions or Permissions()
         self.around = parent
         """The call of another run that awaits this run: what is not shown at calls of this run is shown there."""

@@ -32,7 +32,7 @@ from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
 from agentnb.runtime.calls.approval import answering
 from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.host.consent import consent_to, logged_permissions, note_begun, takes_log, warning_of_lost
+from agentnb.runtime.host.consent import consent_to, least_mode, logged_permissions, note_begun, takes_log, warning_of_lost
 from agentnb.runtime.host.host import Beginning, Host, completed, current_host, hosted, on_main_thread
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions, folder_of
@@ -157,6 +157,8 @@ class PendingRun(Generic[PartsT]):
         self._warnings: tuple[tuple[str, Advised], ...] = ()
         if recovered is not None and not is_fork:
             logged = logged_permissions(recovered, self.options, counts=self.consent != "refused")
+            if self.consent == "refused":
+                self.options = replace(self.options, least_mode=least_mode(logged))
             self._warnings = tuple(warning_of_lost(recovered, self.options)) if not self.consent else ()
         self.permissions = _permissions(parts, self.options, logged, is_nested=around is not None)
         if around is not None:
@@ -348,17 +350,19 @@ def in_foreground(start: Callable[[RunOptions], LiveRun], options: RunOptions) -
 def _permissions(parts: RunParts, options: RunOptions, logged: Permissions, *, is_nested: bool) -> Permissions:
     """Return the permissions of a run by its options, its log if it is resumed, its agent, its host and the environment.
 
-    The first of them that gives a mode decides it. The rules of the log, with the outer ones first, hold as well.
+    The first of them that gives a mode decides it; of a log that does not count, what it forbids is added. The rules of the
+    log, with the outer ones first, hold as well.
     """
     rules = (options.permissions or NO_RULES).then(parts.rule_list)
+    usual = NO_MODE if is_nested else _usual_mode()
+    if isinstance(parts.approve, str):
+        usual = ApprovalMode.of(parts.approve)
     if options.approval_mode is not None:
         mode = ApprovalMode.of(options.approval_mode)
-    elif logged.mode.held:
-        mode = logged.mode
-    elif isinstance(parts.approve, str):
-        mode = ApprovalMode.of(parts.approve)
+    elif options.least_mode:
+        mode = ApprovalMode.of(options.least_mode).within(usual)
     else:
-        mode = NO_MODE if is_nested else _usual_mode()
+        mode = logged.mode if logged.mode.held else usual
     *outer, own = logged.layers or (NO_RULES,)
     layers = (*outer, rules.then(own)) if outer or rules or own else ()
     return Permissions(mode, layers)

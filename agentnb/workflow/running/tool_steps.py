@@ -44,11 +44,13 @@ class ToolSteps:
         self._book = elicitation.book
         tools = RunTools(steps.log, toolbox)
         work_dir = folder_of(steps.work_dir)
+        permitted = PermissionGate(elicitation.permissions, tools.get, work_dir)
         services = CallServices(
             elicitation,
             steps.call_sync,
             work_dir,
-            gates=(*gates, PermissionGate(elicitation.permissions, tools.get, work_dir)),
+            gates=(*gates, permitted),
+            permission_gate=permitted,
             start_run=partial(start_nested, steps.log),
             suspends=elicitation.suspends,
         )

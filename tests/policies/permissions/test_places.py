@@ -71,7 +71,8 @@ def test_an_address_is_matched_by_scheme_host_and_path(subtests: pytest.Subtests
         "http://docs.example.org/3/a": False,
         "https://docs.example.org:8443/3/a": False,
         "https://docs.example.org.evil.net/3/a": False,
-        "https://evil.net/https://docs.example.org/3/a": False,
+        "https://evil.net/https://docs.example.org/3/a": None,
+        "https://evil.net/docs.example.org/3/a": False,
         "https://docs.example.org/3/%2e%2e/secret": None,
         "https://docs.example.org/3/../secret": None,
         "https://docs.example.org@evil.net/3/a": None,
@@ -82,6 +83,15 @@ def test_an_address_is_matched_by_scheme_host_and_path(subtests: pytest.Subtests
         "//docs.example.org/3/a": None,
         "https:///3/a": None,
         "https://docs.example.org:99999/3": None,
+        "https://docs.example.org/./3/a": None,
+        "https://docs.example.org//3/a": None,
+        "https://docs.example.org/%252e%252e/a": None,
+        "http://127.1/3/a": None,
+        "http://0x7f000001/3/a": None,
+        "http://2130706433/": None,
+        "http://127.0.0.01/": None,
+        "http://[::1]/": None,
+        "http://127.0.0.1/3/a": False,
     }
     glob = address_glob(pattern)
     assert glob is not None

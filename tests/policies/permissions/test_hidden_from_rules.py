@@ -1,0 +1,98 @@
+"""Calls that a deny rule is about, written so that it is hard to see: each is denied, or asked about each time."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from agentnb import tool
+from agentnb.core.messages import ToolCall
+from agentnb.detect.run import Run
+from agentnb.policies.gates import Block, judge
+from agentnb.policies.permissions.approval_mode import ApprovalMode
+from agentnb.policies.permissions.commands import command_glob
+from agentnb.policies.permissions.gate import AskEachTime, PermissionGate
+from agentnb.policies.permissions.permissions import Permissions
+from agentnb.policies.permissions.rules import RuleList
+from agentnb.tools.toolbox import Toolbox
+
+
+@tool(effects=["execute"], command="line")
+def shell(line: str | list[str] = "rm -rf x") -> None:
+    """Runs."""
+
+
+@tool(effects=["write"], path="path")
+def save(path: Path = Path("secret/a")) -> None:
+    """Writes."""
+
+
+def is_held_up(name: str, rule: str, arguments: Any, folder: Path) -> bool:
+    """Whether a call is denied, or asked about whatever the mode, where a rule denies some calls of its tool."""
+    permissions = Permissions.of(ApprovalMode.of("auto"), RuleList.of({f"{name}({rule})": "deny"}))
+    gate = PermissionGate(permissions, Toolbox([shell, save]).get, folder)
+    return isinstance(judge((gate,), ToolCall(name, arguments, "c1"), Run()), Block | AskEachTime)
+
+
+COMMANDS = {
+    "2>/dev/null rm -rf x": "a descriptor is no word",
+    "rm 2>/dev/null -rf x": "nor between words",
+    "2>&1 rm -rf x": "nor before a copied one",
+    "rm >|out -rf x": "the bar is part of the redirection",
+    "cat <(rm -rf x)": "a process substitution",
+    "ls # don't\nrm -rf x # it's": "quotation marks in comments",
+    "ls &>out rm -rf x": "two commands for dash",
+    "rm -{r,}f x": "braces",
+    "test -v 'a[$(rm -rf x)]'": "a substitution that a builtin makes of a quoted text",
+    "hash -p /bin/rm q; q -rf x": "another name",
+    "compgen -C 'rm -rf x'": "a command of a builtin",
+    "busybox rm -rf x": "a program that is many",
+    "taskset 1 rm -rf x": "a program that starts others",
+    "git -c alias.x='!rm -rf x' x": "an alias",
+}
+
+
+def test_no_way_of_writing_a_command_hides_it_from_a_rule_that_denies_it(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for line, why in COMMANDS.items():
+        with subtests.test(why):
+            assert is_held_up("shell", "rm -rf *", {"line": line}, tmp_path), line
+
+
+SUBJECTS: dict[str, tuple[str, str, Any]] = {
+    "a list": ("shell", "rm *", {"line": ["rm", "-rf", "x"]}),
+    "a default without arguments": ("shell", "rm *", None),
+    "a default that the schema does not have": ("save", "secret/**", {}),
+}
+
+
+def test_arguments_in_which_no_subject_is_found_are_asked_about(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for name, (called, rule, arguments) in SUBJECTS.items():
+        with subtests.test(name):
+            assert is_held_up(called, rule, arguments, tmp_path)
+
+
+PLACES = {
+    "up and down": ("../other/**", "../other/a"),
+    "through a link": ("link/**", "link/a"),
+    "where the link leads": ("link/**", "real/a"),
+    "of nobody": ("~nobody-of-this-name/**", "a"),
+}
+
+
+def test_a_pattern_of_a_path_means_the_place_that_it_leads_to(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    (folder / "real").mkdir(parents=True)
+    (folder / "link").symlink_to("real")
+    for name, (rule, path) in PLACES.items():
+        with subtests.test(name):
+            assert is_held_up("save", rule, {"path": path}, folder) == (name != "of nobody")
+
+
+def test_a_pattern_with_many_stars_takes_no_time_with_a_long_command() -> None:
+    begun = perf_counter()
+    assert re.fullmatch(command_glob("*x*x*y"), "x" * 2_000, re.DOTALL) is None
+    assert perf_counter() - begun < 0.2

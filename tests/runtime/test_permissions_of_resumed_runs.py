@@ -1,0 +1,76 @@
+"""Permissions of runs that begin from a log: it loosens no mode of the person, and what is denied now does not run again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from marked_logs import cut_log
+from run_checks import codes
+
+from agentnb import Agent, Run, RunOptions, Store, ToolCall, fork, recover, tool
+from agentnb.core.run.rounds import DENIED
+from agentnb.models import ScriptedModel
+from agentnb.runtime.host import consent
+
+CALL = ToolCall("poll", {})
+
+
+def agent(done: list[str], **settings: Any) -> Agent:
+    """An agent that calls a repeatable tool once."""
+
+    @tool(effects=["execute"], repeatable=True)
+    async def poll() -> str:
+        """Poll."""
+        done.append("poll")
+        return "nothing new"
+
+    return Agent(ScriptedModel([[CALL], "Done."]), tools=[poll], todos=False, name="poller", **settings)
+
+
+def cut(folder: Path) -> tuple[Store, Run]:
+    """A log that ends when its call has begun, with permission for everything."""
+    run = agent([]).run_sync("go", store=Store(folder), approve="auto")
+    cut_log(folder / f"{run.id}.jsonl", "tool_started")
+    consent._begun_here.discard(run.id)  # as in another process
+    return Store(folder), run
+
+
+def test_a_log_from_elsewhere_does_not_loosen_the_mode_of_the_person(
+    subtests: pytest.Subtests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENT_MODE", "read_only")
+    store, run = cut(tmp_path)
+    path = tmp_path / f"{run.id}.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"go"', b'"Go"'))
+    begun: dict[str, Callable[[list[str], RunOptions], Any]] = {
+        "continued": lambda done, options: agent(done).run("on", options, continue_from=store.load(run.id)),
+        "forked": lambda done, options: fork(
+            store.load(run.id), 1, model=ScriptedModel([[CALL], "Done."]), tools=agent(done).tools, options=options
+        ),
+        "resumed": lambda done, options: recover(run.id, agent=agent(done), store=store, options=options, trust_log=False),
+    }
+    for name, begin in begun.items():
+        with subtests.test(name):
+            done: list[str] = []
+            asyncio.run(begin(done, RunOptions(answer=lambda question: "approve")))
+            assert done == []
+
+
+DENIALS: dict[str, dict[str, Any]] = {
+    "a rule": {"permissions": {"poll": "deny"}},
+    "a mode": {"approve": "read_only"},
+    "nobody to ask": {},
+}
+
+
+def test_a_repeatable_call_that_had_begun_is_judged_before_it_runs_again(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for name, options in DENIALS.items():
+        with subtests.test(name):
+            done: list[str] = []
+            store, run = cut(tmp_path / name.replace(" ", "_"))
+            again = asyncio.run(recover(run.id, agent=agent(done), store=store, **options))
+            assert done == [] and codes(again)[0] == DENIED
