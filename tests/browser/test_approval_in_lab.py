@@ -68,7 +68,7 @@ def shots(lab: Any, name: str, question: Any) -> None:
 def test_call_is_shown_whole_and_approved(lab: Any) -> None:
     index, question = asked(lab, "approve", BASH)
     question.locator("pre", has_text="git status -s··src").wait_for()
-    question.locator(".agentnb-question-text", has_text='"timeout":5').wait_for()
+    question.locator("pre", has_text="timeout: 5").wait_for()
     shots(lab, "approval-command", question)
     question.get_by_role("button", name="Approve", exact=True).click()
     went_on(lab, index, "ran git status -s", "You: approve")
