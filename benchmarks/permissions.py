@@ -9,9 +9,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import os
 import statistics
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentnb import Agent, RunOptions, ToolCall, tool
@@ -44,6 +48,21 @@ async def fetch(address: str) -> str:
     return address
 
 
+@tool(name="shell", effects=["execute"], command="line")
+def shell_that_runs(line: str) -> str:
+    """Start a program."""
+    return subprocess.run(["true", *line.split()], check=True, capture_output=True, text=True).stdout
+
+
+@tool(name="save", effects=["write"], path="file")
+def save_that_writes(file: str) -> str:
+    """Write a file and see it on the disk."""
+    with Path(file).open("w") as stream:
+        stream.write(file)
+        os.fsync(stream.fileno())
+    return file
+
+
 class Calls:
     """Calls one tool in each of ``rounds`` rounds, and then says done."""
 
@@ -74,6 +93,8 @@ class Case(NamedTuple):
 PLAIN = Case(plain, "plain", "line", "git status {}")
 SHELL = Case(shell, "shell", "line", "git status {}")
 SAVE = Case(save, "save", "file", "data/{}.txt")
+RUN = Case(shell_that_runs, "shell", "line", "git status {}")
+WRITE = Case(save_that_writes, "save", "file", "data/{}.txt")
 FETCH = Case(fetch, "fetch", "address", "https://docs.python.org/{}")
 
 
@@ -101,16 +122,21 @@ def run_of(case: Case, rounds: int, permissions: Any) -> Callable[[], None]:
     return work
 
 
-def seconds(work: Callable[[], None]) -> float:
+def seconds(work: Callable[[], None], clock: Callable[[], float]) -> float:
     gc.collect()
-    started = time.process_time()
+    started = clock()
     work()
-    return time.process_time() - started
+    return clock() - started
 
 
-def ratio(one: Callable[[], None], other: Callable[[], None], turns: int) -> str:
+def ratio(one: Callable[[], None], other: Callable[[], None], turns: int, clock: Callable[[], float]) -> str:
     one(), other()
-    pairs = [(seconds(one), seconds(other)) if turn % 2 else (seconds(other), seconds(one))[::-1] for turn in range(turns)]
+    pairs = []
+    for turn in range(turns):
+        if turn % 2:
+            pairs.append((seconds(one, clock), seconds(other, clock)))
+        else:
+            pairs.append((seconds(other, clock), seconds(one, clock))[::-1])
     ratios = [a / b for a, b in pairs]
     quarters = statistics.quantiles(ratios, n=4)
     return f"{statistics.median(ratios):.2f} ({quarters[0]:.2f} to {quarters[2]:.2f})"
@@ -124,6 +150,8 @@ ROWS: list[tuple[str, Case, Any, Any, str]] = [
     ("the same, patterns that allow, ask and deny in turn", SHELL, commands(10, MIXED), None, "<= 1.1"),
     ("of an address that a pattern allows", FETCH, {"fetch(https://*.python.org/**)": "allow"}, None, "<= 1.1"),
     ("of a path that a pattern allows, its links followed", SAVE, {"save(data/*)": "allow"}, None, "<= 1.1"),
+    ("of a command taken apart, whose tool starts a program", RUN, commands(10, MIXED), None, "<= 1.1"),
+    ("of a path, whose tool writes the file", WRITE, {"save(data/*)": "allow"}, None, "<= 1.1"),
     ("of a command, 1,000 patterns that allow, over 10", SHELL, commands(1000), commands(10), "<= 2"),
     ("the same, patterns that allow, ask and deny in turn", SHELL, commands(1000, MIXED), commands(10, MIXED), "<= 2"),
 ]
@@ -135,10 +163,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--turns", type=int, default=15)
     given = parser.parse_args()
+    os.chdir(tempfile.mkdtemp())
+    Path("data").mkdir()
     print("| a round with one call | ratio (quartiles) | goal |\n|---|---:|---|")
     for label, case, one, other, goal in ROWS:
         sides = run_of(case, given.rounds, one), run_of(case, given.rounds, other)
-        print(f"| {label} | {ratio(*sides, given.turns)} | {goal} |", flush=True)
+        clock = time.perf_counter if case in (RUN, WRITE) else time.process_time  # a tool that works waits for the system
+        print(f"| {label} | {ratio(*sides, given.turns, clock)} | {goal} |", flush=True)
 
 
 if __name__ == "__main__":
