@@ -326,6 +326,16 @@ def test_nested_runs_and_calls_of_tools_and_steps_are_held_to_the_rules_around_t
     agent.run_sync("go", approve=lambda call, run: asked.append(call.name) or True)
     assert asked == ["bash"] and desk.done == ["git status -s"]
     desk.done.clear()
+    middle = Agent(
+        ScriptedModel([[ToolCall("inner", {"prompt": "go"})], "Done."]),
+        tools=[desk.agent([STATUS], name="inner")],
+        todos=False,
+        approve=lambda call, run: True,
+        name="middle",
+    )
+    agent = Agent(ScriptedModel([[ToolCall("middle", {"prompt": "go"})], "Done."]), tools=[middle], todos=False)
+    agent.run_sync("go", RunOptions(can_ask=False))
+    assert desk.done == []  # nor does it approve for the runs within its own
     assert "nobody to ask" in results(calling(desk, through).run_sync("go"))[0].text and desk.done == []
     assert codes(calling(desk, through).run_sync("go", permissions={"bash(git *)": "allow"})) == [None]
     text = "workflow:\n  steps:\n    - {id: a, type: tool, name: bash, args: {command: git status -s}}\n"

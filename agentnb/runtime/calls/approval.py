@@ -117,7 +117,7 @@ class Approval:
             if earlier is None or not earlier.has_answer:
                 book.drop_permission(call.id)
                 return Decision(False, NEVER_ASKED)
-        program: Program | None = partial(self._decided, call) if self._elicitation.approvers else None
+        program: Program | None = partial(self._decided, call) if any(self._elicitation.approvers) else None
         asker = self._elicitation.asker(call.id)
         try:
             made = decision(await asker.ask_question(question, program, may_wait=suspends))
@@ -138,17 +138,14 @@ class Approval:
     async def _decided(self, call: ToolCall, _: WaitingOnUser) -> Any:
         """Return what the functions decide, the innermost first, as the answer of a person; None leaves it to the person.
 
-        That of a nested run can deny: what it approves is decided by the functions of the runs around it, or their person.
+        That of a nested run can only deny: the outermost run's function approves, or else the person does.
         """
-        *outer, own = self._elicitation.approvers
-        made = await self._decided_by(own, call)
-        if not self._elicitation.leaves_approval:
-            return made
-        for approve in outer[::-1]:
-            if _denies(made):
-                return made
+        outermost, *inner = self._elicitation.approvers
+        for approve in filter(None, inner[::-1]):
             made = await self._decided_by(approve, call)
-        return made if outer or _denies(made) else None
+            if made == DENY or (isinstance(made, dict) and DENY in made):
+                return made
+        return None if outermost is None else await self._decided_by(outermost, call)
 
     async def _decided_by(self, approve: Approve, call: ToolCall) -> Any:
         value = await _result(approve, as_copy(call), self._run, call_plain=lambda plain: self._call_sync(plain, False))
@@ -160,7 +157,3 @@ class Approval:
             return {DENY: value} if isinstance(value, str) else {EDIT: value}
         hint = "Return True, False, a reason, other arguments as a dict, or None to leave it to the person"
         raise SettingsError(f"approve returned {value!r}", hint)
-
-
-def _denies(answer: Any) -> bool:
-    return answer == DENY or (isinstance(answer, dict) and DENY in answer)

@@ -60,10 +60,8 @@ class Elicitation:
         """
         self.suspends = suspends
         outer = () if parent is None else parent.elicitation.approvers
-        self.approvers: tuple[Approve, ...] = outer if approve is None else (*outer, approve)
-        """The functions that decide whether a call may run: those of the runs around it, then this run's."""
-        self.leaves_approval = approve is not None and parent is not None
-        """Whether what its own function approves is left to those around it: a nested run may no more than they do."""
+        self.approvers: tuple[Approve | None, ...] = (*outer, approve)
+        """The functions that decide whether a call may run, of the outermost run and of each run within it; None for none."""
         self.permissions = permissions or Permissions()
         self.around = parent
         """The call of another run that awaits this run: what is not shown at calls of this run is shown there."""
