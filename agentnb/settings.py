@@ -79,7 +79,7 @@ MAX_MENTIONED = 200
 """Variables named by files that are remembered: each one is looked up after every tool call."""
 
 SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-AGENT_MODES = ("auto", "ask", "never", "read_only")
+APPROVAL_MODES = ("auto", "ask", "never", "read_only")
 OLLAMA_PORT = 11434
 Usual = TypeVar("Usual", int, None)
 _KEY_BEGINNING = re.compile(r"(sk-|sk_|gsk_|ghp_|gho_|github_pat_|xai-|AIza|hf_|pplx-)[A-Za-z0-9_-]{8}")
@@ -213,8 +213,8 @@ def agent_mode() -> str:
     word = _environment("AGENT_MODE").lower().replace("-", "_")
     if not word or word in SWITCH:
         return ""
-    if word not in AGENT_MODES:
-        raise SettingsError(f"AGENT_MODE={word!r} is not an approval mode", near(word, AGENT_MODES))
+    if word not in APPROVAL_MODES:
+        raise SettingsError(f"AGENT_MODE={word!r} is not an approval mode", near(word, APPROVAL_MODES))
     return word
 
 

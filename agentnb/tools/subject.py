@@ -29,6 +29,12 @@ def subject_of(tool: Any) -> Subject | None:
     return getattr(tool, "subject", None)  # anybody's class may be a tool
 
 
+def kind_of_subject(tool: Any) -> SubjectKind | None:
+    """Return the kind of a tool's subject; None if it names none."""
+    subject = subject_of(tool)
+    return None if subject is None else subject.kind
+
+
 def named_subject(spec: ToolSpec, given: Mapping[str, str], content: str = "") -> Subject | None:
     """Return the subject of a tool: the parameter ``given`` for one of the kinds, and that of the content of a path.
 

@@ -138,6 +138,13 @@ class Kernel:
         assert cell.status == "ok", cell.error
         return cell.printed.strip()
 
+    def wait_for(self, expression: str) -> None:
+        """Return as soon as the expression is true."""
+        end = time.monotonic() + 30
+        while self.value(expression) != "True":
+            assert time.monotonic() < end, f"never: {expression}"
+            time.sleep(0.05)
+
     def close(self) -> None:
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=True)

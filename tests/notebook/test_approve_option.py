@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -19,13 +18,6 @@ AGENT = "%%agent -m simulated:disciplined -t write --approve {mode} {more}\n- fi
 WORKFLOW = "%%workflow -t write --approve {mode} {more}\nworkflow:\n  - {{type: tool, name: write, args: {{path: a}}}}"
 
 
-def wait_for(kernel: Any, expression: str) -> None:
-    end = time.monotonic() + 30
-    while kernel.value(expression) != "True":
-        assert time.monotonic() < end, f"never: {expression}"
-        time.sleep(0.05)
-
-
 @pytest.fixture(autouse=True)
 def ready(kernel: Any) -> None:
     assert kernel.run(SETUP).status == "ok"
@@ -36,11 +28,11 @@ def test_in_the_mode_ask_a_cell_in_the_background_is_answered_from_another(kerne
         with subtests.test(cell):
             kernel.run("done.clear()")
             assert kernel.run(cell.format(mode="ask", more="--background"), attended=True).status == "ok"
-            wait_for(kernel, "run.status == 'waiting_on_user'")
+            kernel.wait_for("run.status == 'waiting_on_user'")
             status = kernel.run("%agent status").printed
             assert kernel.value("done") == "[]" and "%agent answer always in session: write" in status
             assert "continues with your answer" in kernel.run("%agent answer always").printed
-            wait_for(kernel, "not run.should_continue")
+            kernel.wait_for("not run.should_continue")
             assert kernel.value("done") == done and kernel.value("len(run.questions)") == "1"
 
 

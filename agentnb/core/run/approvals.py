@@ -14,6 +14,7 @@ from agentnb.core.redaction import redact
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.errors import SettingsError
+from agentnb.settings import APPROVAL_MODES
 
 ApprovalWord: TypeAlias = Literal["auto", "ask", "never", "read_only"]
 """How much of what a run does needs the person's permission: its approval mode, as it is typed.
@@ -22,7 +23,7 @@ ApprovalWord: TypeAlias = Literal["auto", "ask", "never", "read_only"]
 more than read. ``never``: the person is not asked, and what would be asked about is denied. ``read_only``: calls of tools that
 do more than read are denied without a question. Without a mode, the rules and their defaults decide.
 """
-AUTO, ASK, NEVER, READ_ONLY = MODES = ("auto", "ask", "never", "read_only")
+AUTO, ASK, NEVER, READ_ONLY = MODES = APPROVAL_MODES
 RULES = "rules"
 """The word of logs for no mode."""
 APPROVE, DENY, EDIT, ALWAYS = "approve", "deny", "edit", "always"

@@ -80,32 +80,25 @@ def run_option(option: str) -> Callable[[F], F]:
 
 def approve_option(magic: F) -> F:
     """Add the options ``--approve`` and ``--rule`` to a magic."""
-    rule = argument(
-        "--rule",
-        metavar="RULE=VERDICT",
-        action="append",
-        default=[],
-        dest="rules",
-        type=lambda text: text.strip("\"'"),
-        help=RULE_HELP,
-    )
+    rule = _repeatable("--rule", "RULE=VERDICT", "rules", RULE_HELP)
     added: F = argument("--approve", metavar="MODE", type=_word(approval_mode), help=APPROVE_HELP)(rule(magic))
     return added
 
 
 def allow_url_option(magic: F) -> F:
     """Add the option ``--allow-url`` to a magic."""
-    added: F = argument(
-        "--allow-url",
-        metavar="URL",
-        action="append",
-        default=[],
-        dest="allow_urls",
-        type=lambda text: text.strip("\"'"),
-        help="an address that models named by a file or log may use, besides their provider's own server and this machine, and "
-        "the variable whose key is sent there: https://models.example.org&key=MY_KEY; repeatable",
-    )(magic)
+    told = (
+        "an address that models named by a file or log may use, besides their provider's own server and this machine, and "
+        "the variable whose key is sent there: https://models.example.org&key=MY_KEY; repeatable"
+    )
+    added: F = _repeatable("--allow-url", "URL", "allow_urls", told)(magic)
     return added
+
+
+def _repeatable(option: str, metavar: str, name: str, help_text: str) -> Callable[[Any], Any]:
+    """Return what adds an option that may be given several times, each with a text that may be in quotation marks."""
+    how = {"metavar": metavar, "action": "append", "default": [], "dest": name, "help": help_text}
+    return argument(option, type=lambda text: text.strip("\"'"), **how)
 
 
 def given(options: Namespace) -> dict[str, Any]:

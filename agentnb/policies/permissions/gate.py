@@ -14,7 +14,7 @@ from agentnb.policies.permissions.approval_mode import declared_effects
 from agentnb.policies.permissions.matching import CallSubject, RuleMatcher
 from agentnb.policies.permissions.permissions import NOT_ALLOWED, Judgement, Permissions, ToolPermissions
 from agentnb.policies.permissions.rules import Rule
-from agentnb.tools.subject import subject_of, value_of_subject
+from agentnb.tools.subject import kind_of_subject, subject_of
 from agentnb.tools.tool import Tool
 
 MAX_SHOWN = 300
@@ -69,10 +69,8 @@ def is_allowed_by(rule_text: str, call: ToolCall, tool: Tool, work_dir: Path) ->
     rule = Rule.read(rule_text, "allow")
     if not rule.is_about(call.name, tool):
         return False
-    subject = subject_of(tool)
-    kind = None if subject is None else subject.kind
-    called = CallSubject(kind, value_of_subject(tool, call.arguments), work_dir)
-    return RuleMatcher.of([(0, rule)], kind, work_dir).first(called.for_allowing) is not None
+    matcher = RuleMatcher.of([(0, rule)], kind_of_subject(tool), work_dir)
+    return matcher.first(CallSubject(tool, call.arguments, work_dir).for_allowing) is not None
 
 
 def shown(arguments: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 
 def star_glob(pattern: str, anything: str = ".*") -> str:
@@ -15,3 +16,8 @@ def star_glob(pattern: str, anything: str = ".*") -> str:
         return first
     *middle, last = others
     return first + "".join(f"(?>{anything}?{one})" for one in middle) + anything + last
+
+
+def names_glob(names: Iterable[str]) -> str:
+    """Return the regular expression of names, each after a slash: ``*`` is any text within one, ``**`` any number of them."""
+    return "".join("(?:/.*)?" if name == "**" else "/" + star_glob(name, "[^/]*") for name in names)

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agentnb.policies.permissions.commands import command_glob, is_simple, parts_of
 from agentnb.policies.permissions.places import address_glob, canonical_address, path_glob, real_path
 from agentnb.policies.permissions.rules import Rule
-from agentnb.tools.subject import SubjectKind
+from agentnb.tools.subject import SubjectKind, kind_of_subject, value_of_subject
+from agentnb.tools.tool import Tool
 
 
 class Reading(NamedTuple):
@@ -30,10 +31,9 @@ class CallSubject:
 
     __slots__ = ("_kind", "_limited", "_text", "_work_dir")
 
-    def __init__(self, kind: SubjectKind | None, text: str | None, work_dir: Path) -> None:
-        """``text``: None if the tool refuses the arguments."""
-        self._kind = kind
-        self._text = text
+    def __init__(self, tool: Tool, arguments: Any, work_dir: Path) -> None:
+        self._kind = kind_of_subject(tool)
+        self._text = value_of_subject(tool, arguments)
         self._work_dir = work_dir
         self._limited: Reading | None = None
 

@@ -13,7 +13,7 @@ from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
 from agentnb.policies.permissions.approval_mode import SETTING as MODE
 from agentnb.policies.permissions.matching import CallSubject, RuleMatcher, matchers_of
 from agentnb.policies.permissions.rules import NO_RULES, Rule, RuleList, RuleVerdict
-from agentnb.tools.subject import Flag, flag_of, subject_of, value_of_subject
+from agentnb.tools.subject import Flag, flag_of, kind_of_subject
 from agentnb.tools.tool import Tool
 
 SETTING = "permissions"
@@ -100,13 +100,11 @@ class ToolPermissions:
     def __init__(self, permissions: Permissions, name: str, tool: Tool, work_dir: Path) -> None:
         self.tool = tool
         self._work_dir = work_dir
-        subject = subject_of(tool)
-        kind = None if subject is None else subject.kind
+        kind = kind_of_subject(tool)
         layers = [[rule for rule in layer.rules if rule.is_about(name, tool)] for layer in permissions.layers]
         for rule in [rule for layer in layers for rule in layer]:
             rule.check_for(name, tool)
         denies = [rule for layer in layers for rule in layer if rule.verdict == "deny"]
-        self._kind = kind
         self._denies = RuleMatcher.of(enumerate(denies), kind, work_dir)
         _, self._inner_asks = matchers_of([rule for layer in layers[1:] for rule in layer], kind, work_dir)
         self._allows, self._asks = matchers_of([rule for layer in layers[:1] for rule in layer], kind, work_dir)
@@ -124,7 +122,7 @@ class ToolPermissions:
         """Return what the permissions say of a call with these arguments, before what was allowed always."""
         if self._denial is not None:
             return self._denial
-        subject = CallSubject(self._kind, value_of_subject(self.tool, arguments), self._work_dir)
+        subject = CallSubject(self.tool, arguments, self._work_dir)
         if self._denies:
             denied = self._denies.first(subject.for_limits)
             if denied is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from agentnb.policies.permissions.globs import star_glob
+from agentnb.policies.permissions.globs import names_glob, star_glob
 
 PORTS = {"http": 80, "https": 443}
 
@@ -41,10 +41,9 @@ def path_glob(pattern: str, work_dir: Path) -> str:
     except RuntimeError:  # the home of nobody
         path = work_dir / pattern
     stars = next((at for at, name in enumerate(path.parts) if "*" in name), len(path.parts))
-    root = resolved_path(str(Path(*path.parts[:stars])), work_dir) or Path(*path.parts[:stars])
-    return re.escape(str(root).rstrip("/")) + "".join(
-        "(?:/.*)?" if name == "**" else "/" + star_glob(name, "[^/]*") for name in path.parts[stars:]
-    )
+    beginning = Path(*path.parts[:stars])
+    root = resolved_path(str(beginning), work_dir) or beginning
+    return re.escape(str(root).rstrip("/")) + names_glob(path.parts[stars:])
 
 
 def offered_folder(path: Path, work_dir: Path) -> str:
@@ -82,8 +81,7 @@ def address_glob(pattern: str) -> str | None:
         return None
     scheme, host, port, path = found.groups()
     hosts = star_glob(host.lower().rstrip("."), "[^/:]+")
-    names = [] if path is None else path.split("/")[1:]
-    paths = "/.*" if path is None else "".join("(?:/.*)?" if name == "**" else "/" + star_glob(name, "[^/]*") for name in names)
+    paths = "/.*" if path is None else names_glob(path.split("/")[1:])
     return rf"{scheme}://{hosts}:{port or PORTS[scheme]}{paths}"
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from agentnb.advice import Plain
 from agentnb.errors import SettingsError, near, nearest
+from agentnb.policies.permissions.globs import star_glob
 from agentnb.policies.permissions.places import address_glob
 from agentnb.tools.subject import FLAGS, Flag, flag_of, subject_of
 from agentnb.tools.tool import Tool
@@ -58,7 +59,7 @@ class Rule:
         if self.tools == name:
             return True
         if "*" in self.tools:
-            return re.fullmatch(".*".join(map(re.escape, self.tools.split("*"))), name) is not None
+            return re.fullmatch(star_glob(self.tools), name) is not None
         return self.tools not in NAMES_ALONE and tool is not None and self.tools == flag_of(tool)
 
     def check_for(self, name: str, tool: Tool | None) -> None:

@@ -35,7 +35,7 @@ from agentnb.runtime.calls.file_change import file_change, file_digest
 from agentnb.runtime.questions.answerers import AnswerQuestion, Approve, Program, QuestionSuspended, Unanswered
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.workers.worker_calls import call_in_thread
-from agentnb.tools.subject import subject_of, value_of_subject
+from agentnb.tools.subject import kind_of_subject, value_of_subject
 from agentnb.tools.tool import CallSync, Tool
 
 OWN_RULE = "approval"
@@ -50,11 +50,11 @@ NOT_OBTAINED = "It needs the person's permission, which could not be obtained: w
 
 def approval_question(ask: Ask, call: ToolCall, tool: Tool, work_dir: Path, *, has_session: bool = False) -> WaitingOnUser:
     """Return the question of a gate about a call of this tool. ``has_session``: whether a session can remember a grant."""
-    effects, subject = ", ".join(sorted(declared_effects(tool) or ())), subject_of(tool)
+    effects = ", ".join(sorted(declared_effects(tool) or ()))
     is_of_rules = isinstance(ask, AskByRules)
     may_remember = isinstance(ask, AskByRules) and not ask.is_unclear
     grants = grants_about(call, tool, work_dir, has_session=has_session) if may_remember else ()
-    command = (value_of_subject(tool, call.arguments) or "") if subject is not None and subject.kind == "command" else ""
+    command = (value_of_subject(tool, call.arguments) or "") if kind_of_subject(tool) == "command" else ""
     change = file_change(tool, call.arguments, work_dir)
     shown = {"command": encodable(command), "diff": encodable(change.diff), "before": change.before, "grants": grants}
     rule = OWN_RULE if ask.rule == ASKED_BY_RULES and not is_of_rules else ask.rule or OWN_RULE

@@ -314,9 +314,8 @@ class ToolCalls:
         suspends = self._suspends and self._caller_of(call).kind != "call"
         decision = await self._approval.ask(call, question, suspends=suspends)
         for _ in range(MAX_CHANGES):
-            if decision is None or not decision.approved or tool is None:
-                break
-            if not is_outdated(question, call, tool, self._work_dir):
+            is_made = decision is not None and decision.approved
+            if not is_made or tool is None or not is_outdated(question, call, tool, self._work_dir):
                 break
             question = asked_anew(question, call, tool, self._work_dir)
             decision = await self._approval.ask(call, question, suspends=suspends)

@@ -16,6 +16,10 @@ from agentnb.policies.permissions.permissions import Permissions
 from agentnb.policies.permissions.rules import NO_RULES, RuleList
 from agentnb.runtime.host.run_options import RunOptions
 
+LOST_ADVICE = TrustLog(True, lead="Say it again, or take the log as it stands")
+_begun_here: set[str] = set()
+"""Ids of the runs that began in this process with permissions that loosen."""
+
 
 def takes_log(run: Run, options: RunOptions) -> bool:
     """Return whether the log of a resumed run counts: the person's agentnb wrote it, or ``trust_log`` is True.
@@ -90,10 +94,6 @@ def with_mode_to_continue(options: RunOptions) -> RunOptions:
     if before is None or options.approval_mode is not None or before.gives_consent or options.trust_log:
         return options
     return replace(options, least_mode=ASK)
-
-
-LOST_ADVICE = TrustLog(True, lead="Say it again, or take the log as it stands")
-_begun_here: set[str] = set()
 
 
 def since_refusal(events: Sequence[AnyEvent]) -> Sequence[AnyEvent]:

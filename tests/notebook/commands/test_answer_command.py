@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -30,22 +29,15 @@ def tools(kernel: Any) -> None:
     assert kernel.run(MODEL).status == "ok"
 
 
-def wait_for(kernel: Any, expression: str) -> None:
-    end = time.monotonic() + 30
-    while kernel.value(expression) != "True":
-        assert time.monotonic() < end, f"never: {expression}"
-        time.sleep(0.05)
-
-
 def begin(kernel: Any, tool: str = "ask_person") -> None:
     """A run in the background that has just asked."""
     cell = kernel.run(f"%%agent -m model -t {tool} --background\nGo.", attended=True)
     assert cell.status == "ok", cell.error
-    wait_for(kernel, "run.status == 'waiting_on_user'")
+    kernel.wait_for("run.status == 'waiting_on_user'")
 
 
 def ended_with(kernel: Any) -> str:
-    wait_for(kernel, "not run.should_continue")
+    kernel.wait_for("not run.should_continue")
     return kernel.value("run.text")
 
 
@@ -115,5 +107,5 @@ def test_a_run_that_waits_can_be_stopped(kernel: Any) -> None:
     kernel.run("model = asking()")
     begin(kernel)
     kernel.run("%agent stop")
-    wait_for(kernel, "run.status == 'cancelled'")
+    kernel.wait_for("run.status == 'cancelled'")
     assert kernel.value("run.waiting, run.rounds[0].results[0].error_code") == "((), 'cancelled')"

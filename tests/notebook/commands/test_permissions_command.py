@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -26,13 +25,6 @@ CELL = "%%agent -m simulated:disciplined -t bash measure {options}\n- first `bas
 WORKFLOW = "%%workflow -t bash {options}\nworkflow:\n  - {{type: tool, name: bash, args: {{command: git status -s}}}}"
 
 
-def wait_for(kernel: Any, expression: str) -> None:
-    end = time.monotonic() + 30
-    while kernel.value(expression) != "True":
-        assert time.monotonic() < end, f"never: {expression}"
-        time.sleep(0.05)
-
-
 @pytest.fixture(autouse=True)
 def ready(kernel: Any) -> None:
     assert kernel.run(SETUP).status == "ok"
@@ -41,9 +33,9 @@ def ready(kernel: Any) -> None:
 def test_what_was_allowed_always_is_listed_and_taken_back(kernel: Any) -> None:
     assert "Nothing is allowed always." in kernel.run("%agent permissions").printed
     assert kernel.run(CELL.format(options="--background"), attended=True).status == "ok"
-    wait_for(kernel, "run.status == 'waiting_on_user'")
+    kernel.wait_for("run.status == 'waiting_on_user'")
     assert "continues with your answer" in kernel.run("%agent answer always in session").printed
-    wait_for(kernel, "not run.should_continue")
+    kernel.wait_for("not run.should_continue")
     listed = kernel.run("%agent permissions").printed
     assert "Mode: none: rules and their defaults decide" in listed
     assert "1  bash(git status *), in this session (until this kernel ends)" in listed
@@ -67,16 +59,16 @@ def test_the_rules_and_grants_of_a_live_run_are_listed_and_a_grant_of_it_is_take
     options = '--background --rule "bash(git status *)=ask" --rule bash=deny --approve auto --rule measure=ask'
     cell = CELL.format(options=options.replace("--rule bash=deny ", ""))
     assert kernel.run(cell, attended=True).status == "ok"
-    wait_for(kernel, "run.status == 'waiting_on_user'")
+    kernel.wait_for("run.status == 'waiting_on_user'")
     kernel.run("%agent answer always")
-    wait_for(kernel, "len(run.questions) == 2")
+    kernel.wait_for("len(run.questions) == 2")
     listed = kernel.run("%agent permissions").printed
     for words in ("mode auto", "ask: bash(git status *)", "ask: measure", "1  bash, in run"):
         assert words in listed
     kernel.run("%agent permissions withdraw 1")
-    wait_for(kernel, "not run.grants")
+    kernel.wait_for("not run.grants")
     kernel.run("%agent answer deny")
-    wait_for(kernel, "not run.should_continue")
+    kernel.wait_for("not run.should_continue")
 
 
 def test_rules_and_the_mode_are_given_to_a_cell_to_all_cells_and_to_python(kernel: Any, subtests: pytest.Subtests) -> None:

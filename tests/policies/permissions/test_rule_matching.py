@@ -44,7 +44,7 @@ RULES = st.lists(st.builds(Rule, st.sampled_from(VERDICTS), st.just("shell"), st
 
 def decided_alone(rules: list[Rule], command: str) -> str:
     """The verdict of rules that are looked at one after the other."""
-    subject = CallSubject("command", command, HERE)
+    subject = CallSubject(as_tool(shell), {"line": command}, HERE)
 
     def matches(rule: Rule) -> bool | None:
         reading = subject.for_allowing if rule.verdict == "allow" else subject.for_limits

@@ -82,22 +82,14 @@ def _pattern(question: WaitingOnUser, place: int, grants: Sequence[GrantOffer]) 
     key = f"rule:{question.id}:{place}"
     field = tag("input", "field form-code", name_="rule", type="text", value=grants[0].rule, data_key=key, autocomplete="off")
     row = tag("label", "form-row", tag("span", "form-label", label), field)
-    buttons = [
-        tag(
-            *(
-                "button",
-                "button",
-                "Always: ",
-                tag("code", "", words(one.rule, MAX_RULE), data_rule=True),
-                f", {REACHES[one.reach]}",
-            ),
-            type="submit",
-            data_reach=one.reach,
-            data_key=_key(question, one),
-        )
-        for one in grants
-    ]
+    buttons = [_pattern_button(question, one) for one in grants]
     return tag("form", "pattern", row, tag("div", "buttons", *buttons), _error(), data_do=ALWAYS, data_id=question.id)
+
+
+def _pattern_button(question: WaitingOnUser, offer: GrantOffer) -> Html:
+    rule, reach = tag("code", "", words(offer.rule, MAX_RULE), data_rule=True), f", {REACHES[offer.reach]}"
+    about = {"data_reach": offer.reach, "data_key": _key(question, offer)}
+    return tag("button", "button", "Always: ", rule, reach, type="submit", **about)
 
 
 def _key(question: WaitingOnUser, offer: GrantOffer) -> str:
