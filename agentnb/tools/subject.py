@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from agentnb.core.request import ToolSpec
@@ -13,6 +14,9 @@ Flag: TypeAlias = Literal["bash", "file_read", "file_write", "git", "github", "n
 FLAGS: tuple[Flag, ...] = ("bash", "file_read", "file_write", "git", "github", "network")
 SubjectKind: TypeAlias = Literal["command", "path", "url"]
 KINDS: tuple[SubjectKind, ...] = ("command", "path", "url")
+CallNature: TypeAlias = Literal["reads", "contained", "changes", "sensitive"]
+"""What one call does, where its tool alone does not say it: only reads; changes things behind a wall; changes the world; reads
+what may hold keys."""
 
 
 class Subject(NamedTuple):
@@ -65,3 +69,17 @@ def value_of_subject(tool: Any, arguments: Any) -> str | None:
 def flag_of(tool: Any) -> Flag | None:
     """Return the permission that a tool needs; None if it needs none."""
     return getattr(tool, "flag", None)
+
+
+def depends_on_call(tool: Any) -> bool:
+    """Return whether `nature_of` has to be asked about each call of a tool."""
+    return getattr(tool, "nature", None) is not None
+
+
+def nature_of(tool: Any, arguments: Any, work_dir: Path) -> CallNature | None:
+    """Return the nature of a call; None if the effects that its tool declares say it."""
+    nature = getattr(tool, "nature", None)
+    if nature is None:
+        return None
+    found: CallNature = nature(arguments, work_dir)
+    return found

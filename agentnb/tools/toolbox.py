@@ -8,9 +8,10 @@ from typing import Any
 from agentnb.advice import advised, in_python
 from agentnb.core.request import ToolSpec
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
-from agentnb.errors import InvalidTool, UnknownTool, near
+from agentnb.errors import InvalidTool, near
 from agentnb.tools.agent_tool import AgentTool
-from agentnb.tools.function import as_tool
+from agentnb.tools.builtin.group import BuiltinTool
+from agentnb.tools.builtin.named import tools_of
 from agentnb.tools.tool import Tool, ToolOutcome, failure
 
 
@@ -21,9 +22,9 @@ class Toolbox:
         self._tools: dict[str, Tool] = {}
         self.specs: tuple[ToolSpec, ...] = ()
         for value in tools:
-            if isinstance(value, str):
-                raise UnknownTool(f"tools= holds the text {value!r}, not a function", _hint(value))
-            self.register(as_tool(value))
+            for tool in tools_of(value):
+                if self._tools.get(tool.spec.name) is not tool or not isinstance(tool, BuiltinTool):
+                    self.register(tool)
 
     def register(self, tool: Tool) -> None:
         """Add a tool. Raises `InvalidTool` if its name is taken or its schema is nested too deep."""
@@ -52,6 +53,12 @@ class Toolbox:
         other.specs = self.specs
         return other
 
+    def check_usable(self) -> None:
+        """Raise `SettingsError`, with what to install or set, if a built-in tool cannot work here."""
+        for tool in self:
+            if isinstance(tool, BuiltinTool):
+                tool.check_usable()
+
     def get(self, name: str) -> Tool | None:
         """Return the tool of this name, or None."""
         return self._tools.get(name)
@@ -66,7 +73,3 @@ class Toolbox:
         """Return the error result for an unknown tool."""
         advice = near(name, [spec.name for spec in self.specs]) or advised("There are no tools: answer with text.")
         return failure("unknown_tool", f"tool not found: {name}. {in_python(advice)}")
-
-
-def _hint(name: str) -> str:
-    return f"Give the function itself: tools=[{name}]" if name.isidentifier() else "Give functions: tools=[my_function]"

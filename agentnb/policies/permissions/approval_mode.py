@@ -10,6 +10,7 @@ from agentnb.advice import AnyAdvice, AskInstead, Plain
 from agentnb.core.run.approvals import ASK, AUTO, MODES, NEVER, READ_ONLY, RULES
 from agentnb.errors import SettingsError, near
 from agentnb.policies.permissions.rules import RuleVerdict
+from agentnb.tools.subject import CallNature
 from agentnb.tools.tool import Tool
 
 SETTING = "approve"
@@ -77,19 +78,19 @@ class ApprovalMode:
             return ApprovalMode.of("+".join(strict))
         return outer if not self.held or self.is_auto else self
 
-    def default(self, tool: Tool) -> RuleVerdict:
-        """Return the verdict about a call of this tool that no rule is about.
+    def default(self, tool: Tool, nature: CallNature | None = None) -> RuleVerdict:
+        """Return the verdict about a call of this tool that no rule is about. ``nature``: that of the call, if it has one.
 
         Functions of the notebook that declare nothing run unless the mode holds them up: they are the person's own.
         """
         effects = declared_effects(tool)
-        if effects is not None and set(effects) <= {"read"}:
+        if nature == "reads" or (nature is None and effects is not None and set(effects) <= {"read"}):
             return "allow"
         if self.only_reads:
             return "deny"
         if ASK in self.held:
             return "ask"
-        return "allow" if self.is_auto or effects is None else "ask"
+        return "allow" if self.is_auto or effects is None or nature == "contained" else "ask"
 
 
 NO_MODE = ApprovalMode()

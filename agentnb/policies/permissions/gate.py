@@ -87,21 +87,23 @@ def _denial(judged: Judgement, tool: Tool) -> Deny:
         return Deny(NOT_ALLOWED[judged.flag], FORBIDDEN)
     if judged.rule is not None:
         return Deny(f"the rule {judged.rule.text} of this run denies it", FORBIDDEN)
-    return Deny(f"this run only allows tools that read (approve={READ_ONLY}). {_about(tool)}", READ_ONLY)
+    return Deny(f"this run only allows tools that read (approve={READ_ONLY}). {_about(judged, tool)}", READ_ONLY)
 
 
 def _why(judged: Judgement, tool: Tool) -> str:
     """Return why the person is asked."""
     if judged.is_unclear:
         return f"It cannot be told whether the rule {_rule_text(judged)} forbids it, so you decide each time."
-    return f"The rule {_rule_text(judged)} asks." if judged.rule is not None else _about(tool)
+    return f"The rule {_rule_text(judged)} asks." if judged.rule is not None else _about(judged, tool)
 
 
 def _rule_text(judged: Judgement) -> str:
     return "" if judged.rule is None else judged.rule.text
 
 
-def _about(tool: Tool) -> str:
+def _about(judged: Judgement, tool: Tool) -> str:
+    if judged.nature == "sensitive":
+        return "The name of the file says that it may hold keys."
     effects = declared_effects(tool)
     if effects is None:
         return f"{tool.spec.name} does not declare what it does."

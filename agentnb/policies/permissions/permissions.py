@@ -13,7 +13,7 @@ from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
 from agentnb.policies.permissions.approval_mode import SETTING as MODE
 from agentnb.policies.permissions.matching import CallSubject, RuleMatcher, matchers_of
 from agentnb.policies.permissions.rules import NO_RULES, Rule, RuleList, RuleVerdict
-from agentnb.tools.subject import Flag, flag_of, kind_of_subject
+from agentnb.tools.subject import CallNature, Flag, depends_on_call, flag_of, kind_of_subject, nature_of
 from agentnb.tools.tool import Tool
 
 SETTING = "permissions"
@@ -39,6 +39,8 @@ class Judgement(NamedTuple):
     """The flag that is not permitted."""
     is_unclear: bool = False
     """Whether it cannot be known if a rule forbids the call: then only the person lets it run, now and here."""
+    nature: CallNature | None = None
+    """The nature of the call, if a default decided by it."""
 
 
 ALLOWED, BY_DEFAULT_ASKED, BY_DEFAULT_DENIED = Judgement("allow"), Judgement("ask"), Judgement("deny")
@@ -109,19 +111,22 @@ class ToolPermissions:
         _, self._inner_asks = matchers_of([rule for layer in layers[1:] for rule in layer], kind, work_dir)
         self._allows, self._asks = matchers_of([rule for layer in layers[:1] for rule in layer], kind, work_dir)
         self._denial = self._unconditional(permissions.layers, flag_of(tool))
+        self._mode, self._is_per_call = permissions.mode, depends_on_call(tool)
         default = permissions.mode.default(tool)
         self._default = _DEFAULTS[default]
-        if default == "deny" and self._denial is None:
+        if default == "deny" and self._denial is None and not self._is_per_call:
             self._denial = BY_DEFAULT_DENIED
-        self.is_free = (
-            self._denial is None and default == "allow" and not (self._denies or self._inner_asks or self._allows or self._asks)
-        )
+        has_rules = bool(self._denies or self._inner_asks or self._allows or self._asks)
+        self.is_free = self._denial is None and default == "allow" and not has_rules and not self._is_per_call
         """Whether each of its calls is allowed."""
 
     def judge(self, arguments: Any) -> Judgement:
         """Return what the permissions say of a call with these arguments, before what was allowed always."""
         if self._denial is not None:
             return self._denial
+        default = self._default_of(arguments) if self._is_per_call else self._default
+        if default.verdict == "deny":
+            return default
         subject = CallSubject(self.tool, arguments, self._work_dir)
         if self._denies:
             denied = self._denies.first(subject.for_limits)
@@ -129,7 +134,12 @@ class ToolPermissions:
                 return Judgement("deny", self._denies.rules[denied])
             if not subject.for_limits.is_whole:
                 return Judgement("ask", self._denies.rules[0], is_unclear=True)
-        return _asked(self._inner_asks, subject) or self._first_of(subject) or self._default
+        return _asked(self._inner_asks, subject) or self._first_of(subject) or default
+
+    def _default_of(self, arguments: Any) -> Judgement:
+        """Return the verdict of the mode about a call whose arguments decide what it does."""
+        nature = nature_of(self.tool, arguments, self._work_dir)
+        return Judgement(self._mode.default(self.tool, nature), nature=nature)
 
     def _first_of(self, subject: CallSubject) -> Judgement | None:
         """Return the verdict of the first rule that matches, of those that ask or allow; None if none does."""

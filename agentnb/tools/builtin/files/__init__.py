@@ -1,0 +1,1 @@
+"""The tools for files in the working folder."""

@@ -1,0 +1,84 @@
+"""Groups of built-in tools: their settings, and the tools that these make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+from agentnb.tools.function import FunctionTool
+from agentnb.tools.subject import CallNature, Flag
+
+NatureOf: TypeAlias = Callable[[Any, Path], CallNature]
+"""Returns the nature of a call from its arguments and the folder of the run."""
+NewText: TypeAlias = Callable[[Mapping[str, Any], str | None], str | None]
+"""Returns the text of a file after a call, from its arguments and the text before (None: no file); None if the call fails."""
+
+
+@dataclass(frozen=True)
+class ToolGroup:
+    """The settings of a group of built-in tools. An item of ``tools=``, which stands for all tools of the group."""
+
+    word: ClassVar[str]
+    """The group as a person names it."""
+
+    @cached_property
+    def tools(self) -> tuple[BuiltinTool, ...]:
+        """Its tools, in a fixed order."""
+        return self._make_tools()
+
+    def _make_tools(self) -> tuple[BuiltinTool, ...]:
+        """Make the tools with these settings."""
+        raise NotImplementedError
+
+    @property
+    def as_logged(self) -> dict[str, Any]:
+        """The settings that differ from the defaults, as plain data without secrets."""
+        default = type(self)()
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: value for name, value in found.items() if value != getattr(default, name)}
+
+    @classmethod
+    def of_log(cls, logged: Mapping[str, Any], *, is_trusted: bool) -> ToolGroup:
+        """Return the group with logged settings. ``is_trusted``: whether settings that loosen something count.
+
+        Raises `SettingsError` for settings that only the person can give again.
+        """
+        known = {one.name for one in fields(cls)}
+        return cls(**{name: value for name, value in logged.items() if name in known})
+
+    def check_usable(self) -> None:
+        """Raise `SettingsError`, with what to install or set, if its tools cannot work here."""
+
+
+class BuiltinTool(FunctionTool):
+    """A tool of a group. ``nature`` and ``new_text`` tell the permissions of a run what a call does."""
+
+    def __init__(
+        self,
+        group: ToolGroup,
+        function: Callable[..., Any],
+        *,
+        flag: Flag | None = None,
+        nature: NatureOf | None = None,
+        new_text: NewText | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(function, flag=flag, **settings)
+        self.group = group
+        self.nature = nature
+        self.new_text = new_text
+
+    def check_usable(self) -> None:
+        """Raise `SettingsError` if it cannot work here."""
+        self.group.check_usable()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tool_of_group, (self.group, self.spec.name)
+
+
+def tool_of_group(group: ToolGroup, name: str) -> BuiltinTool:
+    """Return the tool of this name."""
+    return next(tool for tool in group.tools if tool.spec.name == name)
