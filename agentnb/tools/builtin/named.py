@@ -65,7 +65,7 @@ def group_class(word: str) -> type[ToolGroup]:
 
 
 def tools_of_word(word: str, groups: Groups | None = None) -> tuple[Tool, ...]:
-    """Return the tools that a word stands for; none if it is no word for built-in tools. ``groups``: instead of the defaults."""
+    """Return the tools that a word stands for; none for any other word. ``groups``: instead of the defaults."""
     if word == ASK_PERSON:
         return (as_tool(import_module("agentnb.tools.ask_person").ask_person),)
     group = word if word in GROUPS else GROUP_OF.get(word)
@@ -108,7 +108,8 @@ def builtins_again(
     logged = settings.get(LOGGED)
     if not isinstance(logged, dict):
         return []
-    known, found = set(given), []
+    known = set(given)
+    found: list[Tool] = []
     for name in names:
         group, of_group = GROUP_OF.get(name), logged.get(name)
         if name not in known and group is not None and isinstance(of_group, dict):
