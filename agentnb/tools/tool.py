@@ -47,6 +47,9 @@ class Inside(Protocol):
     def begun(self, call_id: str, run_id: str, agent: str) -> None:
         """Note a run that this call begins, from any thread."""
 
+    def keep_before(self, call_id: str, path: Path, before: bytes | None, after: bytes) -> None:
+        """Keep a file as it is before this call changes it, from any thread."""
+
     async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run from within this call."""
 
@@ -74,6 +77,14 @@ class ToolContext(msgspec.Struct, frozen=True):
         """
         if self.inside is not None:
             self.inside.report(self.call_id, done, total, text)
+
+    def keep_before(self, path: Path, before: bytes | None, after: bytes) -> None:
+        """Keep a file as it is before this call changes it, so that the person can undo the change. Blocks; from any thread.
+
+        ``path``: absolute, links followed. ``before``: its bytes, None if there is no file; ``after``: those that will be written.
+        """
+        if self.inside is not None:
+            self.inside.keep_before(self.call_id, path, before, after)
 
     async def call(self, name: str, arguments: dict[str, Any] | None = None) -> ToolOutcome:
         """Call another tool of the run and return its outcome: ``value`` is what it returned, ``text`` what a model would read.

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Container, Coroutine
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakMethod
 
@@ -101,6 +102,9 @@ class ContextServices:
             reports = self._reports_of(call_id)
             if reports is not None:
                 reports.nested.append(NestedStart(run_id, encodable(agent)))
+
+    def keep_before(self, call_id: str, path: Path, before: bytes | None, after: bytes) -> None:
+        """Keep a file as it is before this call changes it, from any thread."""
 
     def close(self, call_id: str) -> Reported:
         """Take no more reports of this call, which has ended, and return what is kept of them."""
