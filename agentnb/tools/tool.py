@@ -81,7 +81,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     def keep_before(self, path: Path, before: bytes | None, after: bytes) -> None:
         """Keep a file as it is before this call changes it, so that the person can undo the change. Blocks; from any thread.
 
-        ``path``: absolute, links followed. ``before``: its bytes, None if there is no file; ``after``: those that will be written.
+        ``path``: absolute, links followed. ``before``: its bytes, None for a new file; ``after``: those to be written.
         """
         if self.inside is not None:
             self.inside.keep_before(self.call_id, path, before, after)
