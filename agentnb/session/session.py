@@ -31,8 +31,18 @@ from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.threads import LoopThread
 from agentnb.session.default_store import default_store
-from agentnb.session.defaults import APPROVE, LIMIT_KEYS, SESSION_BUDGET, agent_settings, at_first, checked, workflow_settings
+from agentnb.session.defaults import (
+    APPROVE,
+    LIMIT_KEYS,
+    SESSION_BUDGET,
+    agent_settings,
+    at_first,
+    checked,
+    tool_groups,
+    workflow_settings,
+)
 from agentnb.store.store import Store
+from agentnb.tools.builtin.group import ToolGroup
 from agentnb.tools.todos.board import Board, TodoBoard
 
 SWEEP = 2
@@ -389,6 +399,10 @@ class Session:
     def agent_settings(self) -> dict[str, Any]:
         """Return the defaults as `Agent` arguments, except model, guidance and policy."""
         return agent_settings(self.defaults)
+
+    def tool_groups(self) -> dict[str, ToolGroup]:
+        """Return the groups of built-in tools that the defaults have settings for, by word."""
+        return tool_groups(self.defaults)
 
     def workflow_settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the defaults that were changed: limits of a whole workflow, and settings of the agents that it declares."""

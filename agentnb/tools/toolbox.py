@@ -11,7 +11,7 @@ from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import InvalidTool, near
 from agentnb.tools.agent_tool import AgentTool
 from agentnb.tools.builtin.group import BuiltinTool
-from agentnb.tools.builtin.named import tools_of
+from agentnb.tools.builtin.named import tools_of, tools_of_word
 from agentnb.tools.tool import Tool, ToolOutcome, failure
 
 
@@ -52,6 +52,30 @@ class Toolbox:
         other._tools = self._tools | {tool.spec.name: tool}
         other.specs = self.specs
         return other
+
+    def with_words(self, words: Iterable[str]) -> Toolbox:
+        """Return a toolbox with these tools and the built-in ones that the words stand for, but for names that are taken."""
+        other = Toolbox()
+        other._tools, other.specs = dict(self._tools), self.specs
+        for tool in [tool for word in words if word not in self._tools for tool in tools_of_word(word)]:
+            if tool.spec.name not in other._tools:
+                other.register(tool)
+        return other
+
+    def of_word(self, word: str) -> tuple[Tool, ...]:
+        """Return the tools that a word of a file stands for: the one of this name, else those of a group of built-in tools.
+
+        Tools that are here replace built-in ones of their names.
+        """
+        own = self._tools.get(word)
+        if own is not None:
+            return (own,)
+        return tuple([self._tools.get(tool.spec.name, tool) for tool in tools_of_word(word)])
+
+    @property
+    def has_builtins(self) -> bool:
+        """Whether it has built-in tools, which read files, pages and the output of commands."""
+        return any(isinstance(tool, BuiltinTool) for tool in self)
 
     def check_usable(self) -> None:
         """Raise `SettingsError`, with what to install or set, if a built-in tool cannot work here."""

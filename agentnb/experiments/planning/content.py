@@ -12,7 +12,7 @@ import msgspec
 
 from agentnb.agent.agent import Agent
 from agentnb.tools.agent_tool import AgentTool
-from agentnb.tools.function import as_tool
+from agentnb.tools.builtin.named import tools_of
 from agentnb.workflow.workflow import Workflow
 
 HASH_LETTERS = 16
@@ -75,7 +75,8 @@ def _content_of_runnable(runnable: Any, seen: tuple[int, ...]) -> str:
     if isinstance(runnable, Agent):
         return f"{content_of_agent(runnable)} {[source_of(tool, inside) for tool in runnable.toolbox]}"
     if isinstance(runnable, Workflow):
-        return f"{content_of_workflow(runnable)} {[source_of(as_tool(tool), inside) for tool in runnable.tools]}"
+        tools = (tool for value in runnable.tools for tool in tools_of(value))
+        return f"{content_of_workflow(runnable)} {[source_of(tool, inside) for tool in tools]}"
     return source_of(runnable, inside)
 
 

@@ -41,6 +41,7 @@ from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.recovery import is_workflow, workflow_again
 from agentnb.session.session import Session
+from agentnb.tools.builtin.named import LOGGED, WORDS
 from agentnb.workflow.files.declared_files import tool_names_of_files
 from agentnb.workflow.files.logged_workflow import logged_workflow
 from agentnb.workflow.form.spec import WorkflowSpec
@@ -188,7 +189,8 @@ def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace
 def _tools(options: Namespace, variables: Mapping[str, Any], run: Run, names: Sequence[str]) -> dict[str, Any]:
     """Return the tools of these names, and those that were typed; raise `UnknownTool` for missing ones."""
     tools = tools_again(names, find_tools(words_of(options.tools), variables), variables)
-    if missing := [name for name in names if name not in tools]:
+    builtin = WORDS if is_workflow(run) else run.settings.get(LOGGED) or ()
+    if missing := [name for name in names if name not in tools and name not in builtin]:
         had, them = had_told(run, "tool", missing)
         raise UnknownTool(
             f"{had}, which this notebook does not define",
