@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentnb import Agent, Store, ToolCall, fork_sync, portable, reproduce_sync
+from agentnb import Agent, Run, Store, ToolCall, fork_sync, portable, reproduce_sync
 from agentnb.agent.from_log import agent_of
 from agentnb.agent.portable import from_portable
 from agentnb.errors import UnknownTool
@@ -15,23 +15,24 @@ from agentnb.models import ScriptedModel
 MARK = "## Text that tools read"
 
 
-def scripted(*calls: ToolCall) -> ScriptedModel:
-    return ScriptedModel([*calls, "Done."])
-
-
 def add(a: int) -> int:
     """Add one."""
     return a + 1
 
 
-def test_a_run_is_rebuilt_from_its_log_with_its_built_in_tools(tmp_path: Path) -> None:
+def both_tools(store: Store | None = None) -> Run:
+    """Return a run that called a function and a built-in tool."""
     Path("notes.txt").write_text("low water\n")
-    agent = Agent(scripted(ToolCall("read_file", {"path": "notes.txt"})), tools=["files", add, "think"])
-    run = agent.run_sync("Read.", store=Store(tmp_path / "runs"))
-    assert run.results[0].text == "low water\n" if hasattr(run, "results") else True
+    calls = ScriptedModel([ToolCall("add", {"a": 1}), ToolCall("read_file", {"path": "notes.txt"}), "Done."])
+    return Agent(calls, tools=["files", add, "think"]).run_sync("Read.", store=store)
+
+
+def test_a_run_is_rebuilt_from_its_log_with_its_built_in_tools(tmp_path: Path) -> None:
+    run = both_tools(Store(tmp_path / "runs"))
+    assert run.rounds[1].results[0].text == "low water\n"
     loaded = Store(tmp_path / "runs").load(run.id)
     again = agent_of(loaded, tools=[add], model=ScriptedModel(["Done."]))
-    assert {tool.spec.name for tool in again.toolbox} == {tool.spec.name for tool in agent.toolbox}
+    assert {tool.spec.name for tool in again.toolbox} == set(run.own_tools)
     with pytest.raises(UnknownTool, match="add"):
         agent_of(loaded, model=ScriptedModel(["Done."]))
 
@@ -41,25 +42,20 @@ def test_a_function_named_like_a_built_in_tool_is_not_replaced() -> None:
         """Mine."""
         return "mine"
 
-    run = Agent(scripted(ToolCall("read_file", {"path": "a"})), tools=[read_file]).run_sync("Read.")
+    model = ScriptedModel([ToolCall("read_file", {"path": "a"}), "Done."])
+    run = Agent(model, tools=[read_file]).run_sync("Read.")
     with pytest.raises(UnknownTool, match="read_file"):
         agent_of(run, model=ScriptedModel(["Done."]))
 
 
 def test_a_reproduced_run_finds_its_built_in_tools() -> None:
-    Path("notes.txt").write_text("low water\n")
-    run = Agent(
-        scripted(ToolCall("add", {"a": 1}), ToolCall("read_file", {"path": "notes.txt"})), tools=["files", add]
-    ).run_sync("Read.")
-    assert reproduce_sync(run, tools=[add]).text == "Done."
+    assert reproduce_sync(both_tools(), tools=[add]).text == "Done."
 
 
-def test_a_fork_finds_built_in_tools_beside_a_fallback_and_else_has_exactly_those_given() -> None:
-    Path("notes.txt").write_text("low water\n")
-    run = Agent(scripted(ToolCall("read_file", {"path": "notes.txt"})), tools=["files", add]).run_sync("Read.")
-    other = ScriptedModel([ToolCall("list_files", {}), "Done."])
-    live = fork_sync(run, 1, model=other, fallback=[add])
-    assert live.rounds[0].records[0].result is not None and live.rounds[0].records[0].result.text == "notes.txt"
+def test_a_fork_finds_built_in_tools_beside_a_fallback_only() -> None:
+    run = both_tools()
+    live = fork_sync(run, 1, model=ScriptedModel([ToolCall("list_files", {}), "Done."]), fallback=[add])
+    assert live.rounds[0].results[0].text == "notes.txt"
     exact = fork_sync(run, 1, model=ScriptedModel(["Done."]), tools=[add])
     assert exact.own_tools == ["add"]
 

@@ -53,7 +53,6 @@ def test_words_stand_for_groups_and_for_single_tools() -> None:
 
 def test_a_tool_named_twice_is_there_once() -> None:
     assert names("files", "read_file", "files") == names("files")
-    assert names(Web(), Web(local=True))[0] == "web_fetch" if Web() == Web(local=True) else True
 
 
 def test_two_tools_of_one_name_are_an_error() -> None:
@@ -102,9 +101,7 @@ def test_a_log_holds_settings_and_gives_the_tools_back(subtests: pytest.Subtests
             "web_fetch",
         ]
         groups = [tool.group for tool in again if isinstance(tool, BuiltinTool)]
-        assert (
-            {Shell(timeout=5, sandbox="bwrap").timeout, 5} == {5} and Web(local=True) in groups and GitHub(repo="a/b") in groups
-        )
+        assert all(group in groups for group in (Shell(timeout=5, sandbox="bwrap"), GitHub(repo="a/b"), Web(local=True)))
     with subtests.test("of others"):
         (fetch,) = builtins_again(logged, ["web_fetch"], is_trusted=False)
         assert isinstance(fetch, BuiltinTool) and fetch.group == Web()
