@@ -19,8 +19,10 @@ from agentnb.tools.builtin.files import refusals
 MAX_BYTES = 10_000_000
 """The largest file that is read whole."""
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+ROOT = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 """A pipe does not block, and a terminal does not become that of this process."""
+_DOTS = frozenset(("", ".", ".."))
 
 Visit = Callable[[int, int], None]
 """Looks at each folder on the way: its descriptor, and the number of names from the root to it."""
@@ -134,13 +136,35 @@ def _check_regular(mode: int, place: Place) -> None:
         raise refusals.not_regular(mode, place.shown)
 
 
-def read_bytes(place: Place, most: int = MAX_BYTES) -> bytes:
-    """Return the bytes of a file. Raises `FileRefused` if it has more than ``most``, or cannot be read."""
-    if not place.names:
-        raise refusals.not_regular(stat.S_IFDIR, place.shown)
-    with refusals.refusing(place.shown), opened_folder(place, len(place.names) - 1) as folder:
-        with opened_file(folder, place) as (file, status):
-            return all_bytes(file, status, place, most)
+def small_file(path: str, work_dir: Path, most: int) -> bytes | None:
+    """Return the bytes of a file of at most ``most``, if no link is on the way to it; None for all else, whatever it is.
+
+    Nearly all files that are read are such: to open name by name confines them, without a look at each name before.
+    """
+    names = path.split("/")
+    if not _DOTS.isdisjoint(names):
+        return None
+    folder = file = -1
+    try:
+        folder = os.open(work_dir, ROOT)
+        for name in names[:-1]:
+            inner = os.open(name, FOLDER, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        if not stat.S_ISREG(os.stat(names[-1], dir_fd=folder, follow_symlinks=False).st_mode):
+            return None
+        file = os.open(names[-1], FILE, dir_fd=folder)
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+            return None
+        data = os.read(file, most + 1)
+        return data if len(data) == status.st_size else None
+    except (OSError, ValueError):
+        return None
+    finally:
+        for descriptor in (folder, file):
+            if descriptor >= 0:
+                os.close(descriptor)
 
 
 def all_bytes(file: int, status: os.stat_result, place: Place, most: int = MAX_BYTES) -> bytes:
@@ -162,9 +186,9 @@ def first_bytes(file: int, most: int) -> bytes:
     return b"".join(pieces)
 
 
-def as_text(data: bytes, place: Place) -> str:
-    """Return the text of a file, exactly. Raises `FileRefused` if it is not UTF-8."""
+def as_text(data: bytes, shown: str) -> str:
+    """Return the text of a file, exactly. Raises `FileRefused` if it is not UTF-8. ``shown``: its path as it was written."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise refusals.not_text(data, error, place.shown) from error
+        raise refusals.not_text(data, error, shown) from error

@@ -43,7 +43,7 @@ def _edit(context: ToolContext, path: str, old: str, new: str) -> str | ToolOutc
         def new_bytes(data: bytes | None) -> bytes:
             nonlocal line
             check_mark(new, data, place)
-            before = as_text(data or b"", place)
+            before = as_text(data or b"", path)
             start = _only_start(before, old, new, place)
             line = before.count("\n", 0, start) + 1
             return f"{before[:start]}{new}{before[start + len(old) :]}".encode()
