@@ -15,6 +15,8 @@ from agentnb.tools.tool import ToolContext, ToolOutcome
 
 MAX_COUNTED = 1_000
 """Occurrences of a text that are counted."""
+MAX_LINES_NAMED = 5
+"""Occurrences whose lines are named."""
 
 
 async def edit_file(context: ToolContext, path: str, old: str, new: str) -> str | ToolOutcome:
@@ -66,8 +68,9 @@ def _only_start(text: str, old: str, new: str, place: Place) -> int:
         raise FileRefused("no_match", problem, _advice_on_missing(text, old))
     if len(starts) > 1:
         count = f"more than {MAX_COUNTED:,}" if len(starts) > MAX_COUNTED else str(len(starts))
-        lines = ", ".join(str(text.count("\n", 0, start) + 1) for start in starts[:5])
-        advice = f"It begins at line {lines}{', ...' if len(starts) > 5 else ''}. Give more lines around the place you mean."
+        lines = dict.fromkeys(str(text.count("\n", 0, start) + 1) for start in starts[:MAX_LINES_NAMED])
+        more = " and further lines" if len(starts) > MAX_LINES_NAMED else ""
+        advice = f"It begins at line {', '.join(lines)}{more}. Give more lines around the place you mean."
         raise FileRefused("not_unique", f"{place.shown} was not changed: old is there {count} times", advice)
     return starts[0]
 

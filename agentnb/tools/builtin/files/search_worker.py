@@ -20,7 +20,7 @@ from typing import Any
 MAX_DEPTH = 60
 MAX_ENTRIES = 100_000
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-GLOB_TOKEN = re.compile(r"\*\*/|/\*\*\Z|\*\*|\[[!^]?[^/][^]/]*\]|.", re.DOTALL)
+GLOB_TOKEN = re.compile(r"\*\*/|/\*\*\Z|\*\*|\[[!^]?[^/][^]/]*\]|\{[^{}]*\}|.", re.DOTALL)
 GLOB_MEANING = {"**/": "(?:[^/]+/)*", "/**": "/.+", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
@@ -149,21 +149,21 @@ class Search:
 
 def glob_pattern(glob: str) -> str:
     """Return the regular expression of a glob: ``*`` and ``?`` within a name, ``**`` over folders, ``[...]`` and ``{a,b}``."""
-    plain = glob.removeprefix("./").strip("/") + ("/**" if glob.endswith("/") else "")
-    is_balanced = plain.count("{") == plain.count("}")
-    pattern, depth = "", 0
-    for token in GLOB_TOKEN.findall(plain):
+    return _pattern_of(glob.removeprefix("./").strip("/") + ("/**" if glob.endswith("/") else ""))
+
+
+def _pattern_of(glob: str) -> str:
+    pattern = ""
+    for token in GLOB_TOKEN.findall(glob):
         if token in GLOB_MEANING:
             pattern += GLOB_MEANING[token]
-        elif len(token) > 1:  # [...]
+        elif len(token) == 1:
+            pattern += re.escape(token)
+        elif token[0] == "{":
+            pattern += f"(?:{'|'.join(map(_pattern_of, token[1:-1].split(',')))})"
+        else:  # [...]
             inner = token[1:-1].replace("\\", "\\\\").replace("[", "\\[")
             pattern += f"[{'^' + inner[1:] if inner[0] in '!^' else inner}]"
-        elif token == "{" and is_balanced:
-            pattern, depth = pattern + "(?:", depth + 1
-        elif token == "}" and depth:
-            pattern, depth = pattern + ")", depth - 1
-        else:
-            pattern += "|" if token == "," and depth else re.escape(token)
     return pattern
 
 
