@@ -17,12 +17,12 @@ import msgspec
 
 from agentnb import settings
 from agentnb.advice import Plain
+from agentnb.core.messages import encodable
 from agentnb.errors import SettingsError, near
 from agentnb.tools.builtin.group import BuiltinTool, ToolGroup
 from agentnb.tools.builtin.shell.dangerous import dangerous_pattern
 from agentnb.tools.builtin.shell.process import ProcessResult, run_process
 from agentnb.tools.builtin.shell.sandbox import SANDBOXES, Sandbox, check_sandbox
-from agentnb.tools.builtin.shell.sandbox_view import NotSandboxedError
 from agentnb.tools.rendering import success
 from agentnb.tools.subject import CallNature
 from agentnb.tools.tool import ToolContext, ToolOutcome, failure
@@ -58,7 +58,7 @@ class Shell(ToolGroup):
         settings.redact_values(self.env)
 
     def _make_tools(self) -> tuple[BuiltinTool, ...]:
-        async def bash(  # its own words for the time limit
+        async def bash(
             context: ToolContext,
             command: str,
             timeout: Annotated[int, msgspec.Meta(ge=1, le=MAX_SECONDS)] = self.timeout,  # noqa: ASYNC109
@@ -136,11 +136,13 @@ async def _run_command(shell: Shell, work_dir: Path, command: str, seconds: int)
                 result = await run_process(
                     wrapped, folder=work_dir, variables=variables, seconds=seconds, descriptors=descriptors
                 )
-    except NotSandboxedError as error:
-        return failure("not_sandboxed", error.what, error.advice)
+    except SettingsError as error:
+        return failure("not_sandboxed", encodable(str(error)))
     except (OSError, ValueError) as error:  # no such folder, too long, a character that no command can have
         return failure(
-            "not_started", f"The command could not be started: {error}", "Check the working directory and the command"
+            "not_started",
+            encodable(f"The command could not be started: {error}"),
+            "Check the working directory and the command",
         )
     return _outcome(result, seconds, notes)
 

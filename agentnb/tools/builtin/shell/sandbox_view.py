@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agentnb import settings
+from agentnb.errors import SettingsError
 from agentnb.tools.builtin.shell.folder_walk import MAX_ENTRIES, walk
 from agentnb.tools.builtin.shell.repository import Guarded, Repository, guarded_parts, repository_around
 
@@ -19,14 +20,6 @@ HIDDEN = ("/home", "/root", "/run", "/tmp", "/var/tmp", "/var/run")
 SOCKETS = Path("/proc/net/unix")
 MAX_LINKS = 20
 MAX_CONNECTION_BYTES = 10_000
-
-
-class NotSandboxedError(Exception):
-    """The sandbox cannot be made around a folder. ``what`` says why, ``advice`` what to do."""
-
-    def __init__(self, what: str, advice: str) -> None:
-        super().__init__(what, advice)
-        self.what, self.advice = what, advice
 
 
 class SandboxView:
@@ -40,7 +33,7 @@ class SandboxView:
         for folder in _hidden_folders():
             self._mounts[folder] = ("--tmpfs", str(folder))
         if work_dir in self._mounts or work_dir == Path("/"):
-            raise NotSandboxedError(
+            raise SettingsError(
                 f"The sandbox hides {work_dir}, which is the working directory",
                 "Ask the person to work in a folder of the project instead, below it or elsewhere",
             )
@@ -123,7 +116,7 @@ class SandboxView:
 
     def _guard(self, part: Guarded) -> None:
         if part.path.is_symlink():
-            raise NotSandboxedError(
+            raise SettingsError(
                 f"The sandbox cannot protect {part.path}, which is a link", "Ask the person to put the real thing in its place"
             )
         self.guarded.append(part)
