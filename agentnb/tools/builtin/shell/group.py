@@ -176,5 +176,7 @@ def _checked_variables(variables: Any) -> dict[str, str]:
         if not isinstance(name, str) or not re.fullmatch(r"[^=\0]+", name):
             raise SettingsError(f"env= of Shell has a name that no variable can have: {str(name)[:40]!r}", COMMAND_HINT)
         if not isinstance(value, str) or "\0" in value:
-            raise SettingsError(f"The variable {name} in env= of Shell is not a text", f"Give it as one: str({name.lower()})")
+            raise SettingsError(
+                f"The variable {name} in env= of Shell is not a text", Plain(f'Give a text: env={{"{name}": "..."}}')
+            )
     return dict(variables)

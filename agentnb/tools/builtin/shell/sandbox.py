@@ -77,16 +77,20 @@ class Sandbox:
 
 def _program(work_dir: Path) -> str:
     program = _program_outside(PROGRAM, work_dir) if sys.platform == "linux" else None
+    if program is None and sys.platform != "linux":
+        raise SettingsError('sandbox="bwrap" works on Linux only', "Leave it out: then commands run without a wall")
     if program is None:
-        where = "apt-get install bubblewrap" if sys.platform == "linux" else "a machine with Linux"
-        raise SettingsError('sandbox="bwrap" needs bubblewrap, which is not installed', Plain(f"It takes {where}"))
+        raise SettingsError(
+            'sandbox="bwrap" needs bubblewrap, which is not installed', "Install it: apt-get install bubblewrap"
+        )
     return program
 
 
 def _program_outside(name: str, work_dir: Path) -> str | None:
     """Return the path of a program that no command in a sandbox around this folder can have put there."""
     folders = [Path(folder) for folder in settings.program_variables()["PATH"].split(os.pathsep) if folder.startswith("/")]
-    outside = [str(folder) for folder in folders if not folder.resolve().is_relative_to(work_dir)]
+    inside = {folder for folder in folders if work_dir != Path(work_dir.anchor) and folder.resolve().is_relative_to(work_dir)}
+    outside = [str(folder) for folder in folders if folder not in inside]
     return shutil.which(name, path=os.pathsep.join(outside)) if outside else None
 
 

@@ -18,6 +18,8 @@ from agentnb.tools.builtin.shell.repository import Guarded, Repository, guarded_
 
 HIDDEN = ("/home", "/root", "/run", "/tmp", "/var/tmp", "/var/run")
 SOCKETS = Path("/proc/net/unix")
+PROCESSES = Path("/proc")
+WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 MAX_LINKS = 20
 MAX_CONNECTION_BYTES = 10_000
 
@@ -47,6 +49,7 @@ class SandboxView:
     def words(self, empty: Path) -> list[str]:
         """Return the mounts as arguments of bubblewrap, outer ones first. ``empty``: an empty file."""
         mounts = [words for _, words in sorted(self._mounts.items(), key=lambda item: len(item[0].parts))]
+        mounts += [("--ro-bind", path, path) for path in _kernel_settings()]
         mounts += [("--ro-bind", str(part.path), str(part.path)) for part in self.guarded]
         mounts += [("--ro-bind", str(empty), str(path)) for path in sorted(self._covered) if not self._is_hidden(path)]
         return [word for words in mounts for word in words]
@@ -145,6 +148,15 @@ def _hidden_folders() -> Iterator[Path]:
         path = folder.resolve()
         if path.is_dir() and path != Path("/"):
             yield path
+
+
+def _kernel_settings() -> Iterator[str]:
+    """Return what in ``/proc`` changes the machine. Root writes there without any capability, so it is made read-only."""
+    with os.scandir(PROCESSES) as entries:
+        for entry in entries:
+            if not entry.name.isdigit() and not entry.is_symlink():
+                if entry.is_dir() or entry.stat().st_mode & WRITABLE:
+                    yield entry.path
 
 
 def _sockets() -> Iterator[Path]:

@@ -159,8 +159,8 @@ def test_a_sandbox_that_cannot_be_is_an_error(monkeypatch: pytest.MonkeyPatch, s
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "bwrap").write_text("#!/bin/sh\necho 'bwrap: No permissions to create a new namespace' >&2\nexit 1\n")
     (tmp_path / "other" / "bwrap").chmod(0o755)
-    monkeypatch.chdir("/")
     monkeypatch.setenv("PATH", f"{tmp_path / 'other'}:/bin:/usr/bin")
+    monkeypatch.chdir("/usr")
     with pytest.raises(SettingsError, check=snapshot("no namespaces").worded):
         Shell(sandbox="bwrap").check_usable()
 

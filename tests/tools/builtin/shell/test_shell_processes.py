@@ -13,12 +13,18 @@ from shell_calls import call_bash, has_ended
 from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.builtin.shell.group import Shell
 from agentnb.tools.builtin.shell.process_tree import descendants_of, holders_of
-from agentnb.tools.tool import ToolContext
+from agentnb.tools.tool import ToolContext, ToolOutcome
 
 SHELL = Shell()
 STARTED_APART = (
     f"{sys.executable} -ISc 'import subprocess, sys;"
     ' child = subprocess.Popen(["sleep", "999"], start_new_session=True); print(child.pid)\''
+)
+
+STARTED_SILENTLY = (
+    f"{sys.executable} -ISc 'import subprocess;"
+    ' child = subprocess.Popen(["sleep", "999"], start_new_session=True, stdout=subprocess.DEVNULL,'
+    " stderr=subprocess.DEVNULL); print(child.pid, flush=True); child.wait()'"
 )
 
 
@@ -28,7 +34,7 @@ def test_processes_that_a_command_leaves_are_killed(tmp_path: Path, subtests: py
         "background": "sleep 999 & echo $!",
         "holds no output": "sleep 999 >/dev/null 2>&1 & echo $!",
         "ignores signals": "(trap '' TERM HUP INT; sleep 999) & echo $!",
-        "session of its own": "setsid sleep 999 & sleep 0; pgrep -n -x sleep || echo $!",
+        "session of its own": "setsid -f sh -c 'echo $$ > first; exec sleep 999'; while ! [ -s first ]; do :; done; cat first",
         "session of its own, silent": "setsid -f sh -c 'echo $$ > pid; exec sleep 999' >/dev/null 2>&1; "
         "while ! [ -s pid ]; do :; done; cat pid",
         "without inherited descriptors": STARTED_APART,
@@ -42,15 +48,19 @@ def test_processes_that_a_command_leaves_are_killed(tmp_path: Path, subtests: py
 
 @pytest.mark.req("R2.21", "R2.22", "R2.23")
 def test_a_time_out_kills_all_processes_and_keeps_output(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for case, command in {
+    commands = {
         "of the group": "sleep 999 & echo $!; wait",
         "of another session": STARTED_APART + "; sleep 999",
-        "below another session": f"{sys.executable} -ISc 'import os, subprocess;"
-        ' child = subprocess.Popen(["sleep", "999"], start_new_session=True, stdout=subprocess.DEVNULL,'
-        " stderr=subprocess.DEVNULL); print(child.pid, flush=True); child.wait()'",
-    }.items():
+        "below another session": STARTED_SILENTLY,
+    }
+    context = ToolContext("r-1", "toolu_1", tmp_path, call_in_thread)
+
+    async def outcomes() -> list[ToolOutcome]:
+        calls = ({"command": command, "timeout": 1} for command in commands.values())
+        return await asyncio.gather(*(SHELL.tools[0].run(call, context) for call in calls))
+
+    for case, outcome in zip(commands, asyncio.run(outcomes()), strict=True):
         with subtests.test(case):
-            outcome = call_bash(SHELL, tmp_path, command, timeout=1)
             first, number = outcome.text.splitlines()[:2]
             assert (outcome.ok, outcome.error_code, first) == (False, "timeout", "Command timed out after 1 seconds")
             assert has_ended(int(number))
@@ -92,11 +102,11 @@ def test_descriptors_of_the_kernel_do_not_leak(tmp_path: Path) -> None:
 
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     call_bash(SHELL, tmp_path, "true")
-    before = sorted(os.listdir("/proc/self/fd"))
+    before = sorted(Path("/proc/self/fd").iterdir())
     for command in ("true", "sleep 999 &", "exit 3"):
         call_bash(SHELL, tmp_path, command)
     call_bash(SHELL, tmp_path / "missing", "true")
-    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert sorted(Path("/proc/self/fd").iterdir()) == before
 
 
 def test_only_writers_of_a_pipe_are_its_holders(tmp_path: Path) -> None:
