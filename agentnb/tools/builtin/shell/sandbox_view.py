@@ -154,9 +154,10 @@ def _kernel_settings() -> Iterator[str]:
     """Return what in ``/proc`` changes the machine. Root writes there without any capability, so it is made read-only."""
     with os.scandir(PROCESSES) as entries:
         for entry in entries:
-            if not entry.name.isdigit() and not entry.is_symlink():
-                if entry.is_dir() or entry.stat().st_mode & WRITABLE:
-                    yield entry.path
+            if entry.name.isdigit() or entry.is_symlink():
+                continue
+            if entry.is_dir() or entry.stat().st_mode & WRITABLE:
+                yield entry.path
 
 
 def _sockets() -> Iterator[Path]:
