@@ -35,6 +35,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -62,6 +63,11 @@ URL_VARIABLES = {
 }
 """The variable that holds the URL of each provider's models."""
 
+_FOLDER_VARIABLES = (
+    *("TMPDIR", "TEMP", "TMP", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR"),
+    *("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"),
+)
+
 KERNEL, ENVIRONMENT, KEYRING = "this kernel", "the environment", "the keyring"
 """The places where a key is searched for, in order."""
 
@@ -84,7 +90,7 @@ OLLAMA_PORT = 11434
 Usual = TypeVar("Usual", int, None)
 _KEY_BEGINNING = re.compile(r"(sk-|sk_|gsk_|ghp_|gho_|github_pat_|xai-|AIza|hf_|pplx-)[A-Za-z0-9_-]{8}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
-_NAMES_A_SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH")
+_NAMES_A_SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH(?!OR)|AUTHORIZ")
 
 
 class Key:
@@ -158,6 +164,17 @@ if hasattr(os, "register_at_fork"):
 def personal_folder() -> Path:
     """Return the folder of the person's own agentnb files, outside every project. It may not exist yet."""
     return platformdirs.user_data_path("agentnb")
+
+
+def program_variables() -> dict[str, str]:
+    """Return the environment of programs that tools start: ``PATH`` and ``HOME``, and no key."""
+    return {"PATH": os.environ.get("PATH") or os.defpath, "HOME": str(Path.home())}
+
+
+def folders_of_variables() -> tuple[Path, ...]:
+    """Return the folders that the environment names for the person's own, temporary and running things."""
+    texts = map(_environment, _FOLDER_VARIABLES)
+    return (Path.home(), *(Path(text) for text in texts if text.startswith("/")))
 
 
 def default_model() -> str | None:
@@ -304,6 +321,17 @@ def expect_key(variable: str) -> None:
         _learn_mentioned(variable)
 
 
+def redact_values(variables: Mapping[str, str]) -> None:
+    """Redact from now on the values that are keys, by the name of the variable or by their look.
+
+    ``variables``: those that a person gives to a tool. The path of a file is no key.
+    """
+    for name, text in variables.items():
+        is_path = _is_path(text) and os.path.exists(os.path.expanduser(text))  # noqa: PTH110, PTH111  # of any text
+        if not is_path and (_NAMES_A_SECRET.search(name.upper()) or (looks_like_a_key(text) and not _problem(text))):
+            _learn(text.strip())
+
+
 def has_key(provider: str) -> bool:
     """Return whether this kernel or the environment has a key for this provider or variable. Does not query the keyring."""
     variable = KEY_VARIABLES.get(provider, provider)
@@ -393,9 +421,12 @@ def _learn(*texts: str) -> None:
 
 def _learn_mentioned(variable: str) -> None:
     text = _environment(variable)
-    is_path = text.startswith(("/", "~", ".")) or text[1:2] == ":"
-    if not is_path and (looks_like_a_key(text) or _NAMES_A_SECRET.search(variable)) and not _problem(text):
+    if not _is_path(text) and (looks_like_a_key(text) or _NAMES_A_SECRET.search(variable)) and not _problem(text):
         _learn(text)
+
+
+def _is_path(text: str) -> bool:
+    return text.startswith(("/", "~", ".")) or text[1:2] == ":"
 
 
 def _environment(variable: str) -> str:
