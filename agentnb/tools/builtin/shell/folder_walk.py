@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentnb.tools.builtin.files.key_files import is_key_file
+from agentnb.tools.builtin.key_files import is_key_file
 
 MAX_ENTRIES = 30_000
 PASSED_OVER = frozenset(("node_modules", "site-packages", "__pycache__", ".agentnb"))
