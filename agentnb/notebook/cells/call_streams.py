@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from agentnb.runtime.questions.elicitation import current_call
@@ -14,21 +15,25 @@ NAMES = ("stdout", "stderr")
 class CallStream(DivertedStream):
     """A stream in front of another: takes what a tool prints in a call that is shown, and passes everything else on."""
 
-    def __init__(self, stream: Any) -> None:
-        super().__init__(stream, _take)
+    def __init__(self, stream: Any, note: Callable[[Any, str], None]) -> None:
+        """``note`` learns what is passed on."""
+        super().__init__(stream, self._take_for_call)
+        self._note = note
+
+    def _take_for_call(self, text: str) -> bool:
+        call = current_call.get()
+        if call is not None and call.printed(text):
+            return True
+        self._note(self.stream, text)
+        return False
 
 
-def _take(text: str) -> bool:
-    call = current_call.get()
-    return call is not None and call.printed(text)
-
-
-def install() -> None:
-    """Put a `CallStream` in front of both streams, where none is yet."""
+def install(note: Callable[[Any, str], None]) -> None:
+    """Put a `CallStream` in front of both streams, where none is yet. ``note`` learns what cells print to a stream."""
     for name in NAMES:
         stream = getattr(sys, name)
         if stream is not None and not _is_installed(stream):
-            setattr(sys, name, CallStream(stream))
+            setattr(sys, name, CallStream(stream, note))
 
 
 def _is_installed(stream: Any) -> bool:

@@ -12,6 +12,7 @@ from agentnb.core.messages import encodable
 from agentnb.core.redaction import redact
 from agentnb.tools.builtin.notebook.bundles import text_of_bundle
 from agentnb.tools.builtin.notebook.capture import without_escapes
+from agentnb.tools.builtin.notebook.cell_outputs import outputs_of
 from agentnb.tools.builtin.notebook.kernel import Kernel
 from agentnb.tools.builtin.notebook.notebook_file import NotebookFile, read_notebook_file
 
@@ -66,11 +67,13 @@ def cells_text(kernel: Kernel, *, last: int, wanted: re.Pattern[str] | None) -> 
 def executed_cells(kernel: Kernel) -> list[Cell]:
     """Return the cells that the kernel has executed, in order, with what it keeps of their output."""
     history = kernel.shell.history_manager
-    outputs, errors = history.outputs, history.exceptions
+    outputs, errors, taken = history.outputs, history.exceptions, outputs_of(kernel.shell)
     running = _running(kernel)
     codes = enumerate([*history.input_hist_raw])
     return [
-        Cell(number, code, _output(outputs.get(number, ()), errors.get(number)), number == running)
+        Cell(
+            number, code, _output(outputs.get(number, ()), errors.get(number), taken and taken.text(number)), number == running
+        )
         for number, code in codes
         if number and type(code) is str and code.strip()
     ]
@@ -83,8 +86,10 @@ def _running(kernel: Kernel) -> int | None:
     return None if ended is not None and ended.execution_count == number else number
 
 
-def _output(outputs: Any, error: Any) -> str:
-    texts = [_text_of(one.output_type, one.bundle) for one in [*outputs]]
+def _output(outputs: Any, error: Any, taken: str | None) -> str:
+    """Return the output of a cell, from what the kernel keeps of it and, of a cell whose output was ``taken``, from that."""
+    results = [one for one in [*outputs] if taken is None or one.output_type == "execute_result"]
+    texts = [taken or "", *[_text_of(one.output_type, one.bundle) for one in results]]
     if isinstance(error, dict):
         texts.append(without_escapes("\n".join(map(str, error.get("traceback") or [error.get("evalue", "")]))))
     return "\n".join(text.rstrip("\n") for text in texts if text)

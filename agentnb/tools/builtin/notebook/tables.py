@@ -129,6 +129,8 @@ def _dtype_text(dtype: Any) -> str:
         return "structured" if dtype.names is not None else str(dtype.name)
     if _is_of(dtype, "pandas", *_NAMED, *_NUMBERS):
         return str(dtype.name)
+    if _is_of(dtype, "pandas", "DatetimeTZDtype"):
+        return f"datetime64[{dtype.unit}] of a zone, here in UTC"
     return name_of_type(dtype).rpartition(".")[2]
 
 
