@@ -31,6 +31,7 @@ from agentnb.policies.named import NAMED as POLICIES
 from agentnb.rerun.run_values import NAMES
 from agentnb.session.defaults import CHOICES, ON_STOP
 from agentnb.session.session import Session
+from agentnb.tools.builtin.named import WORDS
 
 SHORT = {"-m": "--model", "-g": "--guidance", "-p": "--policy", "-i": "--inputs"}
 MAX_IDS = 20
@@ -70,7 +71,7 @@ def matcher(
 def _cell_words(before: list[str], options: list[str], session: Session, variables: dict[str, Any]) -> list[str]:
     option = next((word for word in reversed(before) if word.startswith("-")), "")
     if option in ("-t", "--tools"):
-        return [name for name in tool_names(variables) if name not in before] + options
+        return [name for name in (*tool_names(variables), *WORDS) if name not in before] + options
     if option == "--gate" and before[-1] == option:
         return gate_names(variables)
     values: dict[str, Callable[[], list[str]]] = {
@@ -103,7 +104,7 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any]) 
     if not before:
         return list(COMMANDS)
     after: dict[str, Callable[[], list[str]]] = {
-        "tools": lambda: tool_names(variables),
+        "tools": lambda: [*tool_names(variables), *WORDS],
         "guidance": lambda: [*BUILT_IN, *session.sets],
         "todos": lambda: ["add", *CHANGES],
         "key": lambda: [*OPTIONS] if len(before) > 1 else names_to_offer(),

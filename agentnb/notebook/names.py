@@ -286,4 +286,5 @@ def _may_be_tool(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return bool(value) and all(_may_be_tool(item) for item in value)
     written_here = inspect.isfunction(value) and getattr(value, "__module__", "") == "__main__"
-    return written_here or hasattr(value, "__agentnb_tool__") or isinstance(value, AgentTool) or offer_of(value) is not None
+    is_tool = isinstance(value, AgentTool | ToolGroup) or hasattr(value, "__agentnb_tool__")
+    return written_here or is_tool or offer_of(value) is not None

@@ -46,6 +46,11 @@ Groups: TypeAlias = Mapping[str, ToolGroup]
 """Groups with settings of the person's, by word."""
 
 
+def tools_by_group() -> dict[str, tuple[str, ...]]:
+    """Return the names of the tools of each group."""
+    return {word: home.tools for word, home in GROUPS.items()}
+
+
 def default_group(word: str) -> ToolGroup:
     """Return the group of this word with its default settings."""
     return _default_group(word)
