@@ -35,6 +35,8 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -216,6 +218,23 @@ def agent_mode() -> str:
     if word not in APPROVAL_MODES:
         raise SettingsError(f"AGENT_MODE={word!r} is not an approval mode", near(word, APPROVAL_MODES))
     return word
+
+
+PERMITTING = ("AGENT_MODE", "AGENTNB_ALLOW_URLS")
+"""Variables of the environment that can permit something."""
+
+
+@contextmanager
+def permissions_kept() -> Iterator[None]:
+    """Put the variables that can permit something back after the block, which runs code of a model."""
+    before = {name: os.environ.get(name) for name in PERMITTING}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def key_variable(name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Awaitable, Callable, Container, Coroutine
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from agentnb.runtime.questions.model_code import ModelCode, leave_code
 from agentnb.runtime.threads import running_loop, wait_until_over
 from agentnb.runtime.workers.main_thread import call_on_main_thread
 from agentnb.runtime.workers.tool_threads import call_around, follow_threads
+from agentnb.settings import permissions_kept
 from agentnb.tools.tool import CallSync, Code, Schedule, Tool, ToolOutcome
 
 T = TypeVar("T")
@@ -45,8 +45,6 @@ class Reported(NamedTuple):
 
 
 NOTHING_REPORTED = Reported()
-MODE = "AGENT_MODE"
-"""The variable of the environment that code of a model cannot change for good."""
 _ELSEWHERE = object()
 
 
@@ -186,15 +184,8 @@ class ContextServices:
         return outcome  # type: ignore[no-any-return]  # what `code` returns
 
     def _as_code(self, scope: RunningCode, code: Code) -> ToolOutcome:
-        mode = os.environ.get(MODE)
-        try:
-            with scope.code.running():
-                return code(scope)
-        finally:
-            if mode is None:
-                os.environ.pop(MODE, None)
-            else:
-                os.environ[MODE] = mode
+        with permissions_kept(), scope.code.running():
+            return code(scope)
 
     @property
     def tools(self) -> tuple[Tool, ...]:

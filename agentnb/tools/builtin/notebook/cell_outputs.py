@@ -24,9 +24,9 @@ class CellOutputs:
         """The numbers of cells by the ids of the messages that asked for them."""
 
     def begin(self, number: int, message_id: str) -> None:
-        """Take the output of a cell that begins."""
+        """Take the output of a cell that begins, or of code that runs within it as a cell of its own."""
         with self._lock:
-            self._by_number[number] = Output()
+            self._by_number.setdefault(number, Output())
             self._numbers[message_id] = number
             while len(self._numbers) > MAX_CELLS:
                 self._by_number.pop(self._numbers.pop(next(iter(self._numbers))), None)
@@ -47,11 +47,11 @@ class CellOutputs:
             output.display({"text/plain": text_of_bundle(data)}, display_id, is_update=is_update)
         return message
 
-    def text(self, number: int) -> str | None:
-        """Return the output of a cell; None if it was not taken."""
+    def texts(self) -> dict[int, str]:
+        """Return the output of the cells by their numbers."""
         with self._lock:
-            output = self._by_number.get(number)
-        return None if output is None else output.text
+            outputs = dict(self._by_number)
+        return {number: output.text for number, output in outputs.items()}
 
     def _output(self, message_id: str) -> Output | None:
         with self._lock:
@@ -70,20 +70,23 @@ def take_outputs(shell: Any) -> CellOutputs:
     if outputs is None:
         outputs = CellOutputs()
         setattr(shell, _ATTRIBUTE, outputs)
-        shell.display_pub.register_hook(outputs.displayed)  # of this thread, the main one
+        if hasattr(shell.display_pub, "register_hook"):  # other kernels have none
+            shell.display_pub.register_hook(outputs.displayed)  # of this thread, the main one
     return outputs
 
 
 def begin_cell(shell: Any) -> None:
     """Take the output of the cell that begins now."""
-    take_outputs(shell).begin(shell.execution_count - 1, _id_of(shell.get_parent().get("header")))
+    parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
+    take_outputs(shell).begin(shell.execution_count - 1, _id_of(parent.get("header")))
 
 
 def leave_outputs(shell: Any) -> None:
     """Take no more output; that of earlier cells is dropped."""
     outputs = outputs_of(shell)
     if outputs is not None:
-        shell.display_pub.unregister_hook(outputs.displayed)
+        if hasattr(shell.display_pub, "unregister_hook"):
+            shell.display_pub.unregister_hook(outputs.displayed)
         delattr(shell, _ATTRIBUTE)
 
 

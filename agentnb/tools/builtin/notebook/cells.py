@@ -68,12 +68,11 @@ def executed_cells(kernel: Kernel) -> list[Cell]:
     """Return the cells that the kernel has executed, in order, with what it keeps of their output."""
     history = kernel.shell.history_manager
     outputs, errors, taken = history.outputs, history.exceptions, outputs_of(kernel.shell)
+    texts = {} if taken is None else taken.texts()
     running = _running(kernel)
     codes = enumerate([*history.input_hist_raw])
     return [
-        Cell(
-            number, code, _output(outputs.get(number, ()), errors.get(number), taken and taken.text(number)), number == running
-        )
+        Cell(number, code, _output(outputs.get(number, ()), errors.get(number), texts.get(number)), number == running)
         for number, code in codes
         if number and type(code) is str and code.strip()
     ]
