@@ -1,6 +1,5 @@
 """Settings and keys: the only place that reads the environment, and the only holder of keys.
 
-==========================  ==================================================================
 ``AGENTNB_MODEL``           the default model of cells, such as ``simulated:disciplined``
 ``ANTHROPIC_API_KEY``       a key for ``anthropic:`` models
 ``OPENAI_API_KEY``          a key for ``openai:`` and ``openai-responses:`` models
@@ -17,7 +16,6 @@
 ``COMPACT_KEEP_RECENT``     messages at its end that compaction keeps unchanged, from 1; 10
 ``TOOLS_ENABLED``           whether agents have their tools; yes
 ``AGENT_MODE``              the approval mode of runs that are given none: read_only, ask, never or auto; none
-==========================  ==================================================================
 
 Addresses and keys that files and logs name must be allowed (`agentnb.models.destinations.allowed_urls`);
 `personal_folder` keeps answers.
@@ -35,7 +33,8 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -233,6 +232,23 @@ def agent_mode() -> str:
     if word not in APPROVAL_MODES:
         raise SettingsError(f"AGENT_MODE={word!r} is not an approval mode", near(word, APPROVAL_MODES))
     return word
+
+
+PERMITTING = ("AGENT_MODE", "AGENTNB_ALLOW_URLS")
+"""Variables of the environment that can permit something."""
+
+
+@contextmanager
+def permissions_kept() -> Iterator[None]:
+    """Put the variables that can permit something back after the block, which runs code of a model."""
+    before = {name: os.environ.get(name) for name in PERMITTING}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def key_variable(name: str) -> str:

@@ -28,6 +28,7 @@ from agentnb.runtime.host.host import Host, current_host, hosted
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.grants import SessionGrants
+from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.threads import LoopThread
 from agentnb.session.default_store import default_store
@@ -382,6 +383,7 @@ class Session:
         The key may be written with underscores, as the settings of an `Agent` are. ``is_variable``: the value is the name of a
         variable that holds a model.
         """
+        check_person("Changing a default")
         key = key.replace("_", "-")
         if key not in self.defaults:
             raise SettingsError(f"There is no default {key!r}", near(key, self.defaults))
