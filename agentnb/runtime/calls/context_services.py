@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakMethod
 
 from agentnb.core.log.events import NestedStart, Progress
+from agentnb.core.log.stores import FileBefore
 from agentnb.core.messages import encodable
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import SettingsError, ToolFailed
@@ -63,9 +64,10 @@ async def cannot_start(runnable: Any, prompt: Any) -> Any:
 class ContextServices:
     """The services of a run for all its calls, on the event loop of the run. Nearly all calls use none of them."""
 
-    def __init__(self, log: EventLog, running: Container[str], call: CallInside, start_run: StartRun) -> None:
-        """``running``: the ids of the calls that have begun and not ended; ``call``: a method."""
+    def __init__(self, log: EventLog, running: Container[str], call: CallInside, start_run: StartRun, work_dir: Path) -> None:
+        """``running``: the ids of the calls that have begun and not ended; ``call``: a method; ``work_dir``: of the tools."""
         self._log = log
+        self._work_dir = work_dir
         self._running = running
         self._call = WeakMethod(call)  # else the calls of a run would keep each other, and it, in memory after its end
         self._start_run = start_run
@@ -104,7 +106,10 @@ class ContextServices:
                 reports.nested.append(NestedStart(run_id, encodable(agent)))
 
     def keep_before(self, call_id: str, path: Path, before: bytes | None, after: bytes) -> None:
-        """Keep a file as it is before this call changes it, from any thread."""
+        """Keep a file as it is before this call changes it, from any thread. Raises if it must not be changed."""
+        if call_id not in self._running:  # it was given up: its result says so
+            raise asyncio.CancelledError("The call has ended")
+        self._log.keep_before(FileBefore(call_id, self._work_dir, path, before, after))
 
     def close(self, call_id: str) -> Reported:
         """Take no more reports of this call, which has ended, and return what is kept of them."""

@@ -10,12 +10,16 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from agentnb.core.log.stores import MAX_KEPT_FILE_BYTES
+from agentnb.core.redaction import holds_key
+from agentnb.core.run.approvals import arguments_as_json
 from agentnb.policies.permissions.places import resolved_path
-from agentnb.tools.subject import subject_of, value_of_subject
+from agentnb.tools.subject import flag_of, subject_of, value_of_subject
 from agentnb.tools.tool import Tool
 
 MAX_BYTES = 1_000_000
 """The longest file and text of which a change is shown: comparing takes time that grows with both."""
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)  # a pipe put there meanwhile must not block
 
 
 class FileChange(NamedTuple):
@@ -52,6 +56,19 @@ def file_change(tool: Tool | None, arguments: Any, work_dir: Path) -> FileChange
     return FileChange("".join(_ended(lines)), before)
 
 
+def holds_known_key(tool: Tool | None, arguments: Any, work_dir: Path) -> bool:
+    """Return whether a call that writes a file in the working folder has a known key before it or in what it writes."""
+    path = _path(tool, arguments, work_dir) if flag_of(tool) == "file_write" else None
+    if path is None:
+        return False
+    try:
+        with os.fdopen(os.open(path, _READ), "rb") as file:
+            data = file.read(MAX_KEPT_FILE_BYTES)
+    except OSError:
+        data = b""
+    return holds_key(data) or holds_key(arguments_as_json(arguments).encode())
+
+
 def file_digest(tool: Tool | None, arguments: Any, work_dir: Path) -> str:
     """Return the digest of the file that a call writes as it is now; empty as in `FileChange`."""
     path = _path(tool, arguments, work_dir)
@@ -80,7 +97,7 @@ def _read(path: Path) -> tuple[bytes | None, str]:
     """Return a file, at most one byte more than what is compared, None if it cannot be read; and its digest."""
     place = f"{path}\0".encode("utf-8", "surrogateescape")
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe put there meanwhile must not block
+        descriptor = os.open(path, _READ)
     except OSError:
         return None, hashlib.sha256(b"absent " + place).hexdigest()
     with os.fdopen(descriptor, "rb") as file:
