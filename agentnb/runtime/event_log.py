@@ -34,7 +34,7 @@ AnEvent = TypeVar("AnEvent", bound=Event)
 Logged = TypeVar("Logged", bound=AnyEvent)
 _now = datetime.now
 ROOM = FreeDisk()
-ROOM_FOR_COPY = "The copy is for %agent undo. See that the folder of the run's log can be written and its disk has room"
+ROOM_FOR_COPY = "Copies are kept so that changes can be undone. See that the folder of the run log can be written and has room"
 LEFT_ALONE = "The run is still in memory: keep it with save_trace(run, PATH), and see what else writes to its folder"
 """Advice for a log that cannot be written: to a writer that failed, and to one that found another file in its place."""
 

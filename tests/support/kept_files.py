@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,3 +89,13 @@ class Desk:
         """The files outside of the store, by path."""
         files = [path for path in sorted(self.folder.rglob("*")) if path.is_file() and ".agentnb" not in path.parts]
         return {str(path.relative_to(self.folder)): path.read_text() for path in files}
+
+
+def killed_run(folder: str) -> None:
+    """A run whose process kills itself between the list of changes and the second change."""
+
+    def kill(_: Path) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    calls = writes("a.txt", "new"), writes("b.txt", "new", "killed")
+    Desk(Path(folder)).run(*calls, tools=[write_tool("killed", kill)])

@@ -52,20 +52,20 @@ class Place(NamedTuple):
 
     def put(self, data: bytes, mode: int | None) -> None:
         """Write the file, whole or not at all. ``mode``: its permissions; None for those that it has."""
-        passing = str(Path(self.name).with_name(f".{secrets.token_hex(8)}.agentnb"))
+        temporary = str(Path(self.name).with_name(f".{secrets.token_hex(8)}.agentnb"))
         if mode is None:
             mode = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False).st_mode
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
-        descriptor = os.open(passing, flags, 0o600, dir_fd=self.folder)
+        descriptor = os.open(temporary, flags, 0o600, dir_fd=self.folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 if hasattr(os, "fchmod"):
                     os.fchmod(descriptor, mode & 0o777)
-            os.replace(passing, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+            os.replace(temporary, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
         except BaseException:
             with suppress(OSError):
-                os.unlink(passing, dir_fd=self.folder)
+                os.unlink(temporary, dir_fd=self.folder)
             raise
 
     def remove(self) -> None:

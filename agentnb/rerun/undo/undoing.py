@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -105,8 +105,8 @@ def _undone(store: Store, run_id: str, family: Sequence[str]) -> UndoReport:
     has_changed, foreign = False, 0
     for member in family:
         run = store.load(member)
-        calls += lasting_calls(run)
         listed = listed_changes(store.folder, member)
+        calls += lasting_calls(run, {change.call_id for change in listed.changes})
         if (listed.changes or listed.foreign or member == run_id) and not is_own(store.path(member), run):
             _refuse(member)
         pending += listed.pending
@@ -126,14 +126,15 @@ def _refuse(run_id: str) -> None:
     raise SettingsError(what, "Nothing is undone. Compare the files yourself, as with git diff")
 
 
-def lasting_calls(run: Run) -> Iterator[ToolCall]:
-    """Yield the calls of a run that may have changed more than an undo puts back."""
+def lasting_calls(run: Run, listed: Container[str] = ()) -> Iterator[ToolCall]:
+    """Yield the calls of a run that may have changed more than an undo puts back, but for those of the ``listed`` ids."""
     declared = {tool.name: tool.effects for tool in run.tools}
     for event in run.events:
-        if isinstance(event, ToolStarted) and event.call.name not in FILE_TOOLS:
-            call = event.call
-            if (_LASTING & {*declared.get(call.name, ())} or call.name in LASTING_TOOLS) and not _only_lists(call):
-                yield call
+        if not isinstance(event, ToolStarted) or event.call.name in FILE_TOOLS or event.call.id in listed:
+            continue
+        call = event.call
+        if (_LASTING & {*declared.get(call.name, ())} or call.name in LASTING_TOOLS) and not _only_lists(call):
+            yield call
 
 
 def _only_lists(call: ToolCall) -> bool:
