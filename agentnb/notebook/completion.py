@@ -25,6 +25,7 @@ from agentnb.notebook.commands.replay import replay_words_after
 from agentnb.notebook.commands.stop import ALL
 from agentnb.notebook.commands.todos import CHANGES
 from agentnb.notebook.commands.traces import words_after
+from agentnb.notebook.commands.undo import undoable
 from agentnb.notebook.names import gate_names, input_names, output_names, run_names, tool_names
 from agentnb.policies.limits import ON_LIMIT
 from agentnb.policies.named import NAMED as POLICIES
@@ -121,6 +122,7 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any]) 
         ],
         "delete": lambda: [*DELETE_OPTIONS, *session.store.ids()[::-1]],
         "load": lambda: session.store.ids()[::-1],
+        "undo": lambda: undoable(session),
         "recover": lambda: _recover_words(before[1:], session, variables),
         "defaults": lambda: _defaults(session),
     }

@@ -10,10 +10,13 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from agentnb.core.log.stores import MAX_KEPT_FILE_BYTES
+from agentnb.core.redaction import holds_key
+from agentnb.core.run.approvals import arguments_as_json
 from agentnb.tools.builtin.files.confined import Place, first_bytes, opened_file, opened_folder, place_of
 from agentnb.tools.builtin.files.refusals import FileRefused
 from agentnb.tools.builtin.key_files import is_key_file
-from agentnb.tools.subject import kind_of_subject, shows_change, text_after, value_of_subject
+from agentnb.tools.subject import flag_of, kind_of_subject, shows_change, text_after, value_of_subject
 from agentnb.tools.tool import Tool
 
 MAX_BYTES = 1_000_000
@@ -59,6 +62,15 @@ def file_change(tool: Tool | None, arguments: Any, work_dir: Path) -> FileChange
     return FileChange("".join(_ended(lines)), before)
 
 
+def holds_known_key(tool: Tool | None, arguments: Any, work_dir: Path) -> bool:
+    """Return whether a call that writes a file in the working folder has a known key before it or in what it writes."""
+    place = _place(tool, arguments, work_dir) if flag_of(tool) == "file_write" else None
+    if place is None:
+        return False
+    found = _first_bytes(place, MAX_KEPT_FILE_BYTES)
+    return holds_key(b"" if found is None else found[0]) or holds_key(arguments_as_json(arguments).encode())
+
+
 def file_digest(tool: Tool | None, arguments: Any, work_dir: Path) -> str:
     """Return the digest of the file that a call writes as it is now; empty as in `FileChange`."""
     place = _place(tool, arguments, work_dir)
@@ -82,13 +94,21 @@ def _place(tool: Tool | None, arguments: Any, work_dir: Path) -> Place | None:
 def _read(place: Place) -> tuple[bytes | None, str]:
     """Return a file, at most one byte more than what is compared, None if it cannot be read; and its digest."""
     path = f"{place.real}\0".encode("utf-8", "surrogateescape")
-    try:
-        with opened_folder(place, len(place.names) - 1) as folder, opened_file(folder, place) as (file, status):
-            data = first_bytes(file, MAX_BYTES + 1)
-    except (FileRefused, OSError):
+    found = _first_bytes(place, MAX_BYTES + 1)
+    if found is None:
         return None, hashlib.sha256(b"absent " + path).hexdigest()
+    data, status = found
     rest = f" {status.st_size} {status.st_mtime_ns}" if len(data) > MAX_BYTES else ""
     return data, hashlib.sha256(path + data + rest.encode()).hexdigest()
+
+
+def _first_bytes(place: Place, most: int) -> tuple[bytes, os.stat_result] | None:
+    """Return the beginning of a file, and its status; None if it cannot be read."""
+    try:
+        with opened_folder(place, len(place.names) - 1) as folder, opened_file(folder, place) as (file, status):
+            return first_bytes(file, most), status
+    except (FileRefused, OSError):
+        return None
 
 
 def _lines(text: str) -> list[str]:
