@@ -11,7 +11,7 @@ from typing import Any, get_origin
 
 from msgspec.structs import replace
 
-from agentnb.advice import NameOne, Plain, advised
+from agentnb.advice import Advised, NameOne, Plain, advised
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import names_of_tools
 from agentnb.agent.output import Output
@@ -21,6 +21,7 @@ from agentnb.display.texts.notebook_commands import is_variable
 from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool, near
 from agentnb.models.model import Model
 from agentnb.models.registry import is_model, why_no_model
+from agentnb.notebook.lookup.dotted_names import find_dotted, is_dotted, proposed_names, typed_names
 from agentnb.runtime.runs.gate_names import name_of_gate, names_of_gates
 from agentnb.tools.agent_tool import AgentTool, offer_of, tool_of_variable
 from agentnb.tools.function import as_tool
@@ -44,19 +45,25 @@ def unquoted(name: str | None) -> str:
 def find_tools(names: Iterable[str], variables: Mapping[str, Any]) -> list[Any]:
     """Return the functions, agents and workflows of these names; the name of a list stands for its items.
 
-    An agent or workflow without a name of its own is called as the variable. Raises `UnknownTool` for an undefined name.
+    An agent or workflow without a name of its own is called as the variable. A dotted name stands for a method of an object, or
+    for a function of a module. Raises `UnknownTool` for an undefined name.
     """
     found: list[Any] = []
     for name in dict.fromkeys(names):
-        if name not in variables:
-            raise UnknownTool(
-                f"There is no tool {name!r} in this notebook", near(name, tool_names(variables)) or "Define the function first"
-            )
-        value = tool_of_variable(variables[name], name)
+        if name not in variables and not is_dotted(name):
+            raise UnknownTool(f"There is no tool {name!r} in this notebook", _instead_of(name, variables))
+        value = find_dotted(name, variables) if is_dotted(name) else tool_of_variable(variables[name], name)
         if not callable(value) and not isinstance(value, list | tuple):
             as_tool(value, name)  # which says what it is
         found += [one for one in (value if isinstance(value, list | tuple) else [value]) if one not in found]
     return found
+
+
+def _instead_of(name: str, variables: Mapping[str, Any]) -> Advised:
+    """Return the advice for the name of a tool that no variable has."""
+    if proposed := proposed_names(name, variables):
+        return f"Name it with its variable: -t {' or '.join(proposed)}"
+    return near(name, tool_names(variables)) or "Define the function first"
 
 
 def find_gates(names: Iterable[str], variables: Mapping[str, Any]) -> list[Callable[..., Any]]:
@@ -264,6 +271,8 @@ def tools_before(before: Run, agent: Agent) -> str:
     names = names_of_tools(before)
     if not names or len(agent.toolbox):
         return ""
+    typed = typed_names(before.invocation.tools, names) if before.invocation is not None else {}
+    names = [typed.get(name, name) for name in names]
     return f"The continued run had tools, and this cell names none. To use them again: -t {' '.join(names)}"
 
 
