@@ -23,7 +23,7 @@ from agentnb.core.schema.json_schema import UnusableSchema, schema_errors
 from agentnb.core.schema.whole_numbers import whole_numbers
 from agentnb.errors import InvalidTool, with_names
 from agentnb.tools.library.hints import UNREADABLE, read_hints
-from agentnb.tools.library.json_types import INEXPRESSIBLE, json_part, left_out, path_schema
+from agentnb.tools.library.json_types import INEXPRESSIBLE, is_type, json_part, left_out, path_schema
 from agentnb.tools.library.origin import is_of_library
 from agentnb.tools.library.short_texts import short_description, shortened
 from agentnb.tools.tool import ToolContext, ToolOutcome, failure
@@ -131,14 +131,15 @@ def _field(parameter: inspect.Parameter, hint: Any, told: str | None) -> tuple[s
 def _offered(parameter: inspect.Parameter, hint: Any, name: str, gaps: list[str], *, is_library: bool) -> Any:
     """Return the type of a parameter as a model may give it, and note in ``gaps`` what it may not.
 
-    `INEXPRESSIBLE` if the function's default is all there is. Raises `InvalidTool` if there is no default then.
+    `INEXPRESSIBLE` if the function's default is all there is. Raises `InvalidTool` if there is no default then, or if the hint
+    of a function of the person's own is not a type.
     """
     if hint is Any or hint is UNREADABLE:
         gaps.append(f"{parameter.name} has no type hint{' that can be read' if hint is UNREADABLE else ''}: any value passes")
         return Any
     part = json_part(hint, any_for_object=is_library)
     if part is INEXPRESSIBLE:
-        if parameter.default is parameter.empty:
+        if parameter.default is parameter.empty or not (is_library or is_type(hint)):
             raise InvalidTool(
                 f"{name} expects {parameter.name}: {_shown(hint)}, which a model cannot write as JSON",
                 _wrapped(name, parameter.name)

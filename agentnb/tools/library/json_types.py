@@ -34,6 +34,12 @@ def is_expressible(hint: Any) -> bool:
     return True
 
 
+def is_type(hint: Any) -> bool:
+    """Return whether a hint is a type, unlike ``[int]`` or the function ``any``."""
+    kinds = (type, types.GenericAlias, types.UnionType, TypeVar)
+    return isinstance(hint, kinds) or type(hint).__module__ in ("typing", "typing_extensions")
+
+
 def json_part(hint: Any, *, any_for_object: bool = False) -> Any:
     """Return the part of a type that JSON can express, such as ``str`` of ``str | Buffer``; `INEXPRESSIBLE` if there is none.
 

@@ -17,6 +17,8 @@ def is_of_library(code: Any) -> bool:
     module = getattr(code, "__globals__", {}).get("__name__")
     if not isinstance(module, str):
         return True
+    if module == "__main__":  # whose file may be that of a launcher
+        return False
     package = module.partition(".")[0]
     if package in sys.stdlib_module_names:
         return True
