@@ -49,7 +49,7 @@ def find_dotted(name: str, variables: Mapping[str, Any]) -> Any:
     for part in parts:
         value = _part(name, path, value, part, variables)
         path = f"{path}.{part}"
-    if not callable(value) and not _is_a(value, list | tuple):
+    if not (callable(value) or _is_a(value, list | tuple) or inspect.getattr_static(value, "run", None)):
         raise _unknown(name, f"it is of type {type(value).__name__}", "Name a function or a method")
     return tool_of_variable(value, parts[-1])
 
@@ -65,7 +65,7 @@ def _part(name: str, path: str, value: Any, part: str, variables: Mapping[str, A
         raise _unknown(name, what, _in_variable(path, part)) from None
     except NeedsObject:
         objects = [f"{variable}.{part}" for variable, held in _public(variables) if _is_a(held, value)]
-        hint = f"Name it of an object: {(objects or ['my_object.' + part])[0]}"
+        hint = f"Name it with an object: {(objects or ['my_object.' + part])[0]}"
         raise _unknown(name, f"{part} is a method of a class, which needs an object", hint) from None
     if attribute is MISSING:
         raise _unknown(name, f"{path} has no {part}", _instead(path, part, value))
@@ -195,14 +195,14 @@ def _held(variables: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def _in_variable(path: str, part: str) -> Plain:
+def _in_variable(path: str, part: str, lead: str = "Assign it") -> Plain:
     name = part.lstrip("_") or "value"
-    return Plain(f"Assign it to a variable in a cell, and name that: {name} = {path}.{part}")
+    return Plain(text=f"{lead} to a variable in a cell, and name that: {name} = {path}.{part}")
 
 
 def _instead(path: str, part: str, value: Any) -> Advised:
     """Return the advice for an attribute that is not there: names like it, and where it might be."""
     similar = nearest(part, [*_names_in(value)])
     if not _is_a(value, types.ModuleType):
-        return (*similar, _in_variable(path, part))
+        return (*similar, _in_variable(path, part, "If Python can read it, assign it"))
     return similar or f"If it is a module, import it first: import {value.__name__}.{part}"
