@@ -11,7 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import agent_of, has_guidance_texts, is_trusted, names_of_tools
+from agentnb.agent.from_log import agent_of, has_guidance_texts, names_of_tools
 from agentnb.detect.run import Run
 from agentnb.display.texts.foreign_log import ANSWER_UNUSED, decide_trust
 from agentnb.display.texts.labels import clean
@@ -197,7 +197,7 @@ def _tools(options: Namespace, variables: Mapping[str, Any], run: Run, names: Se
 
 def _named_again(run: Run, missing: Sequence[str], them: str, variables: Mapping[str, Any]) -> str:
     """Return what to type for tools that are missing. Methods are named as they were typed, or as they are called here."""
-    by = run.invocation if is_trusted(run) else None
+    by = run.invocation if run.gives_consent else None
     names = {tool: names[0] for tool in missing if (names := proposed_names(tool, variables))}
     names |= typed_names(by.tools, missing) if by is not None and by.surface == "notebook" else {}
     variables_of_methods = dict.fromkeys(name.partition(".")[0] for name in names.values())
