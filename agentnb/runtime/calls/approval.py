@@ -42,6 +42,7 @@ OWN_RULE = "approval"
 """The rule of questions of gates that name none."""
 KEEPS_CHANGING = "The file changes each time before there is an answer."
 CHANGED_SINCE = "The file has changed since you were asked."
+KEY_FILE = "The change is not shown, as the name of the file says that it may hold keys."
 NOT_ALLOWED = "The person did not allow it."
 NOBODY = "It needs the person's permission, and there is nobody to ask: no person is attached to this run."
 NEVER_ASKED = f"It needs the person's permission, and this run asks for none (approve={NEVER})."
@@ -67,7 +68,8 @@ def approval_question(
     about = judged_call(call, rule, effects, cannot_undo=cannot_undo, **shown)
     approvals = (*ask.approvals, *((ALWAYS,) if grants else ()))
     schema = approval_schema(approvals, tool.spec.input_schema, about.grants)
-    return new_question("approval", ask.question, schema, call.id, about)
+    message = f"{ask.question}\n{KEY_FILE}" if change.may_hold_keys else ask.question
+    return new_question("approval", message, schema, call.id, about)
 
 
 def is_outdated(question: WaitingOnUser, call: ToolCall, tool: Tool | None, work_dir: Path) -> bool:

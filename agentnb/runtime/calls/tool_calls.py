@@ -117,7 +117,9 @@ class ToolCalls:
         self._gates = services.gates
         self._todos = services.todos or TodoSync(None, log)
         self._unanswered: set[str] = set()
-        self._inside = ContextServices(log, self._unanswered, self._call_inside, services.start_run, services.work_dir)
+        self._inside = ContextServices(
+            log, self._unanswered, self._call_inside, services.start_run, services.call_sync, tools.offered, services.work_dir
+        )
         self._runner = ToolRunner(log, services.work_dir, services.call_sync, services.elicitation, self._inside)
         self._elicitation = services.elicitation
         self._approval = Approval(log.run, services.elicitation, services.call_sync)

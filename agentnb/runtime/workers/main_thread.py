@@ -1,0 +1,61 @@
+"""The main thread, for a tool of a run that nobody waits for there: in a notebook, between two cells."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from agentnb.core.inbox import current_inbox
+from agentnb.errors import ToolFailed
+from agentnb.runtime.threads import PendingOutcome
+from agentnb.runtime.workers.foreground import Foreground
+from agentnb.tools.tool import Schedule
+
+WAIT = 60.0
+"""Seconds that a call waits for the main thread."""
+BUSY = (
+    "The main thread is busy: a cell has been running for {:g} seconds",
+    "Call it again later, or do without it",
+)
+
+
+async def call_on_main_thread(function: Callable[[], Any], schedule: Schedule, *, wait: float = WAIT) -> Any:
+    """Run a function on the main thread as soon as no cell runs there; an interrupt stops the run, as for any plain tool.
+
+    Raises `ToolFailed` if the main thread does not become free in ``wait`` seconds.
+    """
+    foreground, inbox = Foreground(), current_inbox.get()
+
+    def stop() -> None:
+        if inbox is not None:
+            inbox.put("stop", "interrupted")
+
+    if threading.current_thread() is threading.main_thread():  # whose event loop is that of the run
+        outcome = foreground.run_here(function, stop)
+        if isinstance(outcome.error, KeyboardInterrupt):  # raised in a task, it would end the event loop of the kernel
+            raise asyncio.CancelledError("The run was stopped")
+        return outcome.get()
+    loop, begun, answer = asyncio.get_running_loop(), asyncio.Event(), PendingOutcome()
+
+    def work() -> Any:
+        loop.call_soon_threadsafe(begun.set)
+        return function()
+
+    schedule(lambda: answer.set(foreground.run_here(work, stop)))  # in the context of the call
+    try:
+        async with asyncio.timeout(wait):
+            await begun.wait()
+    except TimeoutError:
+        foreground.refuse_tools()
+        if not begun.is_set():
+            raise ToolFailed(BUSY[0].format(wait), BUSY[1]) from None
+    except asyncio.CancelledError:
+        foreground.end_tool()
+        raise
+    try:
+        return (await answer.future).get()
+    except asyncio.CancelledError:
+        foreground.end_tool()
+        raise
