@@ -106,7 +106,8 @@ class ToolContext(msgspec.Struct, frozen=True):
     def keep_before(self, path: Path, before: bytes | None, after: bytes) -> None:
         """Keep a file as it is before this call changes it, so that the person can undo the change. Blocks; from any thread.
 
-        ``path``: absolute, links followed. ``before``: its bytes, None for a new file; ``after``: those to be written.
+        ``path``: absolute, links followed. ``before``: its bytes, None for a new file; ``after``: those to be written. Raises
+        `StoreError` if that fails, and `asyncio.CancelledError` if the call was given up: the file must not be changed then.
         """
         if self.inside is not None:
             self.inside.keep_before(self.call_id, path, before, after)

@@ -65,7 +65,7 @@ class Desk:
 
     def agent(self, *replies: Any, tools: list[Any] | None = None, **settings: Any) -> Agent:
         """An agent that makes these calls, one in each round."""
-        own = [write_tool(), write_tool("edit_file"), bash_tool(self.folder)]
+        own = ["write_file", write_tool("edit_file"), bash_tool(self.folder)]
         model = ScriptedModel([*replies, "Done."])
         return Agent(model, tools=own + (tools or []), todos=False, work_dir=self.folder, **{"approve": "auto"} | settings)
 

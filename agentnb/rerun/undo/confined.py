@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from agentnb.store.before_images.images import digest
 from agentnb.store.before_images.records import ABSENT
+from agentnb.tools.builtin.files import confined
+from agentnb.tools.builtin.files.protected import folder_check, is_protected_name
+from agentnb.tools.builtin.files.refusals import FileRefused
+from agentnb.tools.builtin.files.replacing import NEW
 
-PROTECTED = frozenset({".git", ".agentnb", "git~1", "agentn~1"})
-"""Names below which nothing is written, also those that Windows gives them."""
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
-_HAS_DESCRIPTORS = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd  # not on Windows
+OF_GIT = "it belongs to git or to the store of runs"
 
 
 class NotAllowed(Exception):
@@ -26,19 +26,19 @@ class NotAllowed(Exception):
 
 
 class Place(NamedTuple):
-    """The place of a file: its name in an open folder, or its path where there are no descriptors of folders."""
+    """The place of a file: its name in an open folder."""
 
     name: str
-    folder: int | None
+    folder: int
     exists: bool = True
     """Whether its folder is there."""
 
     def digest(self) -> str:
-        """Return the digest of the file as it is. Raises `NotAllowed` for a link, a folder or a device."""
+        """Return the digest of the file as it is. Raises `NotAllowed` for a link, a folder, a device and a read-only file."""
         if not self.exists:
             return ABSENT
         try:
-            descriptor = os.open(self.name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _NO_LINK, dir_fd=self.folder)
+            descriptor = os.open(self.name, confined.FILE, dir_fd=self.folder)
         except FileNotFoundError:
             return ABSENT
         except OSError as error:
@@ -46,22 +46,23 @@ class Place(NamedTuple):
                 raise NotAllowed("a link is in its place") from None
             raise
         with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            mode = os.fstat(descriptor).st_mode
+            if not stat.S_ISREG(mode):
                 raise NotAllowed("it is no longer a file")
+            if not mode & 0o222:
+                raise NotAllowed("it is read-only")
             return digest(file.read())
 
     def put(self, data: bytes, mode: int | None) -> None:
         """Write the file, whole or not at all. ``mode``: its permissions; None for those that it has."""
-        temporary = str(Path(self.name).with_name(f".{secrets.token_hex(8)}.agentnb"))
+        temporary = f".{secrets.token_hex(8)}.tmp"
         if mode is None:
             mode = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False).st_mode
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
-        descriptor = os.open(temporary, flags, 0o600, dir_fd=self.folder)
+        descriptor = os.open(temporary, NEW, 0o600, dir_fd=self.folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
-                if hasattr(os, "fchmod"):
-                    os.fchmod(descriptor, mode & 0o777)
+                os.fchmod(descriptor, mode & 0o777)
             os.replace(temporary, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
         except BaseException:
             with suppress(OSError):
@@ -77,44 +78,46 @@ class Place(NamedTuple):
 def opened_place(path: Path, work_dir: Path, store: Path) -> Iterator[Place]:
     """Open the folder of a file. Raises `NotAllowed` unless it may be written: in ``work_dir``, and not in the ``store``."""
     names = _names_within(path, work_dir, store)
-    if not _HAS_DESCRIPTORS:
-        if Path(os.path.realpath(path)) != path:
-            raise NotAllowed("a link leads elsewhere")
-        yield Place(str(path), None, path.parent.is_dir())
-        return
+    check = folder_check(confined.Place(str(work_dir), names, str(path)))
+    descriptor = -1
     try:
-        descriptor = os.open(work_dir, _FOLDER)
-    except FileNotFoundError:
-        yield Place(names[-1], None, exists=False)
-        return
-    try:
-        for name in names[:-1]:
-            try:
-                inner = os.open(name, _FOLDER, dir_fd=descriptor)
-            except FileNotFoundError:
-                yield Place(names[-1], None, exists=False)
+        for depth in range(len(names)):
+            inner = _opened(names[depth - 1] if depth else str(work_dir), descriptor if depth else None)
+            if inner is None:
+                yield Place(names[-1], -1, exists=False)
                 return
-            except OSError as error:
-                if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
-                    raise NotAllowed("a link leads elsewhere") from None
-                raise
-            os.close(descriptor)
+            if depth:
+                os.close(descriptor)
             descriptor = inner
+            check(descriptor, depth)
         yield Place(names[-1], descriptor)
+    except FileRefused:
+        raise NotAllowed(OF_GIT) from None
     finally:
-        os.close(descriptor)
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _opened(name: str, within: int | None) -> int | None:
+    """Open a folder; None if there is none."""
+    try:
+        return os.open(name, confined.FOLDER, dir_fd=within)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
+            raise NotAllowed("a link or a file is in place of its folder") from None
+        raise
 
 
 def _names_within(path: Path, work_dir: Path, store: Path) -> tuple[str, ...]:
     """Return the names that lead from the working folder to a file."""
+    if os.open not in os.supports_dir_fd:  # Windows, where the file tools do not work either
+        raise NotAllowed("this system cannot open files within folders")
     if not work_dir.is_absolute() or ".." in path.parts or not path.is_relative_to(work_dir) or path == work_dir:
         raise NotAllowed("it is not in the folder that the run worked in")
     if Path(os.path.realpath(work_dir)) != work_dir:
         raise NotAllowed("the folder that the run worked in is elsewhere now")
-    if path.is_relative_to(os.path.realpath(store)):
-        raise NotAllowed("it is in the folder of run logs")
-    names = path.relative_to(work_dir).parts
-    protected = next((name for name in names if name.casefold().rstrip(" .") in PROTECTED), None)
-    if protected is not None:
-        raise NotAllowed(f"nothing is written below {protected}")
-    return names
+    if path.is_relative_to(os.path.realpath(store)) or any(map(is_protected_name, path.parts)):
+        raise NotAllowed(OF_GIT)
+    return path.relative_to(work_dir).parts

@@ -12,10 +12,10 @@ SETUP = '''
 import asyncio
 from agentnb import Agent, ToolCall
 from agentnb.models import ScriptedModel
-from kept_files import write_tool, writes, bash_tool
 from pathlib import Path
 
-write_file, bash = write_tool(), bash_tool(Path())
+def writes(path, content):
+    return ToolCall("write_file", {"path": path, "content": content})
 
 async def rest() -> str:
     """Wait."""
@@ -28,13 +28,14 @@ LINE = "-t write_file bash rest --approve auto"
 
 
 @pytest.fixture
-def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernel]:
+def clean(tmp_path: Path) -> Iterator[Kernel]:
     """A kernel in an empty folder."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "support"))
     kernel = Kernel(tmp_path)
-    assert kernel.run(TOOLS + SETUP).status == "ok"
-    yield kernel
-    kernel.close()
+    try:
+        assert kernel.run(TOOLS + SETUP).status == "ok"
+        yield kernel
+    finally:
+        kernel.close()
 
 
 def test_newest_run_that_changed_files_is_undone(clean: Kernel) -> None:
@@ -43,7 +44,7 @@ def test_newest_run_that_changed_files_is_undone(clean: Kernel) -> None:
     assert "No run of this notebook changed a file" in clean.run("%agent undo").error
     clean.run("m = model(writes('a.txt', 'first'))")
     assert clean.run(f"%%agent -m m -o first {LINE}\nGo.").status == "ok"
-    clean.run("m = model(writes('a.txt', 'new'), writes('b.txt', 'new'), ToolCall('bash', {'command': 'x > c.txt'}))")
+    clean.run("m = model(writes('a.txt', 'new'), writes('b.txt', 'new'), ToolCall('bash', {'command': 'echo > c.txt'}))")
     clean.run(f"%%agent -m m -o second {LINE}\nGo.")
     clean.run("%%agent -o other\nThis changes nothing.")
     first, second = clean.value("first.id"), clean.value("second.id")
@@ -52,7 +53,7 @@ def test_newest_run_that_changed_files_is_undone(clean: Kernel) -> None:
         "  Deleted, as the run created it: b.txt",
         "  Put back: a.txt",
         "What bash did is not undone: 1 call",
-        '  bash {"command":"x > c.txt"}',
+        '  bash {"command":"echo > c.txt"}',
     ]
     assert path.read_text() == "first" and not (clean.folder / "b.txt").exists()
     assert clean.run("%agent undo").printed == f"Nothing is left to undo in run {second}\n"

@@ -33,6 +33,19 @@ def linked(path: Path, target: Path) -> Path:
     return path
 
 
+def bare(repository: Path) -> Path:
+    (repository / "objects").mkdir(parents=True)
+    (repository / "refs").mkdir()
+    (repository / "HEAD").write_text("ref: refs/heads/main")
+    return repository
+
+
+def git_file(tree: Path, target: Path) -> Path:
+    """A file of git that leads to a folder, which lies beside it."""
+    (target / ".git").write_text("gitdir: .")
+    return target
+
+
 REFUSED: dict[str, Put] = {
     "outside": lambda work: work.parent / "outside" / "a.txt",
     "through dots": lambda work: work / ".." / "outside" / "a.txt",
@@ -43,6 +56,8 @@ REFUSED: dict[str, Put] = {
     "git with a dot": lambda work: work / ".git." / "config",
     "a file of a worktree": lambda work: work / "sub" / ".git",
     "short name of Windows": lambda work: work / "GIT~1" / "config",
+    "a bare repository": lambda work: bare(work / "repo") / "hooks" / "x",
+    "the target of a .git file": lambda work: git_file(work / "tree", work / "data") / "config",
     "the store": lambda work: work / "runs" / "r.jsonl",
     "agentnb": lambda work: work / ".agentnb" / "x",
     "a folder that is a link": lambda work: linked(work / "link", work.parent / "outside") / "a.txt",
@@ -110,6 +125,13 @@ def test_failed_write_leaves_the_file_as_it_was(work: Path) -> None:
     with opened_place(path, work, work / "runs") as place, pytest.raises(TypeError):
         place.put(None, 0o600)  # type: ignore[arg-type]  # what no file takes
     assert path.read_text() == "new" and [file.name for file in (work / "data").iterdir()] == ["a.txt"]
+
+
+def test_read_only_file_is_left_alone(work: Path) -> None:
+    (work / "a.txt").write_text("new")
+    (work / "a.txt").chmod(0o444)
+    with opened_place(work / "a.txt", work, work / "runs") as place, pytest.raises(NotAllowed):
+        place.digest()
 
 
 def test_missing_folder_means_missing_file(work: Path, subtests: pytest.Subtests) -> None:

@@ -19,9 +19,10 @@ from kept_files import Desk, writes
 from msgspec.structs import replace
 from own_folder import use_own_folder
 
-from agentnb import Run, ToolCall, tool
+from agentnb import Agent, Run, ToolCall, tool
 from agentnb.display.lists.undo_text import undo_text
 from agentnb.errors import SettingsError, StoreError
+from agentnb.models.scripted import ScriptedModel
 from agentnb.rerun.undo.undoing import UndoReport, undo_run
 from agentnb.store.before_images.images import folder_of_run, listed_changes, write_record
 from agentnb.tools.tool import ToolContext
@@ -58,6 +59,22 @@ def test_files_go_back_to_their_bytes_and_permissions(desk: Desk, snapshot: Snap
     assert file.read_bytes() == before and stat.S_IMODE(file.stat().st_mode) == 0o750
     assert not (desk.folder / "new" / "b.txt").exists() and (desk.folder / "new").is_dir()
     assert undo_text(report) == snapshot(RUN=run.id)
+
+
+@pytest.mark.req("R2.18")
+def test_tools_of_the_group_are_undone(desk: Desk) -> None:
+    desk.write("a.py", "one = 1\r\ntwo = 2\r\n", 0o751)
+    calls = [
+        ToolCall("edit_file", {"path": "a.py", "old": "one = 1", "new": "one = 11"}),
+        ToolCall("edit_file", {"path": "a.py", "old": "two = 2", "new": "two = 22"}),
+        writes("deep/er/b.py", "three = 3"),
+    ]
+    agent = Agent(ScriptedModel([*calls, "Done."]), tools=["files"], todos=False, work_dir=desk.folder, approve="auto")
+    run = agent.run_sync("Go.", store=desk.store)
+    assert (desk.folder / "a.py").read_bytes() == b"one = 11\r\ntwo = 22\r\n"
+    assert outcomes(undo(desk, run)) == {"deep/er/b.py": ("delete", None), "a.py": ("restore", None)}
+    file = desk.folder / "a.py"
+    assert file.read_bytes() == b"one = 1\r\ntwo = 2\r\n" and stat.S_IMODE(file.stat().st_mode) == 0o751
 
 
 def test_undoing_twice_finds_nothing_left(desk: Desk, snapshot: Snapshot) -> None:

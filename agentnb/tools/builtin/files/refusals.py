@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 
+from agentnb.errors import StoreError
 from agentnb.tools.tool import ToolOutcome, failure
 
 MAX_COMPARED = 2_000
@@ -36,6 +37,9 @@ def refusing(shown: str) -> Iterator[None]:
     """Turn errors of the system about a path into refusals. ``shown``: the path as the model wrote it."""
     try:
         yield
+    except StoreError as error:  # an OSError too
+        advice = "Nothing is lost. Tell the person, who can make room where the log of this run is kept; then try again."
+        raise FileRefused("not_kept", error.what, advice) from error
     except OSError as error:
         raise _of_system(error, shown) from error
 
