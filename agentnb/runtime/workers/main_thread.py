@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from agentnb.core.inbox import current_inbox
@@ -37,24 +38,23 @@ async def call_on_main_thread(function: Callable[[], Any], schedule: Schedule, *
         if isinstance(outcome.error, KeyboardInterrupt):  # raised in a task, it would end the event loop of the kernel
             raise asyncio.CancelledError("The run was stopped")
         return outcome.get()
-    loop, begun, answer = asyncio.get_running_loop(), asyncio.Event(), PendingOutcome()
+    loop, noted, answer = asyncio.get_running_loop(), asyncio.Event(), PendingOutcome()
+    begun = threading.Event()
 
     def work() -> Any:
-        loop.call_soon_threadsafe(begun.set)
+        begun.set()
+        loop.call_soon_threadsafe(noted.set)
         return function()
 
     schedule(lambda: answer.set(foreground.run_here(work, stop)))  # in the context of the call
     try:
-        async with asyncio.timeout(wait):
-            await begun.wait()
-    except TimeoutError:
-        foreground.refuse_tools()
-        if not begun.is_set():
-            raise ToolFailed(BUSY[0].format(wait), BUSY[1]) from None
-    except asyncio.CancelledError:
-        foreground.end_tool()
-        raise
-    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                await noted.wait()
+        if not noted.is_set():
+            foreground.refuse_tools()
+            if not (foreground.is_in_tool or begun.is_set()):  # else it began at the last moment
+                raise ToolFailed(BUSY[0].format(wait), BUSY[1])
         return (await answer.future).get()
     except asyncio.CancelledError:
         foreground.end_tool()
