@@ -1,6 +1,5 @@
 """Settings and keys: the only place that reads the environment, and the only holder of keys.
 
-==========================  ==================================================================
 ``AGENTNB_MODEL``           the default model of cells, such as ``simulated:disciplined``
 ``ANTHROPIC_API_KEY``       a key for ``anthropic:`` models
 ``OPENAI_API_KEY``          a key for ``openai:`` and ``openai-responses:`` models
@@ -17,7 +16,6 @@
 ``COMPACT_KEEP_RECENT``     messages at its end that compaction keeps unchanged, from 1; 10
 ``TOOLS_ENABLED``           whether agents have their tools; yes
 ``AGENT_MODE``              the approval mode of runs that are given none: read_only, ask, never or auto; none
-==========================  ==================================================================
 
 Addresses and keys that files and logs name must be allowed (`agentnb.models.destinations.allowed_urls`);
 `personal_folder` keeps answers.
@@ -35,7 +33,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +62,11 @@ URL_VARIABLES = {
 }
 """The variable that holds the URL of each provider's models."""
 
+_FOLDER_VARIABLES = (
+    *("TMPDIR", "TEMP", "TMP", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR"),
+    *("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"),
+)
+
 KERNEL, ENVIRONMENT, KEYRING = "this kernel", "the environment", "the keyring"
 """The places where a key is searched for, in order."""
 
@@ -86,7 +89,7 @@ OLLAMA_PORT = 11434
 Usual = TypeVar("Usual", int, None)
 _KEY_BEGINNING = re.compile(r"(sk-|sk_|gsk_|ghp_|gho_|github_pat_|xai-|AIza|hf_|pplx-)[A-Za-z0-9_-]{8}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
-_NAMES_A_SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH")
+_NAMES_A_SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH(?!OR)|AUTHORIZ")
 
 
 class Key:
@@ -160,6 +163,17 @@ if hasattr(os, "register_at_fork"):
 def personal_folder() -> Path:
     """Return the folder of the person's own agentnb files, outside every project. It may not exist yet."""
     return platformdirs.user_data_path("agentnb")
+
+
+def program_variables() -> dict[str, str]:
+    """Return the environment of programs that tools start: ``PATH`` and ``HOME``, and no key."""
+    return {"PATH": os.environ.get("PATH") or os.defpath, "HOME": str(Path.home())}
+
+
+def folders_of_variables() -> tuple[Path, ...]:
+    """Return the folders that the environment names for the person's own, temporary and running things."""
+    texts = map(_environment, _FOLDER_VARIABLES)
+    return (Path.home(), *(Path(text) for text in texts if text.startswith("/")))
 
 
 def default_model() -> str | None:
@@ -323,6 +337,17 @@ def expect_key(variable: str) -> None:
         _learn_mentioned(variable)
 
 
+def redact_values(variables: Mapping[str, str]) -> None:
+    """Redact from now on the values that are keys, by the name of the variable or by their look.
+
+    ``variables``: those that a person gives to a tool. The path of a file is no key.
+    """
+    for name, text in variables.items():
+        is_path = _is_path(text) and os.path.exists(os.path.expanduser(text))  # noqa: PTH110, PTH111  # of any text
+        if not is_path and (_NAMES_A_SECRET.search(name.upper()) or (looks_like_a_key(text) and not _problem(text))):
+            _learn(text.strip())
+
+
 def has_key(provider: str) -> bool:
     """Return whether this kernel or the environment has a key for this provider or variable. Does not query the keyring."""
     variable = KEY_VARIABLES.get(provider, provider)
@@ -412,9 +437,12 @@ def _learn(*texts: str) -> None:
 
 def _learn_mentioned(variable: str) -> None:
     text = _environment(variable)
-    is_path = text.startswith(("/", "~", ".")) or text[1:2] == ":"
-    if not is_path and (looks_like_a_key(text) or _NAMES_A_SECRET.search(variable)) and not _problem(text):
+    if not _is_path(text) and (looks_like_a_key(text) or _NAMES_A_SECRET.search(variable)) and not _problem(text):
         _learn(text)
+
+
+def _is_path(text: str) -> bool:
+    return text.startswith(("/", "~", ".")) or text[1:2] == ":"
 
 
 def _environment(variable: str) -> str:

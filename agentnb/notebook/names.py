@@ -10,7 +10,7 @@ from typing import Any, get_origin
 
 from msgspec.structs import replace
 
-from agentnb.advice import NameOne, Plain, advised
+from agentnb.advice import Advised, NameOne, Plain, advised
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import names_of_tools
 from agentnb.agent.output import Output
@@ -20,6 +20,7 @@ from agentnb.display.texts.notebook_commands import is_variable
 from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool, near
 from agentnb.models.model import Model
 from agentnb.models.registry import is_model, why_no_model
+from agentnb.notebook.lookup.dotted_names import find_dotted, is_dotted, proposed_names, typed_names
 from agentnb.runtime.runs.gate_names import name_of_gate, names_of_gates
 from agentnb.tools.agent_tool import AgentTool, offer_of, tool_of_variable
 from agentnb.tools.builtin.group import ToolGroup
@@ -44,7 +45,8 @@ def find_tools(names: Iterable[str], variables: Mapping[str, Any], groups: Group
     """Return the functions, agents and workflows of these names, and built-in tools; the name of a list stands for its items.
 
     A variable that holds a tool wins over a word for built-in ones. ``groups``: the groups with settings of the session's.
-    An agent or workflow without a name of its own is called as the variable. Raises `UnknownTool` for an undefined name.
+    An agent or workflow without a name of its own is called as the variable. A dotted name stands for a method of an object, or
+    for a function of a module. Raises `UnknownTool` for an undefined name.
     """
     found: list[Any] = []
     for name in dict.fromkeys(names):
@@ -60,12 +62,13 @@ def tools_for_file(names: Iterable[str], variables: Mapping[str, Any], groups: G
 
 
 def _tools_called(name: str, variables: Mapping[str, Any], groups: Groups | None) -> Sequence[Any]:
+    if is_dotted(name):
+        return [find_dotted(name, variables)]
     value = tool_of_variable(variables.get(name), name)
     if name in WORDS and not _holds_tools(value):
         return tools_of_word(name, groups)
     if name not in variables:
-        hint = near_tools(name, tool_names(variables)) or "Define the function first"
-        raise UnknownTool(f"There is no tool {name!r} in this notebook", hint)
+        raise UnknownTool(f"There is no tool {name!r} in this notebook", _instead_of(name, variables))
     if not callable(value) and not isinstance(value, list | tuple | ToolGroup):
         as_tool(value, name)  # which says what it is
     return value if isinstance(value, list | tuple) else [value]
@@ -76,6 +79,13 @@ def _holds_tools(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return bool(value) and all(map(_holds_tools, value))
     return bool(_tools_in(value))
+
+
+def _instead_of(name: str, variables: Mapping[str, Any]) -> Advised:
+    """Return the advice for the name of a tool that no variable has."""
+    if proposed := proposed_names(name, variables):
+        return f"Name it with its variable: -t {' or '.join(proposed)}"
+    return near_tools(name, tool_names(variables)) or "Define the function first"
 
 
 def find_gates(names: Iterable[str], variables: Mapping[str, Any]) -> list[Callable[..., Any]]:
@@ -279,6 +289,8 @@ def tools_before(before: Run, agent: Agent) -> str:
     names = names_of_tools(before)
     if not names or len(agent.toolbox):
         return ""
+    typed = typed_names(before.invocation.tools, names) if before.invocation is not None else {}
+    names = [typed.get(name, name) for name in names]
     return f"The continued run had tools, and this cell names none. To use them again: -t {' '.join(names)}"
 
 

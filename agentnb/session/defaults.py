@@ -27,6 +27,11 @@ RULE_HELP = (
     "'bash(git status *)=allow'; of several the first that fits decides, but a denial always holds; repeatable"
 )
 """What the help says about ``--rule``."""
+GROUP_HELP = {
+    "sandbox": "the wall around commands of bash, as Shell(sandbox=); none without",
+    "repo": "the repository of the GitHub tools, owner/name, as GitHub(repo=); that of origin without",
+}
+"""What the reference says about the defaults of built-in tools."""
 Reader = Callable[[str], Any]
 """Parses a text into a value; raises ValueError with what is wrong with the text."""
 SESSION_BUDGET = SESSION_BUDGET_LIMIT.name.replace("_", "-")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from types import FunctionType
 from typing import Any
 
 from agentnb.advice import advised, in_python
@@ -30,9 +31,7 @@ class Toolbox:
         """Add a tool. Raises `InvalidTool` if its name is taken or its schema is nested too deep."""
         name = tool.spec.name
         if name in self._tools:
-            has_agent = any(isinstance(one, AgentTool) for one in (tool, self._tools[name]))
-            how = 'tool(researcher, name="...")' if has_agent else '@tool(name="...")'
-            raise InvalidTool(f'tool "{name}" already registered', f"Give one of them another name with {how}")
+            raise InvalidTool(f'tool "{name}" already registered', _how_to_rename(tool, self._tools[name]))
         if is_too_deep(tool.spec.input_schema):
             what = f"The schema of tool {name} is nested deeper than {MAX_DEPTH} levels"
             raise InvalidTool(what, "Let it take a text, such as JSON, where its arguments are that deep")
@@ -97,3 +96,11 @@ class Toolbox:
         """Return the error result for an unknown tool."""
         advice = near(name, [spec.name for spec in self.specs]) or advised("There are no tools: answer with text.")
         return failure("unknown_tool", f"tool not found: {name}. {in_python(advice)}")
+
+
+def _how_to_rename(*tools: Tool) -> str:
+    if any(isinstance(tool, AgentTool) for tool in tools):
+        return 'Give one of them another name with tool(researcher, name="...")'
+    if any(not isinstance(getattr(tool, "function", None), FunctionType) for tool in tools):  # such as a bound method
+        return "Wrap one of them in a function of another name"
+    return 'Give one of them another name with @tool(name="...")'

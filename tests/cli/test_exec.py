@@ -308,6 +308,7 @@ def test_what_cannot_run_is_told_with_exit_code_2_and_nothing_ran(cli: Call, sub
         (two, *given, " "): "The prompt is blank",
         (two, *given, "-m", "nobody:x"): "nobody",
         (two, "--tools", "look"): "Write MODULE:NAME",
+        (two, "--tools", "json.loads"): "Write MODULE:NAME",
         (two, "--tools", f"{tools}:lock"): "Did you mean look?",
         (two, "--tools", "not_there:look"): "the module not_there cannot be imported: ModuleNotFoundError",
         (two, "--tools", f"{broken}:look"): "cannot be imported: ValueError: no luck",

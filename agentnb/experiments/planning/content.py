@@ -41,6 +41,8 @@ def source_of(value: Any, seen: tuple[int, ...] = ()) -> str:
     if isinstance(value, partial):
         return f"{source_of(value.func, seen)} {[source_of(one, seen) for one in (*value.args, *value.keywords.items())]}"
     function: Any = inspect.unwrap(getattr(value, "function", value))
+    if isinstance(function, types.MethodType):
+        return f"{type(function.__self__).__qualname__} {source_of(function.__func__, seen)}"
     if not isinstance(function, types.FunctionType):
         kind = type(function)
         return repr(function) if isinstance(function, PLAIN) else f"{kind.__module__}.{kind.__qualname__}"

@@ -25,6 +25,7 @@ from agentnb.notebook.commands.recover import recover_run
 from agentnb.notebook.commands.status import default_lines, status_lines
 from agentnb.notebook.commands.stop import steered, stop_command
 from agentnb.notebook.commands.todos import change_todos, todo_text
+from agentnb.notebook.commands.undo import undo_command
 from agentnb.notebook.dry import tool_text
 from agentnb.notebook.names import find_model, find_tools, tool_names, words_of
 from agentnb.session.session import Session
@@ -170,6 +171,11 @@ def delete(session: Session, shell: InteractiveShell, rest: str) -> None:
     print(delete_command(session, shell, _words(rest)))
 
 
+def undo(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[ID]: put back the files that the newest run, or that one, changed with write_file and edit_file"""
+    print(undo_command(session, rest))
+
+
 def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
     """ID: load a stored run into `run`, for --continue"""
     if not rest:
@@ -208,6 +214,7 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "history": history,
     "load": load,
     "delete": delete,
+    "undo": undo,
     "recover": recover,
 }
 VERBATIM = frozenset({"say", "answer", "todos", "key", "permissions"})

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakMethod
 
 from agentnb.core.log.events import NestedStart, Progress
+from agentnb.core.log.stores import FileBefore
 from agentnb.core.messages import encodable
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import SettingsError, ToolFailed
@@ -78,11 +79,13 @@ class ContextServices:
         start_run: StartRun,
         call_sync: CallSync,
         tools: Callable[[], tuple[Tool, ...]],
+        work_dir: Path,
     ) -> None:
         """``running``: the ids of the calls that have begun and not ended; ``call``: a method; ``tools``: those on offer."""
         self._log = log
         self._call_sync = call_sync
         self._tools = tools
+        self._work_dir = work_dir
         self._running = running
         self._call = WeakMethod(call)  # else the calls of a run would keep each other, and it, in memory after its end
         self._start_run = start_run
@@ -121,7 +124,10 @@ class ContextServices:
                 reports.nested.append(NestedStart(run_id, encodable(agent)))
 
     def keep_before(self, call_id: str, path: Path, before: bytes | None, after: bytes) -> None:
-        """Keep a file as it is before this call changes it, from any thread."""
+        """Keep a file as it is before this call changes it, from any thread. Raises if it must not be changed."""
+        if call_id not in self._running:  # it was given up: its result says so
+            raise asyncio.CancelledError("The call has ended")
+        self._log.keep_before(FileBefore(call_id, self._work_dir, path, before, after))
 
     def close(self, call_id: str) -> Reported:
         """Take no more reports of this call, which has ended, and return what is kept of them."""

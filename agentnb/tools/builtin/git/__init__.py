@@ -1,0 +1,1 @@
+"""The tools for git, by the git program."""

@@ -1,0 +1,91 @@
+"""The tool ``git_add``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from agentnb.tools.builtin.git.changes import Change, read_status
+from agentnb.tools.builtin.git.filters import filters_of
+from agentnb.tools.builtin.git.names import confined_path, exists, is_below, listed, may_hold_keys, shown_name
+from agentnb.tools.builtin.git.omissions import INDEX_HOOKS, hooks_note, key_files_note, with_notes
+from agentnb.tools.builtin.git.refusal import GitRefused, returns_refusals
+from agentnb.tools.builtin.git.repository import Repository, open_repository
+from agentnb.tools.builtin.key_files import is_key_file
+from agentnb.tools.subject import CallNature
+from agentnb.tools.tool import ToolContext
+
+MAX_SHOWN = 100
+BY_HAND = "Ask the person to stage it in a terminal with git add, which runs the filter."
+
+
+@returns_refusals
+async def git_add(context: ToolContext, paths: Annotated[list[str], msgspec.Meta(min_length=1)]) -> str:
+    """Stage files of the git repository for the next commit: new, changed and deleted ones.
+
+    :param paths: Files or directories; ["."] stages everything
+    """
+    repository = await open_repository(context.work_dir)
+    named = [confined_path(path, repository.work_dir) for path in paths]
+    status = await read_status(repository, *named, untracked="all")
+    changes = {repository.below(change.path): change for change in status.changes if change.is_unstaged}
+    await _check_known(repository, [path for path in named if not any(is_below(each, path) for each in changes)])
+    if not changes:
+        return "Nothing to stage: these files have no changes that are not staged yet."
+    filters = await filters_of(repository, changes)
+    if refused := sorted(set(named) & set(filters)):
+        kind, names = filters[refused[0]], listed([shown_name(name) for name in refused])
+        raise GitRefused("filtered", f"Not staged: {names} would pass a filter ({kind}), which is not run here.", BY_HAND)
+    key_files = [path for path in changes if path not in named and may_hold_keys(path)]
+    repositories = [path for path, change in changes.items() if change.is_repository]
+    left_out = {*filters, *key_files, *repositories}
+    staged = {path: change for path, change in changes.items() if path not in left_out}
+    notes = [
+        key_files_note([shown_name(path) for path in key_files]),
+        _note(
+            "Left out, as they would pass a filter, which is not run here", [path for path in filters if path not in key_files]
+        ),
+        _note("Left out, as they are repositories of their own", repositories),
+    ]
+    if not staged:
+        raise GitRefused("nothing_staged", with_notes("Nothing was staged.", *notes), "Name the files to stage.")
+    stdin = b"".join(path + b"\0" for path in staged)
+    await repository.output("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=stdin, is_reading=False)
+    lines = [f"{_letter(change)} {shown_name(path)}" for path, change in staged.items()]
+    more = [f"[{len(lines) - MAX_SHOWN:,} more files]"] if len(lines) > MAX_SHOWN else []
+    heading = f"Staged {len(lines):,} {'file' if len(lines) == 1 else 'files'}:"
+    return with_notes("\n".join([heading, *lines[:MAX_SHOWN], *more]), *notes, hooks_note(repository, INDEX_HOOKS))
+
+
+def nature_of_add(arguments: Any, work_dir: Path) -> CallNature:
+    """Return the nature of a call: it is sensitive if it names a file that may hold keys."""
+    paths = arguments.get("paths") if isinstance(arguments, dict) else None
+    names = [path for path in paths if isinstance(path, str)] if isinstance(paths, list) else []
+    return "sensitive" if any(is_key_file(Path(name).name) for name in names) else "changes"
+
+
+async def _check_known(repository: Repository, paths: list[bytes]) -> None:
+    """Raise `GitRefused` if git ignores a path, or if it does not exist. ``paths``: those without changes."""
+    if not paths:
+        return
+    ignored = await repository.run("check-ignore", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in paths))
+    if names := [shown_name(name) for name in repository.names(bytes(ignored.output.head))]:
+        advice = "Leave them out, or change .gitignore first."
+        raise GitRefused("ignored", f"Nothing was staged: .gitignore excludes {listed(names)}.", advice)
+    missing = [path for path in paths if not exists(repository.work_dir, path)]
+    if unknown := [shown_name(path) for path in missing if not await repository.output("ls-files", "-z", "--", path)]:
+        raise GitRefused(
+            "not_found", f"Nothing was staged: {listed(unknown)}: no such file.", "git_status lists the changed files."
+        )
+
+
+def _letter(change: Change) -> str:
+    if change.is_conflict:
+        return "M"
+    return "A" if change.in_folder == "?" else change.in_folder
+
+
+def _note(words: str, paths: list[bytes]) -> str:
+    return f"{words}: {listed([shown_name(path) for path in paths])}." if paths else ""

@@ -1,0 +1,115 @@
+"""Changed files of a repository, parsed from ``git status --porcelain=v2``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from agentnb.tools.builtin.git.repository import Repository
+
+FIELDS_BEFORE_PATH = {b"1": 8, b"2": 9, b"u": 10}
+SAME = (" ", "?")
+
+
+class Change(NamedTuple):
+    """A changed file, with its path from the top of the repository."""
+
+    in_index: str
+    in_folder: str
+    path: bytes
+    origin: bytes = b""
+    """The path before it was renamed or copied."""
+    is_conflict: bool = False
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether the index differs from the last commit."""
+        return not self.is_conflict and self.in_index not in SAME
+
+    @property
+    def is_unstaged(self) -> bool:
+        """Whether the file differs from the index, or is not in it."""
+        return self.is_conflict or self.in_folder != " "
+
+    @property
+    def is_repository(self) -> bool:
+        """Whether it is an untracked folder with a repository of its own."""
+        return self.path.endswith(b"/")
+
+
+@dataclass
+class Status:
+    """The branch, its upstream, and the changed files."""
+
+    commit: str = ""
+    """The id of the last commit; empty if there is none yet."""
+    branch: str = ""
+    """Empty if HEAD is detached."""
+    upstream: str = ""
+    ahead: int = 0
+    behind: int = 0
+    changes: list[Change] = field(default_factory=list)
+
+    @property
+    def heading(self) -> str:
+        """The branch and how it relates to its upstream, as a line."""
+        if not self.commit:
+            return f"## No commits yet on {self.branch}"
+        if not self.branch:
+            return f"## HEAD detached at {self.commit[:9]}"
+        line = f"## {self.branch}"
+        line += f"...{self.upstream}" if self.upstream else ""
+        line += f" ahead {self.ahead}" if self.ahead else ""
+        return line + (f" behind {self.behind}" if self.behind else "")
+
+
+async def read_status(repository: Repository, *paths: bytes, untracked: str = "normal") -> Status:
+    """Return the status of these paths, relative to the working folder; of the whole repository if there are none.
+
+    ``untracked``: ``no``, ``normal`` (a folder stands for its files) or ``all``.
+    """
+    options = ("--porcelain=v2", "-z", "--branch", "--find-renames", "--ignore-submodules=dirty")
+    output = await repository.output("status", *options, f"--untracked-files={untracked}", "--", *paths)
+    status = Status()
+    records = iter(output.split(b"\0"))
+    for record in records:
+        if record.startswith(b"# "):
+            _read_heading(status, record.decode(errors="replace").split(" "))
+        elif record:
+            status.changes.append(_change(record, records))
+    return status
+
+
+def _read_heading(status: Status, words: list[str]) -> None:
+    name, values = words[1], words[2:]
+    if name == "branch.oid":
+        status.commit = "" if values == ["(initial)"] else values[0]
+    elif name == "branch.head":
+        status.branch = "" if values == ["(detached)"] else values[0]
+    elif name == "branch.upstream":
+        status.upstream = values[0]
+    elif name == "branch.ab" and "?" not in "".join(values):
+        status.ahead, status.behind = int(values[0]), -int(values[1])
+
+
+def _change(record: bytes, following: Iterator[bytes]) -> Change:
+    kind = record[:1]
+    if kind == b"?":
+        return Change("?", "?", record[2:])
+    parts = record.split(b" ", FIELDS_BEFORE_PATH[kind])
+    states = parts[1].decode().replace(".", " ")
+    origin = next(following) if kind == b"2" else b""
+    return Change(states[0], states[1], parts[-1], origin, kind == b"u")
+
+
+def shown_change(repository: Repository, change: Change) -> str:
+    """Return a line for a change: its two states, and its path from the working folder."""
+    before = f"{repository.shown(change.origin)} -> " if change.origin else ""
+    return f"{change.in_index}{change.in_folder} {before}{repository.shown(change.path)}"
+
+
+def shown_lines(repository: Repository, changes: list[Change], most: int) -> list[str]:
+    """Return a line for each of these changes, and one for those above ``most``."""
+    lines = [shown_change(repository, change) for change in changes[:most]]
+    return lines + ([f"[{len(changes) - most:,} more files]"] if len(changes) > most else [])

@@ -1,0 +1,39 @@
+"""Filters of files, which their attributes name: programs that change a file as git reads or writes it, such as git-lfs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from agentnb.tools.builtin.git.repository import Repository
+
+NO_FILTER = (b"unspecified", b"unset")
+
+
+async def filters_of(
+    repository: Repository, paths: Iterable[bytes], *options: str, index: Path | None = None
+) -> dict[bytes, str]:
+    """Return the filters of those paths that have one. Paths are relative to the working folder.
+
+    ``index``: an index file from which attributes are read, instead of the files in the folder.
+    """
+    stdin = b"".join(path + b"\0" for path in paths)
+    if not stdin:
+        return {}
+    variables = {} if index is None else {"GIT_INDEX_FILE": str(index)}
+    output = await repository.output("check-attr", "-z", "--stdin", *options, "filter", stdin=stdin, variables=variables)
+    return {path: value.decode(errors="replace") for path, value in _pairs(output) if value not in NO_FILTER}
+
+
+async def filters_at(repository: Repository, commit: str, paths: Iterable[bytes]) -> dict[bytes, str]:
+    """Return the filters by the attributes of a commit, of those paths that have one."""
+    with tempfile.TemporaryDirectory(prefix="agentnb-git-") as folder:
+        index = Path(folder) / "index"
+        await repository.output("read-tree", commit, is_reading=False, variables={"GIT_INDEX_FILE": str(index)})
+        return await filters_of(repository, paths, "--cached", index=index)
+
+
+def _pairs(output: bytes) -> Iterator[tuple[bytes, bytes]]:
+    parts = output.split(b"\0")
+    return zip(parts[::3], parts[2::3], strict=False)

@@ -1,0 +1,48 @@
+"""What was left out of a call, as sentences for its result."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from agentnb.tools.builtin.git.names import listed, shown_name
+from agentnb.tools.builtin.git.repository import Repository
+
+INDEX_HOOKS = ("post-index-change",)
+BRANCH_HOOKS = ("reference-transaction",)
+SWITCH_HOOKS = ("post-checkout", *BRANCH_HOOKS, *INDEX_HOOKS)
+COMMIT_HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", *BRANCH_HOOKS, *INDEX_HOOKS)
+
+
+def hooks_note(repository: Repository, hooks: Iterable[str]) -> str:
+    """Return which of these hooks git would have run; empty if none."""
+    folder = repository.common_dir / "hooks"
+    if configured := repository.config.text("core.hookspath"):
+        folder = repository.top / Path(configured).expanduser()
+    present = [hook for hook in hooks if os.access(folder / hook, os.X_OK)]
+    return f"Hooks of this repository were not run: {', '.join(present)}." if present else ""
+
+
+def signing_note(repository: Repository) -> str:
+    """Return that a commit is not signed, if the person has configured it."""
+    return "The commit is not signed, although commit.gpgsign is set." if repository.config.is_on("commit.gpgsign") else ""
+
+
+def key_files_note(names: list[str]) -> str:
+    """Return which files were left out because of their names; empty if none."""
+    return f"Left out, as they may hold keys by their name: {listed(names)}." if names else ""
+
+
+def filters_note(filters: dict[bytes, str]) -> str:
+    """Return which files were compared without their filter; empty if none."""
+    if not filters:
+        return ""
+    kinds = ", ".join(sorted(set(filters.values())))
+    names = listed([shown_name(path) for path in filters])
+    return f"Compared without the filter of their attributes ({kinds}), so these may only seem changed: {names}."
+
+
+def with_notes(text: str, *notes: str) -> str:
+    """Return a text with the notes that are not empty, each on a line of its own."""
+    return "\n".join([text, *filter(None, notes)])

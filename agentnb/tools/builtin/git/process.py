@@ -1,0 +1,141 @@
+"""Processes of the git program: a group of their own, bounded in time and output, ended with the call."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from agentnb.tools.builtin.git.refusal import GitRefused
+
+SECONDS = 60.0
+"""The time limit of one process."""
+SECONDS_TO_CLEAN_UP = 2.0
+"""The time for git to remove its lock files before it is killed."""
+MAX_ERROR_BYTES = 4_000
+
+
+class Bounds(NamedTuple):
+    """How many bytes of an output are kept: its beginning and its end."""
+
+    head: int
+    tail: int = 0
+
+
+WHOLE = Bounds(32_000_000)
+"""For output that is parsed: more of it is an error."""
+
+
+class CapturedOutput:
+    """The beginning and the end of an output."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self.head = bytearray()
+        self._rest = bytearray()
+        self._size = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Keep a part of the output, as far as the bounds allow."""
+        self._size += len(chunk)
+        room = self._bounds.head - len(self.head)
+        self.head += chunk[:room]
+        self._rest += chunk[room:]
+        if len(self._rest) > 2 * self._bounds.tail + 100_000:
+            self._cut()
+
+    def _cut(self) -> None:
+        del self._rest[: max(len(self._rest) - self._bounds.tail, 0)]
+
+    @property
+    def tail(self) -> bytes:
+        """The end of the output, as far as it is not in ``head``."""
+        self._cut()
+        return bytes(self._rest)
+
+    @property
+    def omitted_bytes(self) -> int:
+        """How much is missing between ``head`` and ``tail``."""
+        return self._size - len(self.head) - len(self.tail)
+
+
+class ProcessResult(NamedTuple):
+    """The exit code and the output of a process that has ended."""
+
+    code: int
+    output: CapturedOutput
+    error: str
+
+
+async def run_process(
+    command: Sequence[str | bytes],
+    folder: Path,
+    environment: Mapping[str, str],
+    stdin: bytes = b"",
+    bounds: Bounds = WHOLE,
+    seconds: float = SECONDS,
+) -> ProcessResult:
+    """Run a command to its end. Its whole group is ended at the time limit, and when the call is cancelled.
+
+    Raises `GitRefused` at the time limit, and if it cannot be started.
+    """
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=folder,
+            env=environment,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise GitRefused("git_error", f"git could not be started: {error}") from error
+    output, error_output = CapturedOutput(bounds), CapturedOutput(Bounds(MAX_ERROR_BYTES))
+    try:
+        async with asyncio.timeout(seconds):
+            await asyncio.gather(_feed(process, stdin), _keep(process.stdout, output), _keep(process.stderr, error_output))
+            code = await process.wait()
+    except TimeoutError:
+        raise GitRefused(
+            "timeout",
+            f"git did not finish within {seconds:g} seconds and was ended.",
+            "Ask for less at once, such as one folder.",
+        ) from None
+    finally:
+        await _end_group(process)
+    return ProcessResult(code, output, error_output.head.decode(errors="replace").strip())
+
+
+async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
+    if process.stdin is None:
+        return
+    with suppress(BrokenPipeError, ConnectionResetError):  # git has ended without reading it
+        process.stdin.write(data)
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+async def _keep(stream: asyncio.StreamReader | None, output: CapturedOutput) -> None:
+    while stream is not None and (chunk := await stream.read(65_536)):
+        output.add(chunk)
+
+
+async def _end_group(process: asyncio.subprocess.Process) -> None:
+    """End what is left of the group: first so that git removes its lock files, then for good."""
+    if process.returncode is None:
+        _signal_group(process.pid, signal.SIGTERM)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), SECONDS_TO_CLEAN_UP)
+    _signal_group(process.pid, signal.SIGKILL)
+    if process.returncode is None:
+        await process.wait()
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)

@@ -1,0 +1,156 @@
+"""Protection from a hostile repository: its configuration, hooks and attributes make git run nothing.
+
+Settings in the environment of a process win over all files of configuration. Names that a repository chooses, such as
+those of filters, are read from its configuration first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from agentnb.advice import Plain
+from agentnb.errors import SettingsError
+from agentnb.tools.builtin.git.refusal import GitRefused
+
+OLDEST = (2, 31)
+"""The first version that takes settings from ``GIT_CONFIG_COUNT``."""
+MAX_NAMES = 2_000
+"""Settings with names of the repository's choice; more do not fit into an environment."""
+NOTHING, FAILS, SUCCEEDS = os.devnull, "false", "true"
+SETTINGS = {
+    "core.hooksPath": NOTHING,
+    "core.fsmonitor": "false",
+    "core.pager": "cat",
+    "core.editor": SUCCEEDS,
+    "sequence.editor": SUCCEEDS,
+    "core.askPass": SUCCEEDS,
+    "core.sshCommand": FAILS,
+    "core.gitProxy": FAILS,
+    "core.alternateRefsCommand": FAILS,
+    "credential.helper": "",
+    "interactive.diffFilter": "cat",
+    "diff.external": "",
+    "diff.orderFile": NOTHING,
+    "gpg.program": FAILS,
+    "gpg.openpgp.program": FAILS,
+    "gpg.x509.program": FAILS,
+    "gpg.ssh.program": FAILS,
+    "gpg.ssh.defaultKeyCommand": FAILS,
+    "commit.gpgSign": "false",
+    "log.showSignature": "false",
+    "submodule.recurse": "false",
+    "status.submoduleSummary": "false",
+    "diff.submodule": "short",
+    "diff.ignoreSubmodules": "dirty",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "rerere.enabled": "false",
+    "protocol.allow": "never",
+    "safe.bareRepository": "explicit",
+    # How output reads:
+    "core.quotePath": "false",
+    "color.ui": "false",
+    "diff.noprefix": "false",
+    "diff.mnemonicPrefix": "false",
+    "i18n.commitEncoding": "UTF-8",
+    "i18n.logOutputEncoding": "UTF-8",
+}
+NAMED_SETTINGS = (
+    (re.compile(r"filter\..*\.(clean|smudge|process)", re.DOTALL), ""),
+    (re.compile(r"filter\..*\.required", re.DOTALL), "false"),
+    (re.compile(r"diff\..*\.(command|textconv)", re.DOTALL), ""),
+    (re.compile(r"merge\..*\.driver", re.DOTALL), FAILS),
+    (re.compile(r"hook\..*\.enabled", re.DOTALL), "false"),
+    (re.compile(r"submodule\..*\.update", re.DOTALL), "none"),
+    (re.compile(r"submodule\..*\.ignore", re.DOTALL), "dirty"),
+    (re.compile(r"trailer\..*\.(cmd|command)", re.DOTALL), SUCCEEDS),
+    (re.compile(r"remote\..*\.(uploadpack|receivepack)", re.DOTALL), FAILS),
+    (re.compile(r"credential\..*\.helper", re.DOTALL), ""),
+    (re.compile(r"pager\..*", re.DOTALL), "false"),
+)
+"""Settings whose name has a part of the repository's choice."""
+VARIABLES = {
+    "LC_ALL": "C",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_PAGER": "cat",
+    "GIT_EDITOR": SUCCEEDS,
+    "GIT_SEQUENCE_EDITOR": SUCCEEDS,
+    "GIT_ASKPASS": SUCCEEDS,
+    "GIT_ALLOW_PROTOCOL": "none",  # unlike protocol.allow, it also wins over protocol.NAME.allow
+    "GIT_NO_LAZY_FETCH": "1",
+}
+READING = {"GIT_OPTIONAL_LOCKS": "0"}
+
+
+def protected_settings(configured: Iterable[str]) -> dict[str, str]:
+    """Return the settings that switch off what git would run. ``configured``: the names of all that is configured."""
+    names = [f"{name.rpartition('.')[0]}.enabled" if name.startswith("hook.") else name for name in configured]
+    named = {name: value for name in names for pattern, value in NAMED_SETTINGS if pattern.fullmatch(name)}
+    if len(named) > MAX_NAMES:
+        raise GitRefused(
+            "git_error",
+            f"The configuration of this repository names {len(named):,} programs, more than can be switched off.",
+            "Ask the person to look at .git/config.",
+        )
+    return SETTINGS | named
+
+
+def protected_environment(folders: Iterable[str], configured: Iterable[str]) -> dict[str, str]:
+    """Return the whole environment of a git process. ``folders``: where programs are searched for."""
+    settings = protected_settings(configured)
+    variables = {"PATH": os.pathsep.join(folders), "HOME": str(Path.home()), **VARIABLES}
+    variables["GIT_CONFIG_COUNT"] = str(len(settings))
+    for index, (name, value) in enumerate(settings.items()):
+        variables[f"GIT_CONFIG_KEY_{index}"], variables[f"GIT_CONFIG_VALUE_{index}"] = name, value
+    return variables
+
+
+def program_folders(repository: Path | None = None) -> list[str]:
+    """Return the folders of PATH that hold no program of the repository's."""
+    folders = [folder for folder in os.get_exec_path() if Path(folder).is_absolute()]
+    if repository is None:
+        return folders
+    return [folder for folder in folders if not Path(folder).resolve().is_relative_to(repository)]
+
+
+def find_git(folders: Iterable[str]) -> str:
+    """Return the path of the git program. Raises `SettingsError` if it is missing or too old."""
+    program = shutil.which("git", path=os.pathsep.join(folders))
+    if program is None:
+        install = "Install git: apt install git, brew install git or conda install git; then start the kernel again"
+        raise SettingsError("The tools of git need the git program, which is not on PATH", Plain(install))
+    version = _version_of(program)
+    if version < OLDEST:
+        numbers, oldest = (".".join(map(str, each)) for each in (version, OLDEST))
+        raise SettingsError(f"The tools of git need git {oldest} or newer; {program} is git {numbers}", Plain("Upgrade git"))
+    return program
+
+
+@lru_cache
+def _version_of(program: str) -> tuple[int, ...]:
+    try:
+        ended = subprocess.run(
+            [program, "version"],
+            capture_output=True,
+            timeout=20,
+            env=_bare_environment(),
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SettingsError(
+            f"git does not run: {error}", Plain("Run git version in a terminal, and install git again")
+        ) from error
+    numbers = re.search(rb"(\d+)\.(\d+)", ended.stdout)
+    return tuple(map(int, numbers.groups())) if numbers else (0, 0)
+
+
+def _bare_environment() -> Mapping[str, str]:
+    return {"LC_ALL": "C", "HOME": str(Path.home())}

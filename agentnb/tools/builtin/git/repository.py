@@ -1,0 +1,166 @@
+"""The repository around the working folder: where it is, what is configured, and git processes in it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agentnb.errors import SettingsError
+from agentnb.tools.builtin.git.config import GitConfig
+from agentnb.tools.builtin.git.names import shown_name
+from agentnb.tools.builtin.git.process import WHOLE, Bounds, ProcessResult, run_process
+from agentnb.tools.builtin.git.protection import READING, find_git, program_folders, protected_environment
+from agentnb.tools.builtin.git.refusal import GitRefused
+
+NO_REPOSITORY = "Work without git, or ask the person to run git init in a terminal."
+REDIRECTED = "The tools of git do not follow it. Work without git, or ask the person."
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository and the folder in it that a call is about. Paths have their links followed."""
+
+    work_dir: Path
+    top: Path
+    git_dir: Path
+    common_dir: Path
+    config: GitConfig
+    folders: tuple[str, ...]
+    """Where programs are searched for."""
+
+    @property
+    def prefix(self) -> bytes:
+        """The path of the working folder from the top, with a slash at its end; empty at the top."""
+        relative = os.fsencode(self.work_dir.relative_to(self.top))
+        return b"" if relative == b"." else relative + b"/"
+
+    async def run(
+        self,
+        *arguments: str | bytes,
+        stdin: bytes = b"",
+        bounds: Bounds = WHOLE,
+        is_reading: bool = True,
+        variables: Mapping[str, str] | None = None,
+    ) -> ProcessResult:
+        """Run git in the working folder and return its result, whatever its exit code."""
+        command: Sequence[str | bytes] = (_git(self.folders), "-C", os.fsencode(self.work_dir), "--no-pager", *arguments)
+        environment = protected_environment(self.folders, self.config) | (READING if is_reading else {}) | dict(variables or {})
+        return await run_process(command, self.work_dir, environment, stdin, bounds)
+
+    async def output(
+        self,
+        *arguments: str | bytes,
+        stdin: bytes = b"",
+        is_reading: bool = True,
+        variables: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Run git and return its whole output. Raises `GitRefused` if it fails or prints too much."""
+        result = await self.run(*arguments, stdin=stdin, is_reading=is_reading, variables=variables)
+        check_result(result, os.fsdecode(arguments[0]))
+        if result.output.omitted_bytes:
+            raise GitRefused(
+                "too_much", "git printed more than can be read.", "Ask for less at once, such as one folder, or ask the person."
+            )
+        return bytes(result.output.head)
+
+    def names(self, listed: bytes) -> list[bytes]:
+        """Return paths from the top, each ended by a zero byte."""
+        return [name for name in listed.split(b"\0") if name]
+
+    def is_inside(self, path: bytes) -> bool:
+        """Return whether a path from the top is below the working folder."""
+        return path.startswith(self.prefix)
+
+    def below(self, path: bytes) -> bytes:
+        """Return a path from the top as a path from the working folder, if it is below it."""
+        return path.removeprefix(self.prefix)
+
+    def shown(self, path: bytes) -> str:
+        """Return a path from the top for a model."""
+        return shown_name(self.below(path))
+
+
+def check_result(result: ProcessResult, action: str) -> None:
+    """Raise `GitRefused` with git's own words if it failed."""
+    if result.code != 0:
+        words = result.error or f"exit code {result.code}"
+        raise GitRefused(
+            "git_error", f"git {action} failed: {words}", "Change the arguments if they are the cause, or ask the person."
+        )
+
+
+async def open_repository(work_dir: Path) -> Repository:
+    """Return the repository around a folder.
+
+    Raises `GitRefused` if there is none, if git does not accept it, or if it leads to files elsewhere.
+    """
+    repository = await asyncio.to_thread(_nearest_repository, work_dir)
+    options = ("--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir")
+    located = await repository.run("rev-parse", *options)
+    if located.code != 0:
+        raise GitRefused("not_a_repository", f"git does not accept this repository: {located.error}", NO_REPOSITORY)
+    config = GitConfig(await repository.output("config", "--list", "-z", "--show-scope"))
+    return await asyncio.to_thread(_with_place, replace(repository, config=config), bytes(located.output.head))
+
+
+def _nearest_repository(work_dir: Path) -> Repository:
+    """Return the repository of the nearest folder that holds ``.git``, from the working folder upwards."""
+    work_dir = work_dir.resolve()
+    if ".git" in work_dir.parts:
+        raise GitRefused("not_a_repository", "The working directory is inside of .git.", NO_REPOSITORY)
+    for top in (work_dir, *work_dir.parents):
+        if os.path.lexists(top / ".git"):
+            return Repository(work_dir, top, top / ".git", top / ".git", GitConfig(b""), tuple(program_folders(top)))
+    raise GitRefused("not_a_repository", "The working directory is not in a git repository.", NO_REPOSITORY)
+
+
+def _with_place(repository: Repository, located: bytes) -> Repository:
+    """Return the repository with the places of its data. Raises `GitRefused` unless they are its own."""
+    lines = located.split(b"\n")
+    if len(lines) != 4:  # a line break in the path of the repository
+        raise GitRefused("git_error", "The path of this repository has a line break.", NO_REPOSITORY)
+    git_top, git_dir, common_dir = (Path(os.fsdecode(line)).resolve() for line in lines[:3])
+    repository = replace(repository, git_dir=git_dir, common_dir=common_dir)
+    _check_place(repository, git_top)
+    return repository
+
+
+def _git(folders: Sequence[str]) -> str:
+    try:
+        return find_git(folders)
+    except SettingsError as error:
+        raise GitRefused("git_missing", str(error)) from error
+
+
+def _check_place(repository: Repository, git_top: Path) -> None:
+    """Raise `GitRefused` unless the work tree and the data of the repository are its own."""
+    top, git_dir, common_dir = repository.top, repository.git_dir, repository.common_dir
+    if git_top != top:
+        raise GitRefused(
+            "redirected", "The work tree of this repository is not the folder of its .git (core.worktree).", REDIRECTED
+        )
+    if git_dir != top / ".git" and not _knows(repository):
+        problem = "The .git of this folder leads to a repository elsewhere that does not name this folder as its work tree."
+        raise GitRefused("redirected", problem, REDIRECTED)
+    if common_dir not in (git_dir, git_dir.parent.parent if git_dir.parent.name == "worktrees" else git_dir):
+        raise GitRefused("redirected", "The data of this repository is that of another (commondir).", REDIRECTED)
+    for folder in {git_dir, common_dir}:
+        for entry in os.scandir(folder):
+            if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(folder):
+                raise GitRefused(
+                    "redirected", f"A link in .git leads elsewhere: {shown_name(os.fsencode(entry.name))}.", REDIRECTED
+                )
+
+
+def _knows(repository: Repository) -> bool:
+    """Return whether data outside of a work tree belongs to it: as a linked work tree, or as a submodule."""
+    if repository.config.text("core.worktree"):  # with which git came to the same folder
+        return True
+    try:
+        back = Path(os.fsdecode((repository.git_dir / "gitdir").read_bytes().rstrip(b"\n")))
+    except OSError:
+        return False
+    return (repository.git_dir / back).parent.resolve() == repository.top
