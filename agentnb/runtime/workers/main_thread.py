@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -36,6 +37,7 @@ async def call_on_main_thread(function: Callable[[], Any], schedule: Schedule, *
     if threading.current_thread() is threading.main_thread():  # whose event loop is that of the run
         outcome = foreground.run_here(function, stop)
         if isinstance(outcome.error, KeyboardInterrupt):  # raised in a task, it would end the event loop of the kernel
+            _interrupt_cell()
             raise asyncio.CancelledError("The run was stopped")
         return outcome.get()
     loop, noted, answer = asyncio.get_running_loop(), asyncio.Event(), PendingOutcome()
@@ -59,3 +61,11 @@ async def call_on_main_thread(function: Callable[[], Any], schedule: Schedule, *
     except asyncio.CancelledError:
         foreground.end_tool()
         raise
+
+
+def _interrupt_cell() -> None:
+    """Interrupt also the code that awaits the run on this event loop, if whoever runs the loop heeds interrupts there."""
+    handler = signal.getsignal(signal.SIGINT)
+    raises = handler is signal.default_int_handler or isinstance(getattr(handler, "__self__", None), Foreground)
+    if callable(handler) and not raises:
+        signal.raise_signal(signal.SIGINT)
