@@ -11,7 +11,7 @@ from typing import Any
 
 from agentnb.core.inbox import current_inbox
 from agentnb.errors import ToolFailed
-from agentnb.runtime.threads import PendingOutcome
+from agentnb.runtime.threads import TICK, PendingOutcome
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.tools.tool import Schedule
 
@@ -35,9 +35,11 @@ async def call_on_main_thread(function: Callable[[], Any], schedule: Schedule, *
             inbox.put("stop", "interrupted")
 
     if threading.current_thread() is threading.main_thread():  # whose event loop is that of the run
-        outcome = foreground.run_here(function, stop)
+        outcome = foreground.run_here(function, lambda: None)
         if isinstance(outcome.error, KeyboardInterrupt):  # raised in a task, it would end the event loop of the kernel
             _interrupt_cell()
+            await asyncio.sleep(TICK)  # which ends here if that cancels the run
+            stop()
             raise asyncio.CancelledError("The run was stopped")
         return outcome.get()
     loop, noted, answer = asyncio.get_running_loop(), asyncio.Event(), PendingOutcome()
