@@ -83,6 +83,12 @@ def told(cell: Cell) -> Told:
     return Told(json.loads(cell.printed.splitlines()[-1]))
 
 
+def test_threads_of_the_code_are_followed_without_any_rule(kernel: Kernel) -> None:
+    """The first run of this kernel: no other has asked for it."""
+    code = "t = threading.Thread(target=print, args=('from a thread',)); t.start(); t.join()"
+    assert ran(kernel, code, "approve=lambda call, run: True").text == "from a thread"
+
+
 def test_its_output_value_and_errors_are_its_result(kernel: Kernel, subtests: pytest.Subtests) -> None:
     cases = {
         "value": ("1 + 1", "2", None),
