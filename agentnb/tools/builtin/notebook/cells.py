@@ -85,7 +85,7 @@ def _running(kernel: Kernel) -> int | None:
         return taken.running
     number: int = kernel.shell.execution_count - 1
     ended = kernel.shell.last_execution_result
-    is_over = ended is not None and ended.info.store_history and ended.execution_count == number
+    is_over = ended is not None and not ended.info.silent and ended.execution_count == number
     return None if is_over else number
 
 
