@@ -38,7 +38,7 @@ def no_repository(problem: str) -> GitHubFailed:
     """Return the error for a call that names no repository where none is set."""
     return GitHubFailed(
         "no_repository",
-        f"No repository is named: {problem}.",
+        f"No repository is named. {problem}",
         'Pass owner and repo. The person can set one for all calls: GitHub(repo="owner/name"), or %agent defaults '
         "repo=owner/name.",
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -26,10 +26,9 @@ MAX_SECONDS = 40.0
 Number: TypeAlias = Annotated[int, Meta(ge=1)]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=30)]
 Body: TypeAlias = Annotated[str, Meta(min_length=1)]
-STATES = ["open", "closed", "all"]
-State: TypeAlias = Annotated[
-    Literal["open", "closed", "all"], Meta(extra_json_schema={"type": "string", "enum": STATES})  # in this order
-]
+STATES = ("open", "closed", "all")
+# Not a Literal, of which the schema lacks the type.
+State: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": list(STATES)})]
 Optional: TypeAlias = str | UnsetType
 
 
@@ -138,16 +137,12 @@ class GitHub(ToolGroup):
         self, work_dir: Path, owner: Optional, repo: Optional, use: Callable[[Api, Repository], str]
     ) -> ToolOutcome:
         """Run the blocking part of a call in a thread, with the repository that it is about."""
-        api_url = self.url or API_URL
-
-        def work(key: settings.Key | None) -> str:
-            repository = find_repository(owner or "", repo or "", self.repo, work_dir, api_url)
-            return use(Api(api_url, key), repository)
-
+        url = self.url or API_URL
         try:
             key = await asyncio.to_thread(settings.find_key, self.word)  # a keyring may ask the person first
             async with asyncio.timeout(MAX_SECONDS):
-                return success(await asyncio.to_thread(work, key))
+                repository = await find_repository(owner or "", repo or "", self.repo, work_dir, url)
+                return success(await asyncio.to_thread(use, Api(url, key), repository))
         except TimeoutError:
             return too_slow(MAX_SECONDS).outcome
         except settings.NotAKey as error:

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from agentnb.errors import SettingsError
+from agentnb.tools.builtin.git.refusal import GitRefused
+from agentnb.tools.builtin.git.repository import open_repository
 from agentnb.tools.builtin.github.api_errors import invalid_repository, no_repository
 
-GIT_SECONDS = 5.0
 SCHEMES = ("https", "http", "ssh", "git")
 _NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.-]{1,100}")
 _SCP_ADDRESS = re.compile(r"(?:[\w.-]+@)?([\w.-]+):(?!//)(.+)")
 """An address such as ``git@github.com:owner/name.git``."""
-_ENVIRONMENT = {
-    "PATH": os.defpath,
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_TERMINAL_PROMPT": "0",
-    "LC_ALL": "C",
-}
 
 
 class Repository(NamedTuple):
@@ -48,7 +40,7 @@ def check_name(repo: object) -> None:
         raise SettingsError(f"repo={repo!r} is not the name of a repository", 'Write GitHub(repo="owner/name")')
 
 
-def find_repository(owner: str, repo: str, default: str, work_dir: Path, api_url: str) -> Repository:
+async def find_repository(owner: str, repo: str, default: str, work_dir: Path, api_url: str) -> Repository:
     """Return the repository of a call, completed by the default, or by ``origin``. Raises `GitHubFailed` if there is none."""
     if "/" in repo and not owner:
         owner, _, repo = repo.partition("/")
@@ -57,7 +49,7 @@ def find_repository(owner: str, repo: str, default: str, work_dir: Path, api_url
             raise invalid_repository(f"{argument}={value[:100]!r} is not a name on GitHub.")
     if owner and repo:
         return Repository(owner, repo)
-    usual = read_name(default) or _repository_of_origin(work_dir, api_url)
+    usual = read_name(default) or await _repository_of_origin(work_dir, api_url)
     return Repository(owner or usual.owner, repo or usual.name)
 
 
@@ -80,24 +72,15 @@ def read_origin(address: str) -> tuple[str, Repository] | None:
     return None if repository is None or not host else (host, repository)
 
 
-def _repository_of_origin(work_dir: Path, api_url: str) -> Repository:
-    address = _origin(work_dir)
+async def _repository_of_origin(work_dir: Path, api_url: str) -> Repository:
+    try:
+        address = (await open_repository(work_dir)).config.text("remote.origin.url")
+    except GitRefused as refused:
+        raise no_repository(refused.outcome.problem) from None
     if not address:
-        raise no_repository("the folder of the run has no git remote origin")
+        raise no_repository("The git repository around the working directory has no remote origin.")
     host = (urlsplit(api_url).hostname or "").removeprefix("api.")
     origin = read_origin(address)
     if origin is None or origin[0] != host:
-        raise no_repository(f"the git remote origin is not a repository on {host}")
+        raise no_repository(f"The git remote origin is not a repository on {host}.")
     return origin[1]
-
-
-def _origin(work_dir: Path) -> str:
-    """Return the address of ``origin``; empty if there is none. Reading it runs nothing of the repository."""
-    command = ["git", "-C", str(work_dir), "config", "--get", "remote.origin.url"]
-    try:
-        done = subprocess.run(
-            command, env=_ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=GIT_SECONDS
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else ""
