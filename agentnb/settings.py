@@ -1,5 +1,6 @@
 """Settings and keys: the only place that reads the environment, and the only holder of keys.
 
+==========================  ==================================================================
 ``AGENTNB_MODEL``           the default model of cells, such as ``simulated:disciplined``
 ``ANTHROPIC_API_KEY``       a key for ``anthropic:`` models
 ``OPENAI_API_KEY``          a key for ``openai:`` and ``openai-responses:`` models
@@ -17,6 +18,7 @@
 ``COMPACT_KEEP_RECENT``     messages at its end that compaction keeps unchanged, from 1; 10
 ``TOOLS_ENABLED``           whether agents have their tools; yes
 ``AGENT_MODE``              the approval mode of runs that are given none: read_only, ask, never or auto; none
+==========================  ==================================================================
 
 Addresses and keys that files and logs name must be allowed (`agentnb.models.destinations.allowed_urls`);
 `personal_folder` keeps answers.
